@@ -1,0 +1,97 @@
+# `make demo` shows the main job, `make test` is what CI runs. `make help` lists the rest.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+HOST    := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+TARGET  := $(CURDIR)/target
+RELEASE := $(TARGET)/release
+# The kernels' Python environment; `make` keeps one per user, as `himalia up` does.
+HIMALIA := $(RELEASE)/himalia
+TOOLS   := $(TARGET)/tools
+TEST_ENV := $(TARGET)/test-env
+BENCH_ENV := $(TARGET)/bench-env
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
+
+.PHONY: build
+build: prerequisites-build ## himalia and himalia-shim (static) into target/release
+	cargo build --locked --release -p himalia
+	cargo build --locked --release -p himalia-shim --target $(HOST) \
+	  --config 'target.$(HOST).rustflags=["-C","target-feature=+crt-static"]'
+	install -m 755 $(TARGET)/$(HOST)/release/himalia-shim $(RELEASE)/himalia-shim
+
+.PHONY: env
+env: build ## the locked Python environment for kernels, built once per lock file
+	$(HIMALIA) env build
+
+.PHONY: demo
+demo: env ## a staged analysis of a public data set in one live kernel
+	"$$($(HIMALIA) env python)" examples/demo/demo.py --himalia $(HIMALIA)
+
+.PHONY: crash-demo
+crash-demo: env ## kill -9 of the gateway in mid-cell: nothing lost, nothing run twice
+	"$$($(HIMALIA) env python)" examples/demo/crash_demo.py --himalia $(HIMALIA)
+
+.PHONY: test
+test: prerequisites lint test-rust test-python test-js ## everything that CI runs
+	@echo "all suites passed"
+
+.PHONY: lint
+lint: prerequisites $(TOOLS)/bin/cargo-deny ## format, clippy, dependency policy
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(TOOLS)/bin/cargo-deny --locked check bans licenses sources
+
+.PHONY: test-rust
+test-rust: prerequisites ## unit, property, simulator and system tests
+	cargo nextest run --locked --workspace
+	cargo test --locked --workspace --doc --quiet
+
+.PHONY: test-python
+test-python: env $(TEST_ENV)/ready ## nbclient, differential and behaviour tests on real kernels
+	HIMALIA_BIN=$(HIMALIA) $(TEST_ENV)/bin/python -m pytest -q tests/python
+
+.PHONY: test-js
+test-js: env $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## JupyterLab in Chromium, @jupyterlab/services
+	cd tests/js && HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python npm test --silent
+
+.PHONY: bench
+bench: env $(BENCH_ENV)/ready ## Himalia, its peers and no gateway at all, in one run
+	$(BENCH_ENV)/bin/python tests/bench/run.py --out $(TARGET)/bench.json
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs cargo-fuzz and a nightly toolchain
+	for target in $$(cd crates/wire && cargo +nightly fuzz list); do \
+	  (cd crates/wire && cargo +nightly fuzz run $$target -- -max_total_time=$${FUZZ_SECONDS:-60}); done
+
+.PHONY: prerequisites prerequisites-build
+prerequisites: ## what the tests need from the system; installed on Debian as root
+	@tests/prerequisites.sh test
+prerequisites-build:
+	@tests/prerequisites.sh build
+
+$(TOOLS)/bin/cargo-deny:
+	cargo install --quiet --debug --locked --root $(TOOLS) --target-dir $(TARGET)/tools-build cargo-deny@0.20.2
+	rm -rf $(TARGET)/tools-build
+
+$(TEST_ENV)/ready: tests/requirements.lock
+	rm -rf $(TEST_ENV) && python3 -m venv $(TEST_ENV)
+	$(TEST_ENV)/bin/pip install --quiet --require-hashes -r tests/requirements.lock
+	touch $@
+
+$(BENCH_ENV)/ready: tests/bench/requirements.lock
+	rm -rf $(BENCH_ENV) && python3 -m venv $(BENCH_ENV)
+	$(BENCH_ENV)/bin/pip install --quiet --require-hashes -r tests/bench/requirements.lock
+	touch $@
+
+tests/js/node_modules/.package-lock.json: tests/js/package-lock.json
+	cd tests/js && npm ci --silent --no-audit --no-fund
+	touch $@
+
+.PHONY: clean
+clean: ## remove everything that was built here
+	cargo clean
+	rm -rf tests/js/node_modules tests/out
