@@ -29,11 +29,11 @@ env: build ## the locked Python environment for kernels, built once per lock fil
 
 .PHONY: demo
 demo: env ## a staged analysis of a public data set in one live kernel
-	"$$($(HIMALIA) env python)" examples/demo/demo.py --himalia $(HIMALIA)
+	"$$($(HIMALIA) env path)/bin/python" examples/demo/demo.py --himalia $(HIMALIA)
 
 .PHONY: crash-demo
 crash-demo: env ## kill -9 of the gateway in mid-cell: nothing lost, nothing run twice
-	"$$($(HIMALIA) env python)" examples/demo/crash_demo.py --himalia $(HIMALIA)
+	"$$($(HIMALIA) env path)/bin/python" examples/demo/crash_demo.py --himalia $(HIMALIA)
 
 .PHONY: test
 test: prerequisites lint test-rust test-python test-js ## everything that CI runs

@@ -1,0 +1,150 @@
+//! Commands on kernels.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::Engine;
+use crate::feed::{Connection, Reader, start_position};
+use crate::kernel::{Command, CommandError, Handle};
+use crate::{
+    Action, Attach, Attachment, EngineError, EventFeed, Feed, KernelId, KernelModel, Object, Principal, Requests,
+    StartKernel,
+};
+
+/// Bytes of a wire session's name.
+const WIRE_SESSION_BYTES: usize = 256;
+
+impl Engine {
+    /// All kernels that the principal may see, in order of their start. Never paged: a Jupyter client takes an
+    /// absent kernel for culled.
+    pub fn kernels(&self, principal: &Principal) -> Result<Vec<KernelModel>, EngineError> {
+        self.allow(principal, Action::Read, Object::Gateway)?;
+        let all = self.inner.registry.all();
+        Ok(all.iter().filter(|handle| !handle.is_over()).map(|handle| handle.model()).collect())
+    }
+
+    /// One kernel.
+    pub fn kernel(&self, principal: &Principal, id: KernelId) -> Result<KernelModel, EngineError> {
+        self.allow(principal, Action::Read, Object::Kernel(id))?;
+        Ok(self.handle(id)?.model())
+    }
+
+    /// Starts a kernel; returns when its process is up, before it is ready. A failed start leaves nothing behind. If the
+    /// caller goes away meanwhile the kernel is ended again, unless the caller had chosen its id.
+    pub async fn start_kernel(&self, principal: &Principal, start: StartKernel) -> Result<KernelModel, EngineError> {
+        self.allow(principal, Action::Create, Object::Kernels)?;
+        self.inner.start_kernel(principal, start).await
+    }
+
+    /// Ends a kernel; returns when its process is gone. A second call meanwhile waits for the same end.
+    pub async fn shutdown_kernel(&self, principal: &Principal, id: KernelId) -> Result<(), EngineError> {
+        self.allow(principal, Action::Delete, Object::Kernel(id))?;
+        // Also one that is ending already: a repeated request waits for the same end.
+        let handle = self.inner.registry.get(id).ok_or_else(|| EngineError::no_kernel(id))?;
+        handle.order(Command::Stop("killed_by_user")).await;
+        handle.gone().await;
+        Ok(())
+    }
+
+    /// Interrupts a kernel; returns when the signal or message is sent, not when the code stopped. A kernel that is
+    /// starting is interrupted once it is ready, at most `EngineConfig::ready_timeout` later.
+    pub async fn interrupt_kernel(&self, principal: &Principal, id: KernelId) -> Result<(), EngineError> {
+        self.allow(principal, Action::Interrupt, Object::Kernel(id))?;
+        let handle = self.handle(id)?;
+        let limit = self.inner.config.ready_timeout;
+        let ordered = timeout(limit, handle.order(Command::Interrupt)).await;
+        let late = EngineError::Timeout { what: "the kernel's start", seconds: limit.as_secs() };
+        answer(id, ordered.map_err(|_| late)?)
+    }
+
+    /// Replaces a kernel's process in place; returns when the new one is up, before it is ready.
+    pub async fn restart_kernel(&self, principal: &Principal, id: KernelId) -> Result<KernelModel, EngineError> {
+        self.allow(principal, Action::Restart, Object::Kernel(id))?;
+        let handle = self.handle(id)?;
+        let limit = self.inner.config.start_timeout + self.inner.config.shutdown_grace;
+        let ordered = timeout(limit, handle.order(Command::Restart)).await;
+        let late = EngineError::Timeout { what: "the restart", seconds: limit.as_secs() };
+        answer(id, ordered.map_err(|_| late)?)?;
+        Ok(handle.model())
+    }
+
+    /// Attaches a client. Waits while the kernel is starting, at most `EngineConfig::ready_timeout`, then attaches
+    /// all the same. An older attachment with the same wire session is closed first.
+    pub async fn attach(
+        &self,
+        principal: &Principal,
+        id: KernelId,
+        attach: Attach,
+    ) -> Result<Attachment, EngineError> {
+        self.allow(principal, Action::Execute, Object::Kernel(id))?;
+        self.inner.check_open()?;
+        if attach.wire_session.is_empty() || attach.wire_session.len() > WIRE_SESSION_BYTES {
+            let reason = format!("must have 1 to {WIRE_SESSION_BYTES} bytes");
+            return Err(EngineError::bad_request("session_id", reason));
+        }
+        let handle = self.handle(id)?;
+        let owner = owner_of(principal, &attach.wire_session);
+        // The position is taken before the wait, so that nothing of the start is missed by who was there.
+        let position = start_position(&handle, owner, attach.after);
+        let mut snapshot = handle.snapshot.clone();
+        let usable = snapshot.wait_for(|now| now.ready || now.state == crate::ExecutionState::Dead);
+        // Late or over: the client will see for itself.
+        let _ = timeout(self.inner.config.ready_timeout, usable).await;
+        if handle.is_over() {
+            return Err(EngineError::no_kernel(id));
+        }
+        let (connection, replaced) = Connection::open(Arc::clone(&handle), owner);
+        let reader = Reader::new(Arc::clone(&handle), position, self.inner.draining.clone(), replaced);
+        Ok(Attachment {
+            requests: Requests::new(handle, owner, Arc::clone(&connection)),
+            feed: Feed::new(reader, owner, connection),
+        })
+    }
+
+    /// Every record of the kernel's log after `after` (`None` = from now on; 0 = all that is kept).
+    pub async fn events(
+        &self,
+        principal: &Principal,
+        id: KernelId,
+        after: Option<u64>,
+    ) -> Result<EventFeed, EngineError> {
+        self.allow(principal, Action::Read, Object::Kernel(id))?;
+        let handle = self.handle(id)?;
+        let after = after.unwrap_or_else(|| handle.journal.head());
+        Ok(EventFeed::new(Reader::new(handle, after, self.inner.draining.clone(), CancellationToken::new())))
+    }
+
+    /// A kernel that is not over.
+    pub(super) fn handle(&self, id: KernelId) -> Result<Arc<Handle>, EngineError> {
+        let handle = self.inner.registry.get(id).filter(|handle| !handle.is_over());
+        handle.ok_or_else(|| EngineError::no_kernel(id))
+    }
+}
+
+/// An order's answer in the caller's terms.
+fn answer(id: KernelId, ordered: Option<Result<(), CommandError>>) -> Result<(), EngineError> {
+    match ordered {
+        Some(Ok(())) => Ok(()),
+        None => Err(EngineError::no_kernel(id)),
+        Some(Err(CommandError::StartFailed { reason, stderr })) => {
+            Err(EngineError::KernelStart { cause: reason, stderr_tail: stderr })
+        }
+        Some(Err(CommandError::NotRunning)) => Err(EngineError::Conflict { reason: "the kernel has no process".into() }),
+        Some(Err(other)) => Err(EngineError::unavailable(other.to_string())),
+    }
+}
+
+/// Whose a request is: a hash of principal and wire session, never 0.
+fn owner_of(principal: &Principal, wire_session: &str) -> u64 {
+    let mut hash = Sha256::new();
+    hash.update((principal.name().len() as u64).to_le_bytes());
+    hash.update(principal.name());
+    hash.update(wire_session);
+    let digest: [u8; 32] = hash.finalize().into();
+    let mut first = [0; 8];
+    first.copy_from_slice(&digest[..8]);
+    u64::from_le_bytes(first).max(1)
+}

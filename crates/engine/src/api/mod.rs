@@ -1,0 +1,42 @@
+//! The public interface: one type, each method one command or query, each authorised before anything else.
+
+mod kernels;
+mod open;
+mod sessions;
+mod specs;
+
+use std::sync::Arc;
+
+use crate::access::authorise;
+use crate::inner::Inner;
+use crate::{Action, EngineError, Object, Principal};
+
+/// What to do with kernels when the gateway stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drain {
+    /// Leave them running for the next gateway.
+    KeepKernels,
+    /// End them all.
+    StopKernels,
+}
+
+/// The engine. Clones are cheap and name the same engine.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Engine")
+    }
+}
+
+impl Engine {
+    /// The first thing that every command does.
+    fn allow(&self, principal: &Principal, action: Action, object: Object<'_>) -> Result<(), EngineError> {
+        authorise(principal, action, object)?;
+        self.inner.note_command();
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! Opening, stopping, and the state of the whole.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use himalia_sandbox::Provisioner;
+use himalia_store::{Store, StoreError};
+use time::OffsetDateTime;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::{Drain, Engine};
+use crate::access::authorise;
+use crate::inner::Inner;
+use crate::jupyter_sessions::JupyterSessions;
+use crate::kernel::{Command, from_micros, wall_micros};
+use crate::kernelspecs::{Catalog, HostEnvironment};
+use crate::registry::Registry;
+use crate::{Action, EngineConfig, EngineError, GatewayStatus, Object, Principal};
+
+impl Engine {
+    /// Opens the data directory, takes the next epoch and adopts the kernels that an earlier gateway left.
+    ///
+    /// Returns as soon as commands can be served: kernels whose shim has not called yet are listed as `unknown`.
+    /// Must be called within a tokio runtime. Two gateways on one data directory: [`EngineError::Conflict`].
+    pub async fn open(config: EngineConfig, provisioner: Arc<dyn Provisioner>) -> Result<Self, EngineError> {
+        let dir = config.data_dir.clone();
+        let opened = tokio::task::spawn_blocking(move || {
+            let made = std::fs::create_dir_all(dir.join("kernels"));
+            made.map_err(|error| EngineError::internal("cannot make the data directory", error))?;
+            Store::open(&dir.join("himalia.db")).map_err(|error| match error {
+                StoreError::Locked { .. } => EngineError::Conflict { reason: error.to_string() },
+                other => EngineError::Internal { context: other.to_string() },
+            })
+        });
+        let store = opened.await.map_err(|error| EngineError::internal("opening the store", error))??;
+        let catalog = Catalog::of(&config, HostEnvironment::of_this_process());
+        let places = usize::try_from(config.max_kernels).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        let inner = Arc::new(Inner {
+            provisioner,
+            sessions: JupyterSessions::new(store.clone()),
+            store,
+            registry: Arc::new(Registry::default()),
+            catalog,
+            started: OffsetDateTime::now_utc(),
+            last_command: AtomicU64::new(wall_micros()),
+            places: Arc::new(Semaphore::new(places)),
+            draining: CancellationToken::new(),
+            stop_actors: CancellationToken::new(),
+            actors: TaskTracker::new(),
+            background: TaskTracker::new(),
+            drained: AtomicBool::new(false),
+            clock: Instant::now(),
+            config,
+        });
+        inner.adopt().await?;
+        inner.background.spawn(Arc::clone(&inner).keep_synced());
+        if !inner.config.cull.idle_timeout.is_zero() {
+            inner.background.spawn(Arc::clone(&inner).keep_culling());
+        }
+        Ok(Self { inner })
+    }
+
+    /// Counts and times of the whole gateway.
+    pub fn status(&self, principal: &Principal) -> Result<GatewayStatus, EngineError> {
+        // Asking for the status is no activity.
+        authorise(principal, Action::Read, Object::Gateway)?;
+        let all = self.inner.registry.all_unordered();
+        let kernels = all.iter().map(|handle| handle.last_activity.load(Ordering::Relaxed)).max();
+        let last = self.inner.last_command.load(Ordering::Relaxed).max(kernels.unwrap_or(0));
+        Ok(GatewayStatus {
+            started: self.inner.started,
+            last_activity: from_micros(last),
+            kernels: u32::try_from(all.len()).unwrap_or(u32::MAX),
+            connections: all.iter().map(|handle| handle.connections.load(Ordering::Relaxed)).sum(),
+        })
+    }
+
+    /// Whether the engine serves commands: open and not draining. For `/readyz`; needs no principal.
+    pub fn ready(&self) -> bool {
+        self.inner.check_open().is_ok()
+    }
+
+    /// Stops: refuses commands, ends all feeds with [`Closed::Draining`](crate::Closed::Draining), syncs the logs, keeps or ends the
+    /// kernels. Returns when that is done; the caller then exits.
+    pub async fn drain(&self, principal: &Principal, drain: Drain) -> Result<(), EngineError> {
+        self.allow(principal, Action::Delete, Object::Gateway)?;
+        let inner = &self.inner;
+        inner.draining.cancel();
+        if inner.drained.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        if drain == Drain::StopKernels {
+            let mut ends = JoinSet::new();
+            for handle in inner.registry.all_unordered() {
+                ends.spawn(async move {
+                    handle.order(Command::Stop("gateway_stopped")).await;
+                    handle.gone().await;
+                });
+            }
+            ends.join_all().await;
+        }
+        inner.stop_actors.cancel();
+        inner.actors.close();
+        inner.actors.wait().await;
+        inner.sync_logs().await;
+        inner.store.close().await.map_err(|error| EngineError::internal("cannot close the store", error))
+    }
+}
+
+impl Inner {
+    /// A command was given now.
+    pub(crate) fn note_command(&self) {
+        self.last_command.store(wall_micros(), Ordering::Relaxed);
+    }
+}

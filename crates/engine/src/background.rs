@@ -1,0 +1,78 @@
+//! What runs without being asked: flushing logs, ending idle kernels.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::inner::Inner;
+use crate::kernel::{Command, Handle, culling, wall_micros};
+
+/// `cull_interval` when it is not set, as in `jupyter_server`.
+const CULL_INTERVAL: Duration = Duration::from_secs(300);
+
+impl Inner {
+    /// Flushes logs that have grown, at the configured interval, until the engine stops.
+    pub(crate) async fn keep_synced(self: Arc<Self>) {
+        let mut ticks = interval(self.config.sync_interval.max(Duration::from_millis(1)));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = self.stop_actors.cancelled() => return,
+                _ = ticks.tick() => {}
+            }
+            self.sync_logs().await;
+        }
+    }
+
+    /// Flushes every log that has grown. Failures are logged and tried again.
+    pub(crate) async fn sync_logs(&self) {
+        let dirty: Vec<Arc<Handle>> = self
+            .registry
+            .all_unordered()
+            .into_iter()
+            .filter(|handle| handle.dirty.swap(false, Ordering::AcqRel))
+            .collect();
+        if dirty.is_empty() {
+            return;
+        }
+        let synced = tokio::task::spawn_blocking(move || {
+            for handle in dirty {
+                if let Err(error) = handle.journal.sync() {
+                    handle.dirty.store(true, Ordering::Release);
+                    tracing::error!(kernel = %handle.facts.id, %error, "cannot flush a kernel's log");
+                }
+            }
+        });
+        if let Err(error) = synced.await {
+            tracing::error!(%error, "flushing logs failed");
+        }
+    }
+
+    /// Ends idle kernels, until the engine stops. Not started at all when culling is off.
+    pub(crate) async fn keep_culling(self: Arc<Self>) {
+        let cull = self.config.cull;
+        let every = if cull.interval.is_zero() { CULL_INTERVAL } else { cull.interval };
+        let mut ticks = interval(every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = self.draining.cancelled() => return,
+                _ = ticks.tick() => {}
+            }
+            let mut ends = JoinSet::new();
+            for handle in self.registry.all() {
+                if culling::due(&handle.cull_facts(), &cull, wall_micros()) {
+                    tracing::info!(kernel = %handle.facts.id, "culling an idle kernel");
+                    ends.spawn(async move {
+                        handle.order(Command::Stop("idle_culled")).await;
+                        handle.gone().await;
+                    });
+                }
+            }
+            ends.join_all().await;
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What can go wrong in a command, in the caller's terms. Facades map it to their own codes in one place.
+
+use thiserror::Error;
+
+/// Why a command failed. The text is safe to show: it holds no token, no path of the host's and no trace.
+#[derive(Debug, Clone, Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The object does not exist, or the caller may not know that it does.
+    #[error("{what} does not exist: {id}")]
+    NotFound {
+        /// The kind of object, capitalised as it begins a sentence (`Kernel`, `Session`, `Kernelspec file`).
+        what: &'static str,
+        /// The identifier as the caller gave it.
+        id: String,
+    },
+    /// A field of the request cannot be used.
+    #[error("{field}: {reason}")]
+    BadRequest {
+        /// The field, in the caller's spelling.
+        field: &'static str,
+        /// One line.
+        reason: String,
+    },
+    /// The request contradicts what exists (a kernel with this id, a second restart at once).
+    #[error("{reason}")]
+    Conflict {
+        /// One line.
+        reason: String,
+    },
+    /// The configured number of kernels is running or starting.
+    #[error("the limit of {limit} kernels is reached")]
+    KernelLimit {
+        /// `EngineConfig::max_kernels`.
+        limit: u32,
+    },
+    /// No kernelspec has this name.
+    #[error("no such kernelspec: {name}")]
+    NoSuchKernelspec {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// The principal may not do this to the object.
+    #[error("not allowed to {action}")]
+    Forbidden {
+        /// The action, as a verb phrase.
+        action: &'static str,
+    },
+    /// The object's kernel has gone since the object was made (a Jupyter session whose kernel was deleted).
+    #[error("{reason}")]
+    Gone {
+        /// One line.
+        reason: String,
+    },
+    /// Cannot be done now; worth trying again (draining, sandbox not connected, queue full).
+    #[error("{reason}")]
+    Unavailable {
+        /// One line.
+        reason: String,
+    },
+    /// It took longer than its documented bound.
+    #[error("{what} took longer than {seconds} s")]
+    Timeout {
+        /// What was waited for.
+        what: &'static str,
+        /// The bound.
+        seconds: u64,
+    },
+    /// The kernel process could not be started.
+    #[error("the kernel did not start: {cause}")]
+    KernelStart {
+        /// One line: `exit(1)`, `signal(11)`, `argv[0] not found` …
+        cause: String,
+        /// The last of the kernel's raw standard error, at most 16 KiB, possibly empty.
+        stderr_tail: String,
+    },
+    /// The disk, the store or an invariant failed. Details are in the log under the same words.
+    #[error("internal error: {context}")]
+    Internal {
+        /// What was being done.
+        context: String,
+    },
+}
+
+impl EngineError {
+    /// Shorthand for [`EngineError::BadRequest`].
+    pub fn bad_request(field: &'static str, reason: impl Into<String>) -> Self {
+        Self::BadRequest { field, reason: reason.into() }
+    }
+
+    /// Shorthand for [`EngineError::Internal`]; the cause goes to the log only.
+    pub fn internal(context: impl Into<String>, cause: impl std::fmt::Display) -> Self {
+        let context = context.into();
+        tracing::error!(%cause, "{context}");
+        Self::Internal { context }
+    }
+
+    /// Shorthand for [`EngineError::Unavailable`].
+    pub fn unavailable(reason: impl Into<String>) -> Self {
+        Self::Unavailable { reason: reason.into() }
+    }
+
+    /// Shorthand for a kernel that does not exist.
+    pub fn no_kernel(id: crate::KernelId) -> Self {
+        Self::NotFound { what: "Kernel", id: id.to_string() }
+    }
+
+    /// Whether the same call may succeed later without any change by the caller.
+    pub fn retryable(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Timeout { .. } | Self::KernelLimit { .. })
+    }
+}

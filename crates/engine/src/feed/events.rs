@@ -1,0 +1,108 @@
+//! Every record of a kernel's log, for native clients.
+
+use bytes::Bytes;
+use himalia_journal::Record;
+use himalia_wire::Channel;
+use time::OffsetDateTime;
+
+use super::Closed;
+use super::reader::{Batch, Reader};
+use crate::kernel::{RecordKind, RecordMeta, from_micros, wall_micros};
+
+/// What kind of record an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventKind {
+    /// A message of the kernel; `body` is a v1 frame.
+    Message,
+    /// A request of a client to the kernel; `body` is a v1 frame.
+    Request,
+    /// A change in the kernel's life; `body` is JSON.
+    Lifecycle,
+    /// Messages that are missing; `body` is JSON `{from, to, …}`.
+    Gap,
+}
+
+impl EventKind {
+    /// The word used as the event's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Message => "message",
+            Self::Request => "request",
+            Self::Lifecycle => "lifecycle",
+            Self::Gap => "gap",
+        }
+    }
+}
+
+/// One record.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Its number in the log, dense. A gap carries the last number that is missing.
+    pub seq: u64,
+    /// When it was stored, UTC.
+    pub at: OffsetDateTime,
+    /// What `body` is.
+    pub kind: EventKind,
+    /// The channel of a message or request.
+    pub channel: Option<Channel>,
+    /// The kernel process that it belongs to.
+    pub incarnation: u32,
+    /// A v1 frame or JSON, by `kind`.
+    pub body: Bytes,
+}
+
+/// Records and bytes of one batch.
+const BATCH_RECORDS: usize = 256;
+const BATCH_BYTES: usize = 256 << 10;
+
+/// A reader of all records of one kernel's log. Cancel-safe.
+#[derive(Debug)]
+pub struct EventFeed {
+    reader: Reader,
+}
+
+impl EventFeed {
+    pub(crate) fn new(reader: Reader) -> Self {
+        Self { reader }
+    }
+
+    /// The next records in order, at least one, at most 256 or about 256 KiB (one record always fits).
+    /// Waits while there is none.
+    pub async fn next(&mut self) -> Result<Vec<Event>, Closed> {
+        loop {
+            let events: Vec<Event> = match self.reader.next(BATCH_RECORDS, BATCH_BYTES).await? {
+                Batch::Records(records) => records.iter().filter_map(|record| event(record)).collect(),
+                Batch::Gap { from, to } => vec![self.gap(from, to)],
+            };
+            if !events.is_empty() {
+                return Ok(events);
+            }
+        }
+    }
+
+    fn gap(&self, from: u64, to: u64) -> Event {
+        let body = format!(r#"{{"from_seq":{from},"to_seq":{to},"reason":"retention"}}"#);
+        let incarnation = self.reader.handle.snapshot.borrow().incarnation;
+        let at = from_micros(wall_micros());
+        Event { seq: to, at, kind: EventKind::Gap, channel: None, incarnation, body: body.into() }
+    }
+}
+
+/// A record as an event; `None` for kinds of a later version.
+fn event(record: &Record) -> Option<Event> {
+    let kind = match RecordKind::from_byte(record.kind)? {
+        RecordKind::Message => EventKind::Message,
+        RecordKind::Request => EventKind::Request,
+        RecordKind::Lifecycle => EventKind::Lifecycle,
+        RecordKind::Gap => EventKind::Gap,
+    };
+    let meta = RecordMeta::decode(&record.meta);
+    Some(Event {
+        seq: record.seq,
+        at: from_micros(record.at_micros),
+        kind,
+        channel: meta.channel.filter(|_| kind != EventKind::Gap),
+        incarnation: meta.incarnation,
+        body: record.body.clone(),
+    })
+}

@@ -1,0 +1,14 @@
+//! Clients of a kernel: what they send ([`Requests`]) and what they are shown ([`Feed`], [`EventFeed`]).
+
+mod client;
+mod delivery;
+mod events;
+mod reader;
+mod requests;
+
+pub use client::{Attach, Attachment, Feed};
+pub use delivery::{Closed, Delivery};
+pub use events::{Event, EventFeed, EventKind};
+pub(crate) use client::{Connection, start_position};
+pub(crate) use reader::Reader;
+pub use requests::Requests;

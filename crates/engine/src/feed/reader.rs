@@ -1,0 +1,85 @@
+//! Waiting for and reading the next records of a kernel's log: what both kinds of feed share.
+
+use std::sync::Arc;
+
+use himalia_journal::{Cursor, Read, Record};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::Closed;
+use crate::kernel::{Handle, Stage};
+
+/// What was read.
+#[derive(Debug)]
+pub(crate) enum Batch {
+    Records(Vec<Arc<Record>>),
+    /// `from..=to` are gone.
+    Gap {
+        from: u64,
+        to: u64,
+    },
+}
+
+/// A position in a kernel's log, with everything that can end the reading.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    pub(crate) handle: Arc<Handle>,
+    cursor: Cursor,
+    head: watch::Receiver<u64>,
+    stage: watch::Receiver<Stage>,
+    draining: CancellationToken,
+    replaced: CancellationToken,
+}
+
+impl Reader {
+    /// A reader of what comes after `after`.
+    pub(crate) fn new(
+        handle: Arc<Handle>,
+        after: u64,
+        draining: CancellationToken,
+        replaced: CancellationToken,
+    ) -> Self {
+        let (cursor, head, stage) =
+            (handle.journal.cursor(after), handle.journal.subscribe(), handle.stage.clone());
+        Self { handle, cursor, head, stage, draining, replaced }
+    }
+
+    /// The next records. Cancel-safe: between reading and returning there is no await.
+    pub(crate) async fn next(&mut self, records: usize, bytes: usize) -> Result<Batch, Closed> {
+        loop {
+            if self.replaced.is_cancelled() {
+                return Err(Closed::Replaced);
+            }
+            // Looked at before the log, so that nothing is missed that was written before the end was announced.
+            let complete = *self.stage.borrow_and_update() != Stage::Present;
+            let draining = self.draining.is_cancelled();
+            self.head.mark_unchanged();
+            match self.read(records, bytes)? {
+                Read::Records(records) => return Ok(Batch::Records(records)),
+                Read::Gap { from, to } => return Ok(Batch::Gap { from, to }),
+                Read::UpToDate if complete => return Err(Closed::KernelGone),
+                Read::UpToDate if draining => return Err(Closed::Draining),
+                Read::UpToDate => {}
+            }
+            tokio::select! {
+                _ = self.head.changed() => {}
+                _ = self.stage.changed() => {}
+                () = self.replaced.cancelled() => {}
+                () = self.draining.cancelled() => {}
+            }
+        }
+    }
+
+    fn read(&mut self, records: usize, bytes: usize) -> Result<Read, Closed> {
+        let cursor = &mut self.cursor;
+        let read = if cursor.in_memory() {
+            cursor.read(records, bytes)
+        } else {
+            crate::kernel::may_block(|| cursor.read(records, bytes))
+        };
+        read.map_err(|error| {
+            tracing::error!(kernel = %self.handle.facts.id, %error, "cannot read a kernel's log");
+            Closed::Storage
+        })
+    }
+}

@@ -1,0 +1,382 @@
+//! The task of one kernel: it alone touches the state machine, the two connections and the log's writing end.
+//!
+//! Each round takes one thing that happened, control before data, and a bounded number of those that wait behind it;
+//! then what is to be journaled goes to the journal in one write, and what follows from that to the shim.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use himalia_journal::JournalError;
+use himalia_shim_protocol::{Hello, Lane, PerLane, ToGateway, ToShim, Welcome};
+use himalia_wire::Channel;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::core::Core;
+use super::event::{CommandError, Effect, Event, Now};
+use super::handle::{Envelope, Handle, Mailboxes, Order, Stage, wall_micros};
+use super::lane_io::LaneIo;
+use super::life::Phase;
+use super::listener::Arrival;
+use super::teardown::Teardown;
+
+/// Messages of a client's lane that are taken in one round.
+const PER_ROUND: usize = 32;
+/// A batch from this size on is written where a blocking thread is expected.
+const BLOCKING_BYTES: usize = 1 << 20;
+
+/// Everything that an actor is made of.
+#[derive(Debug)]
+pub(crate) struct Actor {
+    pub(crate) core: Core,
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) mailboxes: Mailboxes,
+    pub(crate) arrivals: mpsc::Receiver<Arrival>,
+    pub(crate) teardown: Teardown,
+    /// Ends the actor and leaves the kernel running.
+    pub(crate) stop: CancellationToken,
+    /// Without a call of the shim by then the sandbox is given up.
+    pub(crate) adoption_deadline: Option<Instant>,
+    pub(crate) epoch: u64,
+    pub(crate) started: Instant,
+}
+
+/// What only exists while it runs.
+struct Running {
+    actor: Actor,
+    lanes: PerLane<Option<LaneIo>>,
+    waiters: HashMap<u64, oneshot::Sender<Result<(), CommandError>>>,
+    next_waiter: u64,
+    effects: Vec<Effect>,
+    protocol: u16,
+    over: Option<bool>,
+    exit_seen: bool,
+    roll_due: bool,
+}
+
+enum Wake {
+    Stop,
+    Order(Option<Order>),
+    Arrival(Option<Arrival>),
+    Lane(Lane, std::io::Result<()>),
+    Urgent(Option<Envelope>),
+    Shell(Option<Envelope>),
+    SandboxExit(Option<String>),
+    Deadline,
+}
+
+impl Actor {
+    /// Runs until the kernel is over, or `stop`.
+    pub(crate) async fn run(self) {
+        let mut running = Running {
+            actor: self,
+            lanes: PerLane { now: None, data: None },
+            waiters: HashMap::new(),
+            next_waiter: 1,
+            effects: Vec::new(),
+            protocol: 0,
+            over: None,
+            exit_seen: false,
+            roll_due: false,
+        };
+        if running.actor.core.snapshot().phase == Phase::Over {
+            running.over = Some(true);
+        }
+        running.settle();
+        loop {
+            match running.over.take() {
+                None => {}
+                Some(true) => return running.end().await,
+                Some(false) => running.bury().await,
+            }
+            let wake = running.wait().await;
+            if matches!(wake, Wake::Stop) {
+                running.settle();
+                return;
+            }
+            running.round(wake);
+        }
+    }
+}
+
+impl Running {
+    async fn wait(&mut self) -> Wake {
+        let Self { actor, lanes, .. } = self;
+        let takes_output = actor.core.takes_output();
+        let takes_urgent = actor.core.takes_requests(Channel::Control);
+        let takes_shell = actor.core.takes_requests(Channel::Shell);
+        let deadline = actor.core.deadline().map(|mono| actor.started + Duration::from_micros(mono));
+        let deadline = match (deadline, actor.adoption_deadline) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        let (orders, urgent, shell) =
+            (&mut actor.mailboxes.orders, &mut actor.mailboxes.urgent, &mut actor.mailboxes.shell);
+        let (now, data) = (&mut lanes.now, &mut lanes.data);
+        tokio::select! {
+            biased;
+            () = actor.stop.cancelled() => Wake::Stop,
+            order = orders.recv() => Wake::Order(order),
+            arrival = actor.arrivals.recv() => Wake::Arrival(arrival),
+            read = poll_fn(|cx| poll_lane(now, cx, true)) => Wake::Lane(Lane::Now, read),
+            envelope = urgent.recv(), if takes_urgent => Wake::Urgent(envelope),
+            exit = actor.teardown.sandbox_exit(), if !self.exit_seen => Wake::SandboxExit(exit),
+            () = maybe_sleep(deadline) => Wake::Deadline,
+            read = poll_fn(|cx| poll_lane(data, cx, takes_output)) => Wake::Lane(Lane::Data, read),
+            envelope = shell.recv(), if takes_shell => Wake::Shell(envelope),
+        }
+    }
+
+    /// One thing that happened, and a bounded number of what waits behind it.
+    fn round(&mut self, wake: Wake) {
+        let now = self.now();
+        match wake {
+            Wake::Stop => {}
+            Wake::Order(order) => self.order(order, now),
+            Wake::Arrival(arrival) => {
+                if let Some(arrival) = arrival {
+                    self.arrival(arrival, now);
+                }
+            }
+            Wake::Lane(lane, Ok(())) => self.read(lane, now),
+            Wake::Lane(lane, Err(error)) => self.close(lane, &error.to_string(), now),
+            Wake::Urgent(envelope) | Wake::Shell(envelope) => self.request(envelope, now),
+            Wake::SandboxExit(cause) => {
+                self.exit_seen = true;
+                let cause = cause.unwrap_or_else(|| "sandbox_lost".to_owned());
+                self.step(Event::SandboxGone(cause), now);
+            }
+            Wake::Deadline => self.deadline(now),
+        }
+        for _ in 0..PER_ROUND {
+            let Ok(order) = self.actor.mailboxes.orders.try_recv() else { break };
+            self.order(Some(order), now);
+        }
+        for _ in 0..PER_ROUND {
+            let core = &self.actor.core;
+            let (takes_urgent, takes_shell) =
+                (core.takes_requests(Channel::Control), core.takes_requests(Channel::Shell));
+            let mailboxes = &mut self.actor.mailboxes;
+            let urgent = if takes_urgent { mailboxes.urgent.try_recv().ok() } else { None };
+            let shell = if takes_shell { mailboxes.shell.try_recv().ok() } else { None };
+            if urgent.is_none() && shell.is_none() {
+                break;
+            }
+            for envelope in [urgent, shell].into_iter().flatten() {
+                self.request(Some(envelope), now);
+            }
+        }
+        self.settle();
+    }
+
+    fn now(&self) -> Now {
+        let mono = Instant::now().saturating_duration_since(self.actor.started);
+        Now { mono: u64::try_from(mono.as_micros()).unwrap_or(u64::MAX), wall: wall_micros() }
+    }
+
+    fn step(&mut self, event: Event, now: Now) {
+        let mut effects = std::mem::take(&mut self.effects);
+        self.actor.core.step(event, now, &mut effects);
+        for effect in effects.drain(..) {
+            self.carry_out(effect);
+        }
+        self.effects = effects;
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Welcome(lane, resume) => {
+                let welcome =
+                    Welcome { protocol: self.protocol, epoch: self.actor.epoch, resume: vec![resume] };
+                self.queue(lane, &ToShim::Welcome(welcome));
+            }
+            Effect::Send(lane, pending) => {
+                if let Some(io) = &mut self.lanes[lane] {
+                    io.queue_request(&pending);
+                }
+            }
+            Effect::Ack(lane, link) => {
+                let kernel = self.actor.teardown.kernel;
+                self.queue(Lane::Now, &ToShim::Ack { kernel, lane, link });
+            }
+            Effect::Done(waiter, result) => {
+                if let Some(reply) = self.waiters.remove(&waiter) {
+                    // The caller may have gone.
+                    let _ = reply.send(result);
+                }
+            }
+            Effect::ProcessStarted(pid) => self.actor.teardown.process_started(pid, self.actor.core.snapshot().incarnation),
+            Effect::Over { forget } => self.over = Some(forget),
+        }
+    }
+
+    fn queue(&mut self, lane: Lane, frame: &ToShim) {
+        if let Some(io) = &mut self.lanes[lane]
+            && let Err(error) = io.queue(frame)
+        {
+            tracing::error!(%error, "a frame for a shim is too large");
+        }
+    }
+
+    fn order(&mut self, order: Option<Order>, now: Now) {
+        let Some(Order { command, reply }) = order else { return };
+        let waiter = self.next_waiter;
+        self.next_waiter += 1;
+        self.waiters.insert(waiter, reply);
+        self.step(Event::Command { waiter, command }, now);
+    }
+
+    fn request(&mut self, envelope: Option<Envelope>, now: Now) {
+        let Some(Envelope { request, share }) = envelope else { return };
+        self.step(Event::Request(request), now);
+        drop(share);
+    }
+
+    fn arrival(&mut self, arrival: Arrival, now: Now) {
+        let Arrival { hello, protocol, io } = arrival;
+        let Hello { lane, .. } = *hello;
+        self.protocol = protocol;
+        // A newer connection replaces the older one.
+        self.lanes[lane] = Some(io);
+        self.step(Event::Hello(hello), now);
+        if self.lanes.now.is_some() && self.lanes.data.is_some() {
+            self.actor.adoption_deadline = None;
+        }
+        self.read(lane, now);
+    }
+
+    fn read(&mut self, lane: Lane, now: Now) {
+        while let Some(io) = &mut self.lanes[lane] {
+            let parsed = match io.next_frame() {
+                Ok(None) => return,
+                Ok(Some(frame)) if frame.kernel != self.actor.teardown.kernel => continue,
+                Ok(Some(frame)) => ToGateway::parse(frame),
+                Err(error) => Err(error),
+            };
+            match parsed {
+                Ok(frame) => self.step(Event::Shim(lane, frame), now),
+                Err(error) => self.close(lane, &error.to_string(), now),
+            }
+        }
+    }
+
+    fn close(&mut self, lane: Lane, reason: &str, now: Now) {
+        tracing::debug!(kernel = %self.actor.handle.facts.id, lane = lane.as_str(), reason, "a lane is closed");
+        self.lanes[lane] = None;
+        self.step(Event::LaneClosed(lane), now);
+    }
+
+    fn deadline(&mut self, now: Now) {
+        if self.actor.adoption_deadline.is_some_and(|at| at <= Instant::now()) {
+            self.actor.adoption_deadline = None;
+            self.step(Event::SandboxGone("sandbox_lost".to_owned()), now);
+        }
+        self.step(Event::Tick, now);
+    }
+
+    /// Journals what waits, sends what may go, and shows what has changed.
+    fn settle(&mut self) {
+        let now = self.now();
+        while let Some(batch) = self.actor.core.take_batch() {
+            let bytes: usize = batch.iter().map(|record| record.body.len()).sum();
+            let journal = &self.actor.handle.journal;
+            let written = maybe_blocking(bytes, || journal.append_batch(&batch));
+            match written {
+                Ok(seqs) => {
+                    self.actor.handle.dirty.store(true, Ordering::Release);
+                    self.roll_due = journal.roll_due();
+                    self.step(Event::Written { first_seq: seqs.start, batch }, now);
+                }
+                Err(error) => {
+                    self.roll_due |= matches!(error, JournalError::RollOverdue { .. });
+                    tracing::error!(kernel = %self.actor.handle.facts.id, %error, "cannot write a kernel's log");
+                    self.step(Event::WriteFailed { batch }, now);
+                    self.roll();
+                }
+            }
+        }
+        if self.roll_due && self.actor.core.settled() {
+            self.roll();
+        }
+        for lane in Lane::ALL {
+            if let Some(io) = &mut self.lanes[lane]
+                && let Err(error) = io.flush()
+            {
+                self.close(lane, &error.to_string(), now);
+            }
+        }
+        self.publish();
+    }
+
+    fn roll(&mut self) {
+        if !self.roll_due {
+            return;
+        }
+        self.roll_due = false;
+        if let Err(error) = self.actor.handle.journal.roll(&self.actor.core.checkpoint()) {
+            tracing::error!(kernel = %self.actor.handle.facts.id, %error, "cannot begin a new segment");
+        }
+    }
+
+    fn publish(&mut self) {
+        let handle = &self.actor.handle;
+        handle.last_activity.store(self.actor.core.last_activity(), Ordering::Relaxed);
+        handle.disk_failing.store(self.actor.core.disk_failing(), Ordering::Relaxed);
+        if let Some(snapshot) = self.actor.core.take_changed() {
+            self.actor.mailboxes.snapshot.send_if_modified(|old| {
+                let changed = *old != snapshot;
+                *old = snapshot;
+                changed
+            });
+        }
+    }
+
+    /// The kernel is over: its log is complete, now its sandbox goes.
+    async fn end(mut self) {
+        self.lanes = PerLane { now: None, data: None };
+        self.actor.mailboxes.stage.send_replace(Stage::Complete);
+        self.actor.teardown.run(&self.actor.handle, true).await;
+        self.actor.mailboxes.stage.send_replace(Stage::Gone);
+    }
+
+    /// The sandbox is lost: what is left of it goes, the kernel stays listed as dead until it is deleted.
+    async fn bury(&mut self) {
+        self.lanes = PerLane { now: None, data: None };
+        self.exit_seen = true;
+        self.actor.adoption_deadline = None;
+        self.actor.teardown.run(&self.actor.handle, false).await;
+    }
+}
+
+fn poll_lane(
+    lane: &mut Option<LaneIo>,
+    cx: &mut std::task::Context<'_>,
+    read: bool,
+) -> std::task::Poll<std::io::Result<()>> {
+    match lane {
+        Some(io) => io.poll(cx, read),
+        None => std::task::Poll::Pending,
+    }
+}
+
+async fn maybe_sleep(until: Option<Instant>) {
+    match until {
+        Some(until) => sleep_until(until).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn maybe_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    if bytes >= BLOCKING_BYTES { may_block(work) } else { work() }
+}
+
+/// Runs `work` so that the runtime expects it to block, if it can.
+pub(crate) fn may_block<T>(work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    let threads = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if threads { tokio::task::block_in_place(work) } else { work() }
+}

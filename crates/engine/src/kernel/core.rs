@@ -1,0 +1,241 @@
+//! The state machine of one kernel. Pure: no clock, no disk, no socket.
+//!
+//! The driver feeds [`Event`]s and carries out [`Effect`]s in order; after each round it takes the batch for the journal
+//! ([`Core::take_batch`]), writes it, and reports that as an event too. What may only happen once a record is stored (a
+//! request being sent, a message being acknowledged) waits for that report.
+
+use std::collections::BTreeMap;
+
+use himalia_journal::NewRecord;
+use himalia_shim_protocol::{KernelState, PerLane};
+use himalia_wire::Channel;
+
+use super::activity::Activity;
+use super::event::{Command, CommandError, Effect, Event, Now};
+use super::held::HeldQueues;
+use super::ledger::Ledger;
+use super::life::{Life, Phase};
+use super::messages::IopubParent;
+use super::outbox::Outbox;
+use super::readiness::Readiness;
+use super::recovery::Carried;
+use super::writes::{Then, Writes};
+use crate::ExecutionState;
+
+/// What does not change while a kernel lives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// The kernel's number on its link; 0 is the shim.
+    pub(crate) kernel: u16,
+    /// Of this gateway.
+    pub(crate) epoch: u64,
+    /// Automatic restarts in a row after crashes.
+    pub(crate) restart_limit: u32,
+    /// Grace of a stop, milliseconds.
+    pub(crate) grace_ms: u64,
+}
+
+/// What others see of the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    pub(crate) phase: Phase,
+    pub(crate) state: ExecutionState,
+    pub(crate) incarnation: u32,
+    pub(crate) ready: bool,
+    pub(crate) connected: bool,
+    pub(crate) reason: Option<String>,
+    pub(crate) kernel_session: std::sync::Arc<str>,
+}
+
+/// Bytes that may wait for a slow disk before the driver stops reading output.
+const UNWRITTEN_BYTES: usize = 16 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(super) settings: Settings,
+    pub(super) now: Now,
+    pub(super) outbox: Outbox,
+    pub(super) writes: Writes,
+    pub(super) ledger: Ledger,
+    pub(super) activity: Activity,
+    pub(super) life: Life,
+    pub(super) readiness: Readiness,
+    pub(super) kernel_session: std::sync::Arc<str>,
+    pub(super) iopub_parent: Option<IopubParent>,
+    pub(super) held: HeldQueues,
+    /// Requests of earlier epochs that the shim may not have accepted.
+    pub(super) carried: PerLane<BTreeMap<u64, Carried>>,
+    pub(super) alive: bool,
+    /// What the kernel was doing when the shim first called in this epoch, and its incarnation then.
+    pub(super) met: (KernelState, u32),
+    /// Rebuilt from a journal.
+    pub(super) adopted: bool,
+    pub(super) changed: bool,
+}
+
+impl Core {
+    /// A kernel that was never started.
+    pub(crate) fn new(settings: Settings, now: Now) -> Self {
+        Self {
+            settings,
+            now,
+            outbox: Outbox::new(settings.kernel, settings.epoch, PerLane::default()),
+            writes: Writes::default(),
+            ledger: Ledger::default(),
+            activity: Activity::new(now.wall),
+            life: Life::new(),
+            readiness: Readiness::default(),
+            kernel_session: "".into(),
+            iopub_parent: None,
+            held: HeldQueues::default(),
+            carried: PerLane::default(),
+            alive: true,
+            met: (KernelState::New, 0),
+            adopted: false,
+            changed: true,
+        }
+    }
+
+    /// One event. Effects are appended in the order in which they are to be carried out.
+    pub(crate) fn step(&mut self, event: Event, now: Now, out: &mut Vec<Effect>) {
+        self.now = now;
+        match event {
+            Event::Shim(lane, frame) => self.shim(lane, frame, out),
+            Event::Written { first_seq, batch } => self.written(first_seq, batch, out),
+            Event::Request(request) => self.request(request),
+            Event::Command { waiter, command } => self.command(waiter, command, out),
+            Event::Hello(hello) => self.hello(&hello, out),
+            Event::LaneClosed(lane) => {
+                self.outbox.lane_closed(lane);
+                self.changed = true;
+            }
+            Event::WriteFailed { batch } => {
+                self.take_back(batch, out);
+            }
+            Event::SandboxGone(cause) => self.sandbox_gone(cause, out),
+            Event::Tick => self.tick(out),
+        }
+        self.outbox.ack(now.mono, out);
+    }
+
+    fn written(&mut self, first_seq: u64, batch: Vec<NewRecord>, out: &mut Vec<Effect>) {
+        let then = self.writes.written(batch);
+        for (seq, then) in (first_seq..).zip(&then) {
+            match *then {
+                Then::Nothing => {}
+                Then::Stored(lane, link) => self.outbox.stored(lane, link, self.now.mono),
+                Then::Send(lane, id) => {
+                    self.ledger.set_seq(id, seq);
+                    self.outbox.may_send(lane, id, seq, out);
+                }
+                Then::Greet => self.greet(out),
+            }
+        }
+        self.writes.reuse(then);
+        self.release();
+    }
+
+    fn tick(&mut self, out: &mut Vec<Effect>) {
+        if self.life.exit.as_ref().is_some_and(|exit| exit.deadline <= self.now.mono) {
+            self.settle_exit(out);
+        }
+        if self.life.phase == Phase::Running && self.outbox.greeted() && self.readiness.nudge_due(self.now.mono) {
+            self.probe();
+        }
+        if !self.writes.failing() {
+            self.release();
+        }
+        if self.life.stop_deadline.is_some_and(|at| at <= self.now.mono) {
+            self.over("killed_by_user", out);
+        }
+    }
+
+    /// When [`Event::Tick`] is wanted next, monotonic microseconds.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        let nudge = self.readiness.next_nudge.filter(|_| self.life.phase == Phase::Running && self.outbox.greeted());
+        let exit = self.life.exit.as_ref().map(|exit| exit.deadline);
+        [nudge, exit, self.life.stop_deadline, self.writes.retry_at(), self.outbox.ack_at()].into_iter().flatten().min()
+    }
+
+    /// The next batch for the journal, unless one is in flight. It comes back in an event.
+    pub(crate) fn take_batch(&mut self) -> Option<Vec<NewRecord>> {
+        self.writes.take(self.now.mono)
+    }
+
+    /// Whether every record is in the journal, so that [`Self::checkpoint`] describes it.
+    pub(crate) fn settled(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// Whether further requests of clients are taken on the channel.
+    pub(crate) fn takes_requests(&self, channel: Channel) -> bool {
+        let full = channel == Channel::Shell && self.ledger.is_full();
+        self.held.has_room(channel) && !full && !self.writes.failing()
+    }
+
+    /// Whether the journal refuses records at present.
+    pub(crate) fn disk_failing(&self) -> bool {
+        self.writes.failing()
+    }
+
+    /// Whether further output is taken, or the disk has to catch up first.
+    pub(crate) fn takes_output(&self) -> bool {
+        self.writes.bytes() < UNWRITTEN_BYTES
+    }
+
+    /// What others see, if it has changed since the last call.
+    pub(crate) fn take_changed(&mut self) -> Option<Snapshot> {
+        std::mem::take(&mut self.changed).then(|| self.snapshot())
+    }
+
+    /// What others see.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let connected = self.outbox.greeted();
+        Snapshot {
+            phase: self.life.phase,
+            state: self.state(),
+            incarnation: self.life.incarnation,
+            ready: self.readiness.is_ready() && self.life.phase == Phase::Running,
+            connected,
+            reason: self.life.reason.clone(),
+            kernel_session: self.kernel_session.clone(),
+        }
+    }
+
+    /// The execution state as clients see it.
+    pub(crate) fn state(&self) -> ExecutionState {
+        match self.life.phase {
+            Phase::New | Phase::Starting => ExecutionState::Starting,
+            Phase::Restarting => ExecutionState::Restarting,
+            Phase::Dead | Phase::Over => ExecutionState::Dead,
+            Phase::Running | Phase::Stopping if !self.outbox.greeted() => ExecutionState::Unknown,
+            Phase::Running | Phase::Stopping => self.activity.state,
+        }
+    }
+
+    /// Microseconds since 1970.
+    pub(crate) fn last_activity(&self) -> u64 {
+        self.activity.last_micros
+    }
+
+    /// Requests whose end was not seen.
+    #[cfg(test)]
+    pub(super) fn open_requests(&self) -> usize {
+        self.ledger.len()
+    }
+
+    /// An order of a caller.
+    fn command(&mut self, waiter: u64, command: Command, out: &mut Vec<Effect>) {
+        let result = match command {
+            Command::Start(spec) => self.start(waiter, *spec, out),
+            Command::Interrupt => self.interrupt(waiter, out),
+            Command::Restart => self.restart(waiter, out),
+            Command::Stop(cause) => self.stop(cause, out),
+        };
+        match result {
+            Ok(true) => out.push(Effect::Done(waiter, Ok(()))),
+            Ok(false) => {}
+            Err(error) => out.push(Effect::Done(waiter, Err::<(), CommandError>(error))),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Which idle kernels end, with `jupyter_server`'s meaning (`cull_kernel_if_idle`).
+
+use std::time::Duration;
+
+use crate::{CullConfig, ExecutionState};
+
+/// What the decision needs to know of one kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CullFacts {
+    pub(crate) state: ExecutionState,
+    pub(crate) connections: u32,
+    pub(crate) last_micros: u64,
+    /// `metadata.cull_idle_timeout` of the kernelspec, in seconds; zero = never.
+    pub(crate) spec_timeout: Option<f64>,
+}
+
+/// Whether the kernel is to be ended now. Only asked while the culler runs (`CullConfig::idle_timeout` > 0).
+pub(crate) fn due(facts: &CullFacts, config: &CullConfig, now_micros: u64) -> bool {
+    if facts.state == ExecutionState::Dead {
+        return true;
+    }
+    let timeout = match facts.spec_timeout {
+        Some(seconds) => Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO),
+        None => config.idle_timeout,
+    };
+    if timeout.is_zero() {
+        return false;
+    }
+    let idle = Duration::from_micros(now_micros.saturating_sub(facts.last_micros));
+    idle > timeout
+        && (config.busy || facts.state != ExecutionState::Busy)
+        && (config.connected || facts.connections == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u64 = 3_600_000_000;
+
+    fn facts() -> CullFacts {
+        CullFacts { state: ExecutionState::Idle, connections: 0, last_micros: 0, spec_timeout: None }
+    }
+
+    fn config() -> CullConfig {
+        CullConfig { idle_timeout: Duration::from_secs(60), ..CullConfig::default() }
+    }
+
+    #[test]
+    fn idle_unwatched_kernels_end() {
+        assert!(due(&facts(), &config(), HOUR));
+        assert!(!due(&facts(), &config(), 1_000_000));
+    }
+
+    #[test]
+    fn watched_and_busy_ones_only_when_configured() {
+        let watched = CullFacts { connections: 1, ..facts() };
+        let busy = CullFacts { state: ExecutionState::Busy, ..facts() };
+        assert!(!due(&watched, &config(), HOUR));
+        assert!(!due(&busy, &config(), HOUR));
+        assert!(due(&watched, &CullConfig { connected: true, ..config() }, HOUR));
+        assert!(due(&busy, &CullConfig { busy: true, ..config() }, HOUR));
+    }
+
+    #[test]
+    fn the_kernelspec_decides_and_zero_is_never() {
+        assert!(!due(&CullFacts { spec_timeout: Some(0.0), ..facts() }, &config(), HOUR));
+        assert!(!due(&CullFacts { spec_timeout: Some(7200.0), ..facts() }, &config(), HOUR));
+        assert!(due(&CullFacts { spec_timeout: Some(1.5), ..facts() }, &config(), HOUR));
+    }
+
+    #[test]
+    fn dead_kernels_end_whoever_watches() {
+        let dead = CullFacts { state: ExecutionState::Dead, connections: 3, ..facts() };
+        assert!(due(&dead, &config(), 0));
+    }
+}

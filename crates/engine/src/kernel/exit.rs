@@ -1,0 +1,297 @@
+//! Orders of callers, and deaths.
+
+use himalia_journal::NewRecord;
+use himalia_shim_protocol::{Command as ShimCommand, Exited, KernelSpec, Lane, RequestId, Start, Stop};
+use himalia_wire::Channel;
+
+use super::core::Core;
+use super::event::{CommandError, Effect};
+use super::life::{Awaited, FLUSH_WAIT, PendingExit, Phase, STABLE, cause_text};
+use super::lifecycle::LifecycleRecord;
+use super::meta::{RecordKind, RecordMeta};
+use super::synthetic;
+use super::writes::Then;
+
+/// Beyond its grace, how long a stop may take before the sandbox is killed as a whole, microseconds.
+const STOP_SLACK: u64 = 5_000_000;
+
+/// `Ok(true)`: done already; `Ok(false)`: answered later.
+type Ordered = Result<bool, CommandError>;
+
+impl Core {
+    pub(super) fn start(&mut self, waiter: u64, spec: KernelSpec, out: &mut Vec<Effect>) -> Ordered {
+        if self.life.phase != Phase::New {
+            return Err(CommandError::Superseded);
+        }
+        let id = self.order(&ShimCommand::Start(Box::new(Start { spec })), out)?;
+        self.life.phase = Phase::Starting;
+        self.changed = true;
+        self.wait(waiter, Awaited::Process(id));
+        Ok(false)
+    }
+
+    pub(super) fn interrupt(&mut self, waiter: u64, out: &mut Vec<Effect>) -> Ordered {
+        match self.life.phase {
+            Phase::Running if !self.outbox.connected(Lane::Now) => Err(CommandError::Disconnected),
+            Phase::Running if self.readiness.is_ready() => {
+                self.order(&ShimCommand::Interrupt, out)?;
+                Ok(true)
+            }
+            // A signal would end a process that is still importing.
+            Phase::Running | Phase::Starting | Phase::Restarting => {
+                self.wait(waiter, Awaited::Ready);
+                Ok(false)
+            }
+            _ => Err(CommandError::NotRunning),
+        }
+    }
+
+    /// Interrupts for those who waited until the kernel was ready.
+    pub(super) fn interrupt_waiting(&mut self, out: &mut Vec<Effect>) {
+        if !self.readiness.is_ready() || self.life.phase != Phase::Running {
+            return;
+        }
+        let waiting = self.life.take(|what| what == Awaited::Ready);
+        if waiting.is_empty() {
+            return;
+        }
+        let result = self.order(&ShimCommand::Interrupt, out).map(drop);
+        out.extend(waiting.into_iter().map(|token| Effect::Done(token, result.clone())));
+    }
+
+    pub(super) fn restart(&mut self, waiter: u64, out: &mut Vec<Effect>) -> Ordered {
+        if self.life.sandbox_gone {
+            return Err(CommandError::NotRunning);
+        }
+        match self.life.phase {
+            Phase::Running | Phase::Restarting | Phase::Dead => {}
+            _ => return Err(CommandError::NotRunning),
+        }
+        if !self.outbox.connected(Lane::Now) {
+            return Err(CommandError::Disconnected);
+        }
+        if self.life.phase == Phase::Restarting {
+            // One is under way: its process is the answer to this one too.
+            let id = self.life.waiters.iter().find_map(|waiter| match waiter.what {
+                Awaited::Process(id) => Some(id),
+                _ => None,
+            });
+            if let Some(id) = id {
+                self.wait(waiter, Awaited::Process(id));
+                return Ok(false);
+            }
+        }
+        let stop = Stop { grace_ms: self.settings.grace_ms };
+        let id = self.order(&ShimCommand::Restart(stop), out)?;
+        self.life.phase = Phase::Restarting;
+        self.life.crashes = 0;
+        self.changed = true;
+        self.wait(waiter, Awaited::Process(id));
+        Ok(false)
+    }
+
+    /// Starts the next process after a death.
+    pub(super) fn order_restart(&mut self, out: &mut Vec<Effect>) {
+        if self.order(&ShimCommand::Restart(Stop { grace_ms: 0 }), out).is_err() {
+            self.dead("the sandbox takes no orders".to_owned(), out);
+        }
+    }
+
+    /// Answered at once: the end is seen when the kernel is over.
+    pub(super) fn stop(&mut self, cause: &'static str, out: &mut Vec<Effect>) -> Ordered {
+        match self.life.phase {
+            Phase::Over | Phase::Stopping => {}
+            Phase::New | Phase::Dead => self.over(cause, out),
+            Phase::Starting | Phase::Running | Phase::Restarting => {
+                let stop = Stop { grace_ms: self.settings.grace_ms };
+                let connected = self.outbox.connected(Lane::Now) && self.outbox.greeted();
+                if !connected || self.order(&ShimCommand::Stop(stop), out).is_err() {
+                    // Its sandbox is ended as a whole.
+                    self.over(cause, out);
+                    return Ok(true);
+                }
+                self.fail_waiters(out);
+                self.life.phase = Phase::Stopping;
+                self.life.reason = Some(cause.to_owned());
+                self.life.stop_deadline = Some(self.now.mono + self.settings.grace_ms * 1000 + STOP_SLACK);
+                self.changed = true;
+            }
+        }
+        Ok(true)
+    }
+
+    fn order(&mut self, command: &ShimCommand, out: &mut Vec<Effect>) -> Result<RequestId, CommandError> {
+        self.outbox.command(command, out).map_err(|full| CommandError::Refused(full.to_string()))
+    }
+
+    pub(super) fn exited(&mut self, exited: Exited, out: &mut Vec<Effect>) {
+        if exited.incarnation < self.life.incarnation {
+            return;
+        }
+        self.life.exit = Some(PendingExit { exited, deadline: self.now.mono + FLUSH_WAIT, stopped: false });
+        self.after_data(Lane::Data, out);
+    }
+
+    /// Something of the data lane arrived: a death may have waited for it; so may interrupts for readiness.
+    pub(super) fn after_data(&mut self, lane: Lane, out: &mut Vec<Effect>) {
+        if let Some(exit) = &self.life.exit
+            && lane == Lane::Data
+            && self.outbox.received(Lane::Data) >= exit.exited.last_data
+        {
+            self.settle_exit(out);
+        }
+        if !self.life.waiters.is_empty() {
+            self.interrupt_waiting(out);
+        }
+    }
+
+    /// A process has ended and its output is complete, as far as it will come.
+    pub(super) fn settle_exit(&mut self, out: &mut Vec<Effect>) {
+        let Some(PendingExit { exited, stopped, .. }) = self.life.exit.take() else { return };
+        self.forget_accepted();
+        self.iopub_parent = None;
+        self.changed = true;
+        match self.life.phase {
+            Phase::Running | Phase::Starting if self.life.told_to_end => self.over("killed_by_user", out),
+            // Asked for by an earlier gateway; what comes next says whether it was a restart.
+            Phase::Running if exited.asked => self.life.phase = Phase::Restarting,
+            Phase::Running | Phase::Starting => self.crashed(cause_text(&exited), out),
+            Phase::New | Phase::Restarting | Phase::Stopping | Phase::Dead | Phase::Over => {}
+        }
+        if stopped {
+            self.stopped(out);
+        }
+    }
+
+    /// What a process had accepted is lost with it; what is still on its way goes to the next one.
+    fn forget_accepted(&mut self) {
+        let outbox = &self.outbox;
+        self.ledger.retain(|id, _| outbox.is_on_its_way(id));
+    }
+
+    /// A process ended that nobody had asked to end: start the next one, or give up.
+    pub(super) fn crashed(&mut self, cause: String, out: &mut Vec<Effect>) {
+        if self.now.mono.saturating_sub(self.life.since) >= STABLE {
+            self.life.crashes = 0;
+        }
+        self.life.crashes += 1;
+        if self.life.crashes > self.settings.restart_limit {
+            self.dead(cause, out);
+            return;
+        }
+        let crashes = self.life.crashes;
+        self.decide(&LifecycleRecord::Restarting { cause: cause.clone(), crashes });
+        self.say("restarting");
+        self.life.phase = Phase::Restarting;
+        self.life.reason = Some(format!("restarted after {cause}"));
+        self.changed = true;
+        self.order_restart(out);
+    }
+
+    pub(super) fn stopped(&mut self, out: &mut Vec<Effect>) {
+        if let Some(exit) = &mut self.life.exit {
+            // Its last output is still to come.
+            exit.stopped = true;
+            return;
+        }
+        match self.life.phase {
+            Phase::Stopping => {
+                let cause = self.life.reason.clone().unwrap_or_default();
+                self.over(&cause, out);
+            }
+            // An earlier gateway, or the shim itself, had asked for the end.
+            Phase::Restarting | Phase::Running if self.life.waiters.is_empty() => self.over("killed_by_user", out),
+            _ => {}
+        }
+    }
+
+    pub(super) fn sandbox_gone(&mut self, cause: String, out: &mut Vec<Effect>) {
+        self.life.sandbox_gone = true;
+        self.life.exit = None;
+        for lane in Lane::ALL {
+            self.outbox.lane_closed(lane);
+        }
+        match self.life.phase {
+            Phase::Over => {}
+            Phase::Stopping => {
+                let cause = self.life.reason.clone().unwrap_or_default();
+                self.over(&cause, out);
+            }
+            Phase::New | Phase::Starting => self.over(&cause, out),
+            Phase::Running | Phase::Restarting if self.life.told_to_end => self.over("killed_by_user", out),
+            Phase::Running | Phase::Restarting | Phase::Dead => {
+                self.dead(cause, out);
+                out.push(Effect::Over { forget: false });
+            }
+        }
+    }
+
+    /// The kernel is dead but can be restarted by a caller while its sandbox lives.
+    pub(super) fn dead(&mut self, cause: String, out: &mut Vec<Effect>) {
+        if self.life.phase != Phase::Dead {
+            self.decide(&LifecycleRecord::Dead { cause: cause.clone(), over: false });
+            self.say("dead");
+        }
+        self.life.phase = Phase::Dead;
+        self.life.reason = Some(cause);
+        self.forget_accepted();
+        self.changed = true;
+        self.fail_waiters(out);
+    }
+
+    /// The kernel is over: nobody can have it any more.
+    pub(super) fn over(&mut self, cause: &str, out: &mut Vec<Effect>) {
+        if self.life.phase == Phase::Over {
+            return;
+        }
+        self.decide(&LifecycleRecord::Dead { cause: cause.to_owned(), over: true });
+        if self.life.phase != Phase::Dead {
+            self.say("dead");
+        }
+        self.life.phase = Phase::Over;
+        self.life.reason = Some(cause.to_owned());
+        self.life.stop_deadline = None;
+        self.life.exit = None;
+        self.held.clear();
+        self.changed = true;
+        out.push(Effect::Over { forget: true });
+        self.fail_waiters(out);
+    }
+
+    fn fail_waiters(&mut self, out: &mut Vec<Effect>) {
+        let error = CommandError::StartFailed {
+            reason: self.life.reason.clone().unwrap_or_default(),
+            stderr: String::new(),
+        };
+        for token in self.life.take(|what| matches!(what, Awaited::Process(_))) {
+            out.push(Effect::Done(token, Err(error.clone())));
+        }
+        for token in self.life.take(|what| what == Awaited::Ready) {
+            out.push(Effect::Done(token, Err(CommandError::NotRunning)));
+        }
+    }
+
+    /// A record of what the engine decided.
+    pub(super) fn decide(&mut self, decision: &LifecycleRecord) {
+        let meta = RecordMeta {
+            kernel: self.settings.kernel,
+            synthetic: true,
+            incarnation: self.life.incarnation,
+            ..RecordMeta::default()
+        };
+        self.push_lifecycle(meta, decision, Then::Nothing);
+    }
+
+    /// A status message in the kernel's name, after all output that came before.
+    fn say(&mut self, state: &str) {
+        let meta = RecordMeta {
+            kernel: self.settings.kernel,
+            channel: Some(Channel::Iopub),
+            synthetic: true,
+            incarnation: self.life.incarnation,
+            ..RecordMeta::default()
+        };
+        let body = synthetic::status(&self.kernel_session, state);
+        self.writes.push(NewRecord { kind: RecordKind::Message as u8, meta: meta.encode(), body }, Then::Nothing);
+    }
+}

@@ -1,0 +1,205 @@
+//! What the rest of the engine holds of a kernel: its mailboxes, its log, and its state as of now.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use himalia_journal::Journal;
+use parking_lot::Mutex;
+use time::OffsetDateTime;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::core::Snapshot;
+use super::event::{Command, CommandError, Request};
+use super::life::Phase;
+use crate::{KernelId, KernelModel};
+
+/// Commands that wait for the actor.
+const COMMANDS: usize = 64;
+/// Control and stdin messages that wait for the actor.
+const URGENT: usize = 256;
+/// Shell messages that wait for the actor.
+const SHELL: usize = 64;
+/// Bytes of messages that wait for the actor, for each of the two; one message always may.
+const WAITING_BYTES: u32 = 64 << 20;
+
+/// How far a kernel's end is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// It may still do something.
+    Present,
+    /// Its log is complete: feeds end once they have read it.
+    Complete,
+    /// Nothing of it is left running.
+    Gone,
+}
+
+/// An order on its way to the actor.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub(crate) command: Command,
+    pub(crate) reply: oneshot::Sender<Result<(), CommandError>>,
+}
+
+/// A message on its way to the actor, with its share of the bytes that may wait.
+#[derive(Debug)]
+pub(crate) struct Envelope {
+    pub(crate) request: Request,
+    pub(crate) share: Option<OwnedSemaphorePermit>,
+}
+
+/// The receiving ends, for the actor.
+#[derive(Debug)]
+pub(crate) struct Mailboxes {
+    pub(crate) orders: mpsc::Receiver<Order>,
+    pub(crate) urgent: mpsc::Receiver<Envelope>,
+    pub(crate) shell: mpsc::Receiver<Envelope>,
+    pub(crate) snapshot: watch::Sender<Snapshot>,
+    pub(crate) stage: watch::Sender<Stage>,
+}
+
+/// A kernel's facts that never change.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) id: KernelId,
+    pub(crate) name: String,
+    pub(crate) created_micros: u64,
+    /// `metadata.cull_idle_timeout` of its kernelspec, seconds.
+    pub(crate) cull_timeout: Option<f64>,
+}
+
+/// One kernel, as everybody but its actor sees it.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) facts: Facts,
+    pub(crate) journal: Journal,
+    pub(crate) orders: mpsc::Sender<Order>,
+    pub(crate) urgent: mpsc::Sender<Envelope>,
+    pub(crate) shell: mpsc::Sender<Envelope>,
+    pub(crate) urgent_bytes: Arc<Semaphore>,
+    pub(crate) shell_bytes: Arc<Semaphore>,
+    pub(crate) snapshot: watch::Receiver<Snapshot>,
+    pub(crate) stage: watch::Receiver<Stage>,
+    pub(crate) last_activity: AtomicU64,
+    pub(crate) connections: AtomicU32,
+    /// The log has grown since its last sync.
+    pub(crate) dirty: AtomicBool,
+    pub(crate) disk_failing: AtomicBool,
+    /// The present attachment of each wire session, and what closes it.
+    pub(crate) attached: Mutex<HashMap<u64, CancellationToken>>,
+    dir: LogDir,
+}
+
+/// The directory of a log, removed with the last user of the handle if the kernel is forgotten.
+#[derive(Debug)]
+struct LogDir {
+    path: PathBuf,
+    remove: AtomicBool,
+}
+
+impl Drop for LogDir {
+    fn drop(&mut self) {
+        if self.remove.load(Ordering::Acquire)
+            && let Err(error) = std::fs::remove_dir_all(&self.path)
+        {
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove a kernel's log");
+        }
+    }
+}
+
+impl Handle {
+    /// A handle and the ends for its actor.
+    pub(crate) fn new(facts: Facts, journal: Journal, snapshot: Snapshot, last_activity: u64) -> (Arc<Self>, Mailboxes) {
+        let (orders_in, orders) = mpsc::channel(COMMANDS);
+        let (urgent_in, urgent) = mpsc::channel(URGENT);
+        let (shell_in, shell) = mpsc::channel(SHELL);
+        let (snapshot_in, snapshot) = watch::channel(snapshot);
+        let (stage_in, stage) = watch::channel(Stage::Present);
+        let bytes = || Arc::new(Semaphore::new(WAITING_BYTES as usize));
+        let handle = Self {
+            facts,
+            dir: LogDir { path: journal.dir().to_owned(), remove: AtomicBool::new(false) },
+            journal,
+            orders: orders_in,
+            urgent: urgent_in,
+            shell: shell_in,
+            urgent_bytes: bytes(),
+            shell_bytes: bytes(),
+            snapshot,
+            stage,
+            last_activity: AtomicU64::new(last_activity),
+            connections: AtomicU32::new(0),
+            dirty: AtomicBool::new(true),
+            disk_failing: AtomicBool::new(false),
+            attached: Mutex::new(HashMap::new()),
+        };
+        let mailboxes = Mailboxes { orders, urgent, shell, snapshot: snapshot_in, stage: stage_in };
+        (Arc::new(handle), mailboxes)
+    }
+
+    /// The kernel as commands show it.
+    pub(crate) fn model(&self) -> KernelModel {
+        let snapshot = self.snapshot.borrow();
+        KernelModel {
+            id: self.facts.id,
+            name: self.facts.name.clone(),
+            last_activity: from_micros(self.last_activity.load(Ordering::Relaxed)),
+            execution_state: snapshot.state,
+            connections: self.connections.load(Ordering::Relaxed),
+            reason: snapshot.reason.clone(),
+            incarnation: snapshot.incarnation,
+        }
+    }
+
+    /// What the culler needs to know.
+    pub(crate) fn cull_facts(&self) -> super::culling::CullFacts {
+        super::culling::CullFacts {
+            state: self.snapshot.borrow().state,
+            connections: self.connections.load(Ordering::Relaxed),
+            last_micros: self.last_activity.load(Ordering::Relaxed),
+            spec_timeout: self.facts.cull_timeout,
+        }
+    }
+
+    /// Gives an order and waits for its answer. `None` when the kernel is over.
+    pub(crate) async fn order(&self, command: Command) -> Option<Result<(), CommandError>> {
+        let (reply, answer) = oneshot::channel();
+        self.orders.send(Order { command, reply }).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// Waits until nothing of it is left running.
+    pub(crate) async fn gone(&self) {
+        // An actor that ended without saying so has left nothing either.
+        let _ = self.stage.clone().wait_for(|stage| *stage == Stage::Gone).await;
+    }
+
+    /// Whether it is over for good.
+    pub(crate) fn is_over(&self) -> bool {
+        self.snapshot.borrow().phase == Phase::Over || *self.stage.borrow() != Stage::Present
+    }
+
+    /// Removes the log's directory once nobody reads it any more.
+    pub(crate) fn forget_log(&self) {
+        self.dir.remove.store(true, Ordering::Release);
+    }
+
+    /// A share for a message of `bytes`, when there is room.
+    pub(crate) fn share(bytes: usize) -> u32 {
+        u32::try_from(bytes).unwrap_or(u32::MAX).clamp(1, WAITING_BYTES)
+    }
+}
+
+/// Microseconds since 1970 as a date; the epoch itself for values that are none.
+pub(crate) fn from_micros(micros: u64) -> OffsetDateTime {
+    let nanos = i128::from(micros) * 1000;
+    OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
+
+/// The wall clock, microseconds since 1970.
+pub(crate) fn wall_micros() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,101 @@
+//! One connection of a shim: bytes in and out, never waiting for the other lane.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use himalia_shim_protocol::{Decoder, Frame, Pending, ProtocolError, ToShim};
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+
+/// Bodies up to this length are copied behind each other, so that one write takes many.
+const COPY_UP_TO: usize = 16 * 1024;
+
+/// An authenticated connection of one lane.
+#[derive(Debug)]
+pub(crate) struct LaneIo {
+    stream: UnixStream,
+    decoder: Decoder,
+    /// To be written, in order; `small` is behind all of `out`.
+    out: VecDeque<Bytes>,
+    small: BytesMut,
+}
+
+impl LaneIo {
+    /// `decoder` may hold bytes that came after the hello.
+    pub(crate) fn new(stream: UnixStream, decoder: Decoder) -> Self {
+        Self { stream, decoder, out: VecDeque::new(), small: BytesMut::new() }
+    }
+
+    /// Queues a frame.
+    pub(crate) fn queue(&mut self, frame: &ToShim) -> Result<(), ProtocolError> {
+        frame.encode(&mut self.small)
+    }
+
+    /// Queues a request.
+    pub(crate) fn queue_request(&mut self, pending: &Pending) {
+        self.small.extend_from_slice(&pending.head);
+        if pending.body.len() <= COPY_UP_TO {
+            self.small.extend_from_slice(&pending.body);
+        } else {
+            self.out.push_back(self.small.split().freeze());
+            self.out.push_back(pending.body.clone());
+        }
+    }
+
+    /// Writes what the socket takes now.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        loop {
+            if self.out.is_empty() && !self.small.is_empty() {
+                self.out.push_back(self.small.split().freeze());
+            }
+            let Some(first) = self.out.front_mut() else { return Ok(()) };
+            if first.is_empty() {
+                self.out.pop_front();
+                continue;
+            }
+            match self.stream.try_write(first) {
+                Ok(written) => first.advance(written),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn has_output(&self) -> bool {
+        !self.out.is_empty() || !self.small.is_empty()
+    }
+
+    /// The next frame that is here already.
+    pub(crate) fn next_frame(&mut self) -> Result<Option<Frame>, ProtocolError> {
+        self.decoder.next()
+    }
+
+    /// Waits for bytes (unless `read` is false) and for room for what is to be written. Ready when something was read;
+    /// an end of the stream is an error. Cancel-safe: nothing that was read is lost.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, read: bool) -> Poll<io::Result<()>> {
+        while self.has_output() {
+            match self.stream.poll_write_ready(cx) {
+                Poll::Ready(result) => {
+                    result?;
+                    self.flush()?;
+                    if self.has_output() {
+                        continue;
+                    }
+                }
+                Poll::Pending => break,
+            }
+        }
+        if !read {
+            return Poll::Pending;
+        }
+        let mut reading = pin!(self.stream.read_buf(self.decoder.buffer()));
+        let read = ready!(Pin::as_mut(&mut reading).poll(cx))?;
+        if read == 0 {
+            return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+        }
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,119 @@
+//! The life of a kernel: which process it has, and what is being done to it.
+
+use himalia_shim_protocol::{Exited, RequestId};
+use serde::{Deserialize, Serialize};
+
+/// What is being done to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Phase {
+    /// No process was asked for yet.
+    New,
+    /// The first process was asked for.
+    Starting,
+    /// A process runs.
+    Running,
+    /// The next process was asked for.
+    Restarting,
+    /// The end was asked for.
+    Stopping,
+    /// It ended and nobody had asked for that. It can be restarted while its sandbox lives.
+    Dead,
+    /// It is over.
+    Over,
+}
+
+/// A restart by the engine resets its count after a process lived this long (jupyter's `stable_start_time`), micros.
+pub(super) const STABLE: u64 = 10_000_000;
+/// How long a death waits for the output before it, microseconds.
+pub(super) const FLUSH_WAIT: u64 = 5_000_000;
+
+#[derive(Debug)]
+pub(super) struct Life {
+    pub(super) phase: Phase,
+    /// Of the present or last process; 0 before the first.
+    pub(super) incarnation: u32,
+    /// When that process was seen to start, monotonic.
+    pub(super) since: u64,
+    /// Automatic restarts in a row.
+    pub(super) crashes: u32,
+    /// A client has told this incarnation to end.
+    pub(super) told_to_end: bool,
+    /// A process has ended, its output is not complete yet.
+    pub(super) exit: Option<PendingExit>,
+    /// Why the kernel is in its state, where that needs saying.
+    pub(super) reason: Option<String>,
+    /// A sandbox that is gone cannot start anything.
+    pub(super) sandbox_gone: bool,
+    pub(super) waiters: Vec<Waiter>,
+    /// The present stop is over at this time at the latest, monotonic.
+    pub(super) stop_deadline: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct PendingExit {
+    pub(super) exited: Exited,
+    pub(super) deadline: u64,
+    /// The stop that it belongs to is complete.
+    pub(super) stopped: bool,
+}
+
+/// A caller that waits for the end of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Waiter {
+    pub(super) token: u64,
+    pub(super) what: Awaited,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Awaited {
+    /// The next process, started by this request.
+    Process(RequestId),
+    /// Readiness, to be interrupted then.
+    Ready,
+}
+
+impl Life {
+    pub(super) fn new() -> Self {
+        Self {
+            phase: Phase::New,
+            incarnation: 0,
+            since: 0,
+            crashes: 0,
+            told_to_end: false,
+            exit: None,
+            reason: None,
+            sandbox_gone: false,
+            waiters: Vec::new(),
+            stop_deadline: None,
+        }
+    }
+
+    /// Takes out the waiters that `which` selects.
+    pub(super) fn take(&mut self, which: impl Fn(Awaited) -> bool) -> Vec<u64> {
+        let (out, keep) = std::mem::take(&mut self.waiters).into_iter().partition(|waiter| which(waiter.what));
+        self.waiters = keep;
+        out.into_iter().map(|waiter: Waiter| waiter.token).collect()
+    }
+}
+
+/// How a cause of death reads.
+pub(super) fn cause_text(exited: &Exited) -> String {
+    use himalia_shim_protocol::Cause;
+    let mut text = match exited.cause {
+        Cause::Exit { code } => format!("exit({code})"),
+        Cause::Signal { signal } => format!("signal({signal})"),
+        Cause::ProtocolAbort => "protocol_abort".to_owned(),
+        Cause::Unknown => "unknown".to_owned(),
+    };
+    let last_line = exited.stderr_tail.lines().rev().find(|line| !line.trim().is_empty());
+    let more = if exited.detail.is_empty() { last_line.unwrap_or_default().trim() } else { &exited.detail };
+    if !more.is_empty() {
+        text.push_str(": ");
+        text.extend(more.chars().filter(|char| !char.is_control()).take(MORE_CHARS));
+    }
+    text
+}
+
+/// Characters of a detail, or of the last line of standard error, that a cause carries.
+const MORE_CHARS: usize = 200;

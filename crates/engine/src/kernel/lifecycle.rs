@@ -1,0 +1,65 @@
+//! Lifecycle records: events of the shim and decisions of the engine, as JSON bodies.
+
+use himalia_shim_protocol::Exited;
+use serde::{Deserialize, Serialize};
+
+/// The body of a lifecycle record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum LifecycleRecord {
+    /// A process runs.
+    Started { incarnation: u32 },
+    /// A process could not be started.
+    StartFailed { reason: String },
+    /// A process ended.
+    Exited(Exited),
+    /// A stop is complete.
+    Stopped { killed: u32, left: u32 },
+    /// The shim took a request and did not do it.
+    Refused { reason: String },
+    /// The engine starts the next process after a crash.
+    Restarting { cause: String, crashes: u32 },
+    /// The kernel is dead; `over` if it was meant to end, so that nothing of it is kept.
+    Dead { cause: String, over: bool },
+    /// Requests of earlier epochs that the shim never accepted: they are sent again. Journal numbers of their records.
+    Carried { requests: Vec<u64> },
+    /// A record of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+impl LifecycleRecord {
+    /// The body. Serialisation of these types cannot fail; an empty object would be read as unknown.
+    pub(crate) fn to_body(&self) -> bytes::Bytes {
+        serde_json::to_vec(self).unwrap_or_else(|_| b"{\"event\":\"unknown\"}".to_vec()).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use himalia_shim_protocol::Cause;
+
+    #[test]
+    fn records_come_back() {
+        let exited = Exited {
+            incarnation: 2,
+            pid: 7,
+            cause: Cause::Signal { signal: 9 },
+            asked: false,
+            detail: String::new(),
+            stderr_tail: "x".into(),
+            last_data: 12,
+            usage: None,
+        };
+        for record in [
+            LifecycleRecord::Exited(exited),
+            LifecycleRecord::Dead { cause: "oom".into(), over: true },
+            LifecycleRecord::Carried { requests: vec![1, 2] },
+        ] {
+            assert_eq!(serde_json::from_slice::<LifecycleRecord>(&record.to_body()).unwrap(), record);
+        }
+        let later = serde_json::from_str::<LifecycleRecord>(r#"{"event":"teleported"}"#).unwrap();
+        assert_eq!(later, LifecycleRecord::Unknown);
+    }
+}

@@ -1,0 +1,226 @@
+//! Messages of the kernel: numbered by the shim, journaled with what was learnt from their headers.
+
+use bytes::Bytes;
+use himalia_journal::NewRecord;
+use himalia_shim_protocol::{Lane, Origin, RequestId};
+use himalia_wire::header::{self, HeaderPeek};
+use himalia_wire::{Channel, Limits, Parts, v1};
+
+use super::activity::tracked;
+use super::core::Core;
+use super::event::Effect;
+use super::ledger::{Progress, RequestKind, parent_key};
+use super::meta::{RecordKind, RecordMeta};
+use super::synthetic::ENGINE_SESSION;
+use super::writes::Then;
+use crate::ExecutionState;
+
+/// Bits of a message record's `word`: all that recovery needs to know of a message.
+pub(crate) mod word {
+    use crate::ExecutionState;
+
+    /// The request that the message belongs to is done with it: reply and idle have both been seen.
+    pub(crate) const DONE: u32 = 1;
+    /// The idle of its request.
+    pub(crate) const IDLE: u32 = 2;
+    /// A reply.
+    pub(crate) const REPLY: u32 = 4;
+    /// It counts as activity.
+    pub(crate) const TOUCH: u32 = 8;
+    /// A reply to the engine's own question whether the kernel is ready.
+    pub(crate) const PROBE: u32 = 16;
+    const STATE_SHIFT: u32 = 8;
+
+    /// The execution state after the message, in bits 8 to 10.
+    pub(crate) fn of_state(state: ExecutionState) -> u32 {
+        let code = match state {
+            ExecutionState::Starting => 1,
+            ExecutionState::Idle => 2,
+            ExecutionState::Busy => 3,
+            _ => 0,
+        };
+        code << STATE_SHIFT
+    }
+
+    /// Reads it back; `None` if the message did not change it.
+    pub(crate) fn to_state(word: u32) -> Option<ExecutionState> {
+        match (word >> STATE_SHIFT) & 7 {
+            1 => Some(ExecutionState::Starting),
+            2 => Some(ExecutionState::Idle),
+            3 => Some(ExecutionState::Busy),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of the parent of the latest iopub message. Floods have one parent, byte for byte.
+#[derive(Debug)]
+pub(super) struct IopubParent {
+    pub(super) raw: Bytes,
+    tracked: bool,
+    hidden: bool,
+    key: Option<u64>,
+    request: Option<RequestId>,
+}
+
+impl Core {
+    /// A message with a link number that is next in its lane. Nothing is learnt from it that its record does not say.
+    pub(super) fn message(&mut self, lane: Lane, link: u64, origin: Origin, frame: Bytes, out: &mut Vec<Effect>) {
+        self.outbox.note_bytes(frame.len());
+        let meta = match v1::decode(&frame, &Limits::KERNEL) {
+            Ok((channel, parts)) if (channel == Channel::Control) == (lane == Lane::Now) => {
+                self.observe(channel, &parts, origin, self.now.wall)
+            }
+            Ok((channel, _)) => Err(format!("{channel} on lane {lane}")),
+            Err(error) => Err(error.to_string()),
+        };
+        match meta {
+            Ok(mut meta) => {
+                meta.lane = Some(lane);
+                meta.link = link;
+                let record = NewRecord { kind: RecordKind::Message as u8, meta: meta.encode(), body: frame };
+                self.writes.push(record, Then::Stored(lane, link));
+            }
+            Err(reason) => {
+                tracing::warn!(lane = lane.as_str(), link, %reason, "a message of a kernel is not one");
+                self.loss(lane, link, link, origin.incarnation, &format!("malformed: {reason}"));
+            }
+        }
+        self.after_data(lane, out);
+    }
+
+    /// Learns what there is to learn from a message and makes its record's fields, from which recovery learns the same.
+    fn observe(
+        &mut self,
+        channel: Channel,
+        parts: &Parts,
+        origin: Origin,
+        wall: u64,
+    ) -> Result<RecordMeta, String> {
+        let header = header::peek(&parts.header).map_err(|error| error.to_string())?;
+        let mut meta = RecordMeta {
+            kernel: self.settings.kernel,
+            channel: Some(channel),
+            incarnation: origin.incarnation,
+            ..RecordMeta::default()
+        };
+        if channel == Channel::Iopub {
+            self.observe_iopub(&header, parts, origin, wall, &mut meta)?;
+        } else {
+            self.observe_answer(channel, &header, parts, origin, &mut meta)?;
+        }
+        Ok(meta)
+    }
+
+    fn observe_iopub(
+        &mut self,
+        header: &HeaderPeek<'_>,
+        parts: &Parts,
+        origin: Origin,
+        wall: u64,
+        meta: &mut RecordMeta,
+    ) -> Result<(), String> {
+        if self.iopub_parent.as_ref().is_none_or(|parent| parent.raw != parts.parent_header) {
+            self.iopub_parent = Some(self.parent(&parts.parent_header)?);
+        }
+        let Some(parent) = &self.iopub_parent else { return Ok(()) };
+        let (parent_tracked, key) = (parent.tracked, parent.key);
+        meta.hidden = parent.hidden;
+        put_request(meta, parent.request);
+        let is_status = header.msg_type == "status";
+        let status = if is_status { header::execution_state(&parts.content) } else { None };
+        if origin.incarnation == self.life.incarnation {
+            let before = self.activity;
+            self.activity.iopub(&header.msg_type, parent_tracked, status.as_deref(), wall);
+            if self.readiness.heard() {
+                self.became_ready();
+            }
+            if before.state != self.activity.state {
+                meta.word |= word::of_state(self.activity.state);
+                self.changed = true;
+            }
+            if before.last_micros != self.activity.last_micros {
+                meta.word |= word::TOUCH;
+            }
+            if *self.kernel_session != *header.session && !header.session.is_empty() {
+                self.kernel_session = (&*header.session).into();
+                self.changed = true;
+            }
+        }
+        if status.as_deref() == Some("idle")
+            && let Some(id) = key.and_then(|key| self.ledger.find(key, true))
+            && let Some(progress) = self.ledger.idle(id)
+        {
+            put_request(meta, Some(id));
+            meta.word |= word::IDLE | (u32::from(progress.done) * word::DONE);
+        }
+        Ok(())
+    }
+
+    fn parent(&self, raw: &Bytes) -> Result<IopubParent, String> {
+        let peek = header::peek_parent(raw).map_err(|error| error.to_string())?;
+        let key = peek.as_ref().map(|parent| parent_key(&parent.msg_id, &parent.session));
+        Ok(IopubParent {
+            // Kept for the next comparison: a copy, so that no read buffer is pinned.
+            raw: Bytes::copy_from_slice(raw),
+            tracked: peek.as_ref().is_none_or(|parent| tracked(&parent.msg_type)),
+            hidden: peek.as_ref().is_some_and(|parent| parent.session == ENGINE_SESSION),
+            key,
+            request: key.and_then(|key| self.ledger.find(key, true)),
+        })
+    }
+
+    fn observe_answer(
+        &mut self,
+        channel: Channel,
+        header: &HeaderPeek<'_>,
+        parts: &Parts,
+        origin: Origin,
+        meta: &mut RecordMeta,
+    ) -> Result<(), String> {
+        let id = match origin.answers {
+            Some(id) => Some(id),
+            // A kernel that does not echo identities.
+            None => header::peek_parent(&parts.parent_header)
+                .map_err(|error| error.to_string())?
+                .and_then(|parent| self.ledger.find(parent_key(&parent.msg_id, &parent.session), false)),
+        };
+        let Some(id) = id else { return Ok(()) };
+        put_request(meta, Some(id));
+        let Some(entry) = self.ledger.get(id) else { return Ok(()) };
+        meta.owner = entry.owner;
+        meta.hidden = entry.owner == 0;
+        if channel == Channel::Stdin || !header.msg_type.ends_with("_reply") {
+            return Ok(());
+        }
+        let Some(Progress { kind, done, .. }) = self.ledger.replied(id) else { return Ok(()) };
+        meta.word = word::REPLY | (u32::from(done) * word::DONE);
+        if kind == RequestKind::Probe && origin.incarnation == self.life.incarnation {
+            meta.word |= word::PROBE;
+            if self.readiness.replied(self.now.mono) {
+                let before = self.activity.state;
+                self.became_ready();
+                if before != self.activity.state {
+                    meta.word |= word::of_state(self.activity.state);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernel has answered and its output is heard.
+    pub(super) fn became_ready(&mut self) {
+        // Without this a restarted kernel that nobody uses would seem to be starting for ever.
+        if self.activity.state == ExecutionState::Starting {
+            self.activity.state = ExecutionState::Idle;
+        }
+        self.changed = true;
+    }
+}
+
+fn put_request(meta: &mut RecordMeta, id: Option<RequestId>) {
+    if let Some(id) = id {
+        meta.request = id.number;
+        meta.epoch = u32::try_from(id.epoch).unwrap_or(u32::MAX);
+    }
+}

@@ -1,0 +1,227 @@
+//! The link to the shim as the state machine uses it: order of requests per lane, what may be sent already, and when to
+//! acknowledge.
+//!
+//! The shim accepts numbers of a lane in growing order only, so a request that waits for the disk holds back what is
+//! behind it in its lane.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use himalia_shim_protocol::{
+    Command, GatewayLink, KernelEntry, Lane, LinkCheck, Pending, PendingFull, PerLane, RequestId, Resumed, ToGateway,
+};
+
+use super::event::Effect;
+
+/// Acknowledge after this many microseconds …
+const ACK_AFTER: u64 = 15_000;
+/// … or this many messages …
+const ACK_MESSAGES: u64 = 64;
+/// … or this many bytes, whichever is first.
+const ACK_BYTES: usize = 1 << 20;
+
+#[derive(Debug)]
+pub(super) struct Outbox {
+    link: GatewayLink,
+    connected: PerLane<bool>,
+    /// A hello of this lane was seen in this epoch, so that its marks of earlier epochs are final.
+    heard: PerLane<bool>,
+    /// What earlier epochs left is settled: requests of this one may be sent.
+    greeted: bool,
+    unsent: PerLane<VecDeque<Unsent>>,
+    /// Numbers that were used up and are never sent.
+    dropped: BTreeSet<u64>,
+    /// Messages that are in the journal and not known to be accepted: number in this epoch, number of the record.
+    journaled: PerLane<VecDeque<(u64, u64)>>,
+    ack_at: Option<u64>,
+    unacked_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Unsent {
+    pending: Pending,
+    may_go: bool,
+}
+
+impl Outbox {
+    pub(super) fn new(kernel: u16, epoch: u64, stored: PerLane<u64>) -> Self {
+        Self {
+            link: GatewayLink::new(kernel, epoch, stored),
+            connected: PerLane::default(),
+            heard: PerLane::default(),
+            greeted: false,
+            unsent: PerLane::default(),
+            dropped: BTreeSet::new(),
+            journaled: PerLane::default(),
+            ack_at: None,
+            unacked_bytes: 0,
+        }
+    }
+
+    /// Whether both lanes have said hello in this epoch and what earlier ones left is settled, so that requests may be
+    /// numbered and sent.
+    pub(super) fn greeted(&self) -> bool {
+        self.greeted
+    }
+
+    pub(super) fn connected(&self, lane: Lane) -> bool {
+        self.connected[lane]
+    }
+
+    pub(super) fn position(&self, lane: Lane) -> u64 {
+        self.link.position(lane)
+    }
+
+    pub(super) fn received(&self, lane: Lane) -> u64 {
+        self.link.received(lane)
+    }
+
+    /// Numbers a command; it goes out as soon as everything before it has.
+    pub(super) fn command(&mut self, command: &Command, out: &mut Vec<Effect>) -> Result<RequestId, PendingFull> {
+        let id = self.link.next_request();
+        let pending = self.link.command(command)?;
+        self.unsent.now.push_back(Unsent { pending, may_go: true });
+        self.flush(Lane::Now, out);
+        Ok(id)
+    }
+
+    /// Numbers a message; it goes out after [`Self::may_send`].
+    pub(super) fn message(&mut self, lane: Lane, frame: Bytes) -> Result<RequestId, PendingFull> {
+        let id = self.link.next_request();
+        let pending = self.link.message(lane, frame)?;
+        self.unsent[lane].push_back(Unsent { pending, may_go: false });
+        Ok(id)
+    }
+
+    /// The record of a request is in the journal, under `seq`.
+    pub(super) fn may_send(&mut self, lane: Lane, id: RequestId, seq: u64, out: &mut Vec<Effect>) {
+        self.journaled[lane].push_back((id.number, seq));
+        if let Some(unsent) = self.unsent[lane].iter_mut().find(|unsent| unsent.pending.number == id.number) {
+            unsent.may_go = true;
+        }
+        self.flush(lane, out);
+    }
+
+    /// A request is given up before it was sent.
+    pub(super) fn give_up(&mut self, lane: Lane, id: RequestId, out: &mut Vec<Effect>) {
+        let before = self.unsent[lane].len();
+        self.unsent[lane].retain(|unsent| unsent.pending.number != id.number);
+        if self.unsent[lane].len() < before {
+            self.dropped.insert(id.number);
+        }
+        self.flush(lane, out);
+    }
+
+    fn flush(&mut self, lane: Lane, out: &mut Vec<Effect>) {
+        if !self.connected[lane] || !self.greeted {
+            return;
+        }
+        let queue = &mut self.unsent[lane];
+        while queue.front().is_some_and(|unsent| unsent.may_go) {
+            if let Some(unsent) = queue.pop_front() {
+                out.push(Effect::Send(lane, unsent.pending));
+            }
+        }
+    }
+
+    /// A new connection of the lane: the answer, then what the shim has not accepted yet.
+    pub(super) fn hello(&mut self, lane: Lane, entry: Option<&KernelEntry>, out: &mut Vec<Effect>) -> Resumed {
+        let resumed = self.link.hello(lane, entry);
+        out.push(Effect::Welcome(lane, resumed.resume));
+        self.connected[lane] = true;
+        let first_unsent = self.unsent[lane].front().map_or(u64::MAX, |unsent| unsent.pending.number);
+        let again = self.link.pending(lane).filter(|pending| {
+            pending.number < first_unsent && !self.dropped.contains(&pending.number)
+        });
+        out.extend(again.map(|pending| Effect::Send(lane, pending.clone())));
+        resumed
+    }
+
+    /// The first hello of this lane in this epoch. `true` if it is the last of the lanes.
+    pub(super) fn heard_hello(&mut self, lane: Lane) -> bool {
+        let first = !self.heard[lane];
+        self.heard[lane] = true;
+        first && self.heard.now && self.heard.data
+    }
+
+    pub(super) fn has_heard_hello(&self, lane: Lane) -> bool {
+        self.heard[lane]
+    }
+
+    /// What earlier epochs left has been dealt with: go on.
+    pub(super) fn greet(&mut self, out: &mut Vec<Effect>) {
+        self.greeted = true;
+        for lane in Lane::ALL {
+            self.flush(lane, out);
+        }
+    }
+
+    pub(super) fn lane_closed(&mut self, lane: Lane) {
+        self.connected[lane] = false;
+    }
+
+    pub(super) fn accepted(&mut self, lane: Lane, number: u64) {
+        self.link.accepted(lane, number);
+        let journaled = &mut self.journaled[lane];
+        while journaled.front().is_some_and(|(first, _)| *first <= number) {
+            journaled.pop_front();
+        }
+        if !self.dropped.is_empty() {
+            let waiting: BTreeSet<u64> =
+                Lane::ALL.into_iter().flat_map(|lane| self.link.pending(lane)).map(|pending| pending.number).collect();
+            self.dropped.retain(|number| waiting.contains(number));
+        }
+    }
+
+    /// Messages in the journal that are not known to be accepted, with the numbers of their records.
+    pub(super) fn journaled(&self, lane: Lane) -> impl Iterator<Item = &(u64, u64)> {
+        self.journaled[lane].iter()
+    }
+
+    /// Whether a request of this epoch may still be on its way.
+    pub(super) fn is_on_its_way(&self, id: RequestId) -> bool {
+        let waits = |lane| self.link.pending(lane).any(|pending| pending.number == id.number);
+        id.epoch == self.link.epoch() && Lane::ALL.into_iter().any(waits)
+    }
+
+    /// What the link number of a frame means; `None` for frames without one.
+    pub(super) fn check(&mut self, lane: Lane, frame: &ToGateway) -> Option<LinkCheck> {
+        match frame {
+            ToGateway::Message { link, .. } | ToGateway::Event { link, .. } => Some(self.link.check(lane, *link)),
+            ToGateway::Gap { gap, .. } => Some(self.link.check_gap(lane, gap)),
+            _ => None,
+        }
+    }
+
+    /// A message of the shim is in the journal. Acknowledged a little later, many at once.
+    pub(super) fn stored(&mut self, lane: Lane, link: u64, mono: u64) {
+        self.link.stored(lane, link);
+        self.ack_at.get_or_insert(mono + ACK_AFTER);
+    }
+
+    /// Bytes that the shim keeps until they are acknowledged.
+    pub(super) fn note_bytes(&mut self, bytes: usize) {
+        self.unacked_bytes = self.unacked_bytes.saturating_add(bytes);
+    }
+
+    /// Acknowledges what is due.
+    pub(super) fn ack(&mut self, mono: u64, out: &mut Vec<Effect>) {
+        let Some(at) = self.ack_at else { return };
+        let many = Lane::ALL.iter().any(|lane| self.link.unacknowledged(*lane) >= ACK_MESSAGES);
+        if !(many || at <= mono || self.unacked_bytes >= ACK_BYTES) || !self.connected.now {
+            return;
+        }
+        for lane in Lane::ALL {
+            if let Some(link) = self.link.take_ack(lane) {
+                out.push(Effect::Ack(lane, link));
+            }
+        }
+        self.ack_at = None;
+        self.unacked_bytes = 0;
+    }
+
+    /// When the next acknowledgement is due at the latest.
+    pub(super) fn ack_at(&self) -> Option<u64> {
+        self.ack_at.filter(|_| self.connected.now)
+    }
+}

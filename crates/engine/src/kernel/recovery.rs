@@ -1,0 +1,361 @@
+//! From a journal back to a kernel's state: a checkpoint and the records after it.
+//!
+//! Folding reads the records' fixed fields; bodies are parsed for the few lifecycle records only.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use himalia_journal::Record;
+use himalia_shim_protocol::{Exited, KernelEntry, Lane, PerLane, RequestId};
+use himalia_wire::{Channel, Limits, header, v1};
+use serde::{Deserialize, Serialize};
+
+use super::activity::Activity;
+use super::core::{Core, Settings};
+use super::event::{Now, Request};
+use super::held::Held;
+use super::ledger::{Entry, RequestKind, parent_key};
+use super::life::{FLUSH_WAIT, PendingExit, Phase};
+use super::lifecycle::LifecycleRecord;
+use super::messages::word;
+use super::meta::{RecordKind, RecordMeta};
+use super::outbox::Outbox;
+use crate::ExecutionState;
+
+/// A request that is in the journal and that the shim may not have accepted.
+#[derive(Clone, Debug)]
+pub(crate) struct Carried {
+    id: RequestId,
+    /// It is known that the shim never accepted it.
+    confirmed: bool,
+    /// Filled from the journal before the core is used.
+    held: Option<Held>,
+}
+
+/// The state as of a place in the journal. JSON; unknown fields of later versions are ignored.
+#[derive(Debug, Serialize, Deserialize)]
+struct Checkpoint {
+    phase: Phase,
+    incarnation: u32,
+    crashes: u32,
+    told_to_end: bool,
+    reason: Option<String>,
+    exit: Option<Exited>,
+    state: u32,
+    last_activity: u64,
+    kernel_session: String,
+    replied: bool,
+    heard: bool,
+    stored: PerLane<u64>,
+    open: Vec<OpenRequest>,
+    unaccepted: Vec<Unaccepted>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct OpenRequest {
+    id: RequestId,
+    seq: u64,
+    owner: u64,
+    parent: u64,
+    control: bool,
+    kind: u32,
+    replied: bool,
+    idle: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Unaccepted {
+    id: RequestId,
+    seq: u64,
+    lane: Lane,
+    confirmed: bool,
+}
+
+impl Core {
+    /// The state for [`himalia_journal::Journal::roll`]. Only while [`Core::settled`].
+    pub(crate) fn checkpoint(&self) -> Vec<u8> {
+        let pending = Lane::ALL.into_iter().flat_map(|lane| {
+            let epoch = self.settings.epoch;
+            let unaccepted = move |&(number, seq): &(u64, u64)| Unaccepted {
+                id: RequestId { epoch, number },
+                seq,
+                lane,
+                confirmed: false,
+            };
+            self.outbox.journaled(lane).map(unaccepted)
+        });
+        let held = self.held.iter().filter(|held| held.again != 0).map(|held| Unaccepted {
+            id: RequestId { epoch: 0, number: 0 },
+            seq: held.again,
+            lane: held.request.lane(),
+            confirmed: true,
+        });
+        let carried = Lane::ALL.into_iter().flat_map(|lane| {
+            self.carried[lane].iter().map(move |(&seq, carried)| Unaccepted {
+                id: carried.id,
+                seq,
+                lane,
+                confirmed: carried.confirmed,
+            })
+        });
+        let open = self.ledger.iter().map(|(id, entry)| OpenRequest {
+            id,
+            seq: entry.seq,
+            owner: entry.owner,
+            parent: entry.parent,
+            control: entry.channel == Channel::Control,
+            kind: entry.kind as u32,
+            replied: entry.replied,
+            idle: entry.idle,
+        });
+        let checkpoint = Checkpoint {
+            phase: self.life.phase,
+            incarnation: self.life.incarnation,
+            crashes: self.life.crashes,
+            told_to_end: self.life.told_to_end,
+            reason: self.life.reason.clone(),
+            exit: self.life.exit.as_ref().map(|exit| exit.exited.clone()),
+            state: word::of_state(self.activity.state),
+            last_activity: self.activity.last_micros,
+            kernel_session: self.kernel_session.to_string(),
+            replied: self.readiness.replied,
+            heard: self.readiness.heard,
+            stored: PerLane { now: self.outbox.position(Lane::Now), data: self.outbox.position(Lane::Data) },
+            open: open.collect(),
+            unaccepted: pending.chain(held).chain(carried).collect(),
+        };
+        serde_json::to_vec(&checkpoint).unwrap_or_default()
+    }
+
+    /// Rebuilds a kernel from its journal. `read` gets a record by its number, for requests that are older than
+    /// `since`. A checkpoint that cannot be read is an error: the journal is from a later version, or not ours.
+    pub(crate) fn recover(
+        settings: Settings,
+        now: Now,
+        checkpoint: Option<&[u8]>,
+        since: &[Arc<Record>],
+        mut read: impl FnMut(u64) -> Option<Arc<Record>>,
+    ) -> Result<Self, String> {
+        let mut core = Self::new(settings, now);
+        let mut stored = PerLane::default();
+        if let Some(checkpoint) = checkpoint {
+            let checkpoint = serde_json::from_slice::<Checkpoint>(checkpoint).map_err(|error| error.to_string())?;
+            stored = checkpoint.stored;
+            core.restore(checkpoint);
+        }
+        let mut last_output = None;
+        for record in since {
+            let Some(kind) = RecordKind::from_byte(record.kind) else { continue };
+            let meta = RecordMeta::decode(&record.meta);
+            if meta.kernel != settings.kernel {
+                continue;
+            }
+            if let Some(lane) = meta.lane.filter(|_| kind != RecordKind::Request) {
+                stored[lane] = meta.link;
+            }
+            match kind {
+                RecordKind::Request => core.fold_request(record, &meta),
+                RecordKind::Message => {
+                    core.fold_message(record, &meta);
+                    if meta.channel == Some(Channel::Iopub) && !meta.synthetic {
+                        last_output = Some(record);
+                    }
+                }
+                RecordKind::Lifecycle => core.fold_lifecycle(record),
+                RecordKind::Gap => {}
+            }
+        }
+        if let Some(session) = last_output.and_then(|record| session_of(&record.body)) {
+            core.kernel_session = session.into();
+        }
+        core.outbox = Outbox::new(settings.kernel, settings.epoch, stored);
+        for lane in Lane::ALL {
+            for (seq, carried) in &mut core.carried[lane] {
+                if carried.held.is_none() {
+                    carried.held = read(*seq).and_then(|record| held_again(&record));
+                }
+            }
+            core.carried[lane].retain(|_, carried| carried.held.is_some());
+        }
+        core.life.since = now.mono;
+        core.adopted = true;
+        Ok(core)
+    }
+
+    fn restore(&mut self, checkpoint: Checkpoint) {
+        self.life.phase = checkpoint.phase;
+        self.life.incarnation = checkpoint.incarnation;
+        self.life.crashes = checkpoint.crashes;
+        self.life.told_to_end = checkpoint.told_to_end;
+        self.life.reason = checkpoint.reason;
+        let deadline = self.now.mono + FLUSH_WAIT;
+        self.life.exit = checkpoint.exit.map(|exited| PendingExit { exited, deadline, stopped: false });
+        self.activity = Activity {
+            state: word::to_state(checkpoint.state).unwrap_or(ExecutionState::Starting),
+            last_micros: checkpoint.last_activity,
+        };
+        self.kernel_session = checkpoint.kernel_session.into();
+        self.readiness.replied = checkpoint.replied;
+        self.readiness.heard = checkpoint.heard;
+        for open in checkpoint.open {
+            let entry = Entry {
+                seq: open.seq,
+                owner: open.owner,
+                parent: open.parent,
+                channel: if open.control { Channel::Control } else { Channel::Shell },
+                kind: RequestKind::from_word(open.kind),
+                replied: open.replied,
+                idle: open.idle,
+            };
+            self.ledger.insert(open.id, entry);
+        }
+        for Unaccepted { id, seq, lane, confirmed } in checkpoint.unaccepted {
+            self.carried[lane].insert(seq, Carried { id, confirmed, held: None });
+        }
+    }
+
+    fn fold_request(&mut self, record: &Record, meta: &RecordMeta) {
+        let Some(held) = held_again(record) else { return };
+        let id = RequestId { epoch: u64::from(meta.epoch), number: meta.request };
+        let lane = held.request.lane();
+        if meta.link != 0
+            && let Some(old) = self.carried[lane].remove(&meta.link)
+        {
+            self.ledger.remove(old.id);
+        }
+        if held.request.kind == RequestKind::Shutdown {
+            self.life.told_to_end = true;
+        }
+        if held.request.channel != Channel::Stdin {
+            self.ledger.insert(id, Entry::new(record.seq, &held.request));
+        }
+        self.carried[lane].insert(record.seq, Carried { id, confirmed: false, held: Some(held) });
+    }
+
+    fn fold_message(&mut self, record: &Record, meta: &RecordMeta) {
+        let id = RequestId { epoch: u64::from(meta.epoch), number: meta.request };
+        // Whatever answers a request proves that it was accepted.
+        if let Some(entry) = self.ledger.get(id)
+            && meta.word & (word::IDLE | word::REPLY) != 0
+        {
+            let lane = if entry.channel == Channel::Control { Lane::Now } else { Lane::Data };
+            self.carried[lane].remove(&entry.seq);
+        }
+        if meta.word & word::TOUCH != 0 {
+            self.activity.touch(record.at_micros);
+        }
+        if let Some(state) = word::to_state(meta.word) {
+            self.activity.state = state;
+        }
+        if meta.word & word::IDLE != 0 {
+            self.ledger.idle(id);
+        }
+        if meta.word & word::REPLY != 0 {
+            self.ledger.replied(id);
+        }
+        if meta.incarnation == self.life.incarnation && !meta.synthetic {
+            self.readiness.heard |= meta.channel == Some(Channel::Iopub);
+            self.readiness.replied |= meta.word & word::PROBE != 0;
+        }
+    }
+
+    fn fold_lifecycle(&mut self, record: &Record) {
+        let Ok(event) = serde_json::from_slice::<LifecycleRecord>(&record.body) else { return };
+        match event {
+            LifecycleRecord::Started { incarnation } => {
+                self.life.incarnation = incarnation;
+                self.life.phase = Phase::Running;
+                self.life.told_to_end = false;
+                self.life.reason = None;
+                self.life.exit = None;
+                self.activity.state = ExecutionState::Starting;
+                self.activity.touch(record.at_micros);
+                self.readiness = super::readiness::Readiness::default();
+            }
+            LifecycleRecord::Exited(exited) => {
+                let deadline = self.now.mono + FLUSH_WAIT;
+                self.life.exit = Some(PendingExit { exited, deadline, stopped: false });
+            }
+            LifecycleRecord::Stopped { .. } => match &mut self.life.exit {
+                Some(exit) => exit.stopped = true,
+                None => self.life.phase = Phase::Over,
+            },
+            LifecycleRecord::Restarting { cause, crashes } => {
+                self.life.phase = Phase::Restarting;
+                self.life.exit = None;
+                self.life.crashes = crashes;
+                self.life.reason = Some(format!("restarted after {cause}"));
+                self.forget_open();
+            }
+            LifecycleRecord::Dead { cause, over } => {
+                self.life.phase = if over { Phase::Over } else { Phase::Dead };
+                self.life.exit = None;
+                self.life.reason = Some(cause);
+                self.forget_open();
+            }
+            LifecycleRecord::Carried { requests } => {
+                let confirmed: BTreeMap<u64, ()> = requests.into_iter().map(|seq| (seq, ())).collect();
+                for lane in Lane::ALL {
+                    // What was not confirmed had been accepted, as an earlier gateway found out.
+                    self.carried[lane].retain(|seq, carried| {
+                        carried.confirmed = confirmed.contains_key(seq);
+                        carried.confirmed
+                    });
+                }
+            }
+            LifecycleRecord::StartFailed { .. } | LifecycleRecord::Refused { .. } | LifecycleRecord::Unknown => {}
+        }
+    }
+
+    /// Forgets what a process that ended had accepted.
+    fn forget_open(&mut self) {
+        let carried = &self.carried;
+        self.ledger.retain(|id, _| {
+            Lane::ALL.into_iter().any(|lane| carried[lane].values().any(|carried| carried.id == id))
+        });
+    }
+
+    /// The first hello of a lane in this epoch: its marks say what was accepted of what earlier gateways sent.
+    pub(super) fn settle_carried(&mut self, lane: Lane, entry: Option<&KernelEntry>) {
+        self.carried[lane].retain(|_, carried| {
+            let accepted = entry.is_some_and(|entry| {
+                let marks = &entry.requests;
+                marks.accepted(lane, carried.id).unwrap_or(marks.epoch > carried.id.epoch)
+            });
+            carried.confirmed |= !accepted;
+            carried.confirmed
+        });
+    }
+
+    /// All lanes are settled: what was never accepted goes out again, in its old order, under new numbers.
+    pub(super) fn hold_carried(&mut self) {
+        let now = std::mem::take(&mut self.carried.now);
+        let mut all = std::mem::take(&mut self.carried.data);
+        all.extend(now);
+        for (seq, carried) in all.into_iter().rev() {
+            self.ledger.remove(carried.id);
+            if let Some(mut held) = carried.held {
+                held.again = seq;
+                self.held.push_first(held);
+            }
+        }
+    }
+}
+
+/// A request record as a request that is to be sent again.
+fn held_again(record: &Record) -> Option<Held> {
+    let meta = RecordMeta::decode(&record.meta);
+    let channel = meta.channel?;
+    let (_, parts) = v1::decode(&record.body, &Limits::KERNEL).ok()?;
+    let header = header::peek(&parts.header).ok()?;
+    let parent = parent_key(&header.msg_id, &header.session);
+    let kind = RequestKind::from_word(meta.word);
+    let request = Request { owner: meta.owner, channel, kind, parent, frame: record.body.clone() };
+    Some(Held { request, again: record.seq })
+}
+
+fn session_of(frame: &Bytes) -> Option<String> {
+    let (_, parts) = v1::decode(frame, &Limits::KERNEL).ok()?;
+    Some(header::peek(&parts.header).ok()?.session.into_owned())
+}

@@ -1,0 +1,103 @@
+//! Requests on their way to the kernel: hold, journal, send.
+
+use himalia_journal::NewRecord;
+use himalia_shim_protocol::Lane;
+use himalia_wire::{Channel, build, v1};
+
+use super::core::Core;
+use super::event::{Effect, Request};
+use super::held::Held;
+use super::ledger::{Entry, RequestKind, parent_key};
+use super::life::Phase;
+use super::meta::{RecordKind, RecordMeta};
+use super::synthetic::ENGINE_SESSION;
+use super::writes::Then;
+
+impl Request {
+    /// The lane that its channel uses.
+    pub(super) fn lane(&self) -> Lane {
+        if self.channel == Channel::Control { Lane::Now } else { Lane::Data }
+    }
+}
+
+impl Core {
+    /// A request: sent once it is in the journal, or kept until there is a process that could take it.
+    pub(super) fn request(&mut self, request: Request) {
+        self.held.push_last(Held { request, again: 0 });
+        self.release();
+    }
+
+    /// Takes up held requests, in order, as far as that is possible now.
+    pub(super) fn release(&mut self) {
+        while self.life.phase == Phase::Running
+            && self.outbox.greeted()
+            && self.life.exit.is_none()
+            && !self.writes.failing()
+        {
+            let Some(held) = self.held.pop(!self.ledger.is_full()) else { return };
+            if let Err(held) = self.admit(held) {
+                self.held.push_first(held);
+                return;
+            }
+        }
+    }
+
+    /// Numbers a request and writes its record. Gives it back when the shim holds too much already.
+    fn admit(&mut self, held: Held) -> Result<(), Held> {
+        let Held { request, again } = held;
+        let lane = request.lane();
+        let Ok(id) = self.outbox.message(lane, request.frame.clone()) else {
+            return Err(Held { request, again });
+        };
+        let meta = RecordMeta {
+            kernel: self.settings.kernel,
+            channel: Some(request.channel),
+            hidden: request.owner == 0,
+            incarnation: self.life.incarnation,
+            owner: request.owner,
+            request: id.number,
+            epoch: u32::try_from(id.epoch).unwrap_or(u32::MAX),
+            link: again,
+            word: request.kind as u32,
+            ..RecordMeta::default()
+        };
+        if request.kind == RequestKind::Shutdown {
+            self.life.told_to_end = true;
+        }
+        if request.channel != Channel::Stdin {
+            self.ledger.insert(id, Entry::new(0, &request));
+        }
+        let record = NewRecord { kind: RecordKind::Request as u8, meta: meta.encode(), body: request.frame };
+        self.writes.push(record, Then::Send(lane, id));
+        Ok(())
+    }
+
+    /// The disk refused a batch: its requests wait again, unnumbered, before all others.
+    pub(super) fn take_back(&mut self, batch: Vec<NewRecord>, out: &mut Vec<Effect>) {
+        let taken = self.writes.failed(self.now.mono, batch);
+        for (lane, id, record) in taken.into_iter().rev() {
+            self.outbox.give_up(lane, id, out);
+            let meta = RecordMeta::decode(&record.meta);
+            let parent = self.ledger.remove(id).map_or(0, |entry| entry.parent);
+            let kind = RequestKind::from_word(meta.word);
+            // The engine's own questions are asked again when their time comes.
+            let (Some(channel), false) = (meta.channel, kind == RequestKind::Probe) else { continue };
+            let request = Request { owner: meta.owner, channel, kind, parent, frame: record.body };
+            self.held.push_first(Held { request, again: meta.link });
+        }
+    }
+
+    /// Asks the kernel what it is, on control and on shell.
+    pub(super) fn probe(&mut self) {
+        self.readiness.probed(self.now.mono);
+        for channel in [Channel::Control, Channel::Shell] {
+            let parts = build::kernel_info_request(ENGINE_SESSION);
+            let Ok(header) = himalia_wire::header::peek(&parts.header) else { continue };
+            let parent = parent_key(&header.msg_id, &header.session);
+            let frame = v1::encode(channel, &parts);
+            let request = Request { owner: 0, channel, kind: RequestKind::Probe, parent, frame };
+            // Refused when the shim holds too much: a later probe tries again.
+            let _ = self.admit(Held { request, again: 0 });
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What the shim says: hello, lifecycle, gaps.
+
+use himalia_journal::NewRecord;
+use himalia_shim_protocol::{
+    Event as ShimEvent, Gap, Hello, KernelState, Lane, LinkCheck, Refused, StartFailed, Started, ToGateway,
+};
+use serde_json::json;
+
+use super::core::Core;
+use super::event::{CommandError, Effect};
+use super::life::{Awaited, Phase, Waiter};
+use super::lifecycle::LifecycleRecord;
+use super::meta::{RecordKind, RecordMeta};
+use super::writes::Then;
+use crate::ExecutionState;
+
+impl Core {
+    pub(super) fn shim(&mut self, lane: Lane, frame: ToGateway, out: &mut Vec<Effect>) {
+        match self.outbox.check(lane, &frame) {
+            Some(LinkCheck::Seen) => return,
+            Some(LinkCheck::Hole { from, to }) => {
+                self.loss(lane, from, to, self.life.incarnation, "lost between sandbox and gateway");
+            }
+            Some(LinkCheck::Next) | None => {}
+        }
+        match frame {
+            ToGateway::Message { link, origin, frame, .. } => self.message(lane, link, origin, frame, out),
+            ToGateway::Event { link, event, .. } => self.lifecycle(lane, link, event, out),
+            ToGateway::Gap { gap, .. } => self.gap(lane, gap, out),
+            ToGateway::Accepted { number, .. } => {
+                self.outbox.accepted(lane, number);
+                self.release();
+            }
+            ToGateway::Heartbeat { heartbeat, .. } => self.alive = heartbeat.alive,
+            ToGateway::Stats { .. } | ToGateway::Hello(_) => {}
+        }
+    }
+
+    fn lifecycle(&mut self, lane: Lane, link: u64, event: ShimEvent, out: &mut Vec<Effect>) {
+        let (incarnation, record) = self.describe(&event);
+        let meta = RecordMeta {
+            kernel: self.settings.kernel,
+            lane: Some(lane),
+            incarnation,
+            link,
+            ..RecordMeta::default()
+        };
+        self.push_lifecycle(meta, &record, Then::Stored(lane, link));
+        match event {
+            ShimEvent::Started(started) => self.started(&started, out),
+            ShimEvent::StartFailed(failed) => self.start_failed(&failed, out),
+            ShimEvent::Exited(exited) => self.exited(exited, out),
+            ShimEvent::Stopped(_) => self.stopped(out),
+            ShimEvent::Refused(refused) => self.refused(&refused, out),
+        }
+        self.changed = true;
+    }
+
+    fn describe(&self, event: &ShimEvent) -> (u32, LifecycleRecord) {
+        let now = self.life.incarnation;
+        match event {
+            ShimEvent::Started(Started { incarnation, .. }) => {
+                (*incarnation, LifecycleRecord::Started { incarnation: *incarnation })
+            }
+            ShimEvent::StartFailed(failed) => (now, LifecycleRecord::StartFailed { reason: failed.reason.clone() }),
+            ShimEvent::Exited(exited) => (exited.incarnation, LifecycleRecord::Exited(exited.clone())),
+            ShimEvent::Stopped(stopped) => {
+                let record = LifecycleRecord::Stopped { killed: stopped.killed, left: stopped.left };
+                (stopped.incarnation, record)
+            }
+            ShimEvent::Refused(refused) => (now, LifecycleRecord::Refused { reason: refused.reason.clone() }),
+        }
+    }
+
+    pub(super) fn started(&mut self, started: &Started, out: &mut Vec<Effect>) {
+        if started.incarnation <= self.life.incarnation {
+            return;
+        }
+        if self.life.exit.is_some() {
+            // The end of the one before is known, its last output comes under its own incarnation.
+            self.settle_exit(out);
+        }
+        self.life.incarnation = started.incarnation;
+        self.life.since = self.now.mono;
+        self.life.told_to_end = false;
+        self.life.reason = None;
+        self.activity.state = ExecutionState::Starting;
+        self.activity.touch(self.now.wall);
+        self.readiness = super::readiness::Readiness::default();
+        self.iopub_parent = None;
+        if self.life.phase != Phase::Stopping && self.life.phase != Phase::Over {
+            self.life.phase = Phase::Running;
+        }
+        out.push(Effect::ProcessStarted(started.pid));
+        for token in self.life.take(|what| matches!(what, Awaited::Process(_))) {
+            out.push(Effect::Done(token, Ok(())));
+        }
+        if self.outbox.greeted() {
+            self.probe();
+        }
+        self.release();
+    }
+
+    fn start_failed(&mut self, failed: &StartFailed, out: &mut Vec<Effect>) {
+        let mine = |what| what == Awaited::Process(failed.request);
+        let error = CommandError::StartFailed { reason: failed.reason.clone(), stderr: failed.stderr.clone() };
+        let waiting = self.life.take(mine);
+        let asked = !waiting.is_empty();
+        for token in waiting {
+            out.push(Effect::Done(token, Err(error.clone())));
+        }
+        match self.life.phase {
+            Phase::Starting => self.over("start_failed", out),
+            Phase::Restarting if asked => self.dead(format!("restart failed: {}", failed.reason), out),
+            Phase::Restarting => self.crashed(failed.reason.clone(), out),
+            _ => {}
+        }
+    }
+
+    fn refused(&mut self, refused: &Refused, out: &mut Vec<Effect>) {
+        self.ledger.remove(refused.request);
+        tracing::info!(reason = %refused.reason, "the shim refused a request");
+        for token in self.life.take(|what| what == Awaited::Process(refused.request)) {
+            out.push(Effect::Done(token, Err(CommandError::Refused(refused.reason.clone()))));
+        }
+    }
+
+    fn gap(&mut self, lane: Lane, gap: Gap, out: &mut Vec<Effect>) {
+        let body = json!({
+            "from": gap.from, "to": gap.to, "lane": lane.as_str(), "messages": gap.messages, "bytes": gap.bytes,
+            "reason": gap.reason, "parent": self.raw_parent(),
+        });
+        self.push_gap(lane, gap.to, gap.incarnation, &body);
+        self.after_data(lane, out);
+    }
+
+    /// Records that links are missing which nobody will bring any more.
+    pub(super) fn loss(&mut self, lane: Lane, from: u64, to: u64, incarnation: u32, reason: &str) {
+        let body = json!({
+            "from": from, "to": to, "lane": lane.as_str(), "messages": to - from + 1, "reason": reason,
+            "parent": self.raw_parent(),
+        });
+        self.push_gap(lane, to, incarnation, &body);
+    }
+
+    fn push_gap(&mut self, lane: Lane, link: u64, incarnation: u32, body: &serde_json::Value) {
+        let channel = (lane == Lane::Data).then_some(himalia_wire::Channel::Iopub);
+        let kernel = self.settings.kernel;
+        let meta = RecordMeta { kernel, channel, lane: Some(lane), incarnation, link, ..RecordMeta::default() };
+        let record = NewRecord { kind: RecordKind::Gap as u8, meta: meta.encode(), body: body.to_string().into() };
+        self.writes.push(record, Then::Stored(lane, link));
+    }
+
+    fn raw_parent(&self) -> Option<&serde_json::value::RawValue> {
+        let raw = &self.iopub_parent.as_ref()?.raw;
+        serde_json::from_slice(raw).ok()
+    }
+
+    pub(super) fn push_lifecycle(&mut self, meta: RecordMeta, record: &LifecycleRecord, then: Then) {
+        let kind = RecordKind::Lifecycle as u8;
+        self.writes.push(NewRecord { kind, meta: meta.encode(), body: record.to_body() }, then);
+    }
+
+    /// A hello of a lane: where both sides stand, and what of earlier epochs is still to be done.
+    pub(super) fn hello(&mut self, hello: &Hello, out: &mut Vec<Effect>) {
+        let lane = hello.lane;
+        let entry = hello.kernel(self.settings.kernel);
+        let resumed = self.outbox.hello(lane, entry, out);
+        if resumed.rewound {
+            tracing::warn!(lane = lane.as_str(), "the shim is behind what is stored; its numbers are taken as new");
+        }
+        if let Some((from, to)) = resumed.lost {
+            self.loss(lane, from, to, self.life.incarnation, "acknowledged and lost by the gateway");
+        }
+        if let Some(entry) = entry {
+            self.alive = entry.alive;
+        }
+        if !self.outbox.has_heard_hello(lane) {
+            self.settle_carried(lane, entry);
+            if lane == Lane::Now {
+                self.met = entry.map_or((KernelState::New, 0), |entry| (entry.state, entry.incarnation));
+            }
+            if self.outbox.heard_hello(lane) {
+                self.settle_epoch(out);
+            }
+        }
+        self.changed = true;
+    }
+
+    /// Both lanes are there for the first time in this epoch. That earlier requests were never accepted must be in the
+    /// journal before the shim's marks move on to this epoch.
+    fn settle_epoch(&mut self, out: &mut Vec<Effect>) {
+        let mut requests: Vec<u64> = self.carried.now.keys().chain(self.carried.data.keys()).copied().collect();
+        requests.sort_unstable();
+        if requests.is_empty() {
+            self.greet(out);
+            return;
+        }
+        let meta = RecordMeta { kernel: self.settings.kernel, synthetic: true, ..RecordMeta::default() };
+        self.push_lifecycle(meta, &LifecycleRecord::Carried { requests }, Then::Greet);
+    }
+
+    /// Goes on with what an earlier gateway had begun.
+    pub(super) fn greet(&mut self, out: &mut Vec<Effect>) {
+        self.hold_carried();
+        self.outbox.greet(out);
+        self.changed = true;
+        let (state, shim_incarnation) = self.met;
+        match self.life.phase {
+            Phase::Running if !self.readiness.is_ready() => self.probe(),
+            // The order to start again may not have arrived.
+            Phase::Restarting if state == KernelState::Exited && shim_incarnation == self.life.incarnation => {
+                self.order_restart(out);
+            }
+            // A start whose caller is gone.
+            Phase::New | Phase::Starting if state == KernelState::New && self.adopted => {
+                self.over("start_failed", out);
+            }
+            _ => {}
+        }
+        self.release();
+    }
+
+    /// Adds a waiter.
+    pub(super) fn wait(&mut self, token: u64, what: Awaited) {
+        self.life.waiters.push(Waiter { token, what });
+    }
+}

@@ -1,0 +1,156 @@
+//! The promises, checked after a schedule has come to rest.
+
+use std::collections::BTreeSet;
+
+use himalia_shim_protocol::{Lane, PerLane};
+use himalia_wire::{Channel, Limits, header, v1};
+use serde::Deserialize;
+
+use super::world::{World, fingerprint};
+use crate::ExecutionState;
+use crate::kernel::life::Phase;
+use crate::kernel::meta::{RecordKind, RecordMeta};
+use crate::kernel::synthetic::ENGINE_SESSION;
+
+pub(super) fn check(world: &World) -> Result<(), String> {
+    let journaled = journal(world)?;
+    once(world, &journaled)?;
+    reader(world)?;
+    if world.over.is_none() {
+        rest(world)?;
+    }
+    Ok(())
+}
+
+/// Every message is in the journal once, in order per lane, or covered by a gap that its sender marked.
+fn journal(world: &World) -> Result<BTreeSet<String>, String> {
+    #[derive(Deserialize)]
+    struct Gap {
+        from: u64,
+        to: u64,
+    }
+    let mut last = PerLane { now: 0_u64, data: 0_u64 };
+    let mut requests = BTreeSet::new();
+    for record in &world.disk.records {
+        let (meta, seq) = (RecordMeta::decode(&record.meta), record.seq);
+        let kind = RecordKind::from_byte(record.kind).ok_or("a record of no kind")?;
+        if kind == RecordKind::Request {
+            requests.insert(key_of(&record.body));
+            continue;
+        }
+        let Some(lane) = meta.lane else { continue };
+        let sent = &world.shim.sent[lane];
+        if kind == RecordKind::Gap {
+            let gap: Gap = serde_json::from_slice(&record.body).map_err(|error| error.to_string())?;
+            if gap.from != last[lane] + 1 || gap.to != meta.link {
+                return Err(format!("record {seq}: a gap {}..={} after {}", gap.from, gap.to, last[lane]));
+            }
+            if let Some(kept) = (gap.from..=gap.to).find(|link| !world.shim.dropped.contains(link)) {
+                return Err(format!("record {seq}: a gap over {kept}, which was not dropped"));
+            }
+            last[lane] = gap.to;
+            continue;
+        }
+        if meta.link != last[lane] + 1 {
+            return Err(format!("record {seq}: link {} of {lane} after {}", meta.link, last[lane]));
+        }
+        last[lane] = meta.link;
+        let expected = sent.get(meta.link as usize - 1).ok_or("a link that was never sent")?;
+        match (kind, expected) {
+            (RecordKind::Message, Some(frame)) if *frame == record.body => owner(world, &meta, seq, &record.body)?,
+            (RecordKind::Lifecycle, None) => {}
+            _ => return Err(format!("record {seq}: not what was sent under link {} of {lane}", meta.link)),
+        }
+    }
+    for lane in Lane::ALL {
+        if world.over.is_none() && last[lane] != world.shim.sent[lane].len() as u64 {
+            return Err(format!("{lane}: {} sent, {} stored", world.shim.sent[lane].len(), last[lane]));
+        }
+    }
+    Ok(requests)
+}
+
+fn key_of(frame: &bytes::Bytes) -> String {
+    let (_, parts) = v1::decode(frame, &Limits::KERNEL).unwrap();
+    let header = header::peek(&parts.header).unwrap();
+    format!("{}/{}", header.session, header.msg_id)
+}
+
+/// A reply goes to whoever asked, whichever gateway took the question.
+fn owner(world: &World, meta: &RecordMeta, seq: u64, frame: &bytes::Bytes) -> Result<(), String> {
+    if meta.channel == Some(Channel::Iopub) {
+        return Ok(());
+    }
+    let (_, parts) = v1::decode(frame, &Limits::KERNEL).unwrap();
+    let parent = header::peek_parent(&parts.parent_header).unwrap().unwrap();
+    let expected = if parent.session == ENGINE_SESSION {
+        0
+    } else {
+        world.asked[&format!("{}/{}", parent.session, parent.msg_id)].owner
+    };
+    // After a death that had waited too long for the last output, nobody is known to wait for late replies.
+    if meta.owner == expected || (meta.owner == 0 && world.shim.deaths > 0) {
+        return Ok(());
+    }
+    Err(format!("record {seq}: a reply for {} went to {}", expected, meta.owner))
+}
+
+/// No request is begun twice; one in the journal is begun, or was lost with a process.
+fn once(world: &World, journaled: &BTreeSet<String>) -> Result<(), String> {
+    for (key, asked) in &world.asked {
+        let begun = world.shim.begun.get(key).copied().unwrap_or(0);
+        let (known, lost) = (journaled.contains(key), world.shim.lost.contains(key));
+        if begun > 1 {
+            return Err(format!("{key} ran {begun} times"));
+        }
+        if begun == 1 && !known {
+            return Err(format!("{key} ran before it was in the journal"));
+        }
+        if world.over.is_some() {
+            continue;
+        }
+        if known && begun == 0 && !lost {
+            return Err(format!("{key} is in the journal and neither ran nor was lost"));
+        }
+        if !known && asked.epoch == world.epoch {
+            return Err(format!("{key} was taken by the gateway that is still there, and never sent"));
+        }
+    }
+    Ok(())
+}
+
+/// What a reader has seen is what is in the journal.
+fn reader(world: &World) -> Result<(), String> {
+    let now = world.disk.records.iter().map(|record| fingerprint(record));
+    if world.read.iter().copied().zip(now).any(|(seen, now)| seen != now) {
+        return Err("a record was seen that is not there any more".to_owned());
+    }
+    Ok(())
+}
+
+/// Nothing is left half done.
+fn rest(world: &World) -> Result<(), String> {
+    let core = &world.gateway.as_ref().ok_or("no gateway")?.core;
+    let snapshot = core.snapshot();
+    if snapshot.phase != Phase::Running {
+        return Err(format!("the kernel is {:?}", snapshot.phase));
+    }
+    let incarnation = world.shim.process.as_ref().map(|process| process.incarnation);
+    if incarnation != Some(snapshot.incarnation) {
+        return Err(format!("incarnation {} is seen, {incarnation:?} runs", snapshot.incarnation));
+    }
+    if snapshot.state != ExecutionState::Idle || !snapshot.ready {
+        return Err(format!("it rests and is {}, ready: {}", snapshot.state, snapshot.ready));
+    }
+    if !world.shim.link.is_drained() {
+        return Err("something is not acknowledged".to_owned());
+    }
+    if !core.settled() {
+        return Err("something is not written".to_owned());
+    }
+    let open = core.open_requests();
+    if open > 0 && world.shim.deaths == 0 {
+        return Err(format!("{open} requests seem to be open"));
+    }
+    Ok(())
+}

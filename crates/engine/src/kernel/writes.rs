@@ -1,0 +1,101 @@
+//! The queue in front of the journal: records in order, one batch at the disk at a time.
+
+use himalia_journal::NewRecord;
+use himalia_shim_protocol::{Lane, RequestId};
+
+/// What becomes possible once a record is in the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    Nothing,
+    /// The shim may forget it.
+    Stored(Lane, u64),
+    /// The request may be sent.
+    Send(Lane, RequestId),
+    /// What earlier epochs left is settled.
+    Greet,
+}
+
+/// Wait after a failed write before the next attempt, microseconds.
+const RETRY: u64 = 250_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Writes {
+    batch: Vec<NewRecord>,
+    then: Vec<Then>,
+    in_flight: Option<Vec<Then>>,
+    /// Set while the disk refuses.
+    retry_at: Option<u64>,
+    bytes: usize,
+    spare: Vec<NewRecord>,
+    spare_then: Vec<Then>,
+}
+
+impl Writes {
+    pub(super) fn push(&mut self, record: NewRecord, then: Then) {
+        self.bytes += record.body.len();
+        self.batch.push(record);
+        self.then.push(then);
+    }
+
+    /// The next batch for the disk; `None` while one is there, nothing waits, or it is too early to try again.
+    pub(super) fn take(&mut self, mono: u64) -> Option<Vec<NewRecord>> {
+        if self.in_flight.is_some() || self.batch.is_empty() || self.retry_at.is_some_and(|at| at > mono) {
+            return None;
+        }
+        let then = std::mem::replace(&mut self.then, std::mem::take(&mut self.spare_then));
+        self.in_flight = Some(then);
+        self.bytes = 0;
+        Some(std::mem::replace(&mut self.batch, std::mem::take(&mut self.spare)))
+    }
+
+    /// The batch in flight is stored: what follows from it, in order. Hand the vector back with [`Self::reuse`].
+    pub(super) fn written(&mut self, mut batch: Vec<NewRecord>) -> Vec<Then> {
+        batch.clear();
+        self.spare = batch;
+        self.retry_at = None;
+        self.in_flight.take().unwrap_or_default()
+    }
+
+    pub(super) fn reuse(&mut self, mut then: Vec<Then>) {
+        then.clear();
+        self.spare_then = then;
+    }
+
+    /// The batch in flight was not stored. Requests in it are taken out, since a command must not wait behind them; all
+    /// else is tried again later, before what came meanwhile. Returns the requests.
+    pub(super) fn failed(&mut self, mono: u64, batch: Vec<NewRecord>) -> Vec<(Lane, RequestId, NewRecord)> {
+        let then = self.in_flight.take().unwrap_or_default();
+        self.retry_at = Some(mono + RETRY);
+        let mut given_up = Vec::new();
+        let newer = (std::mem::take(&mut self.batch), std::mem::take(&mut self.then));
+        self.bytes = 0;
+        let all = batch.into_iter().zip(then).chain(newer.0.into_iter().zip(newer.1));
+        for (record, then) in all {
+            if let Then::Send(lane, id) = then {
+                given_up.push((lane, id, record));
+            } else {
+                self.push(record, then);
+            }
+        }
+        given_up
+    }
+
+    /// Whether the last attempt failed.
+    pub(super) fn failing(&self) -> bool {
+        self.retry_at.is_some()
+    }
+
+    /// When to try again.
+    pub(super) fn retry_at(&self) -> Option<u64> {
+        self.retry_at.filter(|_| self.in_flight.is_none())
+    }
+
+    /// Bytes that wait, without those at the disk.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.batch.is_empty() && self.in_flight.is_none()
+    }
+}

@@ -1,0 +1,97 @@
+//! From a kernelspec and a request to what the shim is told to run.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::{HostEnvironment, cwd, environment, paths, program, template};
+use crate::EngineError;
+use crate::model::{InterruptMode, KernelSpec};
+
+/// What a start knows beside the kernelspec. Everything of one request travels in here, as a value.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LaunchRequest {
+    /// Variables of the request, over all but `marks`.
+    pub(crate) env: BTreeMap<String, String>,
+    /// The client's wish for a directory; `KERNEL_WORKING_DIR` of `env` counts where this is `None`.
+    pub(crate) cwd: Option<String>,
+    /// Variables that the sandbox wants in each of its kernels (`SandboxHandle::kernel_env`); nothing overrides them.
+    pub(crate) marks: BTreeMap<String, String>,
+    /// Whether the kernel sees the host's files at their own paths: level `none`.
+    pub(crate) shares_files: bool,
+    /// Where it starts when the wish is not met; `None` is the home directory.
+    pub(crate) fallback_cwd: Option<PathBuf>,
+}
+
+/// A kernel that can be started.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Launch {
+    /// Program and arguments. `{connection_file}` is left for the shim, which makes that file.
+    pub(crate) argv: Vec<String>,
+    /// The complete environment; secret.
+    pub(crate) env: BTreeMap<String, String>,
+    /// An absolute path. At level `none` it is a directory, unless the fallback is not.
+    pub(crate) cwd: String,
+    /// How it is interrupted.
+    pub(crate) interrupt_mode: InterruptMode,
+}
+
+/// Resolves a start. Looks at the disk, briefly.
+///
+/// # Errors
+/// [`EngineError::BadRequest`] for `env` or `path`; [`EngineError::KernelStart`] for a kernelspec with a problem.
+pub(crate) fn launch(
+    spec: &KernelSpec,
+    request: &LaunchRequest,
+    host: &HostEnvironment,
+) -> Result<Launch, EngineError> {
+    environment::check(&request.env)?;
+    let failed = |cause: String| EngineError::KernelStart {
+        cause,
+        stderr_tail: String::new(),
+    };
+    if let Some(problem) = &spec.problem {
+        return Err(failed(format!("kernelspec {}: {problem}", spec.name)));
+    }
+    let mut env = environment::build(host.essentials(), &spec.spec.env, &request.env);
+    let wish = request
+        .cwd
+        .as_deref()
+        .or_else(|| request.env.get(cwd::CLIENT_VARIABLE).map(String::as_str));
+    let fallback = request
+        .fallback_cwd
+        .clone()
+        .unwrap_or_else(|| host.fallback_cwd());
+    let choice = cwd::choose(wish, request.shares_files, &fallback)?;
+    if let Some(unused) = choice.unused {
+        env.insert(cwd::UNUSED_VARIABLE.to_owned(), unused);
+    }
+    env.extend(request.marks.clone());
+
+    let mut argv: Vec<String> = spec.spec.argv.iter().map(|word| place(word, &spec.dir)).collect();
+    if let Some(first) = argv.first_mut().filter(|_| request.shares_files) {
+        let path = env.get("PATH").map(String::as_str).unwrap_or_default();
+        let program = program::resolve(first, paths::prefix_of(&spec.dir), path)
+            .map_err(|problem| failed(format!("kernelspec {}: {problem}", spec.name)))?;
+        *first = utf8(&program).map_err(failed)?;
+    }
+    Ok(Launch {
+        argv,
+        env,
+        cwd: utf8(&choice.cwd).map_err(failed)?,
+        interrupt_mode: spec.spec.interrupt_mode,
+    })
+}
+
+/// Fills in what depends on the kernelspec's place: `{resource_dir}` and `{prefix}`, which is `/usr` for one that
+/// lies below no prefix.
+pub(super) fn place(word: &str, dir: &Path) -> String {
+    let prefix = paths::prefix_of(dir).unwrap_or_else(|| Path::new("/usr"));
+    let (dir, prefix) = (dir.to_string_lossy(), prefix.to_string_lossy());
+    template::braces(word, &[("resource_dir", &dir), ("prefix", &prefix)])
+}
+
+fn utf8(path: &Path) -> Result<String, String> {
+    path.to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| "a path is not UTF-8".to_owned())
+}

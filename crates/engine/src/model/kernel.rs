@@ -1,0 +1,93 @@
+//! Kernels as commands show them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use time::OffsetDateTime;
+
+use crate::KernelId;
+
+/// A kernel, as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelModel {
+    /// Its identifier.
+    pub id: KernelId,
+    /// The kernelspec's name.
+    pub name: String,
+    /// UTC, with `jupyter_server`'s meaning (`start_watching_activity`).
+    pub last_activity: OffsetDateTime,
+    /// With `jupyter_server`'s meaning.
+    pub execution_state: ExecutionState,
+    /// Attached clients.
+    pub connections: u32,
+    /// Why it is in this state, where that needs saying: the cause of death, a restart that followed a crash.
+    pub reason: Option<String>,
+    /// Counts kernel processes, from 1.
+    pub incarnation: u32,
+}
+
+/// The state of a kernel as Jupyter names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ExecutionState {
+    /// The process is up, the kernel has not answered yet.
+    #[default]
+    Starting,
+    /// Waiting for requests.
+    Idle,
+    /// Working on a request.
+    Busy,
+    /// Its process ended and a new one is being started.
+    Restarting,
+    /// Its process ended for good.
+    Dead,
+    /// Its sandbox is not connected (yet).
+    Unknown,
+}
+
+impl ExecutionState {
+    /// The word used by the Jupyter API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Idle => "idle",
+            Self::Busy => "busy",
+            Self::Restarting => "restarting",
+            Self::Dead => "dead",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for ExecutionState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a caller asks of a new kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StartKernel {
+    /// Kernelspec; `None` = the configured default.
+    pub name: Option<String>,
+    /// An id of the caller's choice, so that a repeated request cannot start a second kernel
+    /// ([`EngineError::Conflict`](crate::EngineError::Conflict) if it exists).
+    pub id: Option<KernelId>,
+    /// Wanted working directory on the client's side; used if it exists and the sandbox shares the file system.
+    pub cwd: Option<String>,
+    /// Variables for this kernel alone, over those of its kernelspec. Nothing of the gateway's own environment is
+    /// added.
+    pub env: BTreeMap<String, String>,
+}
+
+/// The gateway, as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewayStatus {
+    /// When this process opened the engine, UTC.
+    pub started: OffsetDateTime,
+    /// The latest activity of any kernel or command, UTC.
+    pub last_activity: OffsetDateTime,
+    /// Kernels that exist.
+    pub kernels: u32,
+    /// Attached clients over all kernels.
+    pub connections: u32,
+}

@@ -1,0 +1,89 @@
+//! All kernels by id. Handles are cloned out; no guard lives across an await.
+
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
+
+use crate::kernel::Handle;
+use crate::{EngineError, KernelId};
+
+/// A kernel's place.
+#[derive(Debug)]
+enum Slot {
+    /// It is being started; it has no handle yet.
+    Reserved,
+    Present(Arc<Handle>),
+}
+
+/// All kernels.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    slots: DashMap<KernelId, Slot>,
+}
+
+impl Registry {
+    /// Takes an id for a kernel that is being started. Given back when the reservation is dropped unfilled.
+    pub(crate) fn reserve(self: &Arc<Self>, id: KernelId) -> Result<Reservation, EngineError> {
+        match self.slots.entry(id) {
+            Entry::Occupied(_) => Err(EngineError::Conflict { reason: format!("Kernel exists already: {id}") }),
+            Entry::Vacant(vacant) => {
+                vacant.insert(Slot::Reserved);
+                Ok(Reservation { registry: Arc::clone(self), id: Some(id) })
+            }
+        }
+    }
+
+    /// A kernel that exists.
+    pub(crate) fn get(&self, id: KernelId) -> Option<Arc<Handle>> {
+        match &*self.slots.get(&id)? {
+            Slot::Present(handle) => Some(Arc::clone(handle)),
+            Slot::Reserved => None,
+        }
+    }
+
+    /// All kernels that exist, in order of their start.
+    pub(crate) fn all(&self) -> Vec<Arc<Handle>> {
+        let mut all = self.all_unordered();
+        all.sort_by_key(|handle| (handle.facts.created_micros, handle.facts.id));
+        all
+    }
+
+    /// All kernels that exist.
+    pub(crate) fn all_unordered(&self) -> Vec<Arc<Handle>> {
+        let present = |slot: &Slot| match slot {
+            Slot::Present(handle) => Some(Arc::clone(handle)),
+            Slot::Reserved => None,
+        };
+        self.slots.iter().filter_map(|slot| present(slot.value())).collect()
+    }
+
+    /// Forgets a kernel.
+    pub(crate) fn remove(&self, id: KernelId) {
+        self.slots.remove(&id);
+    }
+}
+
+/// An id that was taken.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    registry: Arc<Registry>,
+    id: Option<KernelId>,
+}
+
+impl Reservation {
+    /// The kernel exists now.
+    pub(crate) fn fill(mut self, handle: Arc<Handle>) {
+        if let Some(id) = self.id.take() {
+            self.registry.slots.insert(id, Slot::Present(handle));
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.registry.slots.remove(&id);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Kernels outlive the gateway.
+
+mod common;
+
+use std::time::Instant;
+
+use common::{Client, Place, op, start, state, stop, until_state};
+use himalia_engine::{Closed, Drain, EngineError, StartKernel};
+use himalia_testkit::assert_eventually;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_cell_survives_and_its_reply_arrives() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let id = start(&engine).await;
+    let gate = place.data.path().join("gate");
+    let log = place.data.path().join("log");
+    let mut one = Client::attach(&engine, id, "one").await;
+    let code = format!("append {0} x\nprint before\nwait-file {1}\nprint after", log.display(), gate.display());
+    let request = one.execute(&code).await;
+    one.until("before", |seen| seen.msg_type == "stream").await;
+    engine.drain(&op(), Drain::KeepKernels).await.unwrap();
+    assert_eq!(one.closed().await, Closed::Draining);
+    let refused = engine.start_kernel(&op(), StartKernel::default()).await.unwrap_err();
+    assert!(matches!(refused, EngineError::Unavailable { .. }), "{refused}");
+    drop((one, engine));
+
+    std::fs::write(&gate, "").unwrap();
+    let engine = place.open().await;
+    let mut one = Client::attach(&engine, id, "one").await;
+    assert_eq!(one.finish(&request).await.content["status"], "ok");
+    assert_eq!(one.output(&request), "after\n");
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "x\n", "it ran once");
+    assert_eq!(engine.kernel(&op(), id).unwrap().incarnation, 1);
+    until_state(&engine, id, "idle").await;
+    assert_eq!(one.run("print on").await.content["status"], "ok");
+    drop(one);
+    stop(engine).await;
+    assert!(place.is_clean());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_that_died_meanwhile_is_a_dead_kernel() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let id = start(&engine).await;
+    let mut one = Client::attach(&engine, id, "one").await;
+    let request = one.execute("pid").await;
+    one.finish(&request).await;
+    let pid: i32 = one.output(&request).trim().parse().unwrap();
+    let shim = parent_of(pid);
+    drop(one);
+    engine.drain(&op(), Drain::KeepKernels).await.unwrap();
+    drop(engine);
+    kill(shim);
+    kill(pid);
+    let engine = place.open().await;
+    until_state(&engine, id, "dead").await;
+    assert!(engine.kernel(&op(), id).unwrap().reason.unwrap().starts_with("sandbox_lost"));
+    engine.shutdown_kernel(&op(), id).await.unwrap();
+    assert_eq!(state(&engine, id).await, "gone");
+    assert_eventually!(place.is_clean(), "nothing is left");
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_kernels_are_there_again_soon() {
+    const KERNELS: usize = 12;
+    let place = Place::new();
+    let engine = place.open().await;
+    for _ in 0..KERNELS {
+        start(&engine).await;
+    }
+    engine.drain(&op(), Drain::KeepKernels).await.unwrap();
+    drop(engine);
+    let begun = Instant::now();
+    let engine = place.open().await;
+    assert_eq!(engine.kernels(&op()).unwrap().len(), KERNELS);
+    let idle = || engine.kernels(&op()).unwrap().iter().all(|model| model.execution_state.as_str() == "idle");
+    assert_eventually!(idle(), "all kernels are adopted");
+    println!("{KERNELS} kernels adopted in {:?}", begun.elapsed());
+    stop(engine).await;
+    assert!(place.is_clean());
+}
+
+fn parent_of(pid: i32) -> i32 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+fn kill(pid: i32) {
+    use rustix::process::{Pid, Signal, kill_process};
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+}

@@ -1,0 +1,237 @@
+//! An engine over the local provisioner, with the fake kernel as its kernelspec.
+
+#![allow(dead_code)] // Each test binary uses its part.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use himalia_engine::{
+    Attach, Attachment, Closed, Delivery, Drain, Engine, EngineConfig, KernelId, Principal, StartKernel,
+};
+use himalia_sandbox::{LocalConfig, LocalProvisioner};
+use himalia_testkit::patience::within;
+use himalia_testkit::{assert_eventually, binaries};
+use himalia_wire::{Channel, Limits, Parts, build, header, v1};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Directories of one engine, and how to open it again.
+pub struct Place {
+    pub data: TempDir,
+    pub run: TempDir,
+    pub specs: TempDir,
+    pub change: fn(&mut EngineConfig),
+}
+
+impl Place {
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub fn with(change: fn(&mut EngineConfig)) -> Self {
+        let short = || tempfile::Builder::new().prefix("hm").tempdir_in("/tmp").unwrap();
+        let place = Self { data: short(), run: short(), specs: short(), change };
+        let fake = binaries::fake_kernel().unwrap();
+        place.kernelspec("fake", &json!({
+            "argv": [fake, "-f", "{connection_file}"], "display_name": "Fake", "language": "script",
+        }));
+        place.kernelspec("missing", &json!({
+            "argv": ["/no/such/program", "{connection_file}"], "display_name": "Missing", "language": "script",
+        }));
+        place.kernelspec("stillborn", &json!({
+            "argv": [fake, "-f", "{connection_file}", "--exit-at-start", "3"],
+            "display_name": "Stillborn", "language": "script",
+        }));
+        place
+    }
+
+    pub fn kernelspec(&self, name: &str, spec: &Value) {
+        let dir = self.specs.path().join(name);
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("kernel.json"), spec.to_string()).unwrap();
+    }
+
+    pub async fn open(&self) -> Engine {
+        let shim = binaries::path("himalia-shim").unwrap();
+        let provisioner = LocalProvisioner::new(LocalConfig::new(self.run.path(), shim)).unwrap();
+        let mut config = EngineConfig::new(self.data.path());
+        config.kernelspec_dirs = vec![self.specs.path().to_owned()];
+        config.only_these_kernelspecs = true;
+        config.default_kernel = "fake".into();
+        (self.change)(&mut config);
+        Engine::open(config, Arc::new(provisioner)).await.unwrap()
+    }
+
+    /// Whether no sandbox and no log is left.
+    pub fn is_clean(&self) -> bool {
+        let empty = |path: &std::path::Path| std::fs::read_dir(path).is_ok_and(|mut dir| dir.next().is_none());
+        let dirs = |path: &std::path::Path| {
+            std::fs::read_dir(path).unwrap().flatten().filter(|entry| entry.path().is_dir()).count()
+        };
+        empty(&self.data.path().join("kernels")) && dirs(self.run.path()) == 0
+    }
+}
+
+pub fn op() -> Principal {
+    Principal::operator()
+}
+
+pub async fn start(engine: &Engine) -> KernelId {
+    let started = within("start", engine.start_kernel(&op(), StartKernel::default())).await.unwrap();
+    started.unwrap().id
+}
+
+pub async fn stop(engine: Engine) {
+    within("drain", engine.drain(&op(), Drain::StopKernels)).await.unwrap().unwrap();
+}
+
+/// A client.
+pub struct Client {
+    pub session: String,
+    pub attachment: Attachment,
+    pub seen: Vec<Seen>,
+    next: u32,
+}
+
+/// A message that a client was shown.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub seq: u64,
+    pub channel: Channel,
+    pub msg_type: String,
+    pub session: String,
+    pub parent: Option<String>,
+    pub content: Value,
+}
+
+impl Client {
+    pub async fn attach(engine: &Engine, id: KernelId, session: &str) -> Self {
+        Self::attach_after(engine, id, session, None).await
+    }
+
+    pub async fn attach_after(engine: &Engine, id: KernelId, session: &str, after: Option<u64>) -> Self {
+        let principal = op();
+        let attach = engine.attach(&principal, id, Attach { wire_session: session.into(), after });
+        let attachment = within("attach", attach).await.unwrap().unwrap();
+        Self { session: session.into(), attachment, seen: Vec::new(), next: 0 }
+    }
+
+    /// Sends a message and gives back its id.
+    pub async fn send(&mut self, channel: Channel, msg_type: &str, content: &Value) -> String {
+        self.next += 1;
+        let parts = build::message(&self.session, msg_type, None, content);
+        let msg_id = header::peek(&parts.header).unwrap().msg_id.into_owned();
+        self.attachment.requests.send(channel, v1::encode(channel, &parts)).await.unwrap();
+        msg_id
+    }
+
+    pub async fn execute(&mut self, code: &str) -> String {
+        let content = json!({"code": code, "silent": false, "store_history": true, "user_expressions": {},
+            "allow_stdin": true, "stop_on_error": true});
+        self.send(Channel::Shell, "execute_request", &content).await
+    }
+
+    pub async fn answer(&mut self, request: &Seen, value: &str) {
+        let _ = request;
+        self.send(Channel::Stdin, "input_reply", &json!({"value": value, "status": "ok"})).await;
+    }
+
+    /// Reads until `found`, and gives that message.
+    pub async fn until(&mut self, what: &str, found: impl Fn(&Seen) -> bool) -> Seen {
+        let looking = async {
+            loop {
+                let batch = self.attachment.feed.next().await.unwrap_or_else(|closed| panic!("{what}: {closed:?}"));
+                let mut hit = None;
+                for delivery in batch {
+                    let seen = understand(&delivery);
+                    self.attachment.feed.acknowledge(seen.seq);
+                    if hit.is_none() && found(&seen) {
+                        hit = Some(seen.clone());
+                    }
+                    self.seen.push(seen);
+                }
+                if let Some(hit) = hit {
+                    return hit;
+                }
+            }
+        };
+        within(what, looking).await.unwrap()
+    }
+
+    /// Runs code to its end: reply and idle.
+    pub async fn run(&mut self, code: &str) -> Seen {
+        let id = self.execute(code).await;
+        self.finish(&id).await
+    }
+
+    /// Waits for the reply and the idle of a request.
+    pub async fn finish(&mut self, id: &str) -> Seen {
+        let of = |seen: &Seen| seen.parent.as_deref() == Some(id);
+        let replied = |seen: &Seen| of(seen) && seen.msg_type.ends_with("_reply");
+        let idle = |seen: &Seen| of(seen) && seen.content["execution_state"] == "idle";
+        loop {
+            let reply = self.seen.iter().find(|seen| replied(seen)).cloned();
+            if let Some(reply) = reply.filter(|_| self.seen.iter().any(|seen| idle(seen))) {
+                return reply;
+            }
+            self.until("reply and idle", |seen| replied(seen) || idle(seen)).await;
+        }
+    }
+
+    /// Everything on stdout below a request.
+    pub fn output(&self, id: &str) -> String {
+        let mine = self.seen.iter().filter(|seen| seen.parent.as_deref() == Some(id) && seen.msg_type == "stream");
+        mine.filter_map(|seen| seen.content["text"].as_str()).collect()
+    }
+
+    /// Reads to the end of the feed.
+    pub async fn closed(&mut self) -> Closed {
+        let end = async {
+            loop {
+                match self.attachment.feed.next().await {
+                    Ok(batch) => self.seen.extend(batch.iter().map(understand)),
+                    Err(closed) => return closed,
+                }
+            }
+        };
+        within("the end of the feed", end).await.unwrap()
+    }
+
+    /// Whether nothing comes for a moment.
+    pub async fn is_quiet(&mut self) -> bool {
+        tokio::time::timeout(Duration::from_millis(50), self.attachment.feed.next()).await.is_err()
+    }
+}
+
+pub fn understand(delivery: &Delivery) -> Seen {
+    let (channel, parts): (Channel, Parts) = v1::decode(&delivery.frame, &Limits::KERNEL).unwrap();
+    assert_eq!(channel, delivery.channel);
+    let head = header::peek(&parts.header).unwrap();
+    let parent = header::peek_parent(&parts.parent_header).unwrap();
+    Seen {
+        seq: delivery.seq,
+        channel,
+        msg_type: head.msg_type.to_string(),
+        session: head.session.to_string(),
+        parent: parent.map(|parent| parent.msg_id.to_string()),
+        content: serde_json::from_slice(&parts.content).unwrap(),
+    }
+}
+
+pub async fn state(engine: &Engine, id: KernelId) -> String {
+    engine.kernel(&op(), id).map_or("gone".into(), |model| model.execution_state.to_string())
+}
+
+pub async fn until_state(engine: &Engine, id: KernelId, wanted: &str) {
+    assert_eventually!(state(engine, id).await == wanted, "state {}, wanted {wanted}", state(engine, id).await);
+}
+
+pub fn none() -> BTreeMap<String, String> {
+    BTreeMap::new()
+}
+
+pub fn bytes(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}

@@ -1,0 +1,51 @@
+//! Embeds the Python side of a kernel: the lock file, the kernelspec and the package `himalia_kernel`.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+fn main() -> io::Result<()> {
+    let crate_dir = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
+    let source = crate_dir.join("../../kernelspecs/python3").canonicalize()?;
+    let mut files = Vec::new();
+    collect(&source.join("himalia_kernel"), "himalia_kernel", &mut files)?;
+    files.sort();
+
+    let mut out = String::from("/// Path below the place it is installed in, and content; sorted.\n");
+    out.push_str("pub(crate) static PACKAGE: &[(&str, &[u8])] = &[\n");
+    for (name, path) in &files {
+        let path = path.display().to_string();
+        println!("cargo::rerun-if-changed={path}");
+        let _ = writeln!(out, "    ({name:?}, include_bytes!({path:?})),");
+    }
+    out.push_str("];\n");
+    for (constant, name) in [("LOCK", "requirements.lock"), ("KERNEL_JSON", "kernel.json")] {
+        let path = source.join(name).display().to_string();
+        println!("cargo::rerun-if-changed={path}");
+        let _ = writeln!(
+            out,
+            "/// `{name}`.\npub(crate) static {constant}: &[u8] = include_bytes!({path:?});"
+        );
+    }
+    let target = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("kernelspec.rs");
+    fs::write(target, out)
+}
+
+/// Every source file below `dir`, with its path from there.
+fn collect(dir: &Path, prefix: &str, files: &mut Vec<(String, PathBuf)>) -> io::Result<()> {
+    println!("cargo::rerun-if-changed={}", dir.display());
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let Some(name) = name.to_str() else { continue };
+        let name = format!("{prefix}/{name}");
+        if entry.file_type()?.is_dir() {
+            if !name.ends_with("/__pycache__") {
+                collect(&path, &name, files)?;
+            }
+        } else if path.extension().is_some_and(|ext| ext == "py") {
+            files.push((name, path));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! Directories, sockets and the shim.
+
+use std::path::Path;
+
+use himalia_sandbox::SOCKET_PATH_BYTES;
+use rustix::fs::{Access, access, statvfs};
+
+use super::host::mebibytes;
+use super::{Finding, Level};
+use crate::config::Config;
+use crate::{rundir, shim};
+
+/// Free space below which the logs of a few kernels do not fit.
+const LITTLE_SPACE: u64 = 2 << 30;
+
+pub(super) fn look(config: &Config) -> Vec<Finding> {
+    vec![
+        data_dir(&config.data_dir),
+        run_dir(config),
+        find_shim(config),
+        port(config),
+    ]
+}
+
+fn data_dir(dir: &Path) -> Finding {
+    let topic = "data directory";
+    let there = existing(dir);
+    if access(there, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        let text = format!(
+            "{}: this user may not write in {}",
+            dir.display(),
+            there.display()
+        );
+        return Finding::new(Level::Bad, topic, text);
+    }
+    let free = statvfs(there).map(|stat| stat.f_bavail.saturating_mul(stat.f_frsize));
+    let (level, space) = match free {
+        Ok(free) if free < LITTLE_SPACE => (Level::Warn, format!("only {} free", mebibytes(free))),
+        Ok(free) => (Level::Good, format!("{} free", mebibytes(free))),
+        Err(error) => (Level::Warn, format!("free space unknown: {error}")),
+    };
+    Finding::new(level, topic, format!("{}, {space}", dir.display()))
+}
+
+fn run_dir(config: &Config) -> Finding {
+    let dir = config
+        .run_dir
+        .clone()
+        .unwrap_or_else(|| rundir::choose(&config.data_dir));
+    let there = existing(&dir);
+    let usable = rundir::check_length(&dir).and_then(|()| {
+        access(there, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
+            anyhow::anyhow!("{}: cannot write in {}: {error}", dir.display(), there.display())
+        })
+    });
+    Finding::of(
+        "run directory",
+        usable.map(|()| {
+            let (bytes, most) = (dir.as_os_str().len(), rundir::MAX_BYTES);
+            format!(
+                "{}, {bytes} of {most} bytes, so that paths of sockets stay within {SOCKET_PATH_BYTES}",
+                dir.display()
+            )
+        }),
+    )
+}
+
+fn find_shim(config: &Config) -> Finding {
+    let found = shim::find(config.shim.as_deref());
+    let tried = found.and_then(|path| Ok(format!("{}, {}", path.display(), shim::version(&path)?)));
+    Finding::of("himalia-shim", tried)
+}
+
+fn port(config: &Config) -> Finding {
+    match std::net::TcpListener::bind(config.listen) {
+        Ok(_) => Finding::new(Level::Good, "address", format!("{} is free", config.listen)),
+        Err(error) => Finding::new(Level::Warn, "address", format!("{}: {error}", config.listen)),
+    }
+}
+
+/// The nearest directory that exists, from `path` upwards.
+fn existing(path: &Path) -> &Path {
+    path.ancestors()
+        .find(|dir| dir.exists())
+        .unwrap_or(Path::new("/"))
+}

@@ -1,0 +1,87 @@
+//! `himalia doctor`: what this machine can and cannot do. It changes nothing.
+
+mod files;
+mod host;
+mod python;
+
+use std::fmt;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use crate::config::Config;
+
+/// How a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// As it should be.
+    Good,
+    /// For information.
+    Info,
+    /// Something will be worse than it could be.
+    Warn,
+    /// `himalia serve` will not start, or will have no kernel.
+    Bad,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Good => "ok",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Bad => "FAIL",
+        })
+    }
+}
+
+/// One line of the report.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    level: Level,
+    topic: &'static str,
+    text: String,
+}
+
+impl Finding {
+    pub(crate) fn new(level: Level, topic: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            level,
+            topic,
+            text: text.into(),
+        }
+    }
+
+    /// Good with the value, or bad with the error.
+    pub(crate) fn of<E: fmt::Display>(topic: &'static str, result: Result<String, E>) -> Self {
+        match result {
+            Ok(text) => Self::new(Level::Good, topic, text),
+            Err(error) => Self::new(Level::Bad, topic, format!("{error:#}")),
+        }
+    }
+}
+
+/// Prints all findings; the exit code is 1 if one of them is bad.
+pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
+    let mut findings = host::look();
+    findings.extend(files::look(config));
+    findings.extend(python::look(config));
+    let mut out = std::io::stdout().lock();
+    for Finding { level, topic, text } in &findings {
+        let mut lines = text.lines();
+        writeln!(out, "{level:<5} {topic:<17} {}", lines.next().unwrap_or_default())?;
+        for line in lines {
+            writeln!(out, "{:23} {line}", "")?;
+        }
+    }
+    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
+    let (bad, warnings) = (count(Level::Bad), count(Level::Warn));
+    match (bad, warnings) {
+        (0, 0) => writeln!(out, "\nAll is well: himalia serve can start.")?,
+        (0, _) => writeln!(
+            out,
+            "\nhimalia serve can start; see the {warnings} line(s) marked warn."
+        )?,
+        _ => writeln!(out, "\nMend the {bad} line(s) marked FAIL first.")?,
+    }
+    Ok(ExitCode::from(u8::from(bad > 0)))
+}

@@ -1,0 +1,85 @@
+//! One gateway per directory.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+/// Holds a directory until it is dropped or the process ends, however it ends.
+#[derive(Debug)]
+pub(crate) struct DirLock {
+    _file: File,
+}
+
+/// Takes the lock of `dir`, or says who has it.
+pub(crate) fn take(dir: &Path) -> anyhow::Result<DirLock> {
+    let mut file = open(dir)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => {
+            let mut holder = String::new();
+            let _ = file.take(32).read_to_string(&mut holder);
+            bail!(
+                "another gateway (process {}) uses {}",
+                holder.trim(),
+                dir.display()
+            );
+        }
+        Err(error) => return Err(error).with_context(|| format!("cannot lock {}", dir.display())),
+    }
+    // Only for the message above.
+    let _ = file
+        .set_len(0)
+        .and_then(|()| writeln!(file, "{}", std::process::id()));
+    Ok(DirLock { _file: file })
+}
+
+/// Takes the lock of `dir`, waiting for whoever has it; `waiting` is called first if one must wait.
+pub(crate) fn wait(dir: &Path, waiting: impl FnOnce()) -> anyhow::Result<DirLock> {
+    let file = open(dir)?;
+    let locked = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => {
+            waiting();
+            flock(&file, FlockOperation::LockExclusive)
+        }
+        other => other,
+    };
+    locked.with_context(|| format!("cannot lock {}", dir.display()))?;
+    Ok(DirLock { _file: file })
+}
+
+fn open(dir: &Path) -> anyhow::Result<File> {
+    let path = dir.join("lock");
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600);
+    options
+        .open(&path)
+        .with_context(|| format!("cannot open {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_has_one_holder_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = take(dir.path()).unwrap();
+        let error = take(dir.path()).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("process {}", std::process::id())),
+            "{error}"
+        );
+        drop(held);
+        take(dir.path()).unwrap();
+    }
+}

@@ -1,0 +1,65 @@
+//! `himalia`: reads its settings, makes the directories that it needs, connects provisioner, engine and HTTP facade,
+//! and ends them in order. All behaviour is in those crates.
+//!
+//! Exit codes: 0 done; 1 it failed; 2 the command line, a variable or the configuration file is wrong; 130 and 143 a
+//! second signal cut the drain short.
+
+mod banner;
+mod cli;
+mod config;
+mod doctor;
+mod env;
+mod hex;
+mod lock;
+mod log;
+mod orphans;
+mod paths;
+mod rundir;
+mod serve;
+mod settings;
+mod shim;
+mod signals;
+mod token;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::{Cli, Command, EnvCommand};
+use crate::config::{Config, ConfigError};
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("himalia: {error:#}");
+            ExitCode::from(if error.is::<ConfigError>() { 2 } else { 1 })
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli.command {
+        Command::Serve(settings) => serve::run(Config::load(settings)?),
+        Command::Up { settings, build } => {
+            let config = Config::load(settings)?;
+            env::build(&config.env_dir, &build)?;
+            serve::run(config)
+        }
+        Command::Env(EnvCommand::Build { dir, build }) => {
+            let env = env::build(&paths::env_dir(dir)?, &build)?;
+            println_path(&env.python())
+        }
+        Command::Env(EnvCommand::Path { dir }) => {
+            println_path(&env::PythonEnv::locate(&paths::env_dir(dir)?).dir)
+        }
+        Command::Doctor(settings) => doctor::run(&Config::load(settings)?),
+    }
+}
+
+/// The result of a command, alone on standard output, for scripts.
+fn println_path(path: &std::path::Path) -> anyhow::Result<ExitCode> {
+    use std::io::Write as _;
+    writeln!(std::io::stdout(), "{}", path.display())?;
+    Ok(ExitCode::SUCCESS)
+}

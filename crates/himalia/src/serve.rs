@@ -1,0 +1,184 @@
+//! `himalia serve`: the wiring, and the order of the beginning and the end.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use himalia_engine::{Drain, Engine, EngineConfig, Principal};
+use himalia_http::{AllowedOrigins, HttpConfig};
+use himalia_sandbox::{LocalConfig, LocalProvisioner};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::banner::Banner;
+use crate::config::Config;
+use crate::env::PythonEnv;
+use crate::orphans::OrphanTtl;
+use crate::settings::OnStop;
+use crate::signals::{Ending, Signals};
+use crate::token::{self, Token};
+use crate::{lock, log, paths, rundir, shim};
+
+/// Open files that the gateway asks for, if the hard limit allows it: a kernel needs about six, a client one.
+const OPEN_FILES: u64 = 65_536;
+
+/// Serves until a signal ends it.
+pub(crate) fn run(config: Config) -> anyhow::Result<ExitCode> {
+    log::start(&config)?;
+    raise_open_files();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .thread_name("himalia")
+        .enable_all()
+        .build();
+    let runtime = runtime.context("cannot start threads")?;
+    let code = runtime.block_on(Box::pin(serve(config)))?;
+    // Whatever still waits in a blocking thread must not delay the end.
+    runtime.shutdown_background();
+    Ok(code)
+}
+
+async fn serve(config: Config) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::catch().context("cannot catch signals")?;
+    paths::make_private(&config.data_dir)?;
+    let _data_lock = lock::take(&config.data_dir)?;
+    let run_dir = rundir::prepare(config.run_dir.as_deref(), &config.data_dir)?;
+    let _run_lock = lock::take(&run_dir)?;
+    let token = token::obtain(&config.token, &config.data_dir)?;
+    let shim = shim::find(config.shim.as_deref())?;
+    // Bound before the engine starts, so that an address that is taken costs nothing; clients wait in the backlog.
+    let listener = TcpListener::bind(config.listen).await;
+    let listener = listener.with_context(|| format!("cannot listen on {}", config.listen))?;
+    let address = listener.local_addr().context("cannot listen")?;
+
+    let provisioner = LocalProvisioner::new(LocalConfig::new(&run_dir, shim))?;
+    let provisioner = OrphanTtl {
+        inner: provisioner,
+        ttl: config.orphan_ttl,
+    };
+    if let Some(env) = PythonEnv::locate(&config.env_dir).ready() {
+        env.refresh()?;
+    }
+    let engine = Engine::open(engine_config(&config), Arc::new(provisioner)).await?;
+    let shutdown = CancellationToken::new();
+    let http = himalia_http::serve(
+        listener,
+        engine.clone(),
+        http_config(&config, &token),
+        shutdown.clone(),
+    );
+    let mut http = tokio::spawn(http);
+    if token::is_short(&token) && !address.ip().is_loopback() {
+        tracing::warn!("the token is short, and other machines can try to guess it");
+    }
+    print_banner(&config, &engine, &token, address).await?;
+
+    let ending = tokio::select! {
+        ending = signals.next() => ending,
+        ended = &mut http => {
+            let _ = engine.drain(&Principal::operator(), Drain::KeepKernels).await;
+            ended.context("the HTTP server failed")??;
+            anyhow::bail!("the HTTP server ended by itself");
+        }
+    };
+    tokio::select! {
+        result = end(&config, ending, &engine, shutdown, http) => result.map(|()| ExitCode::SUCCESS),
+        _ = signals.next() => {
+            tracing::warn!("a second signal: not waiting any longer");
+            Ok(ExitCode::from(ending.hurried()))
+        }
+    }
+}
+
+/// Tells clients, lets open requests finish, then keeps or ends the kernels.
+async fn end(
+    config: &Config,
+    ending: Ending,
+    engine: &Engine,
+    shutdown: CancellationToken,
+    http: tokio::task::JoinHandle<Result<(), himalia_http::ServeError>>,
+) -> anyhow::Result<()> {
+    let kernels = ending.kernels(config);
+    tracing::info!(?ending, ?kernels, "stopping");
+    shutdown.cancel();
+    let served = http.await.context("the HTTP server failed");
+    let drain = match kernels {
+        OnStop::Keep => Drain::KeepKernels,
+        OnStop::Stop => Drain::StopKernels,
+    };
+    engine.drain(&Principal::operator(), drain).await?;
+    served??;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The engine's settings. `<data-dir>/kernelspecs` is added by the engine.
+pub(crate) fn engine_config(config: &Config) -> EngineConfig {
+    let mut kernelspec_dirs = config.kernelspec_dirs.clone();
+    kernelspec_dirs.extend(
+        PythonEnv::locate(&config.env_dir)
+            .ready()
+            .map(|env| env.kernelspecs()),
+    );
+    EngineConfig {
+        max_kernels: config.max_kernels,
+        default_kernel: config.default_kernel.clone(),
+        kernelspec_dirs,
+        only_these_kernelspecs: config.only_these_kernelspecs,
+        allowed_kernelspecs: config.allowed_kernelspecs.clone(),
+        cull: config.cull,
+        ..EngineConfig::new(&config.data_dir)
+    }
+}
+
+fn http_config(config: &Config, token: &Token) -> HttpConfig {
+    HttpConfig {
+        base_url: config.base_url.clone(),
+        allow_origin: AllowedOrigins::new(&config.allow_origin),
+        ..HttpConfig::new(&token.text.0)
+    }
+}
+
+async fn print_banner(
+    config: &Config,
+    engine: &Engine,
+    token: &Token,
+    address: SocketAddr,
+) -> anyhow::Result<()> {
+    let operator = Principal::operator();
+    let found = engine.kernelspecs(&operator).await?;
+    let mut kernelspecs: Vec<_> = found
+        .specs
+        .into_iter()
+        .map(|(name, spec)| (name, spec.problem))
+        .collect();
+    kernelspecs.sort_by_key(|(name, _)| *name != found.default);
+    let banner = Banner {
+        address,
+        base_url: &config.base_url,
+        token,
+        data_dir: &config.data_dir,
+        kernelspecs: &kernelspecs,
+        adopted: engine.kernels(&operator)?.len(),
+        on_interrupt: config.on_interrupt,
+        on_sigterm: config.on_sigterm,
+    };
+    // A reader that has gone away is no reason to stop.
+    if let Err(error) = banner.write(&mut std::io::stdout().lock()) {
+        tracing::warn!(%error, "cannot print how to attach");
+    }
+    Ok(())
+}
+
+/// Raises the soft limit on open files towards the hard one.
+fn raise_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(OPEN_FILES).min(OPEN_FILES);
+    if limit.current.is_some_and(|current| current < wanted) {
+        limit.current = Some(wanted);
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            tracing::warn!(%error, "cannot raise the limit on open files");
+        }
+    }
+}

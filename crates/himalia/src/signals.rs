@@ -1,0 +1,80 @@
+//! Signals that end the gateway.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::config::Config;
+use crate::settings::OnStop;
+
+/// Why the gateway ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// SIGINT: Ctrl-C.
+    Interrupt,
+    /// SIGTERM, or SIGHUP when the terminal went away.
+    Terminate,
+}
+
+impl Ending {
+    /// What becomes of the kernels.
+    pub(crate) fn kernels(self, config: &Config) -> OnStop {
+        match self {
+            Self::Interrupt => config.on_interrupt,
+            Self::Terminate => config.on_sigterm,
+        }
+    }
+
+    /// The exit code when a second signal does not let the drain finish: 128 and the signal's number.
+    pub(crate) fn hurried(self) -> u8 {
+        match self {
+            Self::Interrupt => 130,
+            Self::Terminate => 143,
+        }
+    }
+}
+
+/// The signals, caught from the moment this is made.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Option<Signal>,
+}
+
+impl Signals {
+    /// Must be called within a runtime.
+    pub(crate) fn catch() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            // Under nohup(1) it is ignored, and stays so.
+            hangup: (!hangup_is_ignored())
+                .then(|| signal(SignalKind::hangup()))
+                .transpose()?,
+        })
+    }
+
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) -> Ending {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => Ending::Interrupt,
+            _ = self.terminate.recv() => Ending::Terminate,
+            _ = hangup => Ending::Terminate,
+        }
+    }
+}
+
+/// Whether this process was started with SIGHUP ignored; see `SigIgn` in proc(5).
+fn hangup_is_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & 1 == 1)
+}

@@ -1,0 +1,156 @@
+//! The operator's token.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+use crate::config::TokenSource;
+use crate::hex::hex;
+use crate::settings::Secret;
+
+/// Bytes of randomness in a token that is made here; written as twice as many hexadecimal digits.
+const RANDOM_BYTES: usize = 24;
+/// The longest token.
+const MAX_BYTES: usize = 512;
+/// Below this length a token that strangers can try gets a warning.
+const SHORT: usize = 16;
+
+/// A token and how clients learn it.
+#[derive(Clone, Debug)]
+pub(crate) struct Token {
+    pub(crate) text: Secret,
+    pub(crate) origin: Origin,
+}
+
+/// How clients learn a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Whoever started the gateway knows it.
+    Given,
+    /// It is in this file.
+    File(PathBuf),
+    /// It was made here, kept in this file, and is printed.
+    Made(PathBuf),
+}
+
+/// Gets the token. One that is made is kept in the data directory (0600), so that clients of a gateway that was
+/// restarted are still let in; removing the file makes a new one.
+pub(crate) fn obtain(source: &TokenSource, data_dir: &Path) -> anyhow::Result<Token> {
+    match source {
+        TokenSource::Given(text) => Ok(Token {
+            text: text.clone(),
+            origin: Origin::Given,
+        }),
+        TokenSource::File(path) => Ok(Token {
+            text: read(path)?,
+            origin: Origin::File(path.clone()),
+        }),
+        TokenSource::Made => {
+            let path = data_dir.join("token");
+            let text = if path.exists() { read(&path)? } else { make(&path)? };
+            Ok(Token {
+                text,
+                origin: Origin::Made(path),
+            })
+        }
+    }
+}
+
+/// What is wrong with a token, without quoting it.
+pub(crate) fn check(text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Err("is empty".into());
+    }
+    if text.len() > MAX_BYTES {
+        return Err(format!("is longer than {MAX_BYTES} bytes"));
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("has a space, a control character or a character beyond ASCII".into());
+    }
+    Ok(())
+}
+
+/// Whether a token should be longer where strangers can try.
+pub(crate) fn is_short(token: &Token) -> bool {
+    token.text.0.len() < SHORT
+}
+
+fn read(path: &Path) -> anyhow::Result<Secret> {
+    let what = || format!("cannot read the token from {}", path.display());
+    let text = fs::read_to_string(path).with_context(what)?;
+    let text = text.lines().next().unwrap_or_default().trim();
+    if let Err(reason) = check(text) {
+        bail!("the token in {} {reason}", path.display());
+    }
+    if fs::metadata(path).with_context(what)?.permissions().mode() & 0o077 != 0 {
+        tracing::warn!(file = %path.display(), "other users can read the token file");
+    }
+    Ok(Secret(text.to_owned()))
+}
+
+fn make(path: &Path) -> anyhow::Result<Secret> {
+    let mut bytes = [0; RANDOM_BYTES];
+    getrandom::fill(&mut bytes).context("no randomness for a token")?;
+    let text = hex(&bytes);
+    // Renamed into place, so that an interrupted start leaves no half token.
+    let fresh = path.with_extension("new");
+    let _ = fs::remove_file(&fresh);
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&fresh);
+    written
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|()| fs::rename(&fresh, path))
+        .with_context(|| format!("cannot keep the token in {}", path.display()))?;
+    Ok(Secret(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_made_token_is_long_private_and_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = obtain(&TokenSource::Made, dir.path()).unwrap();
+        let second = obtain(&TokenSource::Made, dir.path()).unwrap();
+        assert_eq!(first.text.0, second.text.0);
+        assert_eq!(first.text.0.len(), 48);
+        let Origin::Made(path) = second.origin else {
+            panic!("made")
+        };
+        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+        let other = tempfile::tempdir().unwrap();
+        assert_ne!(
+            obtain(&TokenSource::Made, other.path()).unwrap().text.0,
+            first.text.0
+        );
+    }
+
+    #[test]
+    fn a_token_file_may_end_in_a_newline_and_must_hold_something() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        fs::write(&path, "s3cret\n").unwrap();
+        assert_eq!(
+            obtain(&TokenSource::File(path.clone()), dir.path())
+                .unwrap()
+                .text
+                .0,
+            "s3cret"
+        );
+        for bad in ["", "\n", "a b", "gehe\u{ed}m"] {
+            fs::write(&path, bad).unwrap();
+            let error = obtain(&TokenSource::File(path.clone()), dir.path())
+                .unwrap_err()
+                .to_string();
+            assert!(error.starts_with("the token in "), "{error}");
+        }
+        assert!(obtain(&TokenSource::File(dir.path().join("none")), dir.path()).is_err());
+    }
+}

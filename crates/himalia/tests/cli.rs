@@ -1,0 +1,171 @@
+//! The command line from outside: help, refusals, exit codes. Nothing here starts a gateway.
+
+#![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+/// Runs `himalia` with no environment but a home directory.
+fn himalia(args: &[&str], variables: &[(&str, &str)]) -> Output {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_himalia"));
+    command
+        .args(args)
+        .env_clear()
+        .env("HOME", home.path())
+        .env("PATH", "/usr/bin:/bin")
+        .stdin(Stdio::null());
+    command.envs(variables.iter().copied()).output().unwrap()
+}
+
+/// What it says on standard error when it refuses with this exit code.
+fn refused(code: i32, args: &[&str], variables: &[(&str, &str)]) -> String {
+    let output = himalia(args, variables);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    assert!(output.stdout.is_empty());
+    said
+}
+
+#[test]
+fn help_tells_a_newcomer_what_to_do() {
+    let output = himalia(&["--help"], &[]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    for word in [
+        "himalia up",
+        "serve",
+        "doctor",
+        "env",
+        "Examples:",
+        "JupyterLab",
+        "--config",
+    ] {
+        assert!(text.contains(word), "{word} is not in\n{text}");
+    }
+    let text = String::from_utf8(himalia(&["serve", "--help"], &[]).stdout).unwrap();
+    for word in [
+        "--listen",
+        "[env: HIMALIA_LISTEN=]",
+        "127.0.0.1:8888",
+        "--on-sigterm",
+        "keep",
+        "Examples:",
+    ] {
+        assert!(text.contains(word), "{word} is not in\n{text}");
+    }
+}
+
+#[test]
+fn help_shows_no_token() {
+    let output = himalia(&["serve", "--help"], &[("HIMALIA_TOKEN", "canary-canary")]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("HIMALIA_TOKEN") && !text.contains("canary"));
+}
+
+#[test]
+fn every_setting_is_a_flag_and_a_variable() {
+    let text = String::from_utf8(himalia(&["serve", "--help"], &[]).stdout).unwrap();
+    let is_flag = |line: &&str| line.trim_start().starts_with("--") && line.contains('<');
+    let flags = text.lines().filter(is_flag).count();
+    assert!(flags >= 20, "{flags} in\n{text}");
+    assert_eq!(text.matches("[env: HIMALIA_").count(), flags, "{text}");
+}
+
+#[test]
+fn beyond_loopback_it_refuses_to_start_without_a_token() {
+    let said = refused(2, &["serve", "--listen", "0.0.0.0:0"], &[]);
+    assert!(
+        said.starts_with("himalia: listen: ") && said.contains("--token-file"),
+        "{said}"
+    );
+    let said = refused(2, &["serve"], &[("HIMALIA_LISTEN", "192.0.2.1:1")]);
+    assert!(said.starts_with("himalia: listen: "), "{said}");
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_key_and_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("himalia.toml");
+    let path = file.to_str().unwrap();
+    for (text, wanted) in [
+        (
+            "max_kernels = 3\nlisen = \"x\"",
+            "himalia.toml:2: unknown field `lisen`",
+        ),
+        ("max_kernels = \"three\"", "himalia.toml:1: max_kernels: "),
+        ("on_sigterm = \"kill\"", "himalia.toml:1: on_sigterm: "),
+        ("listen = ", "himalia.toml:1: "),
+        ("listen = \"nowhere\"", "himalia: listen: \"nowhere\""),
+        ("base_url = \"/A\"", "himalia: base_url: "),
+    ] {
+        fs::write(&file, text).unwrap();
+        let said = refused(2, &["serve", "--config", path], &[]);
+        assert!(said.contains(wanted), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    let said = refused(2, &["serve", "--config", "/nonexistent.toml"], &[]);
+    assert!(said.contains("config: cannot read /nonexistent.toml"), "{said}");
+}
+
+#[test]
+fn flags_win_over_variables_and_variables_over_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("himalia.toml");
+    fs::write(&file, "max_kernels = 20000\nbase_url = \"/A\"").unwrap();
+    let config = ("HIMALIA_CONFIG", file.to_str().unwrap());
+    // Each layer's wrong value is told apart by which complaint comes first.
+    assert!(refused(2, &["serve"], &[config]).contains("max_kernels"));
+    assert!(refused(2, &["serve"], &[config, ("HIMALIA_MAX_KERNELS", "5")]).contains("base_url"));
+    let said = refused(
+        2,
+        &["serve", "--max-kernels", "0"],
+        &[config, ("HIMALIA_MAX_KERNELS", "5")],
+    );
+    assert!(said.contains("max_kernels"));
+}
+
+#[test]
+fn bad_flags_and_variables_are_named() {
+    assert!(refused(2, &["serve", "--cull-interval", "soon"], &[]).contains("--cull-interval"));
+    assert!(refused(2, &["serve"], &[("HIMALIA_ON_SIGTERM", "explode")]).contains("--on-sigterm"));
+    assert!(refused(2, &["serve", "--no-such-flag"], &[]).contains("--no-such-flag"));
+    assert!(refused(2, &["frobnicate"], &[]).contains("frobnicate"));
+    assert!(refused(2, &["serve", "--token", "a", "--token-file", "b"], &[]).contains("not both"));
+}
+
+#[test]
+fn a_missing_shim_or_a_long_run_directory_is_said_before_anything_starts() {
+    let data = tempfile::tempdir().unwrap();
+    let run = tempfile::Builder::new().prefix("h").tempdir_in("/tmp").unwrap();
+    let run = run.path().join("run");
+    let (data, run) = (data.path().to_str().unwrap(), run.to_str().unwrap());
+    let base = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        data,
+        "--run-dir",
+    ];
+    let said = refused(
+        1,
+        &[&base[..], &[run, "--shim", "/nonexistent/shim"]].concat(),
+        &[],
+    );
+    assert!(
+        said.contains("shim: /nonexistent/shim is not an executable file"),
+        "{said}"
+    );
+    let long = format!("/tmp/{}", "x".repeat(80));
+    let said = refused(1, &[&base[..], &[&long]].concat(), &[]);
+    assert!(said.contains("run_dir: ") && said.contains("--run-dir"), "{said}");
+}
+
+#[test]
+fn env_path_names_a_directory_for_this_lock_file() {
+    let output = himalia(&["env", "path", "--env-dir", "/envs"], &[]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let name = text.trim().strip_prefix("/envs/").unwrap();
+    assert!(output.status.success() && name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit()));
+}

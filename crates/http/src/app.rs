@@ -1,0 +1,120 @@
+//! What handlers share, and how the router is put together.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::handler::Handler;
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::{Router, routing};
+use himalia_engine::Engine;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+
+use crate::auth::{Backoff, authenticate, cors};
+use crate::config::{ConfigError, HttpConfig};
+use crate::error::ApiError;
+use crate::prefix::{self, Target};
+use crate::{render, routes};
+
+/// Shared by all handlers; clones name the same.
+#[derive(Clone, Debug)]
+pub(crate) struct App(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    engine: Engine,
+    config: HttpConfig,
+    backoff: Backoff,
+    shutdown: CancellationToken,
+    streams: TaskTracker,
+}
+
+impl App {
+    /// Validates the configuration.
+    pub(crate) fn new(
+        engine: Engine,
+        config: HttpConfig,
+        shutdown: CancellationToken,
+    ) -> Result<Self, ConfigError> {
+        let config = config.validated()?;
+        let (backoff, streams) = (Backoff::default(), TaskTracker::new());
+        Ok(Self(Arc::new(Inner {
+            engine,
+            config,
+            backoff,
+            shutdown,
+            streams,
+        })))
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    pub(crate) fn config(&self) -> &HttpConfig {
+        &self.0.config
+    }
+
+    pub(crate) fn backoff(&self) -> &Backoff {
+        &self.0.backoff
+    }
+
+    /// Cancelled when the gateway stops.
+    pub(crate) fn shutdown(&self) -> &CancellationToken {
+        &self.0.shutdown
+    }
+
+    /// Tasks that serve upgraded connections; the drain waits for them.
+    pub(crate) fn streams(&self) -> &TaskTracker {
+        &self.0.streams
+    }
+
+    /// A path below the base URL, as clients see it.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.0.config.base_url)
+    }
+
+    /// The service for one listener.
+    pub(crate) fn into_router(self) -> Router {
+        let routes = routes::router()
+            .fallback(|| async { ApiError::not_found("Not Found") })
+            .method_not_allowed_fallback(|| async { ApiError::method_not_allowed() })
+            .layer(middleware::from_fn_with_state(self.clone(), authenticate))
+            .with_state(self.clone());
+        let entry = routing::any_service(enter.with_state((self.clone(), routes)));
+        Router::new()
+            .fallback_service(entry)
+            .layer(middleware::from_fn(render::errors))
+            .layer(middleware::from_fn_with_state(self, cors))
+    }
+}
+
+/// The facade as an axum router, for embedding. Without [`serve`](crate::serve) there is no limit on connections, no
+/// header timeout, and WebSocket handshakes are refused, since they need the raw socket.
+pub fn router(
+    engine: Engine,
+    config: HttpConfig,
+    shutdown: CancellationToken,
+) -> Result<Router, ConfigError> {
+    Ok(App::new(engine, config, shutdown)?.into_router())
+}
+
+/// Takes base URL and path token off and hands the rest to the routes.
+async fn enter(State((app, routes)): State<(App, Router)>, mut request: Request) -> Response {
+    match prefix::resolve(&app.config().base_url, request.uri(), request.method()) {
+        Target::Inside { uri, token } => {
+            *request.uri_mut() = uri;
+            if let Some(token) = token {
+                request.extensions_mut().insert(token);
+            }
+            match routes.oneshot(request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            }
+        }
+        Target::Redirect(location) => prefix::redirect(&location),
+        Target::Outside => ApiError::not_found("Not Found").into_response(),
+    }
+}

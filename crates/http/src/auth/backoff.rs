@@ -1,0 +1,107 @@
+//! Back-off for wrong tokens.
+//!
+//! Each peer (IPv4 address, or IPv6 /64) may present [`TRIES`] wrong tokens per [`WINDOW`]; further wrong ones are
+//! answered 429 on a connection that is then closed. A right token is always let in, so that somebody who shares an
+//! address with a guesser (a proxy, this very machine) is not locked out: what makes guessing hopeless is the length of the
+//! token, the back-off keeps guessers from costing much.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// Wrong tokens per peer and window.
+pub(crate) const TRIES: u32 = 10;
+/// The window.
+pub(crate) const WINDOW: Duration = Duration::from_mins(1);
+/// Peers remembered at once; beyond it the oldest is forgotten.
+const PEERS: usize = 4096;
+
+/// Counts wrong tokens by peer, in bounded memory.
+#[derive(Debug, Default)]
+pub(crate) struct Backoff {
+    peers: Mutex<HashMap<IpAddr, Counter>>,
+}
+
+#[derive(Debug)]
+struct Counter {
+    since: Instant,
+    wrong: u32,
+}
+
+impl Backoff {
+    /// Notes a wrong token. Returns how long to stay away if that was one too many.
+    pub(crate) fn wrong(&self, peer: IpAddr, now: Instant) -> Option<Duration> {
+        let mut peers = self.peers.lock();
+        let key = key(peer);
+        if peers.len() >= PEERS && !peers.contains_key(&key) {
+            make_room(&mut peers, now);
+        }
+        let counter = peers.entry(key).or_insert(Counter { since: now, wrong: 0 });
+        if now.duration_since(counter.since) >= WINDOW {
+            *counter = Counter { since: now, wrong: 0 };
+        }
+        counter.wrong = counter.wrong.saturating_add(1);
+        (counter.wrong > TRIES).then(|| WINDOW.saturating_sub(now.duration_since(counter.since)))
+    }
+}
+
+fn make_room(peers: &mut HashMap<IpAddr, Counter>, now: Instant) {
+    peers.retain(|_, counter| now.duration_since(counter.since) < WINDOW);
+    if peers.len() >= PEERS {
+        let oldest = peers.iter().min_by_key(|(_, c)| c.since).map(|(ip, _)| *ip);
+        if let Some(ip) = oldest {
+            peers.remove(&ip);
+        }
+    }
+}
+
+/// One customer of a provider has a whole /64, so that is what is counted.
+fn key(peer: IpAddr) -> IpAddr {
+    match peer {
+        IpAddr::V4(ip) => IpAddr::V4(ip),
+        IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
+            Some(ip) => IpAddr::V4(ip),
+            None => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX))),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_eleventh_waits_for_the_window() {
+        let (backoff, peer, start) = (Backoff::default(), "10.0.0.1".parse().unwrap(), Instant::now());
+        for _ in 0..TRIES {
+            assert_eq!(backoff.wrong(peer, start), None);
+        }
+        assert_eq!(backoff.wrong(peer, start + WINDOW / 2), Some(WINDOW / 2));
+        assert_eq!(backoff.wrong("10.0.0.2".parse().unwrap(), start), None);
+        assert_eq!(backoff.wrong(peer, start + WINDOW), None);
+    }
+
+    #[test]
+    fn a_v6_network_is_one_peer() {
+        let (backoff, now) = (Backoff::default(), Instant::now());
+        for i in 0..TRIES {
+            assert_eq!(
+                backoff.wrong(format!("2001:db8::{i}").parse().unwrap(), now),
+                None
+            );
+        }
+        assert!(backoff.wrong("2001:db8::ffff".parse().unwrap(), now).is_some());
+        assert!(backoff.wrong("2001:db8:0:1::1".parse().unwrap(), now).is_none());
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let (backoff, start) = (Backoff::default(), Instant::now());
+        for i in 0..2 * u32::try_from(PEERS).unwrap() {
+            backoff.wrong(IpAddr::V4(i.into()), start + Duration::from_micros(i.into()));
+        }
+        assert_eq!(backoff.peers.lock().len(), PEERS);
+    }
+}

@@ -1,0 +1,112 @@
+//! Which web pages may call.
+//!
+//! No `Origin` header: a script, allowed. An origin whose host and port are those of the `Host` header: our own pages,
+//! allowed. Otherwise the origin must be in the configured list, character by character. `null` (sandboxed frames,
+//! files) never is.
+
+use axum::http::{HeaderMap, header};
+
+/// Origins that browsers may call from, beside our own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllowedOrigins(Vec<String>);
+
+impl AllowedOrigins {
+    /// From a list of origins such as `https://lab.example.org`, or `*` for any (but still not `null`).
+    pub fn new(origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self(
+            origins
+                .into_iter()
+                .map(|o| o.into().trim_end_matches('/').to_owned())
+                .collect(),
+        )
+    }
+
+    fn contains(&self, origin: &str) -> bool {
+        self.0.iter().any(|o| o == "*" || o == origin)
+    }
+}
+
+/// What an `Origin` header means for a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// No header, or our own page.
+    Own,
+    /// Another page that is allowed: the value to name in CORS headers.
+    Allowed(String),
+    /// A page that is not.
+    Refused,
+}
+
+/// Judges the `Origin` header of a request.
+pub(crate) fn judge(headers: &HeaderMap, allowed: &AllowedOrigins) -> Origin {
+    let mut values = headers.get_all(header::ORIGIN).iter();
+    let Some(value) = values.next() else {
+        return Origin::Own;
+    };
+    let (Ok(origin), None) = (value.to_str(), values.next()) else {
+        return Origin::Refused;
+    };
+    let Some((scheme, authority)) = origin.split_once("://") else {
+        return Origin::Refused;
+    };
+    let host = headers.get(header::HOST).and_then(|h| h.to_str().ok());
+    let web = scheme == "http" || scheme == "https";
+    if web && host.is_some_and(|h| h.eq_ignore_ascii_case(authority)) {
+        return Origin::Own;
+    }
+    if allowed.contains(origin) {
+        Origin::Allowed(origin.to_owned())
+    } else {
+        Origin::Refused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(origin: &str, allowed: &[&str]) -> Origin {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, "gw.example:8888".parse().unwrap());
+        headers.insert(header::ORIGIN, origin.parse().unwrap());
+        judge(&headers, &AllowedOrigins::new(allowed.iter().copied()))
+    }
+
+    #[test]
+    fn own_pages_and_scripts_pass() {
+        assert_eq!(judge(&HeaderMap::new(), &AllowedOrigins::default()), Origin::Own);
+        assert_eq!(judged("http://gw.example:8888", &[]), Origin::Own);
+        assert_eq!(judged("https://GW.example:8888", &[]), Origin::Own);
+    }
+
+    #[test]
+    fn the_list_matches_exactly() {
+        let list = ["https://trusted.example.com"];
+        assert_eq!(
+            judged("https://trusted.example.com", &list),
+            Origin::Allowed("https://trusted.example.com".into())
+        );
+        for bad in [
+            "https://trusted.example.com.evil.com",
+            "https://eviltrusted.example.com",
+            "http://trusted.example.com",
+            "https://trusted.example.com:444",
+            "https://trusted.example.com.",
+            "https://TRUSTED.example.com",
+            "null",
+            "",
+            "gw.example:8888",
+            "file://gw.example:8888",
+            "http://gw.example",
+            "http://gw.example:8888.evil.com",
+        ] {
+            assert_eq!(judged(bad, &list), Origin::Refused, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_star_does_not_cover_null() {
+        assert_eq!(judged("null", &["*"]), Origin::Refused);
+        assert!(matches!(judged("https://a.b", &["*"]), Origin::Allowed(_)));
+    }
+}

@@ -1,0 +1,185 @@
+//! JSON request bodies, read with limits and with errors that name the field.
+//!
+//! An empty body means "all defaults". The content type is not looked at (`JupyterLab` sends `text/plain` at times); there
+//! are no cookies, so a form on a foreign page cannot make use of that. Unknown keys are ignored.
+
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, StatusCode, header};
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+
+use crate::app::App;
+use crate::error::ApiError;
+
+/// The members of a JSON object, taken out by name and type.
+#[derive(Debug, Default)]
+pub(crate) struct Fields {
+    map: Map<String, Value>,
+    /// Prefix of names in errors, for objects within objects.
+    within: &'static str,
+}
+
+/// Reads a body: `None` if it is empty.
+pub(crate) async fn fields(app: &App, headers: &HeaderMap, body: Body) -> Result<Option<Fields>, ApiError> {
+    if headers
+        .get(header::CONTENT_ENCODING)
+        .is_some_and(|v| v.as_bytes() != b"identity")
+    {
+        let message = "compressed request bodies are not supported";
+        return Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_encoding",
+            message,
+        ));
+    }
+    let limit = app.config().body_bytes;
+    let read = timeout(app.config().body_timeout, to_bytes(body, limit));
+    let bytes = match read.await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(error)) => return Err(unreadable(&error, limit)),
+        Err(_) => {
+            let message = "the request body took too long";
+            return Err(ApiError::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "body_timeout",
+                message,
+            ));
+        }
+    };
+    if bytes.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    Fields::parse(&bytes).map(Some)
+}
+
+fn unreadable(error: &axum::Error, limit: usize) -> ApiError {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.to_string().contains("length limit") {
+            let message = format!("the request body is larger than {limit} bytes");
+            return ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message);
+        }
+        cause = error.source();
+    }
+    ApiError::bad_request("the request body could not be read")
+}
+
+impl Fields {
+    fn parse(bytes: &[u8]) -> Result<Self, ApiError> {
+        match serde_json::from_slice(bytes) {
+            Ok(Value::Object(map)) => Ok(Self { map, within: "" }),
+            Ok(other) => Err(wrong("body", "an object", &other)),
+            Err(error) => Err(ApiError::bad_request(format!(
+                "Invalid JSON in body of request: {error}"
+            ))),
+        }
+    }
+
+    /// A string; absent and null are `None`.
+    pub(crate) fn string(&mut self, name: &str) -> Result<Option<String>, ApiError> {
+        match self.map.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(wrong(&self.name(name), "a string", &other)),
+        }
+    }
+
+    /// An object; absent and null are `None`.
+    pub(crate) fn object(&mut self, name: &'static str) -> Result<Option<Self>, ApiError> {
+        match self.map.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Object(map)) => Ok(Some(Self { map, within: name })),
+            Some(other) => Err(wrong(&self.name(name), "an object", &other)),
+        }
+    }
+
+    /// The members themselves, each a string.
+    pub(crate) fn into_strings(self) -> Result<std::collections::BTreeMap<String, String>, ApiError> {
+        let within = self.within;
+        self.map
+            .into_iter()
+            .map(|(key, value)| match value {
+                Value::String(text) => Ok((key, text)),
+                other => Err(wrong(&joined(within, &key), "a string", &other)),
+            })
+            .collect()
+    }
+
+    /// The name of a member as errors say it.
+    pub(crate) fn name(&self, name: &str) -> String {
+        joined(self.within, name)
+    }
+}
+
+fn joined(within: &str, name: &str) -> String {
+    let name: String = name.chars().take(100).flat_map(char::escape_debug).collect();
+    if within.is_empty() {
+        name
+    } else {
+        format!("{within}.{name}")
+    }
+}
+
+fn wrong(name: &str, wanted: &str, got: &Value) -> ApiError {
+    let got = match got {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    };
+    ApiError::bad_request(format!("{name}: expected {wanted}, got {got}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(error: ApiError) -> String {
+        assert_eq!(error.status, StatusCode::BAD_REQUEST);
+        error.message
+    }
+
+    #[test]
+    fn errors_name_place_and_field() {
+        let error = message(Fields::parse(b"{\"a\": 1,,}").unwrap_err());
+        assert!(error.starts_with("Invalid JSON in body of request: "), "{error}");
+        assert!(error.contains("line 1 column 9"), "{error}");
+        assert_eq!(
+            message(Fields::parse(b"[]").unwrap_err()),
+            "body: expected an object, got an array"
+        );
+        let mut fields = Fields::parse(br#"{"name": 3, "env": {"A": null}, "path": null}"#).unwrap();
+        assert_eq!(
+            message(fields.string("name").unwrap_err()),
+            "name: expected a string, got a number"
+        );
+        assert_eq!(fields.string("path").unwrap(), None);
+        let env = fields.object("env").unwrap().unwrap();
+        assert_eq!(
+            message(env.into_strings().unwrap_err()),
+            "env.A: expected a string, got null"
+        );
+    }
+
+    #[test]
+    fn hostile_json_is_refused() {
+        let deep = "[".repeat(100_000);
+        for bad in [
+            deep.as_str(),
+            "{\"a\": \"\\ud800\"}",
+            "{\"a\": NaN}",
+            "nul",
+            "{\"a\":1} x",
+            "\u{feff}{}",
+        ] {
+            assert!(
+                Fields::parse(bad.as_bytes()).is_err(),
+                "{}",
+                &bad[..bad.len().min(20)]
+            );
+        }
+        assert!(Fields::parse(b"{\"a\": \"\xff\"}").is_err());
+    }
+}

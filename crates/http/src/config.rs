@@ -1,0 +1,164 @@
+//! Settings of the facade.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::auth::{AllowedOrigins, Token};
+
+/// Settings of the HTTP facade. Build with [`HttpConfig::new`], change fields, hand to [`serve`](crate::serve),
+/// which validates them.
+#[derive(Clone, Debug)]
+pub struct HttpConfig {
+    /// Everything is served below this path; `/` by default. Lower case, since gateway clients lower-case WebSocket
+    /// addresses.
+    pub base_url: String,
+    /// The operator's token; kept as a hash, never shown.
+    pub token: Token,
+    /// Origins other than the gateway's own that browsers may call from. Empty: none.
+    pub allow_origin: AllowedOrigins,
+    /// Largest request body, bytes. Larger: 413.
+    pub body_bytes: usize,
+    /// Time that a request body may take. Longer: 408.
+    pub body_timeout: Duration,
+    /// Time from a connection's readiness for a request to the end of that request's headers; also how long a
+    /// connection may stay idle between two requests. Longer: closed.
+    pub header_timeout: Duration,
+    /// Connections at once, sockets and event streams included. More wait in the listener's backlog.
+    pub max_connections: usize,
+    /// Connections at once that have not yet sent a request with a right token. When one more arrives, the oldest of
+    /// them is closed, so that idle strangers cannot keep clients out.
+    pub max_waiting: usize,
+    /// Largest WebSocket message from a client, bytes. Larger: close 1009.
+    pub message_bytes: usize,
+    /// How often a WebSocket client is pinged.
+    pub ping_interval: Duration,
+    /// How long a WebSocket client may show no sign of life (a frame, or progress of its TCP acknowledgements)
+    /// before it is cut off.
+    pub pong_timeout: Duration,
+    /// How long a client may take nothing of what is written to it before it is cut off (WebSocket close 1013, if
+    /// that can still be told). Its position is kept.
+    pub stall_timeout: Duration,
+    /// How often an idle event stream carries a comment, so that proxies keep it open.
+    pub sse_keep_alive: Duration,
+    /// How long open requests may go on after the stop signal.
+    pub drain_timeout: Duration,
+}
+
+/// A setting that cannot be used.
+#[derive(Debug, Clone, Error, PartialEq, Eq)]
+#[error("{field}: {reason}")]
+pub struct ConfigError {
+    /// The field of [`HttpConfig`].
+    pub field: &'static str,
+    /// One line.
+    pub reason: String,
+}
+
+impl HttpConfig {
+    /// Defaults with this token.
+    pub fn new(token: &str) -> Self {
+        Self {
+            base_url: "/".into(),
+            token: Token::new(token),
+            allow_origin: AllowedOrigins::default(),
+            body_bytes: 8 << 20,
+            body_timeout: Duration::from_secs(30),
+            header_timeout: Duration::from_secs(30),
+            max_connections: 4096,
+            max_waiting: 1024,
+            message_bytes: 64 << 20,
+            ping_interval: Duration::from_secs(25),
+            pong_timeout: Duration::from_secs(90),
+            stall_timeout: Duration::from_mins(1),
+            sse_keep_alive: Duration::from_secs(15),
+            drain_timeout: Duration::from_secs(10),
+        }
+    }
+
+    /// Checks what the types do not say, and brings `base_url` into the form `/a/b` (or empty).
+    pub(crate) fn validated(mut self) -> Result<Self, ConfigError> {
+        let fail = |field, reason: &str| {
+            Err(ConfigError {
+                field,
+                reason: reason.into(),
+            })
+        };
+        if self.token.is_empty() {
+            return fail("token", "must not be empty");
+        }
+        let trimmed = self.base_url.trim_matches('/');
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._~/".contains(c);
+        if !trimmed.chars().all(plain) || trimmed.split('/').any(|s| s == "." || s == "..") {
+            return fail(
+                "base_url",
+                "only lower-case letters, digits and - . _ ~ / are allowed",
+            );
+        }
+        if trimmed.contains("//") {
+            return fail("base_url", "has an empty segment");
+        }
+        self.base_url = if trimmed.is_empty() {
+            String::new()
+        } else {
+            format!("/{trimmed}")
+        };
+        for (field, value) in [
+            ("body_bytes", self.body_bytes),
+            ("max_connections", self.max_connections),
+            ("max_waiting", self.max_waiting),
+            ("message_bytes", self.message_bytes),
+        ] {
+            if value == 0 {
+                return fail(field, "must be positive");
+            }
+        }
+        for (field, value) in [
+            ("body_timeout", self.body_timeout),
+            ("header_timeout", self.header_timeout),
+            ("ping_interval", self.ping_interval),
+            ("pong_timeout", self.pong_timeout),
+            ("stall_timeout", self.stall_timeout),
+            ("sse_keep_alive", self.sse_keep_alive),
+            ("drain_timeout", self.drain_timeout),
+        ] {
+            if value.is_zero() {
+                return fail(field, "must be positive");
+            }
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_url_is_normalised() {
+        for (given, wanted) in [("/", ""), ("", ""), ("/jupyter/", "/jupyter"), ("a/b", "/a/b")] {
+            let config = HttpConfig {
+                base_url: given.into(),
+                ..HttpConfig::new("secret")
+            };
+            assert_eq!(config.validated().unwrap().base_url, wanted);
+        }
+        for bad in ["/A", "/a b", "/a/../b", "/a//b", "/{id}"] {
+            let config = HttpConfig {
+                base_url: bad.into(),
+                ..HttpConfig::new("secret")
+            };
+            assert_eq!(config.validated().unwrap_err().field, "base_url", "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_empty_token_is_refused() {
+        assert_eq!(HttpConfig::new("").validated().unwrap_err().field, "token");
+    }
+
+    #[test]
+    fn debug_hides_the_token() {
+        assert!(!format!("{:?}", HttpConfig::new("canary-token")).contains("canary"));
+    }
+}

@@ -1,0 +1,183 @@
+//! The one place where errors get their status codes.
+//!
+//! | engine | Jupyter API | native API |
+//! |---|---|---|
+//! | `NotFound` | 404 | 404 `not_found` |
+//! | `BadRequest` | 400 | 400 `bad_request` |
+//! | `NoSuchKernelspec` | 400; 501 for sessions; 404 where the kernelspec itself is asked for | 404 `no_such_kernelspec` |
+//! | `Forbidden` | 403 | 403 `forbidden` |
+//! | `KernelLimit` | 403, reason `Resource Limit` | 429 `kernel_limit` |
+//! | `Conflict` | 409 | 409 `conflict` |
+//! | `Gone` | 410 | 410 `gone` |
+//! | `Unavailable` | 503 | 503 `unavailable` |
+//! | `Timeout` | 504 | 504 `timeout` |
+//! | `KernelStart` | 500 | 500 `kernel_start_failed` |
+//! | `Internal` | 500 | 500 `internal` |
+//!
+//! 501 for a session's unknown kernelspec and 410 for its vanished kernel are what `JupyterLab` expects. `Retry-After` goes
+//! with 429 and 503.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use himalia_engine::EngineError;
+
+/// An error on its way to a client. `render` gives it the body of the dialect that the client speaks.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    /// The status in the native API, where it differs.
+    pub(crate) native_status: StatusCode,
+    /// Stable word for programs.
+    pub(crate) code: &'static str,
+    /// One line for people.
+    pub(crate) message: String,
+    /// The Jupyter body's `reason`; the status' own phrase if `None`.
+    pub(crate) reason: Option<&'static str>,
+    pub(crate) retryable: bool,
+    pub(crate) retry_after: Option<u64>,
+    /// Close the connection after the reply.
+    pub(crate) close: bool,
+    /// The last of a kernel's standard error, for a start that failed.
+    pub(crate) stderr: Option<String>,
+    /// Jupyter's `short_message`, which `JupyterLab` shows for a session's unknown kernelspec.
+    pub(crate) short_message: bool,
+}
+
+impl ApiError {
+    /// An error without anything special.
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            native_status: status,
+            code,
+            message: message.into(),
+            reason: None,
+            retryable: false,
+            retry_after: None,
+            close: false,
+            stderr: None,
+            short_message: false,
+        }
+    }
+
+    /// 400.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
+    }
+
+    /// 401.
+    pub(crate) fn unauthenticated() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "unauthenticated",
+            "a valid token is required",
+        )
+    }
+
+    /// 429 after too many wrong tokens.
+    pub(crate) fn too_many_wrong_tokens(wait: Duration) -> Self {
+        Self {
+            retry_after: Some(wait.as_secs() + 1),
+            close: true,
+            ..Self::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "too_many_wrong_tokens",
+                "too many wrong tokens",
+            )
+        }
+    }
+
+    /// 403.
+    pub(crate) fn forbidden(message: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    /// 404.
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    /// 405.
+    pub(crate) fn method_not_allowed() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method_not_allowed",
+            "this method is not supported here",
+        )
+    }
+
+    /// 500 whose cause is in the log.
+    pub(crate) fn internal(context: &str) -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            format!("internal error: {context}"),
+        )
+    }
+
+    /// The same error as the sessions API says it: 501 for an unknown kernelspec.
+    pub(crate) fn for_session(mut self) -> Self {
+        if self.code == "no_such_kernelspec" {
+            self.status = StatusCode::NOT_IMPLEMENTED;
+            self.short_message = true;
+        }
+        self
+    }
+
+    /// The same error where the kernelspec itself is asked for: 404.
+    pub(crate) fn for_kernelspec(mut self) -> Self {
+        if self.code == "no_such_kernelspec" {
+            self.status = StatusCode::NOT_FOUND;
+        }
+        self
+    }
+}
+
+impl From<EngineError> for ApiError {
+    fn from(error: EngineError) -> Self {
+        let message = error.to_string();
+        let retryable = error.retryable();
+        let made = match error {
+            EngineError::NotFound { .. } => Self::not_found(message),
+            EngineError::BadRequest { .. } => Self::bad_request(message),
+            EngineError::NoSuchKernelspec { .. } => Self {
+                native_status: StatusCode::NOT_FOUND,
+                ..Self::new(StatusCode::BAD_REQUEST, "no_such_kernelspec", message)
+            },
+            EngineError::Forbidden { .. } => Self::forbidden(&message),
+            EngineError::KernelLimit { .. } => Self {
+                native_status: StatusCode::TOO_MANY_REQUESTS,
+                reason: Some("Resource Limit"),
+                ..Self::new(StatusCode::FORBIDDEN, "kernel_limit", message)
+            },
+            EngineError::Conflict { .. } => Self::new(StatusCode::CONFLICT, "conflict", message),
+            EngineError::Gone { .. } => Self::new(StatusCode::GONE, "gone", message),
+            EngineError::Unavailable { .. } => Self {
+                retry_after: Some(1),
+                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+            },
+            EngineError::Timeout { .. } => Self::new(StatusCode::GATEWAY_TIMEOUT, "timeout", message),
+            EngineError::KernelStart { stderr_tail, .. } => Self {
+                stderr: (!stderr_tail.is_empty()).then_some(stderr_tail),
+                ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "kernel_start_failed", message)
+            },
+            EngineError::Internal { .. } => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message),
+            other => {
+                tracing::error!(error = %other, "an engine error without a status code");
+                Self::internal("unexpected")
+            }
+        };
+        Self { retryable, ..made }
+    }
+}
+
+impl IntoResponse for ApiError {
+    /// An empty reply that carries the error to `render`.
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(Box::new(self));
+        response
+    }
+}

@@ -1,0 +1,180 @@
+//! The two ways in which clients write a message.
+
+use bytes::Bytes;
+use himalia_engine::Delivery;
+use himalia_wire::{Channel, Error, Limits, legacy, v1};
+
+use crate::jupyter::quirks::Quirks;
+use crate::ws::{Close, Incoming, Kind, Outbox};
+
+/// How a connection writes messages.
+#[derive(Clone, Debug)]
+pub(super) enum Framing {
+    /// `v1.kernel.websocket.jupyter.org`, which is also how messages are kept: nothing is converted.
+    V1,
+    /// JSON text, or binary with big-endian offsets when there are buffers.
+    Legacy(Quirks),
+}
+
+/// Why a message of the client goes no further.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The connection has to end.
+    Close(Close),
+    /// The message is dropped; the connection goes on.
+    Drop(&'static str),
+}
+
+impl Framing {
+    /// What the handshake answers.
+    pub(super) fn subprotocol(&self) -> Option<&'static str> {
+        match self {
+            Self::V1 => Some(v1::SUBPROTOCOL),
+            Self::Legacy(_) => None,
+        }
+    }
+
+    /// Checks a client's message and gives it as a v1 frame; v1 frames stay as they are, byte for byte. `limits` are those for
+    /// the message, so that it is refused before anything is parsed.
+    pub(super) fn decode(&self, incoming: &Incoming, limits: &Limits) -> Result<(Channel, Bytes), Refusal> {
+        let (channel, frame) = match (self, incoming) {
+            (Self::V1, Incoming::Binary(frame)) => {
+                let (channel, _) = v1::decode(frame, limits).map_err(refusal)?;
+                (channel, frame.clone())
+            }
+            (Self::V1, _) => {
+                return Err(Refusal::Close(Close::unsupported(
+                    "this subprotocol has binary messages only",
+                )));
+            }
+            (Self::Legacy(_), incoming) => {
+                let (channel, parts) = match incoming {
+                    Incoming::Text(text) => legacy::decode_text(text, limits),
+                    Incoming::Binary(frame) => legacy::decode_binary(frame, limits),
+                    _ => return Err(Refusal::Drop("not a message")),
+                }
+                .map_err(refusal)?;
+                let channel = channel.unwrap_or_else(|| {
+                    tracing::debug!("a message without a channel is taken for shell");
+                    Channel::Shell
+                });
+                (channel, v1::encode(channel, &parts))
+            }
+        };
+        if channel == Channel::Iopub {
+            return Err(Refusal::Drop("clients cannot send on iopub"));
+        }
+        Ok((channel, frame))
+    }
+
+    /// Puts a message for the client into the outbox. Returns where it ends; `None` if it could not be converted.
+    pub(super) fn put(&mut self, outbox: &mut Outbox, delivery: &Delivery) -> Option<u64> {
+        let quirks = match self {
+            Self::V1 => return Some(outbox.message(Kind::Binary, delivery.frame.clone())),
+            Self::Legacy(quirks) => quirks,
+        };
+        let converted = v1::decode(&delivery.frame, &Limits::KERNEL)
+            .and_then(|(channel, parts)| quirks.encode(channel, &parts));
+        match converted {
+            Ok(frames) => frames.into_iter().map(|frame| put_legacy(outbox, frame)).last(),
+            Err(error) => {
+                tracing::warn!(seq = delivery.seq, %error, "a message of the kernel cannot be written as JSON");
+                None
+            }
+        }
+    }
+}
+
+fn put_legacy(outbox: &mut Outbox, frame: legacy::Frame) -> u64 {
+    match frame {
+        legacy::Frame::Text(text) => outbox.message(Kind::Text, text.into()),
+        legacy::Frame::Binary(bytes) => outbox.message(Kind::Binary, bytes),
+    }
+}
+
+fn refusal(error: Error) -> Refusal {
+    match error {
+        Error::UnknownChannel => Refusal::Drop("unknown channel"),
+        error if error.is_too_large() => Refusal::Close(Close::too_big(error.to_string())),
+        error => Refusal::Close(Close::invalid(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use himalia_wire::Parts;
+
+    fn parts() -> Parts {
+        himalia_wire::build::kernel_info_request("s")
+    }
+
+    fn legacy() -> Framing {
+        Framing::Legacy(Quirks::of("", true, false))
+    }
+
+    fn code(framing: &Framing, incoming: &Incoming) -> u16 {
+        match framing.decode(incoming, &Limits::CLIENT) {
+            Err(Refusal::Close(close)) => close.code,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn v1_frames_pass_unchanged() {
+        let frame = v1::encode(Channel::Control, &parts());
+        let (channel, passed) = Framing::V1
+            .decode(&Incoming::Binary(frame.clone()), &Limits::CLIENT)
+            .unwrap();
+        assert_eq!((channel, passed.as_ptr()), (Channel::Control, frame.as_ptr()));
+    }
+
+    #[test]
+    fn legacy_text_becomes_v1() {
+        let text = legacy::encode_text(Channel::Shell, &parts()).unwrap();
+        let (channel, frame) = legacy()
+            .decode(&Incoming::Text(text.into()), &Limits::CLIENT)
+            .unwrap();
+        assert_eq!(channel, Channel::Shell);
+        assert_eq!(v1::decode(&frame, &Limits::CLIENT).unwrap().0, Channel::Shell);
+    }
+
+    #[test]
+    fn refusals_have_their_codes() {
+        let frame = v1::encode(Channel::Shell, &parts());
+        assert_eq!(
+            code(&Framing::V1, &Incoming::Text(Bytes::from_static(b"{}"))),
+            1003
+        );
+        assert_eq!(
+            code(&Framing::V1, &Incoming::Binary(frame.slice(..frame.len() - 1))),
+            1007
+        );
+        assert_eq!(
+            code(&legacy(), &Incoming::Text(Bytes::from_static(b"{\"header\""))),
+            1007
+        );
+        assert_eq!(
+            code(&legacy(), &Incoming::Binary(Bytes::from_static(b"\0\0\0\x02\0"))),
+            1007
+        );
+        let tight = Limits {
+            message_bytes: 1,
+            ..Limits::CLIENT
+        };
+        match Framing::V1.decode(&Incoming::Binary(frame), &tight) {
+            Err(Refusal::Close(close)) => assert_eq!(close.code, 1009),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn channels_that_are_not_a_clients() {
+        let frame = v1::encode(Channel::Iopub, &parts());
+        let refused = Framing::V1.decode(&Incoming::Binary(frame), &Limits::CLIENT);
+        assert_eq!(refused, Err(Refusal::Drop("clients cannot send on iopub")));
+        let text = br#"{"channel":"x","header":{},"parent_header":{},"metadata":{},"content":{}}"#;
+        let refused = legacy().decode(&Incoming::Text(Bytes::from_static(text)), &Limits::CLIENT);
+        assert_eq!(refused, Err(Refusal::Drop("unknown channel")));
+    }
+}

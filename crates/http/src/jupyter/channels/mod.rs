@@ -1,0 +1,98 @@
+//! `/api/kernels/{id}/channels`: a kernel's messages over a WebSocket.
+//!
+//! * `framing`: the two ways in which clients write a message
+//! * `receive`: from the client to the kernel
+//! * `transmit`: from the kernel's log to the client
+//! * `positions`: what the client has got, by its TCP acknowledgements
+//! * `session`: one connection, from upgrade to farewell
+//!
+//! Refused before the upgrade, with a status and without a trace: no token (401), foreign origin (403), no such kernel
+//! (404), no WebSocket (426), a bad `session_id` or `after` (400).
+
+mod framing;
+mod positions;
+mod receive;
+mod session;
+#[cfg(test)]
+mod tests;
+mod transmit;
+
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, Uri, header};
+use axum::response::Response;
+use himalia_engine::{Attach, Attachment};
+use himalia_wire::v1::SUBPROTOCOL;
+use uuid::Uuid;
+
+use super::models::kernel_id;
+use super::quirks::Quirks;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::listen::Peer;
+use crate::query;
+use crate::ws::Handshake;
+use framing::Framing;
+use session::Session;
+
+/// Longest `session_id`, bytes.
+const SESSION_ID_BYTES: usize = 256;
+
+/// Opens the WebSocket. `?session_id=` names the client over its reconnects; one that returns with the same gets what it
+/// missed. `?after=` names a position in the log instead.
+pub(crate) async fn open(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    id: Path<String>,
+    mut request: Request,
+) -> Result<Response, ApiError> {
+    let kernel = kernel_id(&id)?;
+    app.engine().kernel(&principal, kernel)?;
+    let handshake = Handshake::new(&mut request)?;
+    let attach = attach(request.uri())?;
+    let framing = choose(&handshake, request.headers());
+    let peer = request.extensions().get::<Peer>().cloned();
+
+    let Attachment { requests, feed } = app.engine().attach(&principal, kernel, attach).await?;
+    let (response, socket) = handshake.accept(framing.subprotocol());
+    let session = Session::new(&app, kernel, framing);
+    app.streams().spawn(async move {
+        if let Some(socket) = socket.await {
+            session.run(socket, feed, requests).await;
+        }
+        drop(peer); // held until here, so that the socket counts as a connection
+    });
+    Ok(response)
+}
+
+/// v1 whenever it is offered: some clients fail if a server selects none of their subprotocols.
+fn choose(handshake: &Handshake, headers: &HeaderMap) -> Framing {
+    if handshake.offers(SUBPROTOCOL) {
+        return Framing::V1;
+    }
+    let agent = headers
+        .get(header::USER_AGENT)
+        .and_then(|v| v.to_str().ok())
+        .unwrap_or_default();
+    let browser = headers.contains_key(header::ORIGIN);
+    Framing::Legacy(Quirks::of(agent, browser, handshake.offers_any()))
+}
+
+fn attach(uri: &Uri) -> Result<Attach, ApiError> {
+    let wire_session = match query::last(uri, "session_id") {
+        Some(id) if id.len() > SESSION_ID_BYTES => {
+            return Err(ApiError::bad_request(format!(
+                "session_id: longer than {SESSION_ID_BYTES} bytes"
+            )));
+        }
+        Some(id) => id,
+        None => {
+            tracing::debug!("a client without session_id: what it misses while away cannot be given to it");
+            Uuid::new_v4().simple().to_string()
+        }
+    };
+    Ok(Attach {
+        wire_session,
+        after: query::number(uri, "after")?,
+    })
+}

@@ -1,0 +1,176 @@
+//! From the client to the kernel.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use himalia_engine::{EngineError, KernelId};
+use himalia_wire::{Channel, Limits, v1};
+use tokio::io::AsyncRead;
+use tokio::sync::mpsc;
+
+use super::framing::{Framing, Refusal};
+use super::session::End;
+use super::transmit::Outgoing;
+use crate::ws::{Close, Incoming, Reader};
+
+/// Where requests go. A seam for tests; [`himalia_engine::Requests`] is the real one.
+pub(super) trait Sink: Clone + Send + Sync + 'static {
+    /// As [`himalia_engine::Requests::send`].
+    fn send(self, channel: Channel, frame: Bytes) -> impl Future<Output = Result<(), EngineError>> + Send;
+}
+
+impl Sink for himalia_engine::Requests {
+    async fn send(self, channel: Channel, frame: Bytes) -> Result<(), EngineError> {
+        Self::send(&self, channel, frame).await
+    }
+}
+
+/// Shell messages that wait here while the kernel's shell lane is full, so that control messages and answers to
+/// `input()` still pass them. Beyond it the socket is not read.
+const BACKLOG_MESSAGES: usize = 256;
+/// The same in bytes; one message always fits.
+const BACKLOG_BYTES: usize = 8 << 20;
+/// Dropped messages that are logged per connection.
+const LOGGED_DROPS: u32 = 5;
+
+/// What the two directions of a connection know of each other.
+#[derive(Debug, Default)]
+pub(super) struct Signs {
+    /// Something was received since the last look.
+    pub(super) alive: AtomicBool,
+    /// The socket is not being read, so silence says nothing.
+    pub(super) paused: AtomicBool,
+}
+
+/// The direction from client to kernel.
+#[derive(Debug)]
+pub(super) struct Receive<'a, R, S> {
+    pub(super) kernel: KernelId,
+    pub(super) reader: &'a mut Reader<R>,
+    pub(super) requests: &'a S,
+    pub(super) framing: Framing,
+    pub(super) limits: Limits,
+    pub(super) signs: &'a Signs,
+    pub(super) out: mpsc::Sender<Outgoing>,
+}
+
+/// A request and what became of it.
+type Sent = (Channel, Bytes, Result<(), EngineError>);
+type Sending = Pin<Box<dyn Future<Output = Sent> + Send>>;
+
+impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
+    /// Until the connection has to end.
+    pub(super) async fn run(self) -> End {
+        let mut backlog = Backlog::default();
+        let mut sending: Option<Sending> = None;
+        let mut drops = 0u32;
+        loop {
+            if sending.is_none()
+                && let Some(frame) = backlog.pop()
+            {
+                sending = Some(self.sending(Channel::Shell, frame));
+            }
+            let has_room = backlog.has_room();
+            self.signs.paused.store(!has_room, Ordering::Relaxed);
+            let incoming = tokio::select! {
+                biased;
+                (channel, frame, sent) = completed(&mut sending), if sending.is_some() => {
+                    sending = None;
+                    match self.judge(channel, &frame, sent) {
+                        Some(end) => return end,
+                        None => continue,
+                    }
+                }
+                incoming = self.reader.next(), if has_room => incoming,
+            };
+            self.signs.alive.store(true, Ordering::Relaxed);
+            let message = match incoming {
+                Ok(message @ (Incoming::Text(_) | Incoming::Binary(_))) => message,
+                Ok(Incoming::Ping(payload)) => {
+                    // A full queue means that an earlier pong is on its way, which answers this ping too.
+                    let _ = self.out.try_send(Outgoing::Pong(payload));
+                    continue;
+                }
+                Ok(Incoming::Pong) => continue,
+                Ok(Incoming::Close(payload)) => return End::PeerClosed(payload),
+                Ok(Incoming::End) => return End::PeerGone,
+                Err(close) => return End::Close(close),
+            };
+            match self.framing.decode(&message, &self.limits) {
+                Ok((Channel::Shell, frame)) => backlog.push(frame),
+                Ok((channel, frame)) => {
+                    let (channel, frame, sent) = self.sending(channel, frame).await;
+                    if let Some(end) = self.judge(channel, &frame, sent) {
+                        return end;
+                    }
+                }
+                Err(Refusal::Close(close)) => return End::Close(close),
+                Err(Refusal::Drop(reason)) => {
+                    drops += 1;
+                    if drops <= LOGGED_DROPS {
+                        tracing::warn!(kernel = %self.kernel, reason, "a client's message is dropped");
+                    }
+                }
+            }
+        }
+    }
+
+    fn sending(&self, channel: Channel, frame: Bytes) -> Sending {
+        let requests = self.requests.clone();
+        Box::pin(async move {
+            let sent = requests.send(channel, frame.clone()).await;
+            (channel, frame, sent)
+        })
+    }
+
+    /// What became of a request. A kernel that is gone says so in the other direction.
+    fn judge(&self, channel: Channel, frame: &Bytes, sent: Result<(), EngineError>) -> Option<End> {
+        match sent {
+            Ok(()) | Err(EngineError::NotFound { .. }) => None,
+            Err(error @ EngineError::BadRequest { .. }) => {
+                Some(End::Close(Close::invalid(error.to_string())))
+            }
+            Err(error) => {
+                tracing::warn!(kernel = %self.kernel, %channel, %error, "a client's message was not sent");
+                let parent = v1::decode(frame, &self.limits)
+                    .map(|(_, parts)| parts.header)
+                    .unwrap_or_default();
+                let text = format!("himalia: a message was not sent to the kernel: {error}\n");
+                let _ = self.out.try_send(Outgoing::Notice { parent, text });
+                None
+            }
+        }
+    }
+}
+
+async fn completed(sending: &mut Option<Sending>) -> Sent {
+    match sending {
+        Some(sending) => sending.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
+#[derive(Debug, Default)]
+struct Backlog {
+    frames: VecDeque<Bytes>,
+    bytes: usize,
+}
+
+impl Backlog {
+    fn push(&mut self, frame: Bytes) {
+        self.bytes += frame.len();
+        self.frames.push_back(frame);
+    }
+
+    fn pop(&mut self) -> Option<Bytes> {
+        let frame = self.frames.pop_front()?;
+        self.bytes -= frame.len();
+        Some(frame)
+    }
+
+    fn has_room(&self) -> bool {
+        self.frames.len() < BACKLOG_MESSAGES && self.bytes < BACKLOG_BYTES
+    }
+}

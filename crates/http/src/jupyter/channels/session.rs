@@ -1,0 +1,147 @@
+//! One connection, from the upgrade to the farewell.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use himalia_engine::KernelId;
+use himalia_wire::Limits;
+use tokio::io::AsyncRead;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::framing::Framing;
+use super::positions::Positions;
+use super::receive::{Receive, Signs, Sink};
+use super::transmit::{Source, Transmit, settle};
+use crate::app::App;
+use crate::ws::{Close, Incoming, Outbox, Reader, Upgraded};
+
+/// Why a connection ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The client says goodbye, with this payload.
+    PeerClosed(Bytes),
+    /// The connection broke.
+    PeerGone,
+    /// No sign of life for too long.
+    Silent,
+    /// It takes nothing of what is written to it.
+    Stalled,
+    /// We say goodbye.
+    Close(Close),
+}
+
+/// How long the farewell may take: the rest of what is being written, the close frame, the client's answer.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// Frame headers and offsets on top of a message's own bytes.
+const FRAMING_BYTES: usize = 64 << 10;
+/// Answers that wait to be written.
+const ASKED: usize = 32;
+
+/// The settings of one connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) kernel: KernelId,
+    pub(super) framing: Framing,
+    pub(super) limits: Limits,
+    pub(super) ping_interval: Duration,
+    pub(super) pong_timeout: Duration,
+    pub(super) stall_timeout: Duration,
+    pub(super) shutdown: CancellationToken,
+}
+
+impl Session {
+    pub(super) fn new(app: &App, kernel: KernelId, framing: Framing) -> Self {
+        let config = app.config();
+        Self {
+            kernel,
+            framing,
+            limits: Limits {
+                message_bytes: config.message_bytes,
+                ..Limits::CLIENT
+            },
+            ping_interval: config.ping_interval,
+            pong_timeout: config.pong_timeout,
+            stall_timeout: config.stall_timeout,
+            shutdown: app.shutdown().clone(),
+        }
+    }
+
+    /// Serves until the connection ends. The position is kept before the feed is let go.
+    pub(super) async fn run(self, socket: Upgraded, feed: impl Source, requests: impl Sink) {
+        let kernel = self.kernel;
+        let (reading, writing) = socket.stream.into_split();
+        let mut reader = Reader::new(
+            reading,
+            &socket.early,
+            self.limits.message_bytes.saturating_add(FRAMING_BYTES),
+        );
+        let mut transmit = Transmit {
+            feed,
+            socket: writing,
+            framing: self.framing.clone(),
+            outbox: Outbox::default(),
+            positions: Positions::default(),
+            ping_interval: self.ping_interval,
+            pong_timeout: self.pong_timeout,
+            stall_timeout: self.stall_timeout,
+        };
+        let signs = Signs::default();
+        let (out, asked) = mpsc::channel(ASKED);
+        let receive = Receive {
+            kernel,
+            reader: &mut reader,
+            requests: &requests,
+            framing: self.framing,
+            limits: self.limits,
+            signs: &signs,
+            out,
+        };
+        let end = tokio::select! {
+            end = receive.run() => end,
+            end = transmit.run(&signs, &self.shutdown, asked) => end,
+        };
+        tracing::debug!(%kernel, ?end, "a client's socket ends");
+        farewell(end, reader, transmit).await;
+    }
+}
+
+/// Keeps the position, lets the feed go and closes as the end demands.
+async fn farewell<R: AsyncRead + Unpin, F: Source>(
+    end: End,
+    mut reader: Reader<R>,
+    mut transmit: Transmit<F>,
+) {
+    // Before anything more is written: what reaches a client after its own close is not shown to it. And before the
+    // feed is let go, which is what a newer connection of the same client waits for.
+    transmit.settle();
+    let Transmit {
+        feed,
+        socket,
+        mut outbox,
+        mut positions,
+        ..
+    } = transmit;
+    let ours = matches!(end, End::Close(_));
+    let comes_back = matches!(&end, End::Close(close) if *close == Close::draining());
+    let feed = comes_back.then_some(feed);
+    match end {
+        End::PeerGone | End::Silent => return,
+        End::PeerClosed(payload) => outbox.close_back(payload),
+        End::Stalled => outbox.close(&Close::stalled()),
+        End::Close(close) => outbox.close(&close),
+    }
+    let goodbye = async {
+        if outbox.flush(&socket, FAREWELL).await.is_err() || !ours {
+            return;
+        }
+        // Unread input would turn the close into a reset, which destroys what is on its way to the client.
+        while let Ok(Incoming::Text(_) | Incoming::Binary(_) | Incoming::Ping(_) | Incoming::Pong) =
+            reader.next().await
+        {}
+    };
+    let _ = tokio::time::timeout(FAREWELL, goodbye).await;
+    if let Some(feed) = feed {
+        settle(&feed, &socket, &outbox, &mut positions);
+    }
+}

@@ -1,0 +1,194 @@
+//! From the kernel's log to the client.
+
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use himalia_engine::{Closed, Delivery, Feed};
+use himalia_wire::{Channel, build, v1};
+use time::OffsetDateTime;
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::framing::Framing;
+use super::positions::Positions;
+use super::receive::Signs;
+use super::session::End;
+use crate::listen::unacknowledged;
+use crate::ws::{Close, Outbox};
+
+/// Where messages come from. A seam for tests; [`himalia_engine::Feed`] is the real one.
+pub(super) trait Source: Send {
+    /// As [`Feed::next`].
+    fn next(&mut self) -> impl Future<Output = Result<Vec<Delivery>, Closed>> + Send;
+    /// As [`Feed::acknowledge`].
+    fn acknowledge(&self, seq: u64);
+    /// As [`Feed::kernel_session`].
+    fn kernel_session(&self) -> String;
+}
+
+impl Source for Feed {
+    async fn next(&mut self) -> Result<Vec<Delivery>, Closed> {
+        Self::next(self).await
+    }
+
+    fn acknowledge(&self, seq: u64) {
+        Self::acknowledge(self, seq);
+    }
+
+    fn kernel_session(&self) -> String {
+        Self::kernel_session(self)
+    }
+}
+
+/// What the other direction wants to be sent.
+#[derive(Debug)]
+pub(super) enum Outgoing {
+    /// The answer to a ping.
+    Pong(Bytes),
+    /// A line on the client's standard error, below the request with this header (empty: none).
+    Notice { parent: Bytes, text: String },
+}
+
+/// Acknowledgements are looked at after every write, and this long after the last one.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// Bytes that are written without a pause.
+const STRETCH: u64 = 1 << 20;
+
+/// The direction from log to client, with all that outlives a cancelled run of it.
+#[derive(Debug)]
+pub(super) struct Transmit<F> {
+    pub(super) feed: F,
+    pub(super) socket: OwnedWriteHalf,
+    pub(super) framing: Framing,
+    pub(super) outbox: Outbox,
+    pub(super) positions: Positions,
+    pub(super) ping_interval: Duration,
+    pub(super) pong_timeout: Duration,
+    pub(super) stall_timeout: Duration,
+}
+
+impl<F: Source> Transmit<F> {
+    /// Until the connection has to end. Messages that the feed has handed out are in the outbox when this is cancelled.
+    pub(super) async fn run(
+        &mut self,
+        signs: &Signs,
+        shutdown: &CancellationToken,
+        mut asked: mpsc::Receiver<Outgoing>,
+    ) -> End {
+        let mut shutdown = pin!(shutdown.cancelled());
+        let mut ping = interval_at(Instant::now() + self.ping_interval, self.ping_interval);
+        ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut settle = pin!(sleep_until(Instant::now()));
+        let mut settle_armed = false;
+        let mut last_sign = Instant::now();
+        let mut rested_at = 0;
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.as_mut() => return End::Close(Close::draining()),
+                Some(outgoing) = asked.recv() => self.put(outgoing),
+                now = ping.tick() => {
+                    if signs.alive.swap(false, Ordering::Relaxed) || signs.paused.load(Ordering::Relaxed) {
+                        last_sign = now;
+                    }
+                    if now.duration_since(last_sign) >= self.pong_timeout {
+                        return End::Silent;
+                    }
+                    self.outbox.ping();
+                }
+                () = settle.as_mut(), if settle_armed => settle_armed = false,
+                batch = self.feed.next() => match batch {
+                    Ok(batch) => self.put_all(&batch),
+                    Err(closed) => return End::Close(close_for(&closed)),
+                },
+            }
+            match self.outbox.flush(&self.socket, self.stall_timeout).await {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => return End::Stalled,
+                Err(_) => return End::PeerGone,
+            }
+            if self.outbox.written() - rested_at >= STRETCH {
+                // Neither a full log nor a willing socket ever waits: let the other direction, and other tasks, run.
+                tokio::task::yield_now().await;
+                rested_at = self.outbox.written();
+            }
+            let before = self.positions.acknowledged();
+            self.settle();
+            if self.positions.acknowledged() > before {
+                last_sign = Instant::now();
+            }
+            if self.positions.pending() && !settle_armed {
+                settle.as_mut().reset(Instant::now() + SETTLE);
+                settle_armed = true;
+            }
+        }
+    }
+
+    fn put_all(&mut self, batch: &[Delivery]) {
+        for delivery in batch {
+            match self.framing.put(&mut self.outbox, delivery) {
+                Some(end) => self.positions.mark(end, delivery.seq),
+                None => self.put(Outgoing::Notice {
+                    parent: Bytes::new(),
+                    text: "himalia: a message of the kernel is not valid JSON and was left out\n".into(),
+                }),
+            }
+        }
+    }
+
+    fn put(&mut self, outgoing: Outgoing) {
+        match outgoing {
+            Outgoing::Pong(payload) => self.outbox.pong(payload),
+            Outgoing::Notice { parent, text } => {
+                let parent = (!parent.is_empty()).then_some(&parent[..]);
+                let parts = build::stream(&self.feed.kernel_session(), parent, "stderr", &text);
+                let frame = v1::encode(Channel::Iopub, &parts);
+                let at = OffsetDateTime::now_utc();
+                self.framing.put(
+                    &mut self.outbox,
+                    &Delivery {
+                        seq: 0,
+                        at,
+                        channel: Channel::Iopub,
+                        frame,
+                    },
+                );
+            }
+        }
+    }
+
+    /// As [`settle`].
+    pub(super) fn settle(&mut self) {
+        settle(&self.feed, &self.socket, &self.outbox, &mut self.positions);
+    }
+}
+
+/// Looks at what the peer's TCP has acknowledged and keeps the position.
+pub(super) fn settle(
+    feed: &impl Source,
+    socket: &OwnedWriteHalf,
+    outbox: &Outbox,
+    positions: &mut Positions,
+) {
+    if positions.pending()
+        && let Some(unacknowledged) = unacknowledged(socket.as_ref())
+        && let Some(seq) = positions.settle(outbox.written(), unacknowledged)
+    {
+        feed.acknowledge(seq);
+    }
+}
+
+fn close_for(closed: &Closed) -> Close {
+    match closed {
+        Closed::KernelGone => Close::kernel_gone(),
+        Closed::Draining => Close::draining(),
+        Closed::Replaced => Close::replaced(),
+        _ => Close::internal(),
+    }
+}

@@ -1,0 +1,73 @@
+//! `/api/me`: identity and permissions.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::query;
+
+/// What exists to have permissions on, and for what.
+const RESOURCES: [&str; 4] = ["api", "kernels", "kernelspecs", "sessions"];
+const ACTIONS: [&str; 3] = ["read", "write", "execute"];
+
+/// `GET /api/me?permissions={"resource": ["action"]}`: of the permissions asked about, those that the caller has.
+pub(crate) async fn show(
+    State(_): State<App>,
+    Caller(principal): Caller,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    let asked = match query::last(&uri, "permissions") {
+        None => Map::new(),
+        Some(text) => match serde_json::from_str(&text) {
+            Ok(Value::Object(map)) => map,
+            Ok(_) => return Err(bad("expected an object")),
+            Err(error) => return Err(bad(&format!("invalid JSON: {error}"))),
+        },
+    };
+    let mut permissions = Map::new();
+    for (resource, actions) in asked {
+        let Value::Array(actions) = actions else {
+            return Err(bad("expected {\"resource\": [\"action\"]}"));
+        };
+        if !actions.iter().all(Value::is_string) {
+            return Err(bad("expected {\"resource\": [\"action\"]}"));
+        }
+        let known = RESOURCES.contains(&resource.as_str()) && principal.is_operator();
+        let allowed = actions
+            .into_iter()
+            .filter(|a| known && a.as_str().is_some_and(|a| ACTIONS.contains(&a)));
+        permissions.insert(resource, Value::Array(allowed.collect()));
+    }
+    permissions.insert("updatable_fields".into(), json!([]));
+    let name = principal.name();
+    Ok(Json(json!({
+        "identity": {
+            "username": name,
+            "name": name,
+            "display_name": name,
+            "initials": null,
+            "avatar_url": null,
+            "color": null,
+        },
+        "permissions": permissions,
+    }))
+    .into_response())
+}
+
+fn bad(reason: &str) -> ApiError {
+    ApiError::bad_request(format!("permissions: {reason}"))
+}
+
+/// `PATCH /api/me`: the one identity comes from the configuration.
+pub(crate) async fn change(_: Caller) -> ApiError {
+    ApiError::new(
+        StatusCode::NOT_IMPLEMENTED,
+        "not_supported",
+        "the identity cannot be changed",
+    )
+}

@@ -1,0 +1,11 @@
+//! The Jupyter API, as `jupyter_server` 2 speaks it to `JupyterLab` in gateway mode, `@jupyterlab/services` and
+//! `jupyter_client`.
+
+pub(crate) mod about;
+pub(crate) mod channels;
+pub(crate) mod kernels;
+pub(crate) mod kernelspecs;
+pub(crate) mod me;
+mod models;
+mod quirks;
+pub(crate) mod sessions;

@@ -1,0 +1,63 @@
+//! One connection: HTTP/1.1 with limits on headers, upgrades allowed.
+
+use std::convert::Infallible;
+use std::pin::pin;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tower::ServiceExt;
+
+use super::Peer;
+use crate::app::App;
+
+/// Request heads of more bytes than this are answered 431 and the connection closed (one read may go past it, up to twice).
+const HEAD_BYTES: usize = 64 << 10;
+
+/// Serves until the peer goes away, has to give way, or the gateway stops and the open request is answered.
+pub(crate) async fn serve(stream: TcpStream, peer: Peer, router: Router, app: App) {
+    let service = {
+        let peer = peer.clone();
+        service_fn(move |request: hyper::Request<Incoming>| {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(peer.clone());
+            let router = router.clone();
+            async move { Ok::<_, Infallible>(respond(router, request).await) }
+        })
+    };
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(app.config().header_timeout)
+        .max_buf_size(HEAD_BYTES);
+    let mut connection = pin!(
+        builder
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades()
+    );
+    let end = tokio::select! {
+        end = connection.as_mut() => end,
+        () = peer.evicted() => {
+            tracing::debug!(peer = %peer.address(), "an idle connection gave way");
+            return;
+        }
+        () = app.shutdown().cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = end {
+        tracing::debug!(peer = %peer.address(), %error, "connection ended");
+    }
+}
+
+async fn respond(router: Router, request: hyper::Request<Body>) -> axum::response::Response {
+    match router.oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}

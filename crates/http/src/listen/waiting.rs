@@ -1,0 +1,67 @@
+//! Connections that have not shown a right token yet. Their number is bounded, and the oldest gives way: a thousand
+//! idle strangers keep no client out.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+/// The waiting connections, oldest first.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    max: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    next: u64,
+    connections: BTreeMap<u64, CancellationToken>,
+}
+
+impl Waiting {
+    /// At most `max` connections wait.
+    pub(crate) fn new(max: usize) -> Self {
+        Self {
+            max,
+            inner: Mutex::default(),
+        }
+    }
+
+    /// Adds a connection; the returned token is cancelled when it has to give way.
+    pub(crate) fn enter(&self) -> (u64, CancellationToken) {
+        let mut inner = self.inner.lock();
+        if inner.connections.len() >= self.max
+            && let Some((_, oldest)) = inner.connections.pop_first()
+        {
+            oldest.cancel();
+        }
+        let (id, token) = (inner.next, CancellationToken::new());
+        inner.next += 1;
+        inner.connections.insert(id, token.clone());
+        (id, token)
+    }
+
+    /// Takes a connection off: it showed a right token, or has ended.
+    pub(crate) fn leave(&self, id: u64) {
+        self.inner.lock().connections.remove(&id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_gives_way() {
+        let waiting = Waiting::new(2);
+        let (first, a) = waiting.enter();
+        let (_, b) = waiting.enter();
+        waiting.leave(first);
+        let (_, c) = waiting.enter();
+        assert!(!a.is_cancelled() && !b.is_cancelled());
+        let (_, d) = waiting.enter();
+        assert!(b.is_cancelled() && !c.is_cancelled() && !d.is_cancelled());
+        assert_eq!(waiting.inner.lock().connections.len(), 2);
+    }
+}

@@ -1,0 +1,136 @@
+//! Bodies of error replies: `{"message", "reason"}` in the Jupyter API, RFC 9457 problem documents under `/v1`.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use crate::error::ApiError;
+
+/// Gives every error its body and every reply `nosniff`. Errors that the framework made itself become ours.
+pub(crate) async fn errors(request: Request, next: Next) -> Response {
+    let native = is_native(request.uri().path());
+    let mut response = next.run(request).await;
+    let error = match response.extensions_mut().remove::<Box<ApiError>>() {
+        Some(error) => Some(*error),
+        None if response.status().is_client_error() || response.status().is_server_error() => {
+            Some(foreign(response.status()))
+        }
+        None => None,
+    };
+    if let Some(error) = error {
+        write(&mut response, &error, native);
+    }
+    response.headers_mut().insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    response
+}
+
+/// Whether a path, base URL and token included, is one of the native API. Jupyter's comes first: a base URL may be `/v1`.
+fn is_native(path: &str) -> bool {
+    let mut segments = path.split('/');
+    segments.find(|s| *s == "api" || *s == "v1") == Some("v1")
+}
+
+fn foreign(status: StatusCode) -> ApiError {
+    let message = status.canonical_reason().unwrap_or("error");
+    let code = match status {
+        StatusCode::NOT_FOUND => "not_found",
+        StatusCode::METHOD_NOT_ALLOWED => "method_not_allowed",
+        s if s.is_server_error() => "internal",
+        _ => "bad_request",
+    };
+    ApiError::new(status, code, message)
+}
+
+fn write(response: &mut Response, error: &ApiError, native: bool) {
+    let (status, kind, body) = if native {
+        (error.native_status, "application/problem+json", problem(error))
+    } else {
+        (error.status, "application/json", jupyter(error))
+    };
+    *response.status_mut() = status;
+    *response.body_mut() = Body::from(body.to_string());
+    let headers = response.headers_mut();
+    headers.remove(header::CONTENT_LENGTH);
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    if let Some(seconds) = error.retry_after {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if error.close {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+}
+
+fn jupyter(error: &ApiError) -> Value {
+    let reason = error.reason.or(error.status.canonical_reason());
+    let mut body = json!({ "message": error.message, "reason": reason });
+    if error.short_message {
+        body["short_message"] = error.message.clone().into();
+    }
+    if let Some(stderr) = &error.stderr {
+        body["stderr"] = stderr.clone().into();
+    }
+    body
+}
+
+fn problem(error: &ApiError) -> Value {
+    let mut body = json!({
+        "type": "about:blank",
+        "title": error.native_status.canonical_reason(),
+        "status": error.native_status.as_u16(),
+        "detail": error.message,
+        "code": error.code,
+        "retryable": error.retryable,
+    });
+    if let Some(stderr) = &error.stderr {
+        body["stderr"] = stderr.clone().into();
+    }
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use himalia_engine::EngineError;
+
+    #[test]
+    fn dialects() {
+        let error = ApiError::from(EngineError::KernelLimit { limit: 3 });
+        assert_eq!(
+            jupyter(&error),
+            json!({"message": "the limit of 3 kernels is reached", "reason": "Resource Limit"})
+        );
+        let problem = problem(&error);
+        assert_eq!(
+            (&problem["status"], &problem["code"]),
+            (&json!(429), &json!("kernel_limit"))
+        );
+        assert_eq!(problem["retryable"], json!(true));
+    }
+
+    #[test]
+    fn a_session_names_an_unknown_kernelspec_its_own_way() {
+        let error = ApiError::from(EngineError::NoSuchKernelspec { name: "x".into() });
+        assert_eq!(error.status, StatusCode::BAD_REQUEST);
+        let error = error.for_session();
+        assert_eq!(error.status, StatusCode::NOT_IMPLEMENTED);
+        assert_eq!(jupyter(&error)["short_message"], jupyter(&error)["message"]);
+    }
+
+    #[test]
+    fn the_path_decides_the_dialect() {
+        assert!(is_native("/v1/sessions/x/events"));
+        assert!(is_native("/base/t/token/v1/x"));
+        assert!(!is_native("/api/kernels/v1"));
+        assert!(!is_native("/nothing"));
+    }
+}

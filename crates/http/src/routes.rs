@@ -1,0 +1,127 @@
+//! The one table of routes. The router is built from it; tests walk it.
+
+use axum::Router;
+use axum::http::Method;
+use axum::routing::{MethodRouter, delete, get, patch, post};
+
+use crate::app::App;
+use crate::jupyter::{about, channels, kernels, kernelspecs, me, sessions};
+use crate::{health, v1};
+
+/// Who may call a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Anybody. Keep this list short: such a route says nothing but that the gateway lives, and its version.
+    Public,
+    /// Holders of the token.
+    Token,
+}
+
+/// One route: a method on a path.
+#[derive(Debug)]
+pub struct Route {
+    /// The method. `GET` serves `HEAD` too.
+    pub method: Method,
+    /// The path below the base URL, with `{parameters}`.
+    pub path: &'static str,
+    /// Who may call it.
+    pub access: Access,
+    /// Whether it is a WebSocket.
+    pub websocket: bool,
+    /// One line for the API description.
+    pub summary: &'static str,
+    handler: fn() -> MethodRouter<App>,
+}
+
+macro_rules! route {
+    ($method:ident $path:literal $access:ident, $summary:literal, $handler:expr) => {
+        Route {
+            method: Method::$method,
+            path: $path,
+            access: Access::$access,
+            websocket: false,
+            summary: $summary,
+            handler: || $handler,
+        }
+    };
+    (WS $path:literal, $summary:literal, $handler:expr) => {
+        Route {
+            method: Method::GET,
+            path: $path,
+            access: Access::Token,
+            websocket: true,
+            summary: $summary,
+            handler: || $handler,
+        }
+    };
+}
+
+/// All routes.
+pub static ROUTES: &[Route] = &[
+    route!(GET "/healthz" Public, "Whether the process lives", get(health::healthz)),
+    route!(GET "/readyz" Public, "Whether new work is taken", get(health::readyz)),
+    route!(GET "/" Token, "Name, version and where to go", get(about::root)),
+    route!(GET "/api" Public, "Version", get(about::version)),
+    route!(GET "/api/spec.yaml" Token, "This list", get(about::spec)),
+    route!(GET "/api/status" Token, "Counts and times of the whole gateway", get(about::status)),
+    route!(GET "/api/me" Token, "Who the caller is and what it may do", get(me::show)),
+    route!(PATCH "/api/me" Token, "Not supported (501)", patch(me::change)),
+    route!(GET "/api/kernels" Token, "All kernels", get(kernels::list)),
+    route!(POST "/api/kernels" Token, "Start a kernel", post(kernels::start)),
+    route!(GET "/api/kernels/{kernel_id}" Token, "One kernel", get(kernels::show)),
+    route!(DELETE "/api/kernels/{kernel_id}" Token, "End a kernel", delete(kernels::shutdown)),
+    route!(POST "/api/kernels/{kernel_id}/interrupt" Token, "Interrupt a kernel", post(kernels::interrupt)),
+    route!(POST "/api/kernels/{kernel_id}/restart" Token, "Restart a kernel in place", post(kernels::restart)),
+    route!(WS "/api/kernels/{kernel_id}/channels", "A kernel's messages", get(channels::open)),
+    route!(GET "/api/kernelspecs" Token, "All kernelspecs", get(kernelspecs::list)),
+    route!(GET "/api/kernelspecs/{name}" Token, "One kernelspec", get(kernelspecs::show)),
+    route!(GET "/kernelspecs/{name}/{file}" Token, "A file of a kernelspec", get(kernelspecs::file)),
+    route!(GET "/api/sessions" Token, "All sessions", get(sessions::list)),
+    route!(POST "/api/sessions" Token, "Make a session, or find the one with this path", post(sessions::create)),
+    route!(GET "/api/sessions/{session_id}" Token, "One session", get(sessions::show)),
+    route!(PATCH "/api/sessions/{session_id}" Token, "Change a session", patch(sessions::change)),
+    route!(DELETE "/api/sessions/{session_id}" Token, "End a session and its kernel", delete(sessions::end)),
+    route!(GET "/v1/sessions/{session_id}/events" Token, "A kernel's log as an event stream", get(v1::events::stream)),
+];
+
+/// The router over the table.
+pub(crate) fn router() -> Router<App> {
+    ROUTES.iter().fold(Router::new(), |router, route| {
+        router.route(route.path, (route.handler)())
+    })
+}
+
+/// Who may call a matched route; `None` for a method that it does not have. `OPTIONS` never comes here.
+pub(crate) fn access(method: &Method, path: &str) -> Option<Access> {
+    let method = if method == Method::HEAD {
+        &Method::GET
+    } else {
+        method
+    };
+    ROUTES
+        .iter()
+        .find(|route| route.path == path && route.method == method)
+        .map(|route| route.access)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_public_list_is_short() {
+        let public: Vec<_> = ROUTES
+            .iter()
+            .filter(|r| r.access == Access::Public)
+            .map(|r| r.path)
+            .collect();
+        assert_eq!(public, ["/healthz", "/readyz", "/api"]);
+    }
+
+    #[test]
+    fn access_is_per_method() {
+        assert_eq!(access(&Method::HEAD, "/api"), Some(Access::Public));
+        assert_eq!(access(&Method::POST, "/api"), None);
+        assert_eq!(access(&Method::GET, "/api/kernels"), Some(Access::Token));
+    }
+}

@@ -1,0 +1,4 @@
+//! The native API.
+
+pub(crate) mod events;
+mod sse;

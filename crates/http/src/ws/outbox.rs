@@ -1,0 +1,190 @@
+//! Messages to the peer, and how far they got.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+
+use bytes::{Buf, Bytes};
+use tokio::net::tcp::OwnedWriteHalf;
+
+use super::Close;
+use super::frame::{self, Opcode};
+
+/// Payloads up to this are copied next to each other; larger ones are shared and gathered.
+const COPY_BYTES: usize = 4 << 10;
+/// Most slices of one gathered write.
+const SLICES: usize = 64;
+
+/// What a message of ours is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    Binary,
+}
+
+/// What waits to be written, as one stream of bytes. Nothing is lost when a flush is cancelled: the next one goes on
+/// where it stopped. How much it may hold is up to whoever pushes: fill it again only when it is empty.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    /// Frame headers and small payloads that no chunk holds yet.
+    small: Vec<u8>,
+    chunks: VecDeque<Bytes>,
+    /// Bytes that were ever pushed, and how many of them the socket has taken.
+    pushed: u64,
+    written: u64,
+}
+
+impl Outbox {
+    /// Adds a message. Returns where it ends in the stream.
+    pub(crate) fn message(&mut self, kind: Kind, payload: Bytes) -> u64 {
+        let opcode = match kind {
+            Kind::Text => Opcode::Text,
+            Kind::Binary => Opcode::Binary,
+        };
+        self.frame(opcode, payload)
+    }
+
+    pub(crate) fn ping(&mut self) {
+        self.frame(Opcode::Ping, Bytes::new());
+    }
+
+    /// `payload`: at most 125 bytes, as the ping's that it answers.
+    pub(crate) fn pong(&mut self, payload: Bytes) {
+        self.frame(Opcode::Pong, payload);
+    }
+
+    pub(crate) fn close(&mut self, close: &Close) {
+        self.frame(Opcode::Close, close.payload().into());
+    }
+
+    /// Answers a close of the peer with its own payload.
+    pub(crate) fn close_back(&mut self, payload: Bytes) {
+        self.frame(Opcode::Close, payload);
+    }
+
+    fn frame(&mut self, opcode: Opcode, payload: Bytes) -> u64 {
+        let before = self.small.len();
+        frame::write(&mut self.small, opcode, payload.len());
+        let head = self.small.len() - before;
+        self.pushed += (head + payload.len()) as u64;
+        if payload.len() <= COPY_BYTES {
+            self.small.extend_from_slice(&payload);
+        } else {
+            self.seal();
+            self.chunks.push_back(payload);
+        }
+        self.pushed
+    }
+
+    fn seal(&mut self) {
+        if !self.small.is_empty() {
+            let capacity = self.small.len().min(COPY_BYTES);
+            let sealed = std::mem::replace(&mut self.small, Vec::with_capacity(capacity));
+            self.chunks.push_back(sealed.into());
+        }
+    }
+
+    /// How many bytes of the stream the socket has taken.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Hands to the socket what it takes without waiting. `WouldBlock` if it takes nothing.
+    fn try_flush(&mut self, socket: &OwnedWriteHalf) -> io::Result<()> {
+        self.seal();
+        while !self.chunks.is_empty() {
+            let mut slices = [IoSlice::new(&[]); SLICES];
+            let mut count = 0;
+            for (slot, chunk) in slices.iter_mut().zip(&self.chunks) {
+                *slot = IoSlice::new(chunk);
+                count += 1;
+            }
+            let taken = socket.try_write_vectored(slices.get(..count).unwrap_or_default())?;
+            if taken == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.advance(taken);
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, mut taken: usize) {
+        self.written += taken as u64;
+        while let Some(front) = self.chunks.front_mut() {
+            if taken < front.len() {
+                front.advance(taken);
+                return;
+            }
+            taken -= front.len();
+            self.chunks.pop_front();
+        }
+    }
+
+    /// Hands everything to the socket; each wait for room is bounded by `patience` ([`io::ErrorKind::TimedOut`]).
+    /// Cancel-safe.
+    pub(crate) async fn flush(
+        &mut self,
+        socket: &OwnedWriteHalf,
+        patience: std::time::Duration,
+    ) -> io::Result<()> {
+        loop {
+            match self.try_flush(socket) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    tokio::time::timeout(patience, socket.writable()).await??;
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::io::AsyncReadExt;
+    use tokio::net::{TcpListener, TcpStream};
+
+    async fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (listener.accept().await.unwrap().0, client)
+    }
+
+    #[tokio::test]
+    async fn small_and_large_stay_in_order() {
+        let (server, mut client) = pair().await;
+        let (_reader, writer) = server.into_split();
+        let mut outbox = Outbox::default();
+        let large = Bytes::from(vec![b'L'; 5 << 20]);
+        assert_eq!(outbox.message(Kind::Text, Bytes::from_static(b"ab")), 4);
+        outbox.message(Kind::Binary, large.clone());
+        outbox.ping();
+        let end = outbox.message(Kind::Text, Bytes::from_static(b"cd"));
+        let read = tokio::spawn(async move {
+            let mut all = vec![0; usize::try_from(end).unwrap()];
+            client.read_exact(&mut all).await.unwrap();
+            all
+        });
+        outbox.flush(&writer, Duration::from_secs(10)).await.unwrap();
+        assert_eq!(outbox.written(), end);
+        let all = read.await.unwrap();
+        assert_eq!(&all[..4], b"\x81\x02ab");
+        assert_eq!(&all[4..6], b"\x82\x7f");
+        assert_eq!(&all[14..14 + large.len()], &large[..]);
+        assert_eq!(&all[14 + large.len()..], b"\x89\x00\x81\x02cd");
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_reads_nothing_is_noticed() {
+        let (server, _client) = pair().await;
+        let (_reader, writer) = server.into_split();
+        let mut outbox = Outbox::default();
+        outbox.message(Kind::Binary, Bytes::from(vec![0; 64 << 20]));
+        let error = outbox
+            .flush(&writer, Duration::from_millis(50))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(outbox.written() > 0 && outbox.written() < outbox.pushed);
+    }
+}

@@ -1,0 +1,289 @@
+//! Messages from the peer.
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::Close;
+use super::frame::{self, Header, Opcode};
+
+/// Room that is made for one read, and all that an idle connection holds.
+const READ_BYTES: usize = 8 << 10;
+/// With less room than this, more is made before the next read.
+const LEAST_BYTES: usize = 1 << 10;
+/// Most that is allocated ahead of the bytes' arrival: an announced length alone costs no more.
+const AHEAD_BYTES: usize = 256 << 10;
+/// Most fragments of one message. Browsers cut at 64 KiB or more.
+const FRAGMENTS: usize = 16_384;
+
+/// A message from the peer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Incoming {
+    /// Checked UTF-8.
+    Text(Bytes),
+    Binary(Bytes),
+    Ping(Bytes),
+    Pong,
+    /// The peer closes; answer with the same payload.
+    Close(Bytes),
+    /// The connection is gone without a close.
+    End,
+}
+
+/// Reads messages, unmasked and put together.
+#[derive(Debug)]
+pub(crate) struct Reader<R> {
+    io: R,
+    /// Received, not yet looked at; at its front a frame header or the payload of `current`.
+    buffer: BytesMut,
+    current: Option<Header>,
+    /// A fragmented message so far: what it is, its bytes, its fragments.
+    partial: Option<(Opcode, BytesMut, usize)>,
+    max: usize,
+}
+
+impl<R: AsyncRead + Unpin> Reader<R> {
+    /// `early` are bytes that were received with the upgrade request; `max` is the largest message.
+    pub(crate) fn new(io: R, early: &[u8], max: usize) -> Self {
+        Self {
+            io,
+            buffer: BytesMut::from(early),
+            current: None,
+            partial: None,
+            max,
+        }
+    }
+
+    /// The next message. Cancel-safe. After an error or [`Incoming::Close`] and [`Incoming::End`] nothing more may be read.
+    pub(crate) async fn next(&mut self) -> Result<Incoming, Close> {
+        loop {
+            if let Some(message) = self.buffered()? {
+                return Ok(message);
+            }
+            self.make_room();
+            match self.io.read_buf(&mut self.buffer).await {
+                Ok(0) | Err(_) => return Ok(Incoming::End),
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// Grows with what has arrived, so that memory is at most twice of that plus a constant.
+    fn make_room(&mut self) {
+        let have = self.buffer.len();
+        let wanted = match self.current {
+            Some(header) => {
+                let missing = usize::try_from(header.length)
+                    .unwrap_or(usize::MAX)
+                    .saturating_sub(have);
+                missing.min(have.max(AHEAD_BYTES))
+            }
+            None => READ_BYTES,
+        };
+        if self.buffer.capacity() - have < wanted.min(LEAST_BYTES) {
+            self.buffer.reserve(wanted);
+        }
+    }
+
+    /// A message out of what has been received.
+    fn buffered(&mut self) -> Result<Option<Incoming>, Close> {
+        loop {
+            let header = match self.current {
+                Some(header) => header,
+                None => match frame::parse(&self.buffer)? {
+                    Some((header, size)) => {
+                        let _ = self.buffer.split_to(size);
+                        self.check(&header)?;
+                        *self.current.insert(header)
+                    }
+                    None => return Ok(None),
+                },
+            };
+            let length = usize::try_from(header.length).map_err(|_| self.too_big())?;
+            if self.buffer.len() < length {
+                return Ok(None);
+            }
+            self.current = None;
+            let mut payload = self.buffer.split_to(length);
+            frame::unmask(&mut payload, header.mask);
+            if let Some(message) = self.take(header, payload)? {
+                return Ok(Some(message));
+            }
+        }
+    }
+
+    /// Order and size of fragments, before any of the payload is waited for.
+    fn check(&self, header: &Header) -> Result<(), Close> {
+        let before = match (header.opcode, &self.partial) {
+            (Opcode::Continuation, None) => return Err(Close::protocol("continuation of nothing")),
+            (Opcode::Text | Opcode::Binary, Some(_)) => {
+                return Err(Close::protocol("new message within a fragmented one"));
+            }
+            (Opcode::Continuation, Some((_, bytes, fragments))) => {
+                if *fragments >= FRAGMENTS {
+                    return Err(Close::too_big(format!("more than {FRAGMENTS} fragments")));
+                }
+                bytes.len()
+            }
+            _ => 0,
+        };
+        if header.length.saturating_add(before as u64) > self.max as u64 {
+            return Err(self.too_big());
+        }
+        Ok(())
+    }
+
+    fn too_big(&self) -> Close {
+        Close::too_big(format!("message is larger than {} bytes", self.max))
+    }
+
+    fn take(&mut self, header: Header, payload: BytesMut) -> Result<Option<Incoming>, Close> {
+        match header.opcode {
+            Opcode::Ping => Ok(Some(Incoming::Ping(payload.freeze()))),
+            Opcode::Pong => Ok(Some(Incoming::Pong)),
+            Opcode::Close => closing(payload.freeze()).map(Some),
+            opcode @ (Opcode::Text | Opcode::Binary) if header.last => {
+                whole(opcode, payload.freeze()).map(Some)
+            }
+            opcode @ (Opcode::Text | Opcode::Binary) => {
+                self.partial = Some((opcode, payload, 1));
+                Ok(None)
+            }
+            Opcode::Continuation => {
+                let Some((opcode, mut bytes, fragments)) = self.partial.take() else {
+                    return Err(Close::protocol("continuation of nothing"));
+                };
+                bytes.extend_from_slice(&payload);
+                if header.last {
+                    return whole(opcode, bytes.freeze()).map(Some);
+                }
+                self.partial = Some((opcode, bytes, fragments + 1));
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn whole(opcode: Opcode, payload: Bytes) -> Result<Incoming, Close> {
+    if opcode == Opcode::Binary {
+        return Ok(Incoming::Binary(payload));
+    }
+    match std::str::from_utf8(&payload) {
+        Ok(_) => Ok(Incoming::Text(payload)),
+        Err(_) => Err(Close::invalid("text is not UTF-8")),
+    }
+}
+
+/// RFC 6455 §5.5.1 and §7.4: nothing, or a code that may be sent and a text.
+fn closing(payload: Bytes) -> Result<Incoming, Close> {
+    let code = match payload.first_chunk::<2>() {
+        None if payload.is_empty() => return Ok(Incoming::Close(payload)),
+        None => return Err(Close::protocol("close frame of one byte")),
+        Some(code) => u16::from_be_bytes(*code),
+    };
+    if !matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999) {
+        return Err(Close::protocol("close code that must not be sent"));
+    }
+    if std::str::from_utf8(payload.get(2..).unwrap_or_default()).is_err() {
+        return Err(Close::invalid("close reason is not UTF-8"));
+    }
+    Ok(Incoming::Close(payload))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client's frame.
+    fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        frame::write(&mut out, Opcode::Binary, payload.len());
+        out[0] = first;
+        out[1] |= 0x80;
+        let mask = [0x12, 0x34, 0x56, 0x78];
+        out.extend_from_slice(&mask);
+        let mut payload = payload.to_vec();
+        frame::unmask(&mut payload, mask);
+        out.extend_from_slice(&payload);
+        out
+    }
+
+    async fn read_all(bytes: &[u8], max: usize) -> Vec<Result<Incoming, Close>> {
+        let mut reader = Reader::new(bytes, b"", max);
+        let mut out = Vec::new();
+        loop {
+            let next = reader.next().await;
+            let end = matches!(next, Err(_) | Ok(Incoming::End | Incoming::Close(_)));
+            out.push(next);
+            if end {
+                return out;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn fragments_with_a_ping_between() {
+        let mut bytes = frame(0x01, b"he");
+        bytes.extend(frame(0x89, b"?"));
+        bytes.extend(frame(0x00, b"ll"));
+        bytes.extend(frame(0x80, b"o"));
+        bytes.extend(frame(0x88, b""));
+        let all = read_all(&bytes, 100).await;
+        assert_eq!(
+            all,
+            [
+                Ok(Incoming::Ping(Bytes::from_static(b"?"))),
+                Ok(Incoming::Text(Bytes::from_static(b"hello"))),
+                Ok(Incoming::Close(Bytes::new())),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn early_bytes_come_first() {
+        let bytes = frame(0x82, b"abc");
+        let mut reader = Reader::new(&bytes[5..], &bytes[..5], 100);
+        assert_eq!(
+            reader.next().await,
+            Ok(Incoming::Binary(Bytes::from_static(b"abc")))
+        );
+        assert_eq!(reader.next().await, Ok(Incoming::End));
+    }
+
+    #[tokio::test]
+    async fn refusals() {
+        let code = |mut all: Vec<Result<Incoming, Close>>| all.pop().unwrap().unwrap_err().code;
+        let mut two_starts = frame(0x01, b"a");
+        two_starts.extend(frame(0x81, b"b"));
+        let mut grows = frame(0x02, &[0; 60]);
+        grows.extend(frame(0x80, &[0; 41]));
+        let mut endless = frame(0x02, b"");
+        for _ in 0..FRAGMENTS {
+            endless.extend(frame(0x00, b""));
+        }
+        for (bytes, wanted) in [
+            (frame(0x80, b"x"), 1002),
+            (two_starts, 1002),
+            (frame(0x81, &[0xff]), 1007),
+            (frame(0x88, b"x"), 1002),
+            (frame(0x88, &1005u16.to_be_bytes()), 1002),
+            (frame(0x88, &[3, 0xe8, 0xff]), 1007),
+            (frame(0x82, &[0; 101]), 1009),
+            (grows, 1009),
+            (endless, 1009),
+        ] {
+            assert_eq!(code(read_all(&bytes, 100).await), wanted);
+        }
+        let announced = [
+            0x82, 0xff, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 4,
+        ];
+        assert_eq!(code(read_all(&announced, 100).await), 1009);
+    }
+
+    #[tokio::test]
+    async fn an_announced_length_allocates_little() {
+        let bytes = [0x82, 0xff, 0, 0, 0, 0, 4, 0, 0, 0, 1, 2, 3, 4, 9];
+        let mut reader = Reader::new(&bytes[..], b"", 64 << 20);
+        assert_eq!(reader.next().await, Ok(Incoming::End));
+        assert!(reader.buffer.capacity() <= 2 * AHEAD_BYTES);
+    }
+}

@@ -1,0 +1,361 @@
+//! The journal: one writer, many readers.
+
+use std::fs::{self, File};
+use std::io::IoSlice;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::cursor::Cursor;
+use crate::error::JournalError;
+use crate::format::{MAX_BODY_BYTES, RECORD_HEADER, RecordHeader, Tag};
+use crate::index::{Entry, Index};
+use crate::positions::Positions;
+use crate::reader::Mark;
+use crate::record::{NewRecord, Record, now_micros};
+use crate::recovery::{Recovery, recover};
+use crate::segment::{Segment, segment_path};
+use crate::tail::Tail;
+
+/// Rolled segments that may wait for [`Journal::sync`]; one more is flushed by the roll itself.
+const MAX_UNSYNCED: usize = 8;
+
+/// The bounds of a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Memory for the newest records, bodies and bookkeeping.
+    pub tail_bytes: usize,
+    /// Size from which [`Journal::roll_due`] asks for a new segment.
+    pub segment_bytes: u64,
+    /// Disk for all segments; above it the oldest are deleted. The newest is never deleted.
+    pub quota_bytes: u64,
+}
+
+impl Default for Options {
+    /// 8 MiB in memory, segments of 16 MiB, 2 GiB on disk.
+    fn default() -> Self {
+        Self {
+            tail_bytes: 8 << 20,
+            segment_bytes: 16 << 20,
+            quota_bytes: 2 << 30,
+        }
+    }
+}
+
+/// The append log of one session. Clones are handles to the same log.
+///
+/// Appends are meant to come from one task; from several they are serialised. All calls are synchronous and take
+/// microseconds, except [`Self::sync`], which waits for the disk.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    shared: Arc<Shared>,
+}
+
+/// What cursors hold.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) dir: PathBuf,
+    pub(crate) index: Mutex<Index>,
+    options: Options,
+    writer: Mutex<Writer>,
+    head: watch::Sender<u64>,
+    positions: Positions,
+}
+
+/// What only the writer uses. Locked before `index` where both are.
+#[derive(Debug)]
+struct Writer {
+    segment: Segment,
+    next_seq: u64,
+    next_generation: u64,
+    dirty: bool,
+    /// Rolled since the last flush, oldest first.
+    unsynced: Vec<Arc<File>>,
+    /// A segment was created since the directory was flushed.
+    dir_dirty: bool,
+    headers: Vec<[u8; RECORD_HEADER]>,
+}
+
+impl Journal {
+    /// Opens the journal in `dir`, or creates it (directory 0700, files 0600). A torn end is cut off.
+    pub fn open(dir: impl Into<PathBuf>, options: Options) -> Result<(Self, Recovery), JournalError> {
+        let dir = dir.into();
+        let found = recover(&dir)?;
+        let mut tail = Tail::new(options.tail_bytes);
+        found
+            .recovery
+            .since
+            .iter()
+            .for_each(|record| tail.push(Arc::clone(record)));
+        let next_generation = found
+            .entries
+            .iter()
+            .map(|entry| entry.generation)
+            .max()
+            .unwrap_or(0)
+            + 1;
+        let shared = Shared {
+            options,
+            index: Mutex::new(Index {
+                head: found.head,
+                tail,
+                segments: found.entries.into(),
+            }),
+            writer: Mutex::new(Writer {
+                segment: found.active,
+                next_seq: found.head + 1,
+                next_generation,
+                dirty: true,
+                unsynced: Vec::new(),
+                dir_dirty: true,
+                headers: Vec::new(),
+            }),
+            head: watch::Sender::new(found.head),
+            positions: Positions::open(&dir, found.head)?,
+            dir,
+        };
+        Ok((
+            Self {
+                shared: Arc::new(shared),
+            },
+            found.recovery,
+        ))
+    }
+
+    /// Appends one record and returns its seq. It is in its segment when this returns.
+    pub fn append(&self, record: &NewRecord) -> Result<u64, JournalError> {
+        self.append_batch(std::slice::from_ref(record))
+            .map(|seqs| seqs.start)
+    }
+
+    /// Appends all of `records`, or none, with one write, and returns their seqs.
+    pub fn append_batch(&self, records: &[NewRecord]) -> Result<Range<u64>, JournalError> {
+        records
+            .iter()
+            .try_for_each(|record| check_length(record.body.len()))?;
+        let mut writer = self.shared.writer.lock();
+        let first = writer.next_seq;
+        if records.is_empty() {
+            return Ok(first..first);
+        }
+        let (bytes, quota) = (writer.segment.len(), self.shared.options.quota_bytes);
+        if bytes >= quota.max(self.shared.options.segment_bytes) {
+            return Err(JournalError::RollOverdue { bytes, quota });
+        }
+        let at_micros = now_micros();
+        writer.write(records, at_micros)?;
+        writer.next_seq += records.len() as u64;
+        // Copies are made before the readers' lock is taken.
+        let mut stored = (first..)
+            .zip(records)
+            .map(|(seq, new)| Arc::new(Record::from_new(new, seq, at_micros)));
+        match records {
+            [_] => self.shared.publish(stored.next(), bytes),
+            _ => self.shared.publish(stored.collect::<Vec<_>>(), bytes),
+        }
+        Ok(first..writer.next_seq)
+    }
+
+    /// Whether the newest segment has reached its size, so that [`Self::roll`] should be called.
+    pub fn roll_due(&self) -> bool {
+        self.shared.writer.lock().segment.len() >= self.shared.options.segment_bytes
+    }
+
+    /// Begins a new segment with `checkpoint`: the caller's state as of [`Self::head`], from which, and the records
+    /// after it, the caller can rebuild itself. Deletes the oldest segments above the quota.
+    ///
+    /// May be called at any time; on an error the current segment stays in use.
+    pub fn roll(&self, checkpoint: &[u8]) -> Result<(), JournalError> {
+        check_length(checkpoint.len())?;
+        let mut writer = self.shared.writer.lock();
+        let first = writer.next_seq;
+        let segment = Segment::create(&self.shared.dir, first, Some(checkpoint))?;
+        let entry = Entry::new(first, writer.next_generation, segment.len());
+        writer.next_generation += 1;
+        let old = std::mem::replace(&mut writer.segment, segment);
+        writer.retire(&old);
+        for deleted in self.shared.begin_segment(entry) {
+            let path = segment_path(&self.shared.dir, deleted);
+            if let Err(error) = fs::remove_file(&path) {
+                tracing::warn!(segment = %path.display(), %error, "cannot delete an old segment");
+            }
+        }
+        Ok(())
+    }
+
+    /// The seq of the newest record; 0 while there is none.
+    pub fn head(&self) -> u64 {
+        *self.shared.head.borrow()
+    }
+
+    /// The oldest seq that can still be read; `head() + 1` if there is none.
+    pub fn first(&self) -> u64 {
+        self.shared.index.lock().first()
+    }
+
+    /// Bytes of all segments.
+    pub fn disk_bytes(&self) -> u64 {
+        self.shared.index.lock().bytes()
+    }
+
+    /// The directory of this journal.
+    pub fn dir(&self) -> &Path {
+        &self.shared.dir
+    }
+
+    /// A channel that always holds [`Self::head`]. When it shows a seq, cursors can read it.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.shared.head.subscribe()
+    }
+
+    /// A cursor whose first read begins with the record after `after`. A position beyond the head is taken for the head.
+    pub fn cursor(&self, after: u64) -> Cursor {
+        Cursor::new(Arc::clone(&self.shared), after.min(self.head()))
+    }
+
+    /// The positions kept beside this log.
+    pub fn positions(&self) -> &Positions {
+        &self.shared.positions
+    }
+
+    /// Waits until all that was appended before is on the disk (fdatasync). Appends and reads go on meanwhile. Call it
+    /// from a thread that may block, every 100 ms and at idle; without changes it costs nothing.
+    pub fn sync(&self) -> Result<(), JournalError> {
+        let (files, dir_dirty) = {
+            let mut writer = self.shared.writer.lock();
+            let mut files = std::mem::take(&mut writer.unsynced);
+            if std::mem::take(&mut writer.dirty) {
+                files.push(Arc::clone(&writer.segment.file));
+            }
+            (files, std::mem::take(&mut writer.dir_dirty))
+        };
+        let flushed = files.iter().try_for_each(|file| file.sync_data());
+        let flushed = flushed.and_then(|()| {
+            if dir_dirty {
+                File::open(&self.shared.dir)?.sync_all()
+            } else {
+                Ok(())
+            }
+        });
+        if let Err(error) = flushed {
+            let mut writer = self.shared.writer.lock();
+            writer.dirty = true;
+            writer.dir_dirty |= dir_dirty;
+            let room = MAX_UNSYNCED.saturating_sub(writer.unsynced.len());
+            let current = Arc::clone(&writer.segment.file);
+            writer.unsynced.extend(
+                files
+                    .into_iter()
+                    .filter(|file| !Arc::ptr_eq(file, &current))
+                    .take(room),
+            );
+            return Err(JournalError::io("flush", &self.shared.dir, error));
+        }
+        self.shared.positions.sync()
+    }
+}
+
+impl Writer {
+    fn write(&mut self, records: &[NewRecord], at_micros: u64) -> Result<(), JournalError> {
+        let header = |(seq, new): (u64, &NewRecord)| {
+            let header = RecordHeader {
+                seq,
+                at_micros,
+                meta: new.meta,
+                kind: new.kind,
+                tag: Tag::Record,
+            };
+            header.encode(&new.body)
+        };
+        let mut numbered = (self.next_seq..).zip(records);
+        self.dirty = true;
+        if let ([new], Some(numbered)) = (records, numbered.next()) {
+            let header = header(numbered);
+            return self
+                .segment
+                .append(&mut [IoSlice::new(&header), IoSlice::new(&new.body)]);
+        }
+        self.headers.clear();
+        self.headers.extend((self.next_seq..).zip(records).map(header));
+        let parts = self.headers.iter().zip(records);
+        let mut slices: Vec<IoSlice<'_>> = parts
+            .flat_map(|(header, new)| [IoSlice::new(header), IoSlice::new(&new.body)])
+            .collect();
+        self.segment.append(&mut slices)
+    }
+
+    /// Remembers a rolled segment for the next flush, and flushes the oldest one itself when too many wait.
+    fn retire(&mut self, segment: &Segment) {
+        self.dir_dirty = true;
+        if std::mem::replace(&mut self.dirty, true) {
+            self.unsynced.push(Arc::clone(&segment.file));
+        }
+        if self.unsynced.len() > MAX_UNSYNCED
+            && let Err(error) = self.unsynced.remove(0).sync_data()
+        {
+            tracing::warn!(%error, "cannot flush a rolled segment");
+        }
+    }
+}
+
+impl Shared {
+    /// Makes written records visible. `offset` is where the first of them begins in the newest segment.
+    fn publish(&self, records: impl IntoIterator<Item = Arc<Record>>, mut offset: u64) {
+        let mut index = self.index.lock();
+        let Index { head, tail, segments } = &mut *index;
+        for record in records {
+            *head = record.seq;
+            if let Some(entry) = segments.back_mut() {
+                entry.note(Mark {
+                    seq: record.seq,
+                    offset,
+                });
+                offset += record.size() as u64;
+                entry.bytes = offset;
+            }
+            tail.push(record);
+        }
+        let head = *head;
+        drop(index);
+        self.head.send_replace(head);
+    }
+
+    /// Makes `entry` the newest segment and returns those that the quota wants deleted.
+    fn begin_segment(&self, entry: Entry) -> Vec<u64> {
+        let mut index = self.index.lock();
+        if index
+            .segments
+            .back()
+            .is_some_and(|last| last.first == entry.first)
+        {
+            // The current one held no record: its file was replaced.
+            index.segments.pop_back();
+        }
+        index.segments.push_back(entry);
+        let mut bytes = index.bytes();
+        let mut deleted = Vec::new();
+        while bytes > self.options.quota_bytes && index.segments.len() > 1 {
+            let Some(oldest) = index.segments.pop_front() else {
+                break;
+            };
+            bytes -= oldest.bytes;
+            deleted.push(oldest.first);
+        }
+        let first = index.first();
+        index.tail.forget_before(first);
+        deleted
+    }
+}
+
+fn check_length(bytes: usize) -> Result<(), JournalError> {
+    if bytes > MAX_BODY_BYTES {
+        return Err(JournalError::TooLarge {
+            bytes,
+            limit: MAX_BODY_BYTES,
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! What can go wrong with a sandbox.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::{Isolation, SandboxId};
+
+/// An error of a provisioner. The text is for an operator and holds no key.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SandboxError {
+    /// A field of the spec or of the configuration is not usable.
+    #[error("{field} {reason}")]
+    BadSpec {
+        /// The field.
+        field: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A text that is not the name of a sandbox.
+    #[error("a sandbox id is 32 lower-case hexadecimal digits")]
+    BadId,
+    /// The caller wants more isolation than this provisioner gives.
+    #[error("isolation {wanted} is wanted, this provisioner gives {given}")]
+    Isolation {
+        /// The wanted minimum.
+        wanted: Isolation,
+        /// What there is.
+        given: Isolation,
+    },
+    /// There is no such sandbox, or it has ended.
+    #[error("sandbox {0} does not exist")]
+    NotFound(SandboxId),
+    /// The directory for sockets cannot be used.
+    #[error("run directory {path}: {reason}")]
+    RunDir {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong, and how to mend it.
+        reason: String,
+    },
+    /// The shim could not be started.
+    #[error("cannot start {program}: {source}")]
+    Spawn {
+        /// The shim's binary.
+        program: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A sandbox did not end although it was killed, for example because a process hangs in the kernel.
+    #[error("sandbox {0} has processes that do not end after SIGKILL")]
+    Unkillable(SandboxId),
+    /// A file could not be read, made or removed.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The system gives no random numbers.
+    #[error("no randomness: {0}")]
+    Randomness(String),
+    /// A task of the provisioner was cancelled: the runtime is ending.
+    #[error("the provisioner is shutting down")]
+    Closed,
+}
+
+impl SandboxError {
+    pub(crate) fn io(path: &Path, source: impl Into<io::Error>) -> Self {
+        Self::Io {
+            path: path.to_owned(),
+            source: source.into(),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A running sandbox, as its user sees it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use tokio::sync::watch;
+
+use crate::{Isolation, LimitReport, SandboxId};
+
+/// Bytes of a shim's log that an end report carries.
+pub const LOG_TAIL_BYTES: usize = 16 << 10;
+
+/// A sandbox that was started or adopted. Dropping it ends nothing.
+#[derive(Clone, Debug)]
+pub struct SandboxHandle {
+    /// Its name.
+    pub id: SandboxId,
+    /// Host directory in which the gateway listens ([`crate::SOCKET_FILE`]) and, until the key was proven,
+    /// [`crate::KEY_FILE`] lies. The provisioner removes it when the sandbox has ended.
+    pub gateway_dir: PathBuf,
+    /// The shim's private directory as the sandbox sees it: ZMQ sockets and connection files.
+    pub runtime_dir: PathBuf,
+    /// Its level.
+    pub isolation: Isolation,
+    /// Who enforces its limits.
+    pub limits: LimitReport,
+    /// Variables that every kernel in it must have, over all others: they mark its processes.
+    pub kernel_env: BTreeMap<String, String>,
+    /// `None` while it lives; set once, after its processes are gone and its files removed.
+    pub exit: watch::Receiver<Option<SandboxExit>>,
+}
+
+impl SandboxHandle {
+    /// Waits until it has ended. `None` when the runtime that watches it has gone.
+    pub async fn ended(&self) -> Option<SandboxExit> {
+        let mut exit = self.exit.clone();
+        exit.wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|exit| exit.clone())
+    }
+}
+
+/// How a sandbox ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SandboxExit {
+    /// What became of its first process.
+    pub cause: ExitCause,
+    /// Whether [`crate::Provisioner::stop`] had been called before.
+    pub requested: bool,
+    /// Processes that were still there after the shim, and were killed.
+    pub leftovers: usize,
+    /// The last [`LOG_TAIL_BYTES`] bytes of the shim's log.
+    pub log_tail: String,
+}
+
+/// What became of the first process of a sandbox.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ExitCause {
+    /// It exited with this code.
+    Exited(i32),
+    /// This signal ended it.
+    Signaled(i32),
+    /// The limit on memory ended it.
+    OutOfMemory,
+    /// It is gone and nobody can say how: it was not a child of this gateway process.
+    Lost,
+}
+
+impl fmt::Display for ExitCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(code) => write!(f, "exit({code})"),
+            Self::Signaled(signal) => write!(f, "signal({signal})"),
+            Self::OutOfMemory => f.write_str("oom"),
+            Self::Lost => f.write_str("lost"),
+        }
+    }
+}
+
+/// A sandbox in a list.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SandboxInfo {
+    /// Its name.
+    pub id: SandboxId,
+    /// Whether its shim lives. A dead one that is still listed was left by an earlier gateway and waits for
+    /// [`crate::Provisioner::sweep`].
+    pub alive: bool,
+    /// The shim's process id on this host, where that makes sense.
+    pub pid: Option<u32>,
+    /// When it was started.
+    pub created: SystemTime,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its level.
+    pub isolation: Isolation,
+    /// What it uses now, shim included; only from [`crate::Provisioner::inspect`], and only while alive.
+    pub usage: Option<Usage>,
+}
+
+/// Resource use of a sandbox, measured from outside.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Usage {
+    /// Processes.
+    pub processes: u32,
+    /// Resident memory, summed over the processes; shared pages count more than once.
+    pub rss_bytes: u64,
+    /// Processor time used by the processes that live now, in milliseconds.
+    pub cpu_millis: u64,
+}

@@ -1,0 +1,136 @@
+//! Names and keys of sandboxes: both are secrets of 128 bits and more.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::SandboxError;
+
+/// Name of a sandbox: 128 random bits, written as 32 lower-case hexadecimal digits. Directories, sockets and
+/// containers carry it, so that their names cannot be guessed.
+#[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SandboxId([u8; 16]);
+
+impl SandboxId {
+    /// A new name. Fails only if the system has no randomness.
+    pub fn generate() -> Result<Self, SandboxError> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(|error| SandboxError::Randomness(error.to_string()))?;
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Display for SandboxId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_hex(f, &self.0)
+    }
+}
+
+impl fmt::Debug for SandboxId {
+    /// The first digits only: debug texts end up in logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SandboxId(")?;
+        write_hex(f, &self.0[..4])?;
+        f.write_str("…)")
+    }
+}
+
+impl FromStr for SandboxId {
+    type Err = SandboxError;
+
+    fn from_str(text: &str) -> Result<Self, SandboxError> {
+        let mut bytes = [0; 16];
+        let digits = text.as_bytes();
+        if digits.len() != 32 {
+            return Err(SandboxError::BadId);
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = (digit(pair[0])? << 4) | digit(pair[1])?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl TryFrom<String> for SandboxId {
+    type Error = SandboxError;
+
+    fn try_from(text: String) -> Result<Self, SandboxError> {
+        text.parse()
+    }
+}
+
+impl From<SandboxId> for String {
+    fn from(id: SandboxId) -> Self {
+        id.to_string()
+    }
+}
+
+fn digit(character: u8) -> Result<u8, SandboxError> {
+    match character {
+        b'0'..=b'9' => Ok(character - b'0'),
+        b'a'..=b'f' => Ok(character - b'a' + 10),
+        _ => Err(SandboxError::BadId),
+    }
+}
+
+fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+}
+
+/// What a shim proves itself with: 256 random bits as 64 lower-case hexadecimal digits. The shim reads it from a
+/// file before any kernel exists; the gateway deletes that file once the key was proven.
+#[derive(Clone, Eq, PartialEq)]
+pub struct SandboxKey(String);
+
+impl SandboxKey {
+    /// A new key. Fails only if the system has no randomness.
+    pub fn generate() -> Result<Self, SandboxError> {
+        struct Hex([u8; 32]);
+        impl fmt::Display for Hex {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write_hex(f, &self.0)
+            }
+        }
+        let mut bytes = Hex([0; 32]);
+        getrandom::fill(&mut bytes.0).map_err(|error| SandboxError::Randomness(error.to_string()))?;
+        Ok(Self(bytes.to_string()))
+    }
+
+    /// The key itself. Do not log it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SandboxKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SandboxKey(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_come_back_from_text_and_nothing_else_is_one() {
+        let id = SandboxId::generate().unwrap();
+        assert_eq!(id.to_string().parse::<SandboxId>().unwrap(), id);
+        assert_ne!(id, SandboxId::generate().unwrap());
+        assert!(!format!("{id:?}").contains(&id.to_string()));
+        let upper = "A".repeat(32);
+        let wide = "é".repeat(16);
+        for bad in ["", "..", "0123", &upper, &wide, &"0".repeat(33)] {
+            assert!(bad.parse::<SandboxId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_not_in_its_debug_text() {
+        let key = SandboxKey::generate().unwrap();
+        assert_eq!(key.expose().len(), 64);
+        assert!(!format!("{key:?}").contains(key.expose()));
+    }
+}

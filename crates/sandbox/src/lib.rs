@@ -1,0 +1,27 @@
+//! Sandboxes: where kernels run, and who starts and ends them.
+//!
+//! A *sandbox* is one `himalia-shim` with everything below it. A [`Provisioner`] makes sandboxes of one kind
+//! from a typed [`SandboxSpec`] and is the authority on their existence: it lists them, also those that an
+//! earlier gateway process started, and says how one ended. It knows nothing of kernels, sessions or HTTP, and
+//! nothing in it depends on the isolation level, so that namespaces and containers are further
+//! implementations of the same trait.
+//!
+//! Today there is [`LocalProvisioner`] at level [`Isolation::None`]: plain processes of the gateway's user.
+
+mod error;
+mod handle;
+mod id;
+mod level;
+mod local;
+mod provisioner;
+mod spec;
+
+pub use error::SandboxError;
+pub use handle::{ExitCause, LOG_TAIL_BYTES, SandboxExit, SandboxHandle, SandboxInfo, Usage};
+pub use id::{SandboxId, SandboxKey};
+pub use level::{Enforcement, Isolation, LimitReport};
+pub use local::{
+    KEY_FILE, LocalConfig, LocalProvisioner, RUNTIME_NAME_BYTES, SOCKET_FILE, SOCKET_PATH_BYTES,
+};
+pub use provisioner::{BoxFuture, Provisioner};
+pub use spec::{Limits, MAX_LABEL_BYTES, MAX_LABELS, SandboxSpec};

@@ -1,0 +1,158 @@
+//! Finding and ending every process of a sandbox.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::proc::{Process, ProcessId};
+use super::record::Record;
+use super::spawn::MARK_VARIABLE;
+
+/// How long processes may take to end after SIGKILL.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pause between two looks at `/proc`.
+const PAUSE: Duration = Duration::from_millis(4);
+
+/// The signs by which processes of one sandbox are known.
+#[derive(Debug)]
+pub(super) struct Hunt {
+    shim: Option<ProcessId>,
+    /// Sessions and process groups with the process that gave them their number.
+    sessions: Vec<ProcessId>,
+    groups: Vec<ProcessId>,
+    variable: String,
+    /// Program and argument of a shim whose process id was never written down.
+    unknown_shim: Option<(Vec<u8>, Vec<u8>)>,
+    /// Everything ever matched, so that a process stays ours after its parent died.
+    known: HashSet<ProcessId>,
+}
+
+/// Processes that were left after [`PATIENCE`].
+#[derive(Debug)]
+pub(super) struct Survivors(pub(super) usize);
+
+impl Hunt {
+    /// `program` and `gateway_dir` are those of the shim's command line.
+    pub(super) fn new(record: &Record, program: &Path, gateway_dir: &Path) -> Self {
+        use std::os::unix::ffi::OsStrExt as _;
+        let noted = record.noted.iter();
+        let leaders = |led: fn(&super::record::Noted) -> i32| {
+            // Only numbers that name the process itself: all others belong to somebody else or to the shim.
+            noted
+                .clone()
+                .filter(move |n| led(n) == n.process.pid)
+                .map(|n| n.process)
+                .chain(record.shim)
+                .collect()
+        };
+        let bytes = |path: &Path| path.as_os_str().as_bytes().to_owned();
+        Self {
+            shim: record.shim,
+            sessions: leaders(|noted| noted.session),
+            groups: leaders(|noted| noted.group),
+            variable: format!("{MARK_VARIABLE}={}", record.mark),
+            unknown_shim: record
+                .shim
+                .is_none()
+                .then(|| (bytes(program), bytes(gateway_dir))),
+            known: record
+                .noted
+                .iter()
+                .map(|noted| noted.process)
+                .chain(record.shim)
+                .collect(),
+        }
+    }
+
+    /// Kills all processes of the sandbox, those below the shim before the shim: while it lives, halted, their
+    /// family tree stays whole. Gives back how many there were besides the shim. Blocks for at most 10 s.
+    pub(super) fn kill(&mut self) -> Result<usize, Survivors> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut killed = HashSet::new();
+        if let Some(shim) = self.shim {
+            // Halted, so that it starts nothing in place of what ends.
+            let _ = shim.signal(Signal::STOP);
+            // What outlasts this has its second chance below.
+            let _ = self.kill_all(Instant::now() + PATIENCE / 4, true, &mut killed);
+        }
+        self.kill_all(deadline, false, &mut killed)?;
+        Ok(killed.iter().filter(|id| Some(**id) != self.shim).count())
+    }
+
+    fn kill_all(
+        &mut self,
+        deadline: Instant,
+        spare_shim: bool,
+        killed: &mut HashSet<ProcessId>,
+    ) -> Result<(), Survivors> {
+        loop {
+            let found = self.find(&Process::all().unwrap_or_default());
+            let targets = found.iter().filter(|id| !(spare_shim && Some(**id) == self.shim));
+            let mut left = 0;
+            for id in targets {
+                left += 1;
+                killed.insert(*id);
+                if let Err(error) = id.signal(Signal::KILL) {
+                    tracing::warn!(pid = id.pid, %error, "cannot kill a process of a sandbox");
+                }
+            }
+            if left == 0 {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(Survivors(left));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// The living processes of the sandbox among `all`.
+    pub(super) fn find(&mut self, all: &[Process]) -> Vec<ProcessId> {
+        let own = i32::try_from(std::process::id()).unwrap_or(0);
+        // A number whose leader is another process now was given anew: it says nothing any more.
+        let still = |leader: &&ProcessId| {
+            !all.iter()
+                .any(|process| process.id.pid == leader.pid && process.id != **leader)
+        };
+        let sessions: HashSet<i32> = self.sessions.iter().filter(still).map(|id| id.pid).collect();
+        let groups: HashSet<i32> = self.groups.iter().filter(still).map(|id| id.pid).collect();
+        let is_ours = |process: &Process| {
+            sessions.contains(&process.session)
+                || groups.contains(&process.group)
+                || self
+                    .unknown_shim
+                    .as_ref()
+                    .is_some_and(|(program, dir)| process.runs(program, dir))
+                || process.has_variable(&self.variable)
+        };
+        let mut ours: HashSet<i32> = HashSet::new();
+        for process in all
+            .iter()
+            .filter(|process| process.id.pid != own && process.id.pid != 1)
+        {
+            if self.known.contains(&process.id) || is_ours(process) {
+                ours.insert(process.id.pid);
+            }
+        }
+        // Children of ours are ours, to any depth.
+        loop {
+            let before = ours.len();
+            let below = all
+                .iter()
+                .filter(|process| ours.contains(&process.parent) && process.id.pid != own);
+            let below: Vec<i32> = below.map(|process| process.id.pid).collect();
+            ours.extend(below);
+            if ours.len() == before {
+                break;
+            }
+        }
+        let living = all
+            .iter()
+            .filter(|process| ours.contains(&process.id.pid) && !process.ended);
+        let living: Vec<ProcessId> = living.map(|process| process.id).collect();
+        self.known.extend(living.iter().copied());
+        living
+    }
+}

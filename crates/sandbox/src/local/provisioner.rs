@@ -1,0 +1,368 @@
+//! The provisioner itself: which sandboxes exist, and the calls on them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustix::process::Signal;
+
+use super::config::LocalConfig;
+use super::hunt::Hunt;
+use super::layout::{Layout, private_dir};
+use super::member::{Member, clean};
+use super::proc::{Process, ProcessId};
+use super::record::Record;
+use super::spawn::{MARK_VARIABLE, spawn};
+use super::sweep::sweep;
+use crate::{
+    BoxFuture, Isolation, LimitReport, Provisioner, SandboxError, SandboxExit, SandboxHandle, SandboxId,
+    SandboxInfo, SandboxSpec, Usage,
+};
+
+/// Steps from a process to the shim that are followed.
+const MAX_DEPTH: usize = 64;
+
+/// Starts shims as plain processes of this user. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct LocalProvisioner {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    config: LocalConfig,
+    layout: Layout,
+    members: Mutex<HashMap<SandboxId, Slot>>,
+}
+
+#[derive(Debug)]
+enum Slot {
+    /// Being started: its files are not left-overs.
+    Starting,
+    Live(Arc<Member>),
+}
+
+impl LocalProvisioner {
+    /// Checks the run directory, and makes it and the spill directory if they are missing.
+    ///
+    /// # Errors
+    /// [`SandboxError::RunDir`] when it is too long, not ours, or open to others; [`SandboxError::Io`].
+    pub fn new(config: LocalConfig) -> Result<Self, SandboxError> {
+        let layout = Layout::open(&config.run_dir)?;
+        if let Some(dir) = &config.spill_dir {
+            private_dir(dir)?;
+        }
+        Ok(Self {
+            inner: Arc::new(Inner {
+                config,
+                layout,
+                members: Mutex::default(),
+            }),
+        })
+    }
+}
+
+#[cfg(test)]
+impl LocalProvisioner {
+    pub(super) fn is_empty(&self) -> bool {
+        self.inner.members.lock().is_empty()
+    }
+}
+
+impl Provisioner for LocalProvisioner {
+    fn kind(&self) -> &'static str {
+        "local"
+    }
+
+    fn isolation(&self) -> Isolation {
+        Isolation::None
+    }
+
+    fn limits(&self) -> LimitReport {
+        LimitReport::default()
+    }
+
+    fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>> {
+        Box::pin(async move {
+            spec.check()?;
+            if spec.minimum > self.isolation() {
+                return Err(SandboxError::Isolation {
+                    wanted: spec.minimum,
+                    given: self.isolation(),
+                });
+            }
+            let inner = Arc::clone(&self.inner);
+            // If this future is dropped meanwhile, the result is dropped there and undoes itself.
+            blocking(move || Fresh::start(inner, &spec)).await??.into_handle()
+        })
+    }
+
+    fn adopt(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>> {
+        Box::pin(async move {
+            if let Ok(member) = self.inner.member(id) {
+                return Ok(self.inner.handle(&member));
+            }
+            let inner = Arc::clone(&self.inner);
+            let found = blocking(move || {
+                let record = Record::read(&inner.layout.record(id)).filter(|record| record.id == id)?;
+                let shim = record.living_shim();
+                if shim.is_none() {
+                    clean(&record, &inner.config, &inner.layout);
+                }
+                Some((record, shim?.id))
+            });
+            let (record, shim) = found.await?.ok_or(SandboxError::NotFound(id))?;
+            Ok(self.inner.watch(Member::new(record, shim), None))
+        })
+    }
+
+    fn stop(&self, id: SandboxId, grace: Duration) -> BoxFuture<'_, Result<SandboxExit, SandboxError>> {
+        Box::pin(async move {
+            let member = self.inner.member(id)?;
+            let handle = self.inner.handle(&member);
+            member.stopping.store(true, Ordering::Release);
+            let ended = if grace.is_zero() {
+                None
+            } else {
+                let _ = member.shim.signal(Signal::TERM);
+                tokio::time::timeout(grace, handle.ended()).await.ok().flatten()
+            };
+            if let Some(exit) = ended {
+                return Ok(exit);
+            }
+            let inner = Arc::clone(&self.inner);
+            let record = member.record.lock().clone();
+            let killed = blocking(move || {
+                Hunt::new(&record, &inner.config.shim, &inner.layout.gateway_dir(id)).kill()
+            });
+            killed.await?.map_err(|_| SandboxError::Unkillable(id))?;
+            handle.ended().await.ok_or(SandboxError::Closed)
+        })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<SandboxInfo>, SandboxError>> {
+        Box::pin(async move {
+            let inner = Arc::clone(&self.inner);
+            blocking(move || {
+                let ids = inner.layout.sandboxes()?;
+                let records = ids
+                    .into_iter()
+                    .filter_map(|id| Record::read(&inner.layout.record(id)));
+                Ok(records.map(|record| info(&record)).collect())
+            })
+            .await?
+        })
+    }
+
+    fn inspect(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxInfo, SandboxError>> {
+        Box::pin(async move {
+            let inner = Arc::clone(&self.inner);
+            blocking(move || {
+                let record = Record::read(&inner.layout.record(id)).filter(|record| record.id == id);
+                let record = record.ok_or(SandboxError::NotFound(id))?;
+                let mut info = info(&record);
+                if info.alive {
+                    let mut hunt = Hunt::new(&record, &inner.config.shim, &inner.layout.gateway_dir(id));
+                    info.usage = Some(usage(&mut hunt));
+                }
+                Ok(info)
+            })
+            .await?
+        })
+    }
+
+    fn note_process(&self, id: SandboxId, pid: u32) -> BoxFuture<'_, Result<bool, SandboxError>> {
+        Box::pin(async move {
+            let member = self.inner.member(id)?;
+            let layout = self.inner.layout.clone();
+            blocking(move || match below(member.shim, pid) {
+                Some(process) => member.note(&process, &layout),
+                None => Ok(false),
+            })
+            .await?
+        })
+    }
+
+    fn sweep(&self, keep: Vec<SandboxId>) -> BoxFuture<'_, Result<Vec<SandboxId>, SandboxError>> {
+        Box::pin(async move {
+            let inner = Arc::clone(&self.inner);
+            blocking(move || {
+                // Files first, members second: a sandbox that starts in between is a member.
+                let mut ids = Vec::from_iter(inner.layout.sandboxes()?);
+                let members = inner.members.lock();
+                ids.retain(|id| !keep.contains(id) && !members.contains_key(id));
+                drop(members);
+                Ok(sweep(ids, &inner.config, &inner.layout))
+            })
+            .await?
+        })
+    }
+}
+
+impl Inner {
+    fn member(&self, id: SandboxId) -> Result<Arc<Member>, SandboxError> {
+        match self.members.lock().get(&id) {
+            Some(Slot::Live(member)) => Ok(Arc::clone(member)),
+            Some(Slot::Starting) | None => Err(SandboxError::NotFound(id)),
+        }
+    }
+
+    fn handle(&self, member: &Member) -> SandboxHandle {
+        let mark = member.record.lock().mark.clone();
+        SandboxHandle {
+            id: member.id,
+            gateway_dir: self.layout.gateway_dir(member.id),
+            runtime_dir: self.layout.runtime_dir(member.id),
+            isolation: Isolation::None,
+            limits: LimitReport::default(),
+            kernel_env: BTreeMap::from([(MARK_VARIABLE.to_owned(), mark)]),
+            exit: member.exit.subscribe(),
+        }
+    }
+
+    /// Enters a sandbox into the list and watches it until it ends. If another call was faster, its member counts.
+    fn watch(self: &Arc<Self>, member: Arc<Member>, child: Option<Child>) -> SandboxHandle {
+        let mut members = self.members.lock();
+        if let Some(Slot::Live(existing)) = members.get(&member.id) {
+            let existing = Arc::clone(existing);
+            drop(members);
+            return self.handle(&existing);
+        }
+        members.insert(member.id, Slot::Live(Arc::clone(&member)));
+        drop(members);
+        let handle = self.handle(&member);
+        let inner = Arc::clone(self);
+        tokio::spawn(async move {
+            let cause = member.shim_ended(child, &inner.layout).await;
+            let (cleaner, ended) = (Arc::clone(&inner), Arc::clone(&member));
+            let exit = blocking(move || ended.clean(cause, &cleaner.config, &cleaner.layout)).await;
+            inner.members.lock().remove(&member.id);
+            if let Ok(exit) = exit {
+                member.exit.send_replace(Some(exit));
+            }
+        });
+        handle
+    }
+}
+
+/// A sandbox between its first file and its entry in the list. Dropped before that, it undoes everything.
+struct Fresh {
+    inner: Arc<Inner>,
+    record: Record,
+    child: Option<Child>,
+}
+
+impl Fresh {
+    fn start(inner: Arc<Inner>, spec: &SandboxSpec) -> Result<Self, SandboxError> {
+        let id = SandboxId::generate()?;
+        let mark = SandboxId::generate()?.to_string();
+        inner.members.lock().insert(id, Slot::Starting);
+        let record = Record::new(id, mark, spec.labels.clone());
+        let mut fresh = Self {
+            inner,
+            record,
+            child: None,
+        };
+        let layout = &fresh.inner.layout;
+        let path = layout.record(id);
+        fresh.record.write(&path)?;
+        layout.create(id, &spec.key)?;
+        let child = spawn(
+            &fresh.inner.config,
+            spec,
+            &layout.gateway_dir(id),
+            &layout.runtime_dir(id),
+            &layout.log(id),
+            &fresh.record.mark,
+        )?;
+        let pid = i32::try_from(child.id()).unwrap_or(0);
+        // It is not reaped yet, so its entry exists even if it has ended.
+        fresh.record.shim = Process::read(pid).map(|process| process.id);
+        fresh.child = Some(child);
+        fresh.record.write(&path)?;
+        Ok(fresh)
+    }
+
+    fn into_handle(mut self) -> Result<SandboxHandle, SandboxError> {
+        let Some(shim) = self.record.shim else {
+            let source = std::io::Error::other("/proc does not show it; is it mounted?");
+            return Err(SandboxError::Spawn {
+                program: self.inner.config.shim.clone(),
+                source,
+            });
+        };
+        let child = self.child.take();
+        Ok(self.inner.watch(Member::new(self.record.clone(), shim), child))
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        let mut members = self.inner.members.lock();
+        if let Some(Slot::Live(_)) = members.get(&self.record.id) {
+            return;
+        }
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        members.remove(&self.record.id);
+        drop(members);
+        clean(&self.record, &self.inner.config, &self.inner.layout);
+    }
+}
+
+/// The process `pid`, if it is below the shim.
+fn below(shim: ProcessId, pid: u32) -> Option<Process> {
+    let process = Process::read(i32::try_from(pid).ok()?).filter(|process| !process.ended)?;
+    shim.find()?;
+    let mut parent = process.parent;
+    for _ in 0..MAX_DEPTH {
+        if parent == shim.pid {
+            return Some(process);
+        }
+        parent = Process::read(parent)?.parent;
+    }
+    None
+}
+
+fn info(record: &Record) -> SandboxInfo {
+    SandboxInfo {
+        id: record.id,
+        alive: record.living_shim().is_some(),
+        pid: record.shim.and_then(|shim| u32::try_from(shim.pid).ok()),
+        created: record.created(),
+        labels: record.labels.clone(),
+        isolation: Isolation::None,
+        usage: None,
+    }
+}
+
+fn usage(hunt: &mut Hunt) -> Usage {
+    let all = Process::all().unwrap_or_default();
+    let ours = hunt.find(&all);
+    let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
+    all.iter()
+        .filter(|process| ours.contains(&process.id))
+        .fold(Usage::default(), |sum, process| Usage {
+            processes: sum.processes + 1,
+            rss_bytes: sum.rss_bytes.saturating_add(process.rss_bytes()),
+            cpu_millis: sum
+                .cpu_millis
+                .saturating_add(process.cpu_ticks.saturating_mul(1000) / ticks_per_second),
+        })
+}
+
+/// Runs what touches the disk or `/proc` beside the async threads.
+async fn blocking<T, F>(work: F) -> Result<T, SandboxError>
+where
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| SandboxError::Closed)
+}

@@ -1,0 +1,118 @@
+//! The gateway goes away and another one comes.
+
+use super::*;
+use crate::{ExitCause, SandboxError, SandboxId};
+
+const QUIET: &str = "sleep 1000 & echo $! >$rt/child; echo $$ >$rt/shim; wait";
+
+/// Starts a sandbox in a runtime that is ended at once, as a gateway is that was killed.
+fn abandoned(place: &Place) -> SandboxHandle {
+    let gateway = tokio::runtime::Runtime::new().unwrap();
+    let handle = gateway.block_on(async {
+        let handle = start(&place.provisioner()).await;
+        text(&handle, "shim").await;
+        handle
+    });
+    drop(gateway);
+    handle
+}
+
+#[test]
+fn a_sandbox_outlives_its_gateway_and_is_adopted() {
+    let place = Place::new(QUIET);
+    let old = abandoned(&place);
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let shim = pid(&old, "shim").await;
+        let child = pid(&old, "child").await;
+        assert!(lives(shim) && lives(child));
+        let provisioner = place.provisioner();
+        assert!(provisioner.list().await.unwrap()[0].alive);
+        let (handle, again) = tokio::join!(provisioner.adopt(old.id), provisioner.adopt(old.id));
+        let (handle, again) = (handle.unwrap(), again.unwrap());
+        assert_eq!(handle.gateway_dir, old.gateway_dir);
+        assert_eq!(handle.kernel_env, old.kernel_env);
+        assert!(provisioner.sweep(vec![]).await.unwrap().is_empty());
+        shim.signal(Signal::KILL).unwrap();
+        let exit = handle.ended().await.unwrap();
+        assert_eq!((exit.cause, exit.leftovers), (ExitCause::Lost, 1));
+        assert_eq!(again.ended().await.unwrap(), exit);
+        assert!(!lives(child));
+        assert!(place.files().is_empty());
+    });
+}
+
+#[test]
+fn one_that_died_meanwhile_is_cleared_away() {
+    let place = Place::new(QUIET);
+    let old = abandoned(&place);
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let child = pid(&old, "child").await;
+        pid(&old, "shim").await.signal(Signal::KILL).unwrap();
+        let provisioner = place.provisioner();
+        eventually("the end of the shim", || {
+            let shim = super::super::record::Record::read(&place.run().join(format!("{}.json", old.id)));
+            shim.unwrap().living_shim().is_none().then_some(())
+        })
+        .await;
+        assert!(matches!(
+            provisioner.adopt(old.id).await,
+            Err(SandboxError::NotFound(_))
+        ));
+        assert!(!lives(child));
+        assert!(place.files().is_empty());
+    });
+}
+
+#[test]
+fn a_sweep_removes_what_nobody_knows_and_nothing_else() {
+    let place = Place::new(QUIET);
+    let (kept, unknown, unfinished) = (abandoned(&place), abandoned(&place), abandoned(&place));
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let (kept_shim, unknown_shim) = (pid(&kept, "shim").await, pid(&unknown, "shim").await);
+        let unfinished_shim = pid(&unfinished, "shim").await;
+        // The gateway died between the start of this one and the second writing of its record.
+        fs::remove_file(place.run().join(format!("{}.json", unfinished.id))).unwrap();
+        // Files without processes, and files that are not ours.
+        let empty = SandboxId::generate().unwrap();
+        fs::create_dir(place.run().join(empty.to_string())).unwrap();
+        fs::write(place.run().join("notes.txt"), "mine").unwrap();
+
+        let provisioner = place.provisioner();
+        let live = start(&provisioner).await;
+        let mut removed = provisioner.sweep(vec![kept.id]).await.unwrap();
+        removed.sort();
+        let mut expected = vec![unknown.id, unfinished.id, empty];
+        expected.sort();
+        assert_eq!(removed, expected);
+        assert!(lives(kept_shim) && !lives(unknown_shim) && !lives(unfinished_shim));
+        assert!(live.gateway_dir.exists() && kept.gateway_dir.exists());
+
+        provisioner.stop(live.id, Duration::ZERO).await.unwrap();
+        provisioner.adopt(kept.id).await.unwrap();
+        provisioner.stop(kept.id, Duration::ZERO).await.unwrap();
+        assert_eq!(place.files(), ["notes.txt"]);
+    });
+}
+
+#[test]
+fn a_record_of_an_earlier_boot_names_no_process() {
+    let place = Place::new(QUIET);
+    let old = abandoned(&place);
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let path = place.run().join(format!("{}.json", old.id));
+        let mut record = super::super::record::Record::read(&path).unwrap();
+        let shim = record.shim.unwrap();
+        let child = pid(&old, "child").await;
+        record.boot = "earlier".into();
+        record.write(&path).unwrap();
+        let provisioner = place.provisioner();
+        assert!(matches!(
+            provisioner.adopt(old.id).await,
+            Err(SandboxError::NotFound(_))
+        ));
+        assert!(place.files().is_empty());
+        assert!(lives(shim));
+        child.signal(Signal::KILL).unwrap();
+        shim.signal(Signal::KILL).unwrap();
+    });
+}

@@ -1,0 +1,65 @@
+//! The one interface to sandboxes of any kind.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use crate::{
+    Isolation, LimitReport, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
+};
+
+/// A boxed future, so that the trait can be used as an object.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Makes sandboxes of one kind, and is the authority on which exist.
+///
+/// Every method needs a tokio runtime. A call whose future is dropped leaves no half-made sandbox: what it began is
+/// finished or undone without it.
+pub trait Provisioner: Debug + Send + Sync + 'static {
+    /// A short name for messages and records: `local`, `docker`.
+    fn kind(&self) -> &'static str;
+
+    /// The level of its sandboxes.
+    fn isolation(&self) -> Isolation;
+
+    /// Who enforces the limits of its sandboxes.
+    fn limits(&self) -> LimitReport;
+
+    /// Starts a sandbox. On return its shim runs and dials
+    /// `<gateway_dir>/gw.sock` until somebody listens there.
+    ///
+    /// # Errors
+    /// A failed start leaves no process, file or directory. A shim that starts and then ends at once is not a
+    /// failed start: [`SandboxHandle::exit`] tells, and everything is removed by then too.
+    fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>>;
+
+    /// Takes over a sandbox that an earlier gateway process started.
+    ///
+    /// # Errors
+    /// [`SandboxError::NotFound`] when it has ended; what it left is then removed.
+    fn adopt(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>>;
+
+    /// Ends a sandbox: asks its shim, and after `grace` (zero: at once) kills every process in it. Returns when they
+    /// are gone and its files are removed. Concurrent calls all wait for the same end; one with a
+    /// shorter grace wins.
+    ///
+    /// # Errors
+    /// [`SandboxError::NotFound`] when there is none; [`SandboxError::Unkillable`].
+    fn stop(&self, id: SandboxId, grace: Duration) -> BoxFuture<'_, Result<SandboxExit, SandboxError>>;
+
+    /// Every sandbox of this provisioner on this host, those of earlier gateway processes included.
+    fn list(&self) -> BoxFuture<'_, Result<Vec<SandboxInfo>, SandboxError>>;
+
+    /// One sandbox, with its resource use.
+    fn inspect(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxInfo, SandboxError>>;
+
+    /// Tells of a process that the shim says it started, so that it can be killed when the shim dies. The shim may
+    /// lie: a process that is not below the shim is ignored (`false`). Needless for
+    /// sandboxes that can be killed as a whole.
+    fn note_process(&self, id: SandboxId, pid: u32) -> BoxFuture<'_, Result<bool, SandboxError>>;
+
+    /// Ends and removes every sandbox that earlier gateway processes left, except `keep`; those of this process
+    /// stay too. Gives back what was removed. One that cannot be removed is logged and does not stop the others.
+    fn sweep(&self, keep: Vec<SandboxId>) -> BoxFuture<'_, Result<Vec<SandboxId>, SandboxError>>;
+}

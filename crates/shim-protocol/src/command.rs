@@ -1,0 +1,104 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{InterruptMode, Kind};
+
+/// What the gateway orders. Each carries a request number and is carried out at most once.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Command {
+    /// Start the kernel; answered by `started` or `start_failed`. A kernel that has exited is started as the next
+    /// incarnation; one that runs answers `start_failed`.
+    Start(Box<Start>),
+    /// Stop the kernel and all its descendants: interrupt, `shutdown_request`, half of the grace, SIGTERM, the other
+    /// half, SIGKILL. Answered by `exited` (if it ran) and `stopped`.
+    Stop(Stop),
+    /// Stop, then start again from the same specification with the same key and socket paths. Answered by `exited`
+    /// and `started` or `start_failed`.
+    Restart(Stop),
+    /// SIGINT to the kernel's process group, or `interrupt_request` on control where its specification says so.
+    /// The next rungs (again, then restart) are the gateway's.
+    Interrupt,
+    /// Stop all kernels and end the shim. Addressed to kernel 0.
+    Shutdown(Stop),
+}
+
+impl Command {
+    /// The kind of its frame.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Start(_) => Kind::Start,
+            Self::Stop(_) => Kind::Stop,
+            Self::Restart(_) => Kind::Restart,
+            Self::Interrupt => Kind::Interrupt,
+            Self::Shutdown(_) => Kind::Shutdown,
+        }
+    }
+}
+
+/// Body of `start`.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// What to run.
+    pub spec: KernelSpec,
+}
+
+/// Body of `stop`, `restart` and `shutdown`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Stop {
+    /// Milliseconds for an orderly end; half before SIGTERM, half before SIGKILL. At most an hour counts.
+    pub grace_ms: u64,
+}
+
+/// How a kernel is run. Kept by the shim for restarts.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct KernelSpec {
+    /// Program and arguments; every `{connection_file}` is replaced by the path of the connection file.
+    pub argv: Vec<String>,
+    /// The complete environment; nothing is inherited from the shim.
+    pub env: BTreeMap<String, String>,
+    /// Working directory, absolute; must exist.
+    pub cwd: String,
+    /// How it is interrupted.
+    #[serde(default)]
+    pub interrupt_mode: InterruptMode,
+    /// Kernelspec name, written to the connection file as `kernel_name`.
+    #[serde(default)]
+    pub kernel_name: String,
+    /// Limits set before the program starts.
+    #[serde(default)]
+    pub limits: ResourceLimits,
+    /// Milliseconds from the start of the process until its sockets must exist; 60,000 when absent.
+    #[serde(default = "default_connect_ms")]
+    pub connect_ms: u64,
+}
+
+fn default_connect_ms() -> u64 {
+    60_000
+}
+
+/// `setrlimit` values (soft and hard alike); absent means untouched.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+pub struct ResourceLimits {
+    /// `RLIMIT_NOFILE`, open files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
+    /// `RLIMIT_NPROC`, processes of the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
+    /// `RLIMIT_CORE`, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_bytes: Option<u64>,
+    /// `RLIMIT_FSIZE`, bytes of one file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_bytes: Option<u64>,
+    /// `RLIMIT_DATA`, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_bytes: Option<u64>,
+    /// `RLIMIT_CPU`, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds: Option<u64>,
+    /// `oom_score_adj` of the kernel, never below the shim's own; 500 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_score_adj: Option<i16>,
+}

@@ -1,0 +1,188 @@
+use serde::{Deserialize, Serialize};
+
+use crate::{Kind, Lane, RequestId};
+
+/// Most bytes of standard error that are kept of a kernel and sent with its death.
+pub const STDERR_TAIL_BYTES: usize = 16 * 1024;
+
+/// What happened to a kernel. Numbered by `link` on the now lane, kept until acknowledged.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Event {
+    /// Its process runs (not yet: it is ready).
+    Started(Started),
+    /// It could not be started.
+    StartFailed(StartFailed),
+    /// Its process has ended, for whatever reason.
+    Exited(Exited),
+    /// A `stop` is complete: no process of the kernel is left (or as said).
+    Stopped(Stopped),
+    /// An accepted request cannot be carried out.
+    Refused(Refused),
+}
+
+impl Event {
+    /// The kind of its frame.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Started(_) => Kind::Started,
+            Self::StartFailed(_) => Kind::StartFailed,
+            Self::Exited(_) => Kind::Exited,
+            Self::Stopped(_) => Kind::Stopped,
+            Self::Refused(_) => Kind::Refused,
+        }
+    }
+}
+
+/// Body of `started`.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Started {
+    /// Process id as the shim sees it.
+    pub pid: i32,
+    /// Counts processes of this kernel, from 1.
+    pub incarnation: u32,
+    /// Unix time in milliseconds.
+    pub start_ms: u64,
+    /// The `start` or `restart` that this answers.
+    pub request: RequestId,
+}
+
+/// Body of `start_failed`.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct StartFailed {
+    /// One line.
+    pub reason: String,
+    /// What the program wrote to standard error, the last 16 KiB.
+    #[serde(default)]
+    pub stderr: String,
+    /// The `start` or `restart` that this answers.
+    pub request: RequestId,
+}
+
+/// Why a kernel process ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Cause {
+    /// It returned this status.
+    Exit {
+        /// 0..=255.
+        code: i32,
+    },
+    /// A signal ended it.
+    Signal {
+        /// The number.
+        signal: i32,
+    },
+    /// Its sockets failed, or never came up; the shim killed it. Also what the gateway records when the shim itself
+    /// was aborted by what its kernel sent.
+    ProtocolAbort,
+    /// Not known (also: a cause of a later version).
+    #[serde(other)]
+    Unknown,
+}
+
+/// Body of `exited`.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Exited {
+    /// Which process.
+    pub incarnation: u32,
+    /// Its process id.
+    pub pid: i32,
+    /// Why.
+    pub cause: Cause,
+    /// A `stop`, `restart` or `shutdown` was under way.
+    pub asked: bool,
+    /// More about the cause, one line; empty if there is none.
+    #[serde(default)]
+    pub detail: String,
+    /// Last 16 KiB of its standard output and error.
+    pub stderr_tail: String,
+    /// The last data link of this incarnation: its output is complete when the data lane is there.
+    pub last_data: u64,
+    /// What it used, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// What a dead kernel had used.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time, user and system, milliseconds.
+    pub cpu_ms: u64,
+    /// Highest resident memory that was sampled (every 10 s), bytes; 0 when it never was.
+    pub max_rss: u64,
+}
+
+/// Body of `stopped`.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// The last incarnation (0: it never ran).
+    pub incarnation: u32,
+    /// Descendants that were killed after the kernel itself had ended.
+    pub killed: u32,
+    /// Descendants that could not be killed in time.
+    pub left: u32,
+    /// The `stop` that this answers; absent when the shim stops for reasons of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<RequestId>,
+}
+
+/// Body of `refused`: the request was accepted (its number is used up) but has not been and will not be done.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Refused {
+    /// Which request.
+    pub request: RequestId,
+    /// The lane that it came on.
+    pub lane: Lane,
+    /// One line.
+    pub reason: String,
+}
+
+/// Why messages are missing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GapReason {
+    /// The spill file reached its quota.
+    Quota,
+    /// The spill file could not be written or read back.
+    Spill,
+    /// The message was larger than a message of a kernel may be.
+    TooLarge,
+    /// A reason of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+/// Body of `gap`: stands in its lane in the place of the links `from..=to`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Gap {
+    /// The incarnation that was running.
+    pub incarnation: u32,
+    /// First missing link.
+    pub from: u64,
+    /// Last missing link.
+    pub to: u64,
+    /// How many messages; `to - from + 1`.
+    pub messages: u64,
+    /// How many bytes they had.
+    pub bytes: u64,
+    /// Why.
+    pub reason: GapReason,
+}
+
+/// Body of `stats` (version 2): the kernel and all its descendants.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Stats {
+    /// Resident memory, bytes (shared pages count in each process).
+    pub rss: u64,
+    /// CPU time, user and system, milliseconds.
+    pub cpu_ms: u64,
+    /// Processes.
+    pub pids: u32,
+}
+
+/// Body of `heartbeat`, sent when it changes; the current value is in each hello.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// Does it answer?
+    pub alive: bool,
+}

@@ -1,0 +1,279 @@
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::packet::command_body;
+use crate::{Command, Gap, HEAD_BYTES, KernelEntry, Kind, Lane, PerLane, ProtocolError, RequestId, Resume};
+
+/// Most requests that wait for `accepted`, per lane.
+const PENDING_MAX: usize = 4096;
+/// Most bytes that wait for `accepted`, per lane; one request may always wait, whatever its size.
+const PENDING_BYTES: usize = 256 * 1024 * 1024;
+
+/// The gateway's side of the link, for one kernel. It knows which links were received and stored, which acknowledgement
+/// is due, and keeps every request until the shim has accepted it.
+///
+/// The order of use: `check` what arrives, store what is [`LinkCheck::Next`], tell with [`GatewayLink::stored`], send
+/// [`GatewayLink::take_ack`] once per batch. After each hello send the [`Resume`] in the welcome, then
+/// [`GatewayLink::pending`] of the lane again.
+#[derive(Debug)]
+pub struct GatewayLink {
+    kernel: u16,
+    epoch: u64,
+    next_number: u64,
+    lanes: PerLane<LaneState>,
+}
+
+#[derive(Debug, Default)]
+struct LaneState {
+    received: u64,
+    stored: u64,
+    acked: u64,
+    pending: VecDeque<Pending>,
+    pending_bytes: usize,
+}
+
+/// A request that the shim has not accepted yet (or not said so).
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Pending {
+    /// Its number in this epoch.
+    pub number: u64,
+    /// Its kind.
+    pub kind: Kind,
+    /// The head of its frame, to be followed by the body.
+    pub head: [u8; HEAD_BYTES],
+    /// The body of its frame.
+    pub body: Bytes,
+}
+
+/// Too much waits for the shim's acceptance; try again when [`GatewayLink::accepted`] made room.
+#[derive(Debug, thiserror::Error)]
+pub enum PendingFull {
+    /// The bound is reached.
+    #[error("{requests} requests of {bytes} bytes wait for the kernel's sandbox on lane {lane}")]
+    Full {
+        /// The lane.
+        lane: Lane,
+        /// How many wait.
+        requests: usize,
+        /// Their bytes.
+        bytes: usize,
+    },
+    /// The body does not fit its kind.
+    #[error(transparent)]
+    Protocol(#[from] ProtocolError),
+}
+
+/// What a link number means.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LinkCheck {
+    /// The next one: store it.
+    Next,
+    /// Already received: ignore it.
+    Seen,
+    /// The links `from..=to` before it are missing although nobody marked them: store that loss, then it.
+    Hole {
+        /// First missing.
+        from: u64,
+        /// Last missing.
+        to: u64,
+    },
+}
+
+/// What follows from a hello for one kernel and lane.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Resumed {
+    /// For the welcome.
+    pub resume: Resume,
+    /// Links that neither side has: they were acknowledged, and the gateway lost them. Store the loss.
+    pub lost: Option<(u64, u64)>,
+    /// The shim is behind what was stored: it is not the one that gave those numbers. Its links are taken as new.
+    pub rewound: bool,
+}
+
+impl GatewayLink {
+    /// A link of this gateway's `epoch` that goes on after what was `stored` per lane (0: nothing).
+    pub fn new(kernel: u16, epoch: u64, stored: PerLane<u64>) -> Self {
+        let lane = |stored| LaneState {
+            received: stored,
+            stored,
+            acked: 0,
+            ..LaneState::default()
+        };
+        Self {
+            kernel,
+            epoch,
+            next_number: 1,
+            lanes: PerLane {
+                now: lane(stored.now),
+                data: lane(stored.data),
+            },
+        }
+    }
+
+    /// The kernel's number on this link.
+    pub fn kernel(&self) -> u16 {
+        self.kernel
+    }
+
+    /// The gateway's epoch.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The id that the next request gets, for the record that is written before it is made.
+    pub fn next_request(&self) -> RequestId {
+        RequestId {
+            epoch: self.epoch,
+            number: self.next_number,
+        }
+    }
+
+    /// Takes up a command: numbers it and keeps it until accepted. Write its head and body to the now lane if that is
+    /// connected; otherwise it goes out after the next hello.
+    ///
+    /// # Errors
+    /// [`PendingFull`]; no number is used up then.
+    pub fn command(&mut self, command: &Command) -> Result<Pending, PendingFull> {
+        let body = command_body(command)?;
+        self.request(Lane::Now, command.kind(), body.into())
+    }
+
+    /// Takes up a message (a validated v1 frame): control on the now lane, shell and stdin on data.
+    ///
+    /// # Errors
+    /// [`PendingFull`]; no number is used up then.
+    pub fn message(&mut self, lane: Lane, frame: Bytes) -> Result<Pending, PendingFull> {
+        self.request(lane, Kind::Message, frame)
+    }
+
+    fn request(&mut self, lane: Lane, kind: Kind, body: Bytes) -> Result<Pending, PendingFull> {
+        let number = self.next_number;
+        let head = crate::encode_head(kind, self.kernel, number, body.len())?;
+        let state = &mut self.lanes[lane];
+        let (requests, bytes) = (state.pending.len(), state.pending_bytes);
+        if requests >= PENDING_MAX || (requests > 0 && bytes + body.len() > PENDING_BYTES) {
+            return Err(PendingFull::Full {
+                lane,
+                requests,
+                bytes,
+            });
+        }
+        self.next_number += 1;
+        state.pending_bytes += body.len();
+        let pending = Pending {
+            number,
+            kind,
+            head,
+            body,
+        };
+        state.pending.push_back(pending.clone());
+        Ok(pending)
+    }
+
+    /// The shim has accepted all requests of the lane up to `number`.
+    pub fn accepted(&mut self, lane: Lane, number: u64) {
+        let state = &mut self.lanes[lane];
+        while let Some(first) = state.pending.pop_front_if(|first| first.number <= number) {
+            state.pending_bytes -= first.body.len();
+        }
+    }
+
+    /// What waits for acceptance, in order.
+    pub fn pending(&self, lane: Lane) -> impl Iterator<Item = &Pending> {
+        self.lanes[lane].pending.iter()
+    }
+
+    /// Takes in the kernel's entry of a hello on `lane` (absent: the shim does not know the kernel yet).
+    pub fn hello(&mut self, lane: Lane, entry: Option<&KernelEntry>) -> Resumed {
+        let links = entry.map(|entry| entry.links[lane]).unwrap_or_default();
+        if let Some(marks) = entry.map(|entry| &entry.requests)
+            && marks.epoch == self.epoch
+        {
+            self.accepted(lane, marks.high[lane]);
+        }
+        let state = &mut self.lanes[lane];
+        let rewound = links.last < state.stored;
+        if rewound {
+            state.stored = links.first.saturating_sub(1).min(links.last);
+            state.received = state.stored;
+        }
+        let lost = (links.first > state.received.saturating_add(1)).then(|| {
+            let from = state.received + 1;
+            state.received = links.first - 1;
+            (from, state.received)
+        });
+        // What is received and not yet stored comes again and is ignored then. A loss is acknowledged with the next
+        // thing that is stored.
+        let after = state.stored.max(links.first.saturating_sub(1));
+        state.acked = after;
+        Resumed {
+            resume: Resume {
+                kernel: self.kernel,
+                after,
+            },
+            lost,
+            rewound,
+        }
+    }
+
+    /// A message or event with this link has arrived.
+    pub fn check(&mut self, lane: Lane, link: u64) -> LinkCheck {
+        self.span(lane, link, link)
+    }
+
+    /// A gap has arrived: `Next` means store it; `Hole` means that more is missing before it.
+    pub fn check_gap(&mut self, lane: Lane, gap: &Gap) -> LinkCheck {
+        self.span(lane, gap.from, gap.to)
+    }
+
+    fn span(&mut self, lane: Lane, from: u64, to: u64) -> LinkCheck {
+        let state = &mut self.lanes[lane];
+        if to <= state.received {
+            return LinkCheck::Seen;
+        }
+        let expected = state.received + 1;
+        state.received = to;
+        if from > expected {
+            LinkCheck::Hole {
+                from: expected,
+                to: from - 1,
+            }
+        } else {
+            LinkCheck::Next
+        }
+    }
+
+    /// Everything in the lane up to `link` is stored.
+    pub fn stored(&mut self, lane: Lane, link: u64) {
+        let state = &mut self.lanes[lane];
+        state.stored = state.stored.max(link.min(state.received));
+    }
+
+    /// Highest stored link.
+    pub fn position(&self, lane: Lane) -> u64 {
+        self.lanes[lane].stored
+    }
+
+    /// Highest received link, stored or not.
+    pub fn received(&self, lane: Lane) -> u64 {
+        self.lanes[lane].received
+    }
+
+    /// How many links are stored and not acknowledged. Acknowledge when a batch is done, at the latest at
+    /// 4 MiB of messages or 20 ms: the shim's window is 16 MiB.
+    pub fn unacknowledged(&self, lane: Lane) -> u64 {
+        let state = &self.lanes[lane];
+        state.stored.saturating_sub(state.acked)
+    }
+
+    /// The link to acknowledge, if there is something new; it counts as sent.
+    pub fn take_ack(&mut self, lane: Lane) -> Option<u64> {
+        let state = &mut self.lanes[lane];
+        if state.stored <= state.acked {
+            return None;
+        }
+        state.acked = state.stored;
+        Some(state.stored)
+    }
+}

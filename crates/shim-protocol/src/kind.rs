@@ -1,0 +1,104 @@
+/// What a frame is; the discriminant is the byte on the wire. Bytes are never reused.
+///
+/// Reserved for later versions: 20 `bind`, 21 `fork`, 22 `forked`, 23 `open` (streams), 24 `host_call`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
+#[repr(u8)]
+#[allow(
+    missing_docs,
+    reason = "the names are those of the table in the crate's documentation"
+)]
+pub enum Kind {
+    Hello = 1,
+    Welcome = 2,
+    Denied = 3,
+    Message = 4,
+    Ack = 5,
+    Accepted = 6,
+    Gap = 7,
+    Start = 8,
+    Stop = 9,
+    Restart = 10,
+    Interrupt = 11,
+    Shutdown = 12,
+    Started = 13,
+    StartFailed = 14,
+    Exited = 15,
+    Stopped = 16,
+    Refused = 17,
+    Stats = 18,
+    Heartbeat = 19,
+}
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 19] = [
+        Self::Hello,
+        Self::Welcome,
+        Self::Denied,
+        Self::Message,
+        Self::Ack,
+        Self::Accepted,
+        Self::Gap,
+        Self::Start,
+        Self::Stop,
+        Self::Restart,
+        Self::Interrupt,
+        Self::Shutdown,
+        Self::Started,
+        Self::StartFailed,
+        Self::Exited,
+        Self::Stopped,
+        Self::Refused,
+        Self::Stats,
+        Self::Heartbeat,
+    ];
+
+    /// The kind of a byte; `None` for kinds of a later version.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
+    }
+
+    /// The name in the table of the crate's documentation.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hello => "hello",
+            Self::Welcome => "welcome",
+            Self::Denied => "denied",
+            Self::Message => "msg",
+            Self::Ack => "ack",
+            Self::Accepted => "accepted",
+            Self::Gap => "gap",
+            Self::Start => "start",
+            Self::Stop => "stop",
+            Self::Restart => "restart",
+            Self::Interrupt => "interrupt",
+            Self::Shutdown => "shutdown",
+            Self::Started => "started",
+            Self::StartFailed => "start_failed",
+            Self::Exited => "exited",
+            Self::Stopped => "stopped",
+            Self::Refused => "refused",
+            Self::Stats => "stats",
+            Self::Heartbeat => "heartbeat",
+        }
+    }
+
+    /// Most bytes of a body of this kind.
+    ///
+    /// A message may have 256 MiB (the limit for messages of a kernel) and 64 KiB for its framing; a start carries a
+    /// whole environment; a hello the tables of all kernels; events up to 16 KiB of stderr, escaped.
+    pub fn limit(self) -> usize {
+        match self {
+            Self::Message => 256 * MIB + 64 * KIB,
+            Self::Hello | Self::Start => 4 * MIB,
+            Self::Welcome | Self::Exited | Self::StartFailed => 256 * KIB,
+            _ => 4 * KIB,
+        }
+    }
+
+    /// Most bytes of a frame of a kind that this build does not know. It is skipped, never stored.
+    pub const UNKNOWN_LIMIT: usize = 4 * MIB;
+}

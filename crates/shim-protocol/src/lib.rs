@@ -1,0 +1,88 @@
+//! The link between the gateway and a shim: frames, bodies and the two state machines. Sans-IO.
+//!
+//! # Connections
+//!
+//! The gateway listens on a unix stream socket; the shim dials two connections (*lanes*) to it and redials for ever:
+//!
+//! - `now`: commands, lifecycle events, acknowledgements, messages of the control channel;
+//! - `data`: messages of shell, stdin and iopub.
+//!
+//! The first frame of a connection is a [`Hello`] from the shim; the gateway answers with a [`Welcome`], or with
+//! [`Denied`] and a close. A newer connection of a lane replaces the older one. The shim refuses (closes) a welcome
+//! whose epoch is lower than one that it has seen.
+//!
+//! # Frame
+//!
+//! All integers are little endian.
+//!
+//! ```text
+//! u32 length of what follows · u8 kind · u16 kernel · u64 number · body
+//! ```
+//!
+//! The length is checked against the limit of its kind ([`Kind::limit`]) as soon as the 15 bytes of the head are
+//! there, before anything is allocated for the body. Frames of an unknown kind are skipped without being stored.
+//!
+//! | kind | sent by | lane | number | body |
+//! |---|---|---|---|---|
+//! | `hello` | shim | both | 0 | JSON [`Hello`] |
+//! | `welcome` | gateway | both | 0 | JSON [`Welcome`] |
+//! | `denied` | gateway | both | 0 | JSON [`Denied`] |
+//! | `start`, `stop`, `restart`, `interrupt`, `shutdown` | gateway | now | request | JSON, see [`Command`] |
+//! | `msg` | gateway | now (control), data (shell, stdin) | request | v1 frame |
+//! | `msg` | shim | now (control), data (shell, stdin, iopub) | link | [`Origin`], then v1 frame |
+//! | `started`, `start_failed`, `exited`, `stopped`, `refused` | shim | now | link | JSON, see [`Event`] |
+//! | `gap` | shim | both | last link of the gap | JSON [`Gap`] |
+//! | `ack` | gateway | now | link, all up to it | u8 lane |
+//! | `accepted` | shim | both, for its own lane | request, all up to it | empty |
+//! | `stats`, `heartbeat` | shim | now | 0 | JSON [`Stats`], [`Heartbeat`] |
+//!
+//! A *v1 frame* is one message in the `v1.kernel.websocket.jupyter.org` framing: the shim encodes it once, the gateway
+//! journals and forwards these bytes. The signing key never crosses the link.
+//!
+//! # Numbers
+//!
+//! - *link*: given by the shim, dense from 1 per kernel **and lane** for as long as the shim lives (a restart of the
+//!   kernel does not reset it; every message names its incarnation instead). Reliable: kept until acknowledged, sent
+//!   again after a reconnect. Lifecycle events on `now` have link numbers too, so none is lost while no gateway is
+//!   there. There is no order between the lanes: `exited` carries the last data link of its incarnation.
+//! - *request*: given by the gateway per kernel, one numbering for commands and messages over both lanes, from 1 per
+//!   epoch, growing within each lane (not dense in a lane). The shim accepts a number at most once: only if it is
+//!   above the highest that it accepted in this lane and epoch. What the gateway has not seen `accepted` it sends
+//!   again after a reconnect, in the same epoch and under the same number.
+//! - *epoch*: counts gateways. *incarnation*: counts processes of one kernel, from 1. Kernel 0 is the shim itself.
+//!
+//! # Versions
+//!
+//! Hello carries the shim's range, welcome the version chosen by the gateway: the highest that both speak
+//! ([`VersionRange::negotiate`]). Version 2 adds `stats`; a sender never sends a kind above the chosen version.
+
+mod codec;
+mod command;
+mod error;
+mod event;
+mod gateway_link;
+mod handshake;
+mod kind;
+mod lane;
+mod origin;
+mod packet;
+pub mod shim_link;
+mod version;
+
+pub use codec::{Decoder, Frame, HEAD_BYTES, encode_frame, encode_head};
+pub use command::{Command, KernelSpec, ResourceLimits, Start, Stop};
+pub use error::ProtocolError;
+pub use event::{
+    Cause, Event, Exited, Gap, GapReason, Heartbeat, Refused, STDERR_TAIL_BYTES, StartFailed, Started, Stats,
+    Stopped, Usage,
+};
+pub use gateway_link::{GatewayLink, LinkCheck, Pending, PendingFull, Resumed};
+pub use handshake::{
+    Denied, Hello, InterruptMode, KernelEntry, KernelState, LinkRange, RequestMarks, Resume, Welcome,
+};
+pub use kind::Kind;
+pub use lane::{Lane, PerLane};
+pub use origin::{ORIGIN_BYTES, Origin, RequestId};
+pub use packet::{ToGateway, ToShim};
+pub use shim_link::ShimLink;
+pub use version::{PROTOCOL_MAX, PROTOCOL_MIN, STATS_SINCE, VersionRange};

@@ -1,0 +1,98 @@
+use bytes::{Buf, Bytes, BytesMut};
+
+use crate::{Frame, HEAD_BYTES, Kind, ORIGIN_BYTES, Origin, ProtocolError, encode_head};
+
+/// Bytes that a kept frame costs beside its body: the entry, its prefix and the allocation.
+const OVERHEAD: usize = 256;
+
+/// A frame that is kept for the gateway: a short prefix (head and, for messages, origin) and the body.
+#[derive(Clone, Debug)]
+pub struct Item {
+    prefix: [u8; HEAD_BYTES + ORIGIN_BYTES],
+    prefix_bytes: usize,
+    kind: Kind,
+    link: u64,
+    body: Bytes,
+}
+
+impl Item {
+    pub(super) fn message(
+        kernel: u16,
+        link: u64,
+        origin: Origin,
+        frame: Bytes,
+    ) -> Result<Self, ProtocolError> {
+        let mut encoded = BytesMut::with_capacity(ORIGIN_BYTES);
+        origin.encode(&mut encoded);
+        let head = encode_head(Kind::Message, kernel, link, ORIGIN_BYTES + frame.len())?;
+        let mut prefix = [0; HEAD_BYTES + ORIGIN_BYTES];
+        prefix[..HEAD_BYTES].copy_from_slice(&head);
+        prefix[HEAD_BYTES..].copy_from_slice(&encoded);
+        let prefix_bytes = prefix.len();
+        Ok(Self {
+            prefix,
+            prefix_bytes,
+            kind: Kind::Message,
+            link,
+            body: frame,
+        })
+    }
+
+    pub(super) fn other(kind: Kind, kernel: u16, link: u64, body: Bytes) -> Result<Self, ProtocolError> {
+        let mut prefix = [0; HEAD_BYTES + ORIGIN_BYTES];
+        prefix[..HEAD_BYTES].copy_from_slice(&encode_head(kind, kernel, link, body.len())?);
+        Ok(Self {
+            prefix,
+            prefix_bytes: HEAD_BYTES,
+            kind,
+            link,
+            body,
+        })
+    }
+
+    /// What was read back from a spill file.
+    pub(super) fn from_frame(frame: Frame) -> Result<Self, ProtocolError> {
+        let Frame {
+            kind,
+            kernel,
+            number,
+            mut body,
+        } = frame;
+        if kind != Kind::Message {
+            return Self::other(kind, kernel, number, body);
+        }
+        let (origin, _) = Origin::split(body.clone())?;
+        body.advance(ORIGIN_BYTES);
+        Self::message(kernel, number, origin, body)
+    }
+
+    /// The bytes before the body.
+    pub fn prefix(&self) -> &[u8] {
+        &self.prefix[..self.prefix_bytes]
+    }
+
+    /// The body; for messages the v1 frame.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its link number; of a gap the last.
+    pub fn link(&self) -> u64 {
+        self.link
+    }
+
+    /// Bytes on the wire.
+    pub fn wire_bytes(&self) -> usize {
+        self.prefix().len() + self.body.len()
+    }
+
+    /// Bytes that it is charged in the window.
+    pub(super) fn cost(&self) -> usize {
+        self.body.len() + OVERHEAD
+    }
+}

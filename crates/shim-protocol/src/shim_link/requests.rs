@@ -1,0 +1,87 @@
+use std::collections::VecDeque;
+
+use crate::{Lane, PerLane, RequestId, RequestMarks};
+
+/// Most requests of one kernel that are accepted and not answered.
+pub const UNFINISHED_MAX: usize = 1024;
+
+/// What to do with a request that has arrived.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Accept {
+    /// It is new and now counts as accepted: do it.
+    New(RequestId),
+    /// It was accepted before: do nothing.
+    Duplicate,
+    /// There is no such kernel; only a `start` makes one.
+    NoKernel(RequestId),
+}
+
+/// Which requests of one kernel were accepted. A high-water mark per lane and the unanswered ones, so it never grows.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    epoch: u64,
+    high: PerLane<u64>,
+    /// What the gateway was last told, per lane.
+    told: PerLane<u64>,
+    unfinished: VecDeque<RequestId>,
+}
+
+impl Requests {
+    /// The marks move to a later epoch only here, so that what the older gateway had sent stays known until then.
+    pub(super) fn accept(&mut self, lane: Lane, request: RequestId) -> Accept {
+        if request.epoch > self.epoch {
+            self.epoch = request.epoch;
+            self.high = PerLane::default();
+            self.told = PerLane::default();
+        }
+        if request.epoch < self.epoch || request.number <= self.high[lane] {
+            return Accept::Duplicate;
+        }
+        self.high[lane] = request.number;
+        Accept::New(request)
+    }
+
+    pub(super) fn track(&mut self, request: RequestId) -> bool {
+        if self.unfinished.len() >= UNFINISHED_MAX {
+            return false;
+        }
+        self.unfinished.push_back(request);
+        true
+    }
+
+    pub(super) fn finish(&mut self, request: RequestId) {
+        if let Some(at) = self.unfinished.iter().position(|other| *other == request) {
+            self.unfinished.remove(at);
+        }
+    }
+
+    pub(super) fn clear_unfinished(&mut self) {
+        self.unfinished.clear();
+    }
+
+    pub(super) fn unfinished(&self) -> usize {
+        self.unfinished.len()
+    }
+
+    /// The hello has told everything.
+    pub(super) fn hello_sent(&mut self, lane: Lane) {
+        self.told[lane] = self.high[lane];
+    }
+
+    pub(super) fn take_accepted(&mut self, lane: Lane) -> Option<u64> {
+        let high = self.high[lane];
+        if self.told[lane] == high {
+            return None;
+        }
+        self.told[lane] = high;
+        Some(high)
+    }
+
+    pub(super) fn marks(&self) -> RequestMarks {
+        RequestMarks {
+            epoch: self.epoch,
+            high: self.high,
+            unfinished: self.unfinished.iter().copied().collect(),
+        }
+    }
+}

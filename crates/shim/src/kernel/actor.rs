@@ -1,0 +1,262 @@
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use himalia_shim_protocol::shim_link::ProcessView;
+use himalia_shim_protocol::{
+    Cause, Event, Exited, KernelSpec, KernelState, RequestId, StartFailed, Started, Usage,
+};
+use himalia_wire::ConnectionFile;
+use rustix::process::{Pid, Signal};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::output::Tail;
+use super::session::{self, Flow};
+use super::{Kernel, Order, process};
+use crate::reaper::{Death, Reaper};
+
+/// A killed process is gone by then, unless the host is in trouble.
+const AFTER_KILL: Duration = Duration::from_secs(2);
+
+/// Does a kernel's orders one after the other and notices its death.
+pub(super) struct Actor {
+    pub(super) kernel: Rc<Kernel>,
+    pub(super) reaper: Rc<Reaper>,
+    pub(super) inbox: mpsc::Receiver<Order>,
+    /// Orders that came while another one was under way.
+    pub(super) backlog: VecDeque<Order>,
+    pub(super) running: Option<Running>,
+    spec: Option<Rc<KernelSpec>>,
+    file: Option<ConnectionFile>,
+    incarnation: u32,
+    /// Process, group and session of the present or last incarnation.
+    pub(super) last_pid: i32,
+}
+
+/// One incarnation.
+pub(super) struct Running {
+    pub(super) pid: Pid,
+    pub(super) death: oneshot::Receiver<Death>,
+    /// Ends with a reason when the sockets are of no use.
+    session: JoinHandle<String>,
+    flow: Rc<Flow>,
+    tail: Tail,
+}
+
+/// Starts nothing by itself: the first order is a start.
+pub(super) async fn run(kernel: Rc<Kernel>, reaper: Rc<Reaper>, inbox: mpsc::Receiver<Order>) {
+    let mut actor = Actor {
+        kernel,
+        reaper,
+        inbox,
+        backlog: VecDeque::new(),
+        running: None,
+        spec: None,
+        file: None,
+        incarnation: 0,
+        last_pid: 0,
+    };
+    while actor.step().await {}
+}
+
+enum Next {
+    Order(Option<Order>),
+    Died(Death),
+    Broken(String),
+}
+
+impl Actor {
+    /// One order or one death. False when nobody can order any more.
+    async fn step(&mut self) -> bool {
+        let next = match (self.backlog.pop_front(), &mut self.running) {
+            (Some(order), _) => Next::Order(Some(order)),
+            (None, None) => Next::Order(self.inbox.recv().await),
+            (None, Some(running)) => tokio::select! {
+                biased;
+                death = &mut running.death => Next::Died(death.unwrap_or(UNKNOWN)),
+                reason = &mut running.session => Next::Broken(reason.unwrap_or_else(|error| error.to_string())),
+                order = self.inbox.recv() => Next::Order(order),
+            },
+        };
+        match next {
+            Next::Order(None) => return false,
+            Next::Order(Some(Order::Start { request, spec })) => {
+                if self.running.is_some() {
+                    self.start_failed(request, "the kernel is running", String::new());
+                } else {
+                    self.spec = Some(spec);
+                    self.start(request).await;
+                }
+                self.kernel.start_is_done();
+            }
+            Next::Order(Some(Order::Stop { request, grace, done })) => {
+                self.stop(grace, false).await;
+                self.stopped(request).await;
+                // Who waits for it may have given up.
+                if let Some(done) = done {
+                    let _ = done.send(());
+                }
+            }
+            Next::Order(Some(Order::Restart { request, grace })) => {
+                self.stop(grace, true).await;
+                self.start(request).await;
+                self.kernel.start_is_done();
+            }
+            Next::Died(death) => self.exited(death, false, String::new()).await,
+            Next::Broken(reason) => self.give_up(reason).await,
+        }
+        true
+    }
+
+    /// The sockets failed: the process is killed and the death says why.
+    async fn give_up(&mut self, reason: String) {
+        tracing::warn!(kernel = self.kernel.number, "the kernel is given up: {reason}");
+        self.kernel.signal(Signal::KILL);
+        if let Some(running) = &mut self.running {
+            let death = timeout(AFTER_KILL, &mut running.death).await;
+            let cpu_ms = death.ok().and_then(Result::ok).and_then(|death| death.cpu_ms);
+            self.exited(
+                Death {
+                    cause: Cause::ProtocolAbort,
+                    cpu_ms,
+                },
+                false,
+                reason,
+            )
+            .await;
+        }
+    }
+
+    /// Starts the next incarnation from the kept specification.
+    async fn start(&mut self, request: RequestId) {
+        let Some(spec) = self.spec.clone() else {
+            return self.start_failed(request, "it was never started", String::new());
+        };
+        if self.incarnation > 0 {
+            // What an earlier incarnation left behind.
+            self.sweep().await;
+        }
+        let kernel = Rc::clone(&self.kernel);
+        let tail = Tail::default();
+        let begun = process::prepare(&kernel.dir, &spec, self.file.take()).and_then(|file| {
+            self.file = Some(file.clone());
+            let spawned = process::spawn(&kernel.dir, &spec).map_err(|error| format!("fork: {error}"))?;
+            Ok((file, spawned))
+        });
+        let (file, spawned) = match begun {
+            Ok(begun) => begun,
+            Err(reason) => return self.start_failed(request, &reason, String::new()),
+        };
+        let pid = spawned.pid;
+        let mut death = self.reaper.watch(pid);
+        if let Err(reason) = spawned.executed(&tail).await {
+            kernel.pid.set(Some(pid));
+            kernel.signal(Signal::KILL);
+            kernel.pid.set(None);
+            let _ = timeout(AFTER_KILL, &mut death).await;
+            return self.start_failed(request, &reason, tail.text());
+        }
+        self.incarnation = self.incarnation.saturating_add(1);
+        kernel.pid.set(Some(pid));
+        kernel.interrupt_mode.set(spec.interrupt_mode);
+        kernel.echoes.set(None);
+        kernel.max_rss.set(0);
+        let start_ms = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_millis();
+        let start_ms = u64::try_from(start_ms).unwrap_or(u64::MAX);
+        let raw = pid.as_raw_nonzero().get();
+        self.last_pid = raw;
+        kernel.set_view(ProcessView {
+            incarnation: self.incarnation,
+            pid: Some(raw),
+            state: KernelState::Connecting,
+            start_ms,
+            alive: true,
+        });
+        let started = Started {
+            pid: raw,
+            incarnation: self.incarnation,
+            start_ms,
+            request,
+        };
+        kernel.outlet.event(kernel.number, Event::Started(started));
+        tracing::info!(
+            kernel = kernel.number,
+            pid = raw,
+            incarnation = self.incarnation,
+            "started"
+        );
+        let flow = Flow::new();
+        let patience = Duration::from_millis(spec.connect_ms);
+        let session = session::run(kernel, file, self.incarnation, patience, Rc::clone(&flow));
+        let session = tokio::task::spawn_local(session);
+        self.running = Some(Running {
+            pid,
+            death,
+            session,
+            flow,
+            tail,
+        });
+    }
+
+    fn start_failed(&self, request: RequestId, reason: &str, stderr: String) {
+        tracing::warn!(kernel = self.kernel.number, "start failed: {reason}");
+        // The reason may quote a program name of any length.
+        let reason = reason.chars().take(2000).collect();
+        let failed = StartFailed {
+            reason,
+            stderr,
+            request,
+        };
+        self.kernel
+            .outlet
+            .event(self.kernel.number, Event::StartFailed(failed));
+    }
+
+    /// Takes in the death of the process: last output first, then the event.
+    pub(super) async fn exited(&mut self, death: Death, asked: bool, detail: String) {
+        let Some(running) = self.running.take() else {
+            return;
+        };
+        running.flow.drained().await;
+        running.session.abort();
+        let kernel = &self.kernel;
+        kernel.gone();
+        let view = kernel.view.get();
+        kernel.set_view(ProcessView {
+            pid: None,
+            state: KernelState::Exited,
+            ..view
+        });
+        let usage = death.cpu_ms.map(|cpu_ms| Usage {
+            cpu_ms,
+            max_rss: kernel.max_rss.get(),
+        });
+        let exited = Exited {
+            incarnation: self.incarnation,
+            pid: running.pid.as_raw_nonzero().get(),
+            cause: death.cause,
+            asked,
+            detail,
+            stderr_tail: running.tail.text(),
+            last_data: 0,
+            usage,
+        };
+        tracing::info!(kernel = kernel.number, cause = ?death.cause, asked, "exited");
+        kernel.outlet.event(kernel.number, Event::Exited(exited));
+    }
+
+    pub(super) fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+}
+
+/// When the reaper could not tell.
+pub(super) const UNKNOWN: Death = Death {
+    cause: Cause::Unknown,
+    cpu_ms: None,
+};

@@ -1,0 +1,315 @@
+//! One kernel: its process, its sockets, and what is asked of it.
+
+mod actor;
+mod heartbeat;
+mod output;
+mod process;
+mod reader;
+mod session;
+mod sockets;
+mod stop;
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use himalia_shim_protocol::shim_link::ProcessView;
+use himalia_shim_protocol::{InterruptMode, KernelSpec, KernelState, Lane, RequestId};
+use himalia_wire::{Channel, Limits, Parts};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::options::Options;
+use crate::outlet::{Outlet, lane_of};
+use crate::reaper::Reaper;
+use session::Outlets;
+
+/// Orders that wait for a kernel's actor.
+const ORDERS_MAX: usize = 256;
+/// Messages that wait for the sockets of a starting kernel, and their bytes.
+const WAITING_MAX: usize = 256;
+const WAITING_BYTES: usize = 64 << 20;
+
+/// What the actor does one after the other.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Start the process.
+    Start {
+        request: RequestId,
+        spec: Rc<KernelSpec>,
+    },
+    /// Stop it and everything below it.
+    Stop {
+        request: Option<RequestId>,
+        grace: Duration,
+        done: Option<oneshot::Sender<()>>,
+    },
+    /// Stop it, then start it again.
+    Restart { request: RequestId, grace: Duration },
+}
+
+/// One kernel, as everybody but its actor sees it.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    number: u16,
+    outlet: Rc<Outlet>,
+    view: Cell<ProcessView>,
+    /// Set while the process can be signalled as a group.
+    pid: Cell<Option<Pid>>,
+    interrupt_mode: Cell<InterruptMode>,
+    /// The sending halves, while the sockets are connected.
+    outlets: RefCell<Option<Outlets>>,
+    waiting: RefCell<Vec<Waiting>>,
+    /// Starts that are ordered and not done: messages wait for them.
+    starting: Cell<u32>,
+    /// Does it echo identity frames? Not known before its first reply.
+    echoes: Cell<Option<bool>>,
+    max_rss: Cell<u64>,
+    orders: mpsc::Sender<Order>,
+    dir: PathBuf,
+}
+
+/// A message that came before the sockets were there.
+#[derive(Debug)]
+struct Waiting {
+    lane: Lane,
+    request: RequestId,
+    channel: Channel,
+    parts: Parts,
+}
+
+impl Kernel {
+    /// Makes a kernel without a process and starts its actor.
+    pub(crate) fn spawn(
+        number: u16,
+        options: Rc<Options>,
+        outlet: Rc<Outlet>,
+        reaper: Rc<Reaper>,
+    ) -> Rc<Self> {
+        let (orders, inbox) = mpsc::channel(ORDERS_MAX);
+        let kernel = Rc::new(Self {
+            number,
+            outlet,
+            view: Cell::default(),
+            pid: Cell::new(None),
+            interrupt_mode: Cell::default(),
+            outlets: RefCell::default(),
+            waiting: RefCell::default(),
+            starting: Cell::new(0),
+            echoes: Cell::new(None),
+            max_rss: Cell::new(0),
+            orders,
+            dir: options.runtime_dir.join(number.to_string()),
+        });
+        tokio::task::spawn_local(actor::run(Rc::clone(&kernel), reaper, inbox));
+        kernel
+    }
+
+    pub(crate) fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// The process, while it runs.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        self.pid.get().map(|pid| pid.as_raw_nonzero().get())
+    }
+
+    /// Notes a sample of its memory.
+    pub(crate) fn sampled(&self, rss: u64) {
+        self.max_rss.set(self.max_rss.get().max(rss));
+    }
+
+    /// Queues an order; refused when hundreds wait already.
+    pub(crate) fn order(&self, order: Order) {
+        let starts = matches!(order, Order::Start { .. } | Order::Restart { .. });
+        let Err(error) = self.orders.try_send(order) else {
+            self.starting.set(self.starting.get() + u32::from(starts));
+            return;
+        };
+        match error.into_inner() {
+            Order::Start { request, .. }
+            | Order::Restart { request, .. }
+            | Order::Stop {
+                request: Some(request),
+                ..
+            } => {
+                self.outlet
+                    .refuse(self.number, Lane::Now, request, "too many orders wait");
+            }
+            Order::Stop { .. } => tracing::error!(kernel = self.number, "too many orders wait"),
+        }
+    }
+
+    /// Interrupts it at once, past all queues.
+    pub(crate) fn interrupt(&self) {
+        match self.interrupt_mode.get() {
+            InterruptMode::Signal => self.signal(Signal::INT),
+            InterruptMode::Message => {
+                let request = himalia_wire::build::interrupt_request(&self.session_name());
+                self.send_own(&request);
+            }
+        }
+    }
+
+    /// Signals its process group; the process alone where it has no group of its own yet.
+    fn signal(&self, signal: Signal) {
+        let Some(pid) = self.pid.get() else { return };
+        if kill_process_group(pid, signal).is_err() {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// The wire session of our own requests.
+    fn session_name(&self) -> String {
+        format!("himalia-shim-{}-{}", self.number, self.view.get().incarnation)
+    }
+
+    /// Sends a request of our own on control; nothing happens while the sockets are not there.
+    fn send_own(&self, parts: &Parts) {
+        if let Some(outlets) = &mut *self.outlets.borrow_mut()
+            && let Err(reason) = outlets.send(Channel::Control, None, parts)
+        {
+            tracing::warn!(kernel = self.number, "own request not sent: {reason}");
+        }
+    }
+
+    /// Passes a message of the gateway on. What cannot be passed on is refused with a reason.
+    pub(crate) fn send(&self, lane: Lane, request: RequestId, frame: &Bytes) {
+        let refuse = |reason: &str| self.outlet.refuse(self.number, lane, request, reason);
+        let (channel, parts) = match himalia_wire::v1::decode(frame, &Limits::KERNEL) {
+            Ok(message) => message,
+            Err(error) => return refuse(&error.to_string()),
+        };
+        if channel == Channel::Iopub || lane_of(channel) != lane {
+            return refuse(&format!("{} does not belong on lane {lane}", channel.as_str()));
+        }
+        match self.view.get().state {
+            KernelState::Running | KernelState::Stopping => self.pass(lane, request, channel, &parts),
+            state if state == KernelState::Connecting || self.starting.get() > 0 => {
+                let mut waiting = self.waiting.borrow_mut();
+                let bytes: usize = waiting.iter().map(|other| other.parts.byte_len()).sum();
+                if waiting.len() >= WAITING_MAX || bytes + parts.byte_len() > WAITING_BYTES {
+                    drop(waiting);
+                    return refuse("the kernel is starting and too many messages wait for it");
+                }
+                // A copy: the received bytes would keep the whole read buffer.
+                let parts = Parts {
+                    buffers: parts
+                        .buffers
+                        .iter()
+                        .map(|buffer| Bytes::copy_from_slice(buffer))
+                        .collect(),
+                    header: Bytes::copy_from_slice(&parts.header),
+                    parent_header: Bytes::copy_from_slice(&parts.parent_header),
+                    metadata: Bytes::copy_from_slice(&parts.metadata),
+                    content: Bytes::copy_from_slice(&parts.content),
+                };
+                waiting.push(Waiting {
+                    lane,
+                    request,
+                    channel,
+                    parts,
+                });
+            }
+            _ => refuse("the kernel is not running"),
+        }
+    }
+
+    fn pass(&self, lane: Lane, request: RequestId, channel: Channel, parts: &Parts) {
+        let answered = matches!(channel, Channel::Shell | Channel::Control)
+            && self.echoes.get() != Some(false)
+            && himalia_wire::header::peek(&parts.header)
+                .is_ok_and(|head| head.msg_type.ends_with("_request"));
+        if answered && !self.outlet.link(|link| link.track(self.number, request)) {
+            return self
+                .outlet
+                .refuse(self.number, lane, request, "too many requests are unanswered");
+        }
+        let sent = match &mut *self.outlets.borrow_mut() {
+            Some(outlets) => outlets.send(channel, Some(request), parts),
+            None => Err("the kernel is not running".to_owned()),
+        };
+        if let Err(reason) = sent {
+            self.outlet.refuse(self.number, lane, request, &reason);
+        }
+    }
+
+    /// The sockets are there: what waited goes first.
+    fn connected(&self, outlets: Outlets) {
+        *self.outlets.borrow_mut() = Some(outlets);
+        self.set_state(KernelState::Running);
+        for Waiting {
+            lane,
+            request,
+            channel,
+            parts,
+        } in self.waiting.take()
+        {
+            self.pass(lane, request, channel, &parts);
+        }
+    }
+
+    /// The process is gone: what waited is refused.
+    fn gone(&self) {
+        self.pid.set(None);
+        self.outlets.borrow_mut().take();
+        self.refuse_waiting();
+    }
+
+    /// An ordered start is done, in whatever way.
+    fn start_is_done(&self) {
+        self.starting.set(self.starting.get().saturating_sub(1));
+        if self.starting.get() == 0 && self.view.get().state != KernelState::Connecting {
+            self.refuse_waiting();
+        }
+    }
+
+    fn refuse_waiting(&self) {
+        for Waiting { lane, request, .. } in self.waiting.take() {
+            self.outlet
+                .refuse(self.number, lane, request, "the kernel is not running");
+        }
+    }
+
+    fn set_state(&self, state: KernelState) {
+        self.set_view(ProcessView {
+            state,
+            ..self.view.get()
+        });
+    }
+
+    fn set_view(&self, view: ProcessView) {
+        self.view.set(view);
+        self.outlet.set_process(self.number, view);
+    }
+
+    fn set_alive(&self, alive: bool) {
+        if self.view.get().alive != alive {
+            self.set_view(ProcessView {
+                alive,
+                ..self.view.get()
+            });
+            self.outlet.heartbeat(self.number, alive);
+        }
+    }
+
+    /// A reply has come: does the kernel echo identity frames?
+    fn note_echo(&self, echoed: bool) {
+        if self.echoes.get().is_none() || echoed {
+            if self.echoes.replace(Some(echoed)).is_none() && !echoed {
+                tracing::info!(
+                    kernel = self.number,
+                    "does not echo identities: its replies carry no request"
+                );
+            }
+        }
+    }
+}
+
+/// A random number for file names and jitter.
+pub(crate) fn random_u64() -> io::Result<u64> {
+    getrandom::u64().map_err(|error| io::Error::other(error.to_string()))
+}

@@ -1,0 +1,192 @@
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use himalia_shim_protocol::RequestId;
+use himalia_wire::{Channel, ConnectionFile, Parts, Signer, zmq};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::sockets::{self, End, Heart, Sender};
+use super::{Kernel, heartbeat, reader};
+
+/// Bytes that may wait inside the sockets for a kernel that does not read; one message may always wait.
+const QUEUED_BYTES: usize = 64 << 20;
+/// After a kernel has died its last output is read for at most this long …
+const DRAIN: Duration = Duration::from_millis(500);
+/// … or until nothing has come for this long.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// The sending halves of a kernel's sockets.
+pub(super) struct Outlets {
+    shell: Sender,
+    control: Sender,
+    stdin: Sender,
+    signer: Rc<Signer>,
+    queued: Arc<AtomicUsize>,
+}
+
+impl std::fmt::Debug for Outlets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outlets")
+            .field("queued", &self.queued)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Outlets {
+    /// Signs a message and hands it to its socket. The error is a reason in one line.
+    pub(super) fn send(
+        &mut self,
+        channel: Channel,
+        request: Option<RequestId>,
+        parts: &Parts,
+    ) -> Result<(), String> {
+        let bytes = parts.byte_len();
+        let queued = self.queued.load(Ordering::Relaxed);
+        if queued > 0 && queued + bytes > QUEUED_BYTES {
+            return Err(format!("the kernel does not read: {queued} bytes wait for it"));
+        }
+        let identity = request.map(|request| Bytes::from(request.identity()));
+        let mut frames = zmq::encode(identity.as_slice(), parts, &self.signer);
+        if let Some(header) = frames.get_mut(identity.iter().len() + 2) {
+            *header = Counted::wrap(std::mem::take(header), bytes, &self.queued);
+        }
+        let socket = match channel {
+            Channel::Shell => &mut self.shell,
+            Channel::Control => &mut self.control,
+            Channel::Stdin => &mut self.stdin,
+            Channel::Iopub => return Err("iopub takes no messages".into()),
+        };
+        socket.send(frames)
+    }
+}
+
+/// A frame that is counted until the socket has written it: the sockets' queues count messages, not bytes.
+struct Counted {
+    frame: Bytes,
+    bytes: usize,
+    queued: Arc<AtomicUsize>,
+}
+
+impl Counted {
+    fn wrap(frame: Bytes, bytes: usize, queued: &Arc<AtomicUsize>) -> Bytes {
+        queued.fetch_add(bytes, Ordering::Relaxed);
+        Bytes::from_owner(Self {
+            frame,
+            bytes,
+            queued: Arc::clone(queued),
+        })
+    }
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.frame
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.queued.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// How the output of one incarnation is coming along.
+#[derive(Debug)]
+pub(super) struct Flow {
+    last: Cell<Instant>,
+    open: Cell<usize>,
+}
+
+impl Flow {
+    pub(super) fn new() -> Rc<Self> {
+        Rc::new(Self {
+            last: Cell::new(Instant::now()),
+            open: Cell::new(0),
+        })
+    }
+
+    /// A message has come.
+    pub(super) fn touch(&self) {
+        self.last.set(Instant::now());
+    }
+
+    /// Waits for what the dead kernel had still sent.
+    pub(super) async fn drained(&self) {
+        let begin = Instant::now();
+        while self.open.get() > 0 && begin.elapsed() < DRAIN {
+            if self.last.get().max(begin).elapsed() >= QUIET {
+                return;
+            }
+            sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+/// Connects to the kernel and moves its messages for as long as it lives. Returns only when the sockets are of no use,
+/// with the reason.
+pub(super) async fn run(
+    kernel: Rc<Kernel>,
+    file: ConnectionFile,
+    incarnation: u32,
+    patience: Duration,
+    flow: Rc<Flow>,
+) -> String {
+    let signer = match file.signer() {
+        Ok(signer) => Rc::new(signer),
+        Err(error) => return error.to_string(),
+    };
+    let identity = format!("himalia-{}-{incarnation}", kernel.number);
+    let sockets = match timeout(patience, sockets::connect(&file, &identity)).await {
+        Ok(Ok(sockets)) => sockets,
+        Ok(Err(error)) => return error,
+        Err(_) => return format!("its sockets did not come up within {} ms", patience.as_millis()),
+    };
+    let mut readers = JoinSet::new();
+    let (shell, control, stdin) = (sockets.shell, sockets.control, sockets.stdin);
+    let receivers = [
+        (Channel::Iopub, sockets.iopub),
+        (Channel::Shell, shell.1),
+        (Channel::Control, control.1),
+        (Channel::Stdin, stdin.1),
+    ];
+    for (channel, mut receiver) in receivers {
+        if let Some(end) = receiver.take_end() {
+            flow.open.set(flow.open.get() + 1);
+            tokio::task::spawn_local(count_down(end, Rc::clone(&flow)));
+        }
+        let reader = reader::Reader {
+            kernel: Rc::clone(&kernel),
+            channel,
+            incarnation,
+            signer: Rc::clone(&signer),
+            flow: Rc::clone(&flow),
+        };
+        readers.spawn_local(reader.run(receiver));
+    }
+    kernel.connected(Outlets {
+        shell: shell.0,
+        control: control.0,
+        stdin: stdin.0,
+        signer,
+        queued: Arc::default(),
+    });
+    let heart = Heart::new(&file);
+    tokio::select! {
+        reason = readers.join_next() => match reason {
+            Some(Ok(reason)) => reason,
+            Some(Err(error)) => format!("a reader failed: {error}"),
+            None => "no readers".into(),
+        },
+        () = heartbeat::watch(kernel, heart) => String::new(),
+    }
+}
+
+async fn count_down(end: End, flow: Rc<Flow>) {
+    end.await;
+    flow.open.set(flow.open.get().saturating_sub(1));
+}

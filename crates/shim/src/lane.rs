@@ -1,0 +1,212 @@
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use himalia_shim_protocol::{Decoder, Lane, ProtocolError, ToGateway, ToShim};
+use tokio::net::UnixStream;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::chain::Chain;
+use crate::shim::Shim;
+
+/// Between two dials, with up to half of it more or less.
+const REDIAL: Duration = Duration::from_millis(200);
+/// For the gateway to answer a hello.
+const WELCOME: Duration = Duration::from_secs(10);
+/// What is handed to a socket's chain before more is taken from the window.
+const CHAIN_BYTES: usize = 256 * 1024;
+/// Chains that are written before the other tasks have their turn.
+const PUMP_ROUNDS: usize = 16;
+/// An `accepted` waits this long for company.
+const ACCEPTED: Duration = Duration::from_millis(20);
+
+/// Dials one lane for ever.
+pub(crate) async fn run(shim: Rc<Shim>, lane: Lane) {
+    let mut quiet = false;
+    loop {
+        match connect(&shim, lane).await {
+            Ok(()) => quiet = false,
+            Err(error) => {
+                // Once per outage: a gateway may be away for days.
+                if !std::mem::replace(&mut quiet, true) {
+                    tracing::info!(%lane, "no gateway: {error}");
+                }
+            }
+        }
+        shim.lane_lost(lane);
+        let jitter = crate::kernel::random_u64().unwrap_or(0) % 200;
+        sleep(REDIAL / 2 + REDIAL.mul_f64(f64::from(u32::try_from(jitter).unwrap_or(0)) / 200.0)).await;
+    }
+}
+
+/// One connection, from hello to its end. `Ok` when it had been welcomed.
+async fn connect(shim: &Rc<Shim>, lane: Lane) -> Result<(), Error> {
+    let stream = UnixStream::connect(shim.options.socket()).await?;
+    let mut connection = Connection {
+        stream,
+        decoder: Decoder::new(),
+        chain: Chain::default(),
+    };
+    timeout(WELCOME, connection.greet(shim, lane))
+        .await
+        .map_err(|_| Error::Io(io::Error::new(io::ErrorKind::TimedOut, "no welcome")))??;
+    tracing::info!(%lane, epoch = shim.outlet.link(|link| link.epoch_seen()), "connected");
+    let end = connection.serve(shim, lane).await;
+    if let Err(error) = end {
+        tracing::info!(%lane, "connection ended: {error}");
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+enum Error {
+    Io(io::Error),
+    Protocol(ProtocolError),
+    Denied(String),
+    Replaced,
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Protocol(error) => error.fmt(f),
+            Self::Denied(reason) => write!(f, "the gateway refuses: {reason}"),
+            Self::Replaced => f.write_str("the other lane belongs to a newer gateway"),
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<ProtocolError> for Error {
+    fn from(error: ProtocolError) -> Self {
+        Self::Protocol(error)
+    }
+}
+
+struct Connection {
+    stream: UnixStream,
+    decoder: Decoder,
+    chain: Chain,
+}
+
+impl Connection {
+    /// Says hello and takes in the welcome.
+    async fn greet(&mut self, shim: &Shim, lane: Lane) -> Result<(), Error> {
+        let hello = shim.hello(lane);
+        let mut frame = BytesMut::new();
+        ToGateway::Hello(Box::new(hello)).encode(&mut frame)?;
+        self.chain.push(&[], &frame.freeze());
+        while !self.chain.write_to(&self.stream)? {
+            self.stream.writable().await?;
+        }
+        let frame = loop {
+            if let Some(frame) = self.decoder.next()? {
+                break frame;
+            }
+            self.stream.readable().await?;
+            self.read()?;
+        };
+        match ToShim::parse(frame)? {
+            ToShim::Welcome(welcome) => {
+                shim.welcomed(lane, &welcome)?;
+                Ok(())
+            }
+            ToShim::Denied(denied) => Err(Error::Denied(denied.reason)),
+            other => Err(ProtocolError::State(format!("{other:?} before the welcome")).into()),
+        }
+    }
+
+    /// Reads and writes until the connection ends.
+    async fn serve(&mut self, shim: &Rc<Shim>, lane: Lane) -> Result<(), Error> {
+        // What came right behind the welcome.
+        self.dispatch(shim, lane)?;
+        let mut accepted_due: Option<Instant> = None;
+        loop {
+            self.pump(shim, lane, accepted_due)?;
+            if accepted_due.is_some_and(|due| due <= Instant::now()) || !self.chain.is_empty() {
+                accepted_due = None;
+            }
+            let due = accepted_due.unwrap_or_else(Instant::now);
+            tokio::select! {
+                ready = self.stream.readable() => {
+                    ready?;
+                    if self.read()? && self.dispatch(shim, lane)? && accepted_due.is_none() {
+                        accepted_due = Some(Instant::now() + ACCEPTED);
+                    }
+                }
+                ready = self.stream.writable(), if !self.chain.is_empty() => ready?,
+                () = shim.outlet.woken(lane), if self.chain.len() < CHAIN_BYTES => {
+                    // Let the readers that are ready put in what they have: one write for all.
+                    tokio::task::yield_now().await;
+                }
+                () = shim.cut(lane) => return Err(Error::Replaced),
+                () = sleep_until(due), if accepted_due.is_some() => {}
+            }
+        }
+    }
+
+    /// Moves what is to be sent into the socket, until it takes no more or nothing is left.
+    fn pump(&mut self, shim: &Shim, lane: Lane, accepted_due: Option<Instant>) -> Result<(), Error> {
+        for _ in 0..PUMP_ROUNDS {
+            while self.chain.len() < CHAIN_BYTES {
+                if lane == Lane::Now
+                    && let Some(frame) = shim.outlet.take_transient()
+                {
+                    self.chain.push(&[], &frame);
+                    continue;
+                }
+                let Some(item) = shim.outlet.link(|link| link.next_item(lane)) else {
+                    break;
+                };
+                self.chain.push(item.prefix(), item.body());
+            }
+            let now = Instant::now();
+            if !self.chain.is_empty() || accepted_due.is_some_and(|due| due <= now) {
+                self.push_accepted(shim, lane)?;
+            }
+            if self.chain.is_empty() || !self.chain.write_to(&self.stream)? {
+                return Ok(());
+            }
+        }
+        shim.outlet.wake(lane);
+        Ok(())
+    }
+
+    fn push_accepted(&mut self, shim: &Shim, lane: Lane) -> Result<(), Error> {
+        while let Some((kernel, number)) = shim.outlet.link(|link| link.take_accepted(lane)) {
+            let mut frame = BytesMut::new();
+            ToGateway::Accepted { kernel, number }.encode(&mut frame)?;
+            self.chain.push(&frame, &Bytes::new());
+        }
+        Ok(())
+    }
+
+    /// Reads what is there, at most one buffer. False when nothing was.
+    fn read(&mut self) -> io::Result<bool> {
+        match self.stream.try_read_buf(self.decoder.buffer()) {
+            Ok(0) => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "closed by the gateway",
+            )),
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Does what the frames that are there ask for. True when one of them was a request.
+    fn dispatch(&mut self, shim: &Rc<Shim>, lane: Lane) -> Result<bool, Error> {
+        let mut requests = false;
+        while let Some(frame) = self.decoder.next()? {
+            requests |= shim.receive(lane, ToShim::parse(frame)?)?;
+        }
+        Ok(requests)
+    }
+}

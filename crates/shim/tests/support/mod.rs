@@ -1,0 +1,516 @@
+//! A gateway as small as a test needs it: it listens, welcomes, stores in memory, acknowledges.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    missing_docs,
+    unreachable_pub,
+    reason = "a test"
+)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Process, Stdio};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use himalia_shim_protocol::{
+    Command, Decoder, Event, Gap, GatewayLink, Hello, KernelSpec, Lane, LinkCheck, PerLane, RequestId, Start,
+    Stats, Stop, ToGateway, ToShim, VersionRange, Welcome,
+};
+use himalia_testkit::binaries;
+use himalia_wire::{Channel, Limits, Parts, build, header, v1};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+
+pub const KERNEL: u16 = 1;
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Something that the gateway has stored.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    Message {
+        channel: Channel,
+        msg_type: String,
+        answers: Option<RequestId>,
+        incarnation: u32,
+        parts: Parts,
+    },
+    Event(Event),
+    Gap(Gap),
+}
+
+pub struct Lanes {
+    stream: UnixStream,
+    decoder: Decoder,
+}
+
+pub struct World {
+    pub root: TempDir,
+    listener: UnixListener,
+    pub link: GatewayLink,
+    pub lanes: PerLane<Option<Lanes>>,
+    pub entries: Vec<Entry>,
+    pub stats: Vec<Stats>,
+    pub hello: Option<Hello>,
+    pub versions: VersionRange,
+    pub shim: Child,
+}
+
+pub fn execute(code: &str) -> Parts {
+    let content = json!({"code": code, "silent": false, "store_history": true, "user_expressions": {},
+        "allow_stdin": true, "stop_on_error": true});
+    build::message("test", "execute_request", None, &content)
+}
+
+pub fn fake_spec(arguments: &[&str]) -> KernelSpec {
+    let mut argv = vec![binaries::fake_kernel().unwrap().to_str().unwrap().to_owned()];
+    argv.extend(["-f".to_owned(), "{connection_file}".to_owned()]);
+    argv.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+    spec(argv)
+}
+
+pub fn spec(argv: Vec<String>) -> KernelSpec {
+    KernelSpec {
+        argv,
+        env: BTreeMap::from([("MARK".to_owned(), "1".to_owned())]),
+        cwd: "/".to_owned(),
+        interrupt_mode: himalia_shim_protocol::InterruptMode::Signal,
+        kernel_name: "fake".to_owned(),
+        limits: himalia_shim_protocol::ResourceLimits::default(),
+        connect_ms: 30_000,
+    }
+}
+
+impl World {
+    /// A shim that has not been welcomed yet.
+    pub fn spawn(options: &[&str]) -> Self {
+        let root = tempfile::Builder::new()
+            .prefix("shim")
+            .tempdir_in("/tmp")
+            .unwrap();
+        let gateway = root.path().join("g");
+        std::fs::create_dir(&gateway).unwrap();
+        std::fs::write(gateway.join("key"), "secret\n").unwrap();
+        let listener = UnixListener::bind(gateway.join("gw.sock")).unwrap();
+        let shim = Process::new(env!("CARGO_BIN_EXE_himalia-shim"))
+            .arg("--gateway-dir")
+            .arg(&gateway)
+            .arg("--runtime-dir")
+            .arg(root.path().join("r"))
+            .args(options)
+            .env_clear()
+            .env("LEAK", "this must not reach a kernel")
+            .arg("--log=warn")
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self {
+            root,
+            listener,
+            link: GatewayLink::new(KERNEL, 1, PerLane::default()),
+            lanes: PerLane {
+                now: None,
+                data: None,
+            },
+            entries: Vec::new(),
+            stats: Vec::new(),
+            hello: None,
+            versions: VersionRange::OURS,
+            shim,
+        }
+    }
+
+    /// A shim whose two lanes are welcomed.
+    pub async fn connected(options: &[&str]) -> Self {
+        let mut world = Self::spawn(options);
+        world.connect().await;
+        world
+    }
+
+    /// A shim with a fake kernel that has answered.
+    pub async fn with_kernel(options: &[&str]) -> Self {
+        let mut world = Self::connected(options).await;
+        world.start(fake_spec(&[])).await;
+        world.ready().await;
+        world
+    }
+
+    pub fn runtime_dir(&self) -> PathBuf {
+        self.root.path().join("r")
+    }
+
+    pub fn shim_pid(&self) -> i32 {
+        i32::try_from(self.shim.id()).unwrap()
+    }
+
+    /// Takes the next connection and its hello; no answer yet.
+    pub async fn accept(&mut self) -> (Lanes, Hello) {
+        let (stream, _) = within(self.listener.accept()).await.unwrap();
+        let mut lane = Lanes {
+            stream,
+            decoder: Decoder::new(),
+        };
+        let ToGateway::Hello(hello) = lane.next().await.unwrap() else {
+            panic!("no hello")
+        };
+        assert_eq!(hello.key, "secret");
+        (lane, *hello)
+    }
+
+    /// Welcomes until both lanes are there.
+    pub async fn connect(&mut self) {
+        while self.lanes.now.is_none() || self.lanes.data.is_none() {
+            self.connect_one().await;
+        }
+    }
+
+    pub async fn connect_one(&mut self) -> Lane {
+        let (mut connection, hello) = self.accept().await;
+        let lane = hello.lane;
+        let resumed = self.link.hello(lane, hello.kernel(KERNEL));
+        assert_eq!((resumed.lost, resumed.rewound), (None, false));
+        let protocol = self.versions.negotiate(hello.protocol).unwrap();
+        let resume = vec![resumed.resume];
+        connection
+            .send(&ToShim::Welcome(Welcome {
+                protocol,
+                epoch: self.link.epoch(),
+                resume,
+            }))
+            .await;
+        for pending in self.link.pending(lane) {
+            connection.stream.write_all(&pending.head).await.unwrap();
+            connection.stream.write_all(&pending.body).await.unwrap();
+        }
+        self.hello = Some(hello);
+        self.lanes[lane] = Some(connection);
+        lane
+    }
+
+    /// Dies as with kill -9: connections and everything unstored are gone; the next gateway has the next epoch.
+    pub fn crash(&mut self) {
+        self.lanes = PerLane {
+            now: None,
+            data: None,
+        };
+        let stored = PerLane {
+            now: self.link.position(Lane::Now),
+            data: self.link.position(Lane::Data),
+        };
+        self.link = GatewayLink::new(KERNEL, self.link.epoch() + 1, stored);
+    }
+
+    pub async fn command(&mut self, command: Command) -> RequestId {
+        let id = self.link.next_request();
+        let pending = self.link.command(&command).unwrap();
+        self.write(Lane::Now, &pending.head, &pending.body).await;
+        id
+    }
+
+    pub async fn message(&mut self, channel: Channel, parts: &Parts) -> RequestId {
+        let lane = if channel == Channel::Control {
+            Lane::Now
+        } else {
+            Lane::Data
+        };
+        let id = self.link.next_request();
+        let pending = self.link.message(lane, v1::encode(channel, parts)).unwrap();
+        self.write(lane, &pending.head, &pending.body).await;
+        id
+    }
+
+    async fn write(&mut self, lane: Lane, head: &[u8], body: &[u8]) {
+        if let Some(connection) = &mut self.lanes[lane] {
+            connection.stream.write_all(head).await.unwrap();
+            connection.stream.write_all(body).await.unwrap();
+        }
+    }
+
+    pub async fn start(&mut self, spec: KernelSpec) -> RequestId {
+        self.command(Command::Start(Box::new(Start { spec }))).await
+    }
+
+    pub async fn stop(&mut self, grace_ms: u64) -> RequestId {
+        self.command(Command::Stop(Stop { grace_ms })).await
+    }
+
+    /// Waits until the kernel runs and answers.
+    pub async fn ready(&mut self) {
+        let starts = |world: &Self| {
+            world
+                .events()
+                .filter(|event| matches!(event, Event::Started(_)))
+                .count()
+        };
+        let ends = |world: &Self| {
+            world
+                .events()
+                .filter(|event| matches!(event, Event::Exited(_)))
+                .count()
+        };
+        self.until("started", |world| starts(world) > ends(world)).await;
+        let id = self
+            .message(Channel::Shell, &build::kernel_info_request("test"))
+            .await;
+        self.until_reply(id).await;
+    }
+
+    /// Executes and waits for reply and idle; gives the reply's status and what was printed.
+    pub async fn run(&mut self, code: &str) -> (String, String) {
+        let from = self.entries.len();
+        let request = execute(code);
+        let id = self.message(Channel::Shell, &request).await;
+        self.until_done(&request, id).await;
+        let status = self.reply(id).unwrap()["status"].as_str().unwrap().to_owned();
+        (status, self.printed(from))
+    }
+
+    /// Sends code and waits until the kernel is at it.
+    pub async fn begin(&mut self, request: &Parts) -> RequestId {
+        let inputs = |world: &Self| {
+            world
+                .messages()
+                .filter(|(msg_type, ..)| *msg_type == "execute_input")
+                .count()
+        };
+        let before = inputs(self);
+        let id = self.message(Channel::Shell, request).await;
+        self.until("execute_input", |world| inputs(world) > before).await;
+        id
+    }
+
+    pub async fn until_reply(&mut self, id: RequestId) {
+        self.until("a reply", |world| world.reply(id).is_some()).await;
+    }
+
+    pub async fn until_done(&mut self, request: &Parts, id: RequestId) {
+        let msg_id = header::peek(&request.header).unwrap().msg_id.into_owned();
+        self.until("reply and idle", |world| {
+            world.reply(id).is_some() && world.idle(&msg_id)
+        })
+        .await;
+    }
+
+    pub fn reply(&self, id: RequestId) -> Option<Value> {
+        self.messages().find_map(|(msg_type, answers, parts)| {
+            (answers == Some(id) && msg_type.ends_with("_reply"))
+                .then(|| serde_json::from_slice(&parts.content).unwrap())
+        })
+    }
+
+    pub fn idle(&self, parent: &str) -> bool {
+        self.messages().any(|(msg_type, _, parts)| {
+            msg_type == "status"
+                && header::execution_state(&parts.content).as_deref() == Some("idle")
+                && header::peek_parent(&parts.parent_header)
+                    .unwrap()
+                    .is_some_and(|head| head.msg_id == parent)
+        })
+    }
+
+    pub fn messages(&self) -> impl Iterator<Item = (&str, Option<RequestId>, &Parts)> {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Message {
+                msg_type,
+                answers,
+                parts,
+                ..
+            } => Some((&msg_type[..], *answers, parts)),
+            _ => None,
+        })
+    }
+
+    pub fn events(&self) -> impl Iterator<Item = &Event> {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Event(event) => Some(event),
+            _ => None,
+        })
+    }
+
+    pub fn gaps(&self) -> impl Iterator<Item = &Gap> {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::Gap(gap) => Some(gap),
+            _ => None,
+        })
+    }
+
+    pub fn printed(&self, from: usize) -> String {
+        let mut text = String::new();
+        for entry in &self.entries[from..] {
+            if let Entry::Message { msg_type, parts, .. } = entry
+                && msg_type == "stream"
+            {
+                let content: Value = serde_json::from_slice(&parts.content).unwrap();
+                text.push_str(content["text"].as_str().unwrap());
+            }
+        }
+        text
+    }
+
+    /// Receives until the condition holds.
+    pub async fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
+        let end = Instant::now() + PATIENCE;
+        while !done(self) {
+            assert!(
+                Instant::now() < end,
+                "not within {PATIENCE:?}: {what}; last {:?}",
+                self.entries.last()
+            );
+            let _ = tokio::time::timeout(Duration::from_millis(200), self.receive()).await;
+        }
+    }
+
+    /// Waits for one event that fits.
+    pub async fn event<T>(&mut self, what: &str, fits: impl Fn(&Event) -> Option<T>) -> T {
+        self.until(what, |world| world.events().any(|event| fits(event).is_some()))
+            .await;
+        self.events().find_map(fits).unwrap()
+    }
+
+    /// Receives from whichever lane is ready, stores, acknowledges. Cancel safe.
+    pub async fn receive(&mut self) {
+        let Self { lanes, .. } = self;
+        let (now, data) = (&mut lanes.now, &mut lanes.data);
+        let (lane, alive) = tokio::select! {
+            alive = read(now) => (Lane::Now, alive),
+            alive = read(data) => (Lane::Data, alive),
+        };
+        if !alive {
+            self.lanes[lane] = None;
+            return;
+        }
+        while let Some(frame) = self.lanes[lane]
+            .as_mut()
+            .and_then(|lane| lane.decoder.next().unwrap())
+        {
+            self.store(lane, ToGateway::parse(frame).unwrap());
+        }
+        if let Some(link) = self.link.take_ack(lane)
+            && let Some(now) = &mut self.lanes.now
+        {
+            let mut frame = BytesMut::new();
+            ToShim::Ack {
+                kernel: KERNEL,
+                lane,
+                link,
+            }
+            .encode(&mut frame)
+            .unwrap();
+            // A shim that has just died needs no acknowledgement.
+            let _ = now.stream.try_write(&frame);
+        }
+    }
+
+    fn store(&mut self, lane: Lane, packet: ToGateway) {
+        let (check, entry, link) = match packet {
+            ToGateway::Message {
+                link, origin, frame, ..
+            } => {
+                // A copy, as a journal makes one.
+                let frame = Bytes::copy_from_slice(&frame);
+                let (channel, parts) = v1::decode(&frame, &Limits::KERNEL).unwrap();
+                let msg_type = header::peek(&parts.header).unwrap().msg_type.into_owned();
+                let (answers, incarnation) = (origin.answers, origin.incarnation);
+                let entry = Entry::Message {
+                    channel,
+                    msg_type,
+                    answers,
+                    incarnation,
+                    parts,
+                };
+                (self.link.check(lane, link), entry, link)
+            }
+            ToGateway::Event { link, event, .. } => (self.link.check(lane, link), Entry::Event(event), link),
+            ToGateway::Gap { gap, .. } => (self.link.check_gap(lane, &gap), Entry::Gap(gap), gap.to),
+            ToGateway::Accepted { number, .. } => return self.link.accepted(lane, number),
+            ToGateway::Stats { stats, .. } => return self.stats.push(stats),
+            ToGateway::Heartbeat { .. } => return,
+            ToGateway::Hello(_) => panic!("a second hello"),
+        };
+        match check {
+            LinkCheck::Next => self.entries.push(entry),
+            LinkCheck::Seen => {}
+            LinkCheck::Hole { .. } => panic!("{check:?} on {lane}"),
+        }
+        self.link.stored(lane, link);
+    }
+
+    /// Waits for the end of the shim.
+    pub async fn shim_ends(&mut self) -> i32 {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.shim.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(Instant::now() < end, "the shim goes on");
+            let _ = tokio::time::timeout(Duration::from_millis(20), self.receive()).await;
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.shim.kill();
+        let _ = self.shim.wait();
+    }
+}
+
+impl Lanes {
+    pub async fn send(&mut self, packet: &ToShim) {
+        let mut frame = BytesMut::new();
+        packet.encode(&mut frame).unwrap();
+        self.stream.write_all(&frame).await.unwrap();
+    }
+
+    /// The next packet; `None` when the shim has closed.
+    pub async fn next(&mut self) -> Option<ToGateway> {
+        loop {
+            if let Some(frame) = self.decoder.next().unwrap() {
+                return Some(ToGateway::parse(frame).unwrap());
+            }
+            match within(self.stream.read_buf(self.decoder.buffer())).await {
+                Ok(0) | Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+    }
+}
+
+async fn read(lane: &mut Option<Lanes>) -> bool {
+    match lane {
+        Some(lane) => !matches!(lane.stream.read_buf(lane.decoder.buffer()).await, Ok(0) | Err(_)),
+        None => std::future::pending().await,
+    }
+}
+
+pub async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("in time")
+}
+
+/// Is there such a process, not counting zombies?
+pub fn lives(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|stat| {
+        !matches!(
+            stat.rsplit(") ").next().and_then(|rest| rest.chars().next()),
+            Some('Z' | 'X')
+        )
+    })
+}
+
+/// Resident memory of a process, bytes.
+pub fn resident(pid: i32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap_or("0");
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
+}
+
+pub fn exists(path: &Path) -> bool {
+    path.exists()
+}

@@ -1,0 +1,86 @@
+//! What can go wrong with the store.
+
+use std::path::PathBuf;
+
+/// An error of the store. The text is for an operator; it never holds row contents.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// A newer Himalia wrote this file; an older one must not touch it.
+    #[error("{path}: schema version {found} is newer than {supported}, the newest that this himalia knows")]
+    NewerSchema {
+        /// The database file.
+        path: PathBuf,
+        /// The version in the file.
+        found: i64,
+        /// [`crate::SCHEMA_VERSION`].
+        supported: i64,
+    },
+    /// A `SQLite` database, but not one of Himalia's.
+    #[error("{path}: is a database of another program (application id {found:#x})")]
+    Foreign {
+        /// The database file.
+        path: PathBuf,
+        /// The application id in the file.
+        found: i64,
+    },
+    /// Not a `SQLite` database, or a damaged one. Restore it from a backup, or move it away to start empty.
+    #[error("{path}: the database is damaged ({detail}); restore it, or move it away to start empty")]
+    Corrupt {
+        /// The database file.
+        path: PathBuf,
+        /// What `SQLite` says.
+        detail: String,
+    },
+    /// Another gateway has this file open.
+    #[error("{path}: another himalia uses this data directory")]
+    Locked {
+        /// The database file.
+        path: PathBuf,
+    },
+    /// A file could not be read or made.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// A row with this key exists already.
+    #[error("{what} {id} exists already")]
+    Conflict {
+        /// The kind of row.
+        what: &'static str,
+        /// Its key.
+        id: String,
+    },
+    /// A row does not hold what its column promises, so it was not written by this code.
+    #[error("table {table}, column {column}: {reason}")]
+    BadRow {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The store was closed, or its thread ended.
+    #[error("the store is closed")]
+    Closed,
+    /// `SQLite` failed: disk full, read-only file system, busy for longer than the timeout.
+    #[error("database: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+}
+
+impl StoreError {
+    /// Maps a broken uniqueness rule of an insert to [`StoreError::Conflict`].
+    pub(crate) fn conflict(error: rusqlite::Error, what: &'static str, id: uuid::Uuid) -> Self {
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::ConstraintViolation) => Self::Conflict {
+                what,
+                id: id.to_string(),
+            },
+            _ => Self::Sqlite(error),
+        }
+    }
+}

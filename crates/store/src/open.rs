@@ -1,0 +1,179 @@
+//! Opening the file: look first, change only what is known to be ours.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::{StoreError, meta, schema};
+
+/// How long a statement waits for a lock of another process, such as a backup.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Files up to this size are checked whole (`quick_check`) at open; larger ones are checked as they are read,
+/// so that a start stays fast.
+const CHECKED_BYTES: u64 = 64 << 20;
+
+pub(crate) struct Opened {
+    pub(crate) writer: Connection,
+    pub(crate) reader: Connection,
+    pub(crate) lock: File,
+    pub(crate) epoch: u64,
+}
+
+pub(crate) fn open(path: &Path) -> Result<Opened, StoreError> {
+    let lock = lock(path)?;
+    let exists = inspect(path)?;
+    if !exists {
+        // Made here and not by SQLite, for the mode; its -wal and -shm files take over the mode.
+        create(path)?;
+    }
+    let mut writer = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    prepare(path, &mut writer).map_err(|error| explain(path, error))?;
+    let epoch = meta::next_epoch(&mut writer)?;
+    writer.pragma_update(None, "synchronous", "NORMAL")?;
+    let reader = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    reader.pragma_update(None, "query_only", true)?;
+    Ok(Opened {
+        writer,
+        reader,
+        lock,
+        epoch,
+    })
+}
+
+/// One gateway per file: an advisory lock on `<path>.lock`, which the kernel drops with the process.
+fn lock(path: &Path) -> Result<File, StoreError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let lock_path = PathBuf::from(name);
+    let file = private()
+        .truncate(false)
+        .create(true)
+        .open(&lock_path)
+        .map_err(|e| io(&lock_path, e))?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(StoreError::Locked {
+            path: path.to_owned(),
+        }),
+        Err(error) => Err(io(&lock_path, error.into())),
+    }
+}
+
+/// Looks at the file through a connection that cannot write. `false`: there is none, or an empty one.
+fn inspect(path: &Path) -> Result<bool, StoreError> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(io(path, error)),
+    };
+    let size = file.metadata().map_err(|e| io(path, e))?.len();
+    if size == 0 {
+        return Ok(false);
+    }
+    let mut magic = [0; 16];
+    if file.read_exact(&mut magic).is_err() || &magic != b"SQLite format 3\0" {
+        return Err(corrupt(path, "it does not begin like a SQLite database"));
+    }
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let look = || -> Result<(i64, i64), rusqlite::Error> {
+        Ok((
+            schema::application_id(&connection)?,
+            schema::version(&connection)?,
+        ))
+    };
+    let (application, version) = look().map_err(|error| explain(path, error.into()))?;
+    if application != schema::APPLICATION_ID && !(application == 0 && is_blank(path, &connection)?) {
+        return Err(StoreError::Foreign {
+            path: path.to_owned(),
+            found: application,
+        });
+    }
+    if version > schema::SCHEMA_VERSION {
+        let supported = schema::SCHEMA_VERSION;
+        return Err(StoreError::NewerSchema {
+            path: path.to_owned(),
+            found: version,
+            supported,
+        });
+    }
+    if size <= CHECKED_BYTES {
+        let verdict: String = connection
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+            .map_err(|error| explain(path, error.into()))?;
+        if verdict != "ok" {
+            return Err(corrupt(path, verdict));
+        }
+    }
+    Ok(true)
+}
+
+/// Whether the database has no tables: we died between making the file and the first migration.
+fn is_blank(path: &Path, connection: &Connection) -> Result<bool, StoreError> {
+    let tables: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(|error| explain(path, error.into()))?;
+    Ok(tables == 0)
+}
+
+fn create(path: &Path) -> Result<(), StoreError> {
+    private()
+        .truncate(false)
+        .create(true)
+        .open(path)
+        .map_err(|e| io(path, e))?;
+    Ok(())
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    options
+}
+
+fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(|error| explain(path, error.into()))?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    Ok(connection)
+}
+
+/// WAL, then the schema and the epoch with a full sync: neither may come back older after power loss.
+fn prepare(path: &Path, writer: &mut Connection) -> Result<(), StoreError> {
+    let mode: String = writer.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if !mode.eq_ignore_ascii_case("wal") {
+        let why = "the file system does not support SQLite's write-ahead log (is it a network mount?)";
+        return Err(io(path, std::io::Error::other(why)));
+    }
+    writer.pragma_update(None, "synchronous", "FULL")?;
+    writer.pragma_update(None, "foreign_keys", true)?;
+    schema::migrate(writer, schema::MIGRATIONS)
+}
+
+fn explain(path: &Path, error: StoreError) -> StoreError {
+    let StoreError::Sqlite(sqlite) = &error else {
+        return error;
+    };
+    match sqlite.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => corrupt(path, sqlite.to_string()),
+        _ => error,
+    }
+}
+
+fn corrupt(path: &Path, detail: impl Into<String>) -> StoreError {
+    StoreError::Corrupt {
+        path: path.to_owned(),
+        detail: detail.into(),
+    }
+}
+
+fn io(path: &Path, source: std::io::Error) -> StoreError {
+    StoreError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}

@@ -1,0 +1,83 @@
+//! Tables, and how an older file becomes a newer one.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::StoreError;
+
+/// "HIMA": what tells our files from those of other programs.
+pub(crate) const APPLICATION_ID: i64 = 0x4849_4d41;
+
+/// The schema version that this code writes (`PRAGMA user_version`).
+pub const SCHEMA_VERSION: i64 = 1;
+
+/// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
+pub(crate) const MIGRATIONS: &[&str] = &[V1];
+
+const V1: &str = "
+CREATE TABLE meta (
+    key   TEXT PRIMARY KEY,
+    value ANY NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO meta (key, value) VALUES ('gateway_epoch', 0);
+
+CREATE TABLE kernels (
+    id               TEXT PRIMARY KEY,
+    owner            TEXT NOT NULL,
+    kernelspec       TEXT NOT NULL,
+    session_dir      TEXT NOT NULL,
+    run_dir          TEXT NOT NULL,
+    sandbox_id       TEXT NOT NULL,
+    sandbox_key_hash BLOB NOT NULL CHECK (length(sandbox_key_hash) = 32),
+    isolation        TEXT NOT NULL,
+    incarnation      INTEGER NOT NULL CHECK (incarnation >= 0),
+    created_micros   INTEGER NOT NULL,
+    launch           TEXT NOT NULL,
+    life             TEXT NOT NULL CHECK (life IN ('starting', 'live', 'dead')),
+    dead_cause       TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE jupyter_sessions (
+    id             TEXT PRIMARY KEY,
+    owner          TEXT NOT NULL,
+    path           TEXT NOT NULL,
+    name           TEXT NOT NULL,
+    type           TEXT NOT NULL,
+    kernel_id      TEXT NOT NULL,
+    created_micros INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX jupyter_sessions_by_path ON jupyter_sessions (owner, path);
+CREATE INDEX jupyter_sessions_by_kernel ON jupyter_sessions (kernel_id);
+";
+
+/// The schema version of an open file.
+pub(crate) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// The application id of an open file; 0 in one that nobody marked.
+pub(crate) fn application_id(connection: &Connection) -> Result<i64, rusqlite::Error> {
+    connection.pragma_query_value(None, "application_id", |row| row.get(0))
+}
+
+/// Applies the steps that are missing, each with its version number in one transaction, so that a crash
+/// leaves one version or the next.
+pub(crate) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(), StoreError> {
+    let target = i64::try_from(steps.len()).unwrap_or(i64::MAX);
+    loop {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let at = version(&transaction)?;
+        let Some(step) = usize::try_from(at).ok().and_then(|at| steps.get(at)) else {
+            debug_assert!(at >= target);
+            return Ok(());
+        };
+        transaction.execute_batch(step)?;
+        transaction.pragma_update(None, "user_version", at + 1)?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.commit()?;
+    }
+}
+
+const _: () = assert!(
+    MIGRATIONS.len() == 1 && SCHEMA_VERSION == 1,
+    "a step and its version come together"
+);

@@ -1,0 +1,197 @@
+use super::*;
+
+#[tokio::test]
+async fn each_opening_is_an_epoch() {
+    let place = Place::new();
+    for epoch in 1..=3 {
+        let store = place.open().unwrap();
+        assert_eq!(store.epoch(), epoch);
+        store.close().await.unwrap();
+        assert!(matches!(store.kernels().await, Err(StoreError::Closed)));
+        assert!(matches!(
+            store.delete_kernel(Uuid::nil()).await,
+            Err(StoreError::Closed)
+        ));
+    }
+}
+
+#[tokio::test]
+async fn only_the_owner_may_read_it() {
+    let place = Place::new();
+    let store = place.open().unwrap();
+    store.insert_kernel(kernel(1)).await.unwrap();
+    for entry in fs::read_dir(place.dir.path()).unwrap() {
+        let mode = entry.unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_second_gateway_is_refused() {
+    let place = Place::new();
+    let store = place.open().unwrap();
+    assert!(matches!(place.open(), Err(StoreError::Locked { .. })));
+    store.close().await.unwrap();
+    assert_eq!(place.open().unwrap().epoch(), 2);
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_and_left_as_it_was() {
+    let place = Place::new();
+    let store = place.open().unwrap();
+    store.insert_kernel(kernel(1)).await.unwrap();
+    store.close().await.unwrap();
+    raw(&place.path())
+        .pragma_update(None, "user_version", SCHEMA_VERSION + 1)
+        .unwrap();
+    let before = place.bytes();
+    let error = place.open().unwrap_err();
+    assert!(matches!(error, StoreError::NewerSchema { .. }), "{error}");
+    assert_eq!(place.bytes(), before);
+}
+
+#[test]
+fn a_newer_schema_that_is_only_in_the_log_is_refused_too() {
+    let place = Place::new();
+    drop(raw(&place.path()));
+    // A crash leaves the change in the write-ahead log: copy the files while the writer has them open.
+    let source = Place::new();
+    let writer = raw(&source.path());
+    writer.pragma_update(None, "journal_mode", "WAL").unwrap();
+    writer.execute_batch("CREATE TABLE t (x)").unwrap();
+    writer
+        .pragma_update(None, "application_id", schema::APPLICATION_ID)
+        .unwrap();
+    writer
+        .pragma_update(None, "user_version", SCHEMA_VERSION + 1)
+        .unwrap();
+    for name in ["himalia.sqlite", "himalia.sqlite-wal"] {
+        fs::copy(source.dir.path().join(name), place.dir.path().join(name)).unwrap();
+    }
+    let before = place.bytes();
+    assert!(matches!(place.open(), Err(StoreError::NewerSchema { .. })));
+    assert_eq!(place.bytes(), before);
+}
+
+#[test]
+fn a_database_of_another_program_is_refused() {
+    let place = Place::new();
+    raw(&place.path())
+        .execute_batch("CREATE TABLE places (url TEXT)")
+        .unwrap();
+    let before = place.bytes();
+    assert!(matches!(place.open(), Err(StoreError::Foreign { .. })));
+    assert_eq!(place.bytes(), before);
+}
+
+#[tokio::test]
+async fn damage_is_refused_with_a_clear_message() {
+    let place = Place::new();
+    fs::write(place.path(), "this is not a database, it is a letter").unwrap();
+    let error = place.open().unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+    assert!(error.to_string().contains("move it away"), "{error}");
+    fs::remove_file(place.path()).unwrap();
+
+    let store = place.open().unwrap();
+    for n in 0..200 {
+        store.insert_kernel(kernel(n)).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let mut bytes = fs::read(place.path()).unwrap();
+    let len = bytes.len();
+    bytes[4096..len].fill(0xa5);
+    fs::write(place.path(), &bytes).unwrap();
+    let error = place.open().unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+    assert_eq!(fs::read(place.path()).unwrap(), bytes);
+}
+
+#[test]
+fn a_missing_directory_is_named() {
+    let error = Store::open(Path::new("/nonexistent/himalia.sqlite")).unwrap_err();
+    assert!(error.to_string().contains("/nonexistent/"), "{error}");
+}
+
+#[tokio::test]
+async fn a_crash_keeps_what_was_answered_and_drops_what_was_not() {
+    let place = Place::new();
+    let store = place.open().unwrap();
+    store.insert_kernel(kernel(1)).await.unwrap();
+    // What a killed gateway leaves: the files as they are in the middle of a transaction.
+    let (copied, at_crash) = tokio::sync::oneshot::channel();
+    let (go_on, blocked) = std::sync::mpsc::channel::<()>();
+    let busy = store.clone();
+    let writing = tokio::spawn(async move {
+        busy.write(move |transaction| {
+            transaction.execute("DELETE FROM kernels", [])?;
+            let _ = copied.send(());
+            let _ = blocked.recv();
+            Ok(())
+        })
+        .await
+    });
+    at_crash.await.unwrap();
+    let crashed = Place::new();
+    for name in ["himalia.sqlite", "himalia.sqlite-wal"] {
+        fs::copy(place.dir.path().join(name), crashed.dir.path().join(name)).unwrap();
+    }
+    // A reader is not held up by the open transaction.
+    assert_eq!(store.kernels().await.unwrap().len(), 1);
+    go_on.send(()).unwrap();
+    writing.await.unwrap().unwrap();
+
+    let after = crashed.open().unwrap();
+    assert_eq!(after.epoch(), 2);
+    assert_eq!(after.kernels().await.unwrap(), vec![kernel(1)]);
+}
+
+#[tokio::test]
+async fn a_job_whose_caller_left_is_still_done() {
+    let place = Place::new();
+    let store = place.open().unwrap();
+    let (go_on, blocked) = std::sync::mpsc::channel::<()>();
+    let busy = store.clone();
+    let holding = tokio::spawn(async move {
+        busy.write(move |_| {
+            let _ = blocked.recv();
+            Ok(())
+        })
+        .await
+    });
+    let mut left = Box::pin(store.insert_kernel(kernel(2)));
+    // Polled once it is queued; then its caller goes away.
+    assert!(futures_poll_once(left.as_mut()).await);
+    drop(left);
+    go_on.send(()).unwrap();
+    holding.await.unwrap().unwrap();
+    store.write(|_| Ok(())).await.unwrap();
+    assert_eq!(store.kernels().await.unwrap(), vec![kernel(2)]);
+}
+
+/// Polls once; whether it is pending.
+async fn futures_poll_once<F: Future + Unpin>(mut future: F) -> bool {
+    std::future::poll_fn(|context| {
+        std::task::Poll::Ready(std::pin::Pin::new(&mut future).poll(context).is_pending())
+    })
+    .await
+}
+
+#[test]
+fn a_migration_that_fails_changes_nothing() {
+    let place = Place::new();
+    let mut connection = raw(&place.path());
+    schema::migrate(&mut connection, &["CREATE TABLE a (x) ;"]).unwrap();
+    let steps = [
+        "CREATE TABLE a (x);",
+        "CREATE TABLE b (x); INSERT INTO nowhere VALUES (1);",
+    ];
+    assert!(schema::migrate(&mut connection, &steps).is_err());
+    assert_eq!(schema::version(&connection).unwrap(), 1);
+    assert!(connection.prepare("SELECT * FROM b").is_err());
+    let mended = ["CREATE TABLE a (x);", "CREATE TABLE b (x);"];
+    schema::migrate(&mut connection, &mended).unwrap();
+    assert_eq!(schema::version(&connection).unwrap(), 2);
+    schema::migrate(&mut connection, &mended).unwrap();
+    assert_eq!(schema::version(&connection).unwrap(), 2);
+}

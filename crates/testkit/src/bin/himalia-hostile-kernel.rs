@@ -1,0 +1,38 @@
+//! A kernel that attacks, see `himalia_testkit::hostile`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use himalia_testkit::hostile;
+
+/// A kernel that attacks whoever reads its sockets.
+#[derive(Parser, Debug)]
+#[command(version, after_help = hostile::HELP)]
+struct Args {
+    /// The connection file.
+    #[arg(short = 'f', long)]
+    connection_file: PathBuf,
+    /// Attack from the first byte.
+    #[arg(long, env = "HIMALIA_HOSTILE", value_enum)]
+    at_start: Option<hostile::AtStart>,
+    /// Only on this socket: shell, control, stdin, iopub or hb.
+    #[arg(long, env = "HIMALIA_HOSTILE_SOCKET")]
+    socket: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let options = hostile::Options {
+        connection_file: args.connection_file,
+        at_start: args.at_start,
+        socket: args.socket,
+    };
+    match hostile::run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hostile kernel: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! What tests of the whole need: kernels that do as they are told, kernels that attack, a WebSocket client,
+//! and a gateway to start, kill and start again.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`fake`] | the kernel of the binary `himalia-fake-kernel`: scripts instead of Python, ready in milliseconds |
+//! | [`hostile`] | the kernel of the binary `himalia-hostile-kernel`: speaks raw ZMTP and breaks its rules |
+//! | [`client`] | a WebSocket client for both framings |
+//! | [`http`] | as much HTTP as a test needs |
+//! | [`gateway`] | starts the `himalia` binary on a free port, kills and restarts it |
+//! | [`patience`] | waiting for a condition with a deadline: [`assert_eventually!`] |
+//!
+//! Nothing here is used by the product.
+
+pub mod binaries;
+pub mod client;
+pub mod fake;
+pub mod gateway;
+pub mod hostile;
+pub mod http;
+pub mod patience;

@@ -1,0 +1,49 @@
+"""Chooses between the kernel with Himalia's additions and plain ipykernel."""
+
+import os
+import sys
+
+
+def main():
+    """Run a kernel until it is shut down; the arguments are those of ipykernel (`-f <connection file>`).
+
+    Set `HIMALIA_PLAIN_KERNEL=1` to start plain ipykernel, for instance to see whether a problem is ours.
+    """
+    # Read at import by pydevd. It looks for frozen modules, which are no problem for a kernel.
+    os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+
+    problem = "HIMALIA_PLAIN_KERNEL is set" if os.environ.get("HIMALIA_PLAIN_KERNEL") == "1" else None
+    application = None
+    if problem is None:
+        application, problem = _prepare()
+    if application is None:
+        print(
+            f"himalia_kernel: plain ipykernel is started, without bounded output: {problem}",
+            file=sys.stderr,
+            flush=True,
+        )
+        from ipykernel.kernelapp import IPKernelApp as application
+    application.launch_instance()
+
+
+def _prepare():
+    """Return `(application class, None)`, or `(None, why it cannot be used)`."""
+    try:
+        from himalia_kernel import deferred
+
+        deferred.defer_jupyter_client()
+        try:
+            from himalia_kernel import selftest
+
+            problem = selftest.problem()
+            if problem is None:
+                deferred.defer_debugger()
+                from himalia_kernel.app import HimaliaKernelApp
+
+                return HimaliaKernelApp, None
+        except Exception as error:  # a surprise here must not cost the user the kernel
+            problem = f"{type(error).__name__}: {error}"
+        deferred.undo()
+        return None, problem
+    except Exception as error:
+        return None, f"{type(error).__name__}: {error}"

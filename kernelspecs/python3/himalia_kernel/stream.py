@@ -1,0 +1,163 @@
+"""`sys.stdout` and `sys.stderr` of a kernel, with a bound on the text that is not yet sent."""
+
+import os
+import threading
+
+from ipykernel.iostream import OutStream
+
+# Characters in one stream message at most.
+PIECE = 256 * 1024
+# Characters that are collected before they are sent without waiting for the flush interval.
+_PUSH_AT = 128 * 1024
+# How long a flush waits for its text to be handed to ZeroMQ. Short: the end of each cell flushes, and must be reached
+# soon after an interrupt even when nobody reads.
+_FLUSH_WAIT_S = 0.1
+
+
+class _Batch:
+    """Text taken from a stream, queued for the IOPub thread."""
+
+    __slots__ = ("stream", "texts")
+
+    def __init__(self, stream):
+        self.stream = stream
+        self.texts = {}
+
+    def __call__(self):
+        self.stream._send_texts(self.texts)
+
+
+class _Direct:
+    """What `Session.send` is given in the IOPub thread: sends at once instead of queueing once more."""
+
+    def __init__(self, thread):
+        self.send_multipart = thread._really_send
+
+
+class BoundedOutStream(OutStream):
+    """`OutStream` whose `write` waits while more than 4 MiB are unsent.
+
+    The text is queued in the order of its writes and of the other messages, in the calling thread, so a `flush` need
+    not wait for the sake of order. Parts of the same cell's output are joined as in ipykernel; a stream message never
+    exceeds `PIECE` characters.
+    """
+
+    def __init__(self, session, pub_thread, name, *args, **kwargs):
+        self._texts = {}  # parent header (frozen) -> pieces of text, guarded by the budget's lock
+        self._length = 0  # characters in _texts
+        super().__init__(session, pub_thread, name, *args, **kwargs)
+        self._direct = _Direct(self.pub_thread)
+        os.register_at_fork(after_in_child=self._forget_parent)
+
+    def _forget_parent(self):
+        """In a forked child: the text that was written before the fork is the parent's to send."""
+        self._texts = {}
+        self._length = 0
+        self._flush_pending = False
+
+    def write(self, string):
+        """Write text; waits while too much is unsent. Returns the number of characters."""
+        if not isinstance(string, str):
+            raise TypeError(f"write() argument must be str, not {type(string)}")
+        if self.pub_thread is None:
+            raise ValueError("I/O operation on closed file")
+        if self.echo is not None:
+            self._echo(string)
+        parent = self.parent_header
+        length = len(string)
+        if length <= PIECE:
+            self._put(parent, string, length)
+        else:
+            for start in range(0, length, PIECE):
+                piece = string[start : start + PIECE]
+                self._put(parent, piece, len(piece))
+        return length
+
+    def _echo(self, string):
+        try:
+            self.echo.write(string)
+        except OSError:
+            pass  # the terminal is gone; the clients are not
+
+    def _put(self, parent, text, length):
+        thread = self.pub_thread
+        thread.wait_for_room()
+        key = frozenset(parent.items())
+        budget = thread.budget
+        with budget.lock:
+            texts = self._texts
+            if key not in texts:
+                texts[key] = []
+            budget.unsent += length
+            self._length += length
+            texts[key].append(text)
+        if self._length >= _PUSH_AT or not thread.thread.is_alive():
+            self._push()
+        else:
+            self._schedule_flush()
+
+    def _push(self):
+        """Queue all collected text for sending. Returns whether there was any."""
+        if not self._texts:
+            return False
+        thread = self.pub_thread
+        if not thread.thread.is_alive():
+            batch = _Batch(self)
+            batch.texts, self._texts = self._texts, {}
+            self._length = 0
+            self._flush_pending = False
+            batch()
+            return True
+        batch = _Batch(self)
+        events = thread._events
+        fresh = {}
+        with thread.budget.lock:
+            # No call stands between taking the text and queueing it, so no interrupt can lose it.
+            batch.texts = self._texts
+            self._texts = fresh
+            self._length = 0
+            self._flush_pending = False
+            events.append(batch)
+        thread.wake()
+        return True
+
+    def _flush(self):
+        """Called by the flush timer, in the IOPub thread."""
+        self._flush_pending = False
+        self._push()
+
+    def flush(self):
+        """Queue what was written, and wait a moment until it is with ZeroMQ."""
+        thread = self.pub_thread
+        if thread is None:
+            return
+        if self.echo is not None:
+            try:
+                self.echo.flush()
+            except OSError:
+                pass
+        if self._push() and thread.may_wait():
+            gate = threading.Lock()
+            gate.acquire()
+            thread.schedule(gate.release)
+            gate.acquire(True, _FLUSH_WAIT_S)
+
+    def _send_texts(self, texts):
+        """Send collected text, in the IOPub thread (or in a forked child, at once)."""
+        for key, pieces in texts.items():
+            text = "".join(pieces)
+            for start in range(0, len(text), PIECE):
+                part = text[start : start + PIECE]
+                try:
+                    self._send_text(dict(key), part)
+                finally:
+                    self.pub_thread.budget.sent(len(part))
+
+    def _send_text(self, parent, text):
+        self.session.pid = os.getpid()  # the IOPub thread is what keeps forked children apart
+        message = self.session.msg("stream", {"name": self.name, "text": text}, parent=parent)
+        for hook in self._hooks:
+            message = hook(message)
+            if message is None:
+                return
+        self.session.send(self._direct, message, ident=self.topic)

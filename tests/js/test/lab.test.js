@@ -1,0 +1,137 @@
+// JupyterLab in gateway mode, in headless Chromium, on the gateway's kernels.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Browser, shot } from '../lib/browser.js';
+import { Gateway } from '../lib/gateway.js';
+import { Lab } from '../lib/lab.js';
+import { NotebookPage, PROMPT } from '../lib/notebook-page.js';
+import { until } from '../lib/until.js';
+
+const NOTEBOOKS = {
+  'plot.ipynb': [
+    'import math\nxs = [i / 10 for i in range(63)]\nprint(len(xs), "points")',
+    '%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot(xs, [math.sin(x) for x in xs])\nplt.title("sine");',
+    'max(xs)'
+  ],
+  'interrupt.ipynb': ['kept = "kept"', 'import time\nprint("running", flush=True)\nwhile True:\n    time.sleep(0.01)', 'print(kept)'],
+  'restart.ipynb': ['gone = 41', 'print("gone" in globals())'],
+  'input.ipynb': ['name = input("Which moon? ")', 'print("hello", name)'],
+  'debug.ipynb': ['def f(n):\n    m = n + 1\n    return m\nprint(f(41))']
+};
+
+let gateway;
+let lab;
+let browser;
+
+before(async () => {
+  gateway = await Gateway.start();
+  [lab, browser] = await Promise.all([Lab.start(gateway, NOTEBOOKS), Browser.start()]);
+});
+after(async () => {
+  await browser?.stop();
+  await lab?.stop();
+  await gateway?.stop();
+});
+
+/** A test on one notebook; when it fails there is a screenshot, and the servers' last words. */
+function notebookTest(title, name, body) {
+  test(title, async t => {
+    const notebook = new NotebookPage(await browser.page());
+    try {
+      await notebook.open(lab, name, NOTEBOOKS[name].length);
+      await body(notebook);
+    } catch (error) {
+      await shot(notebook.page, `failed-${name}`);
+      t.diagnostic(`page: ${notebook.page.errors.join('\n')}`);
+      t.diagnostic(`JupyterLab: ${lab.output.slice(-4000)}`);
+      t.diagnostic(`gateway: ${gateway.output.slice(-4000)}`);
+      throw error;
+    } finally {
+      await notebook.close();
+    }
+  });
+}
+
+notebookTest('run all cells: text, a plot, a result', 'plot.ipynb', async notebook => {
+  await notebook.menu('Run', 'runmenu:run-all');
+  await notebook.prompt(2, '[3]:');
+  await notebook.shows(0, '63 points');
+  const image = notebook.output(1).locator('img');
+  await image.waitFor();
+  const [width, height] = await image.evaluate(async img => {
+    await img.decode();
+    return [img.naturalWidth, img.naturalHeight];
+  });
+  assert.ok(width > 200 && height > 150, `${width} x ${height}`);
+  await notebook.shows(2, '6.2');
+  await shot(notebook.page, 'lab-plot');
+});
+
+notebookTest('interrupt a running cell with the toolbar button', 'interrupt.ipynb', async notebook => {
+  await notebook.runCell(0);
+  await notebook.prompt(0, '[1]:');
+  await notebook.runCell(1);
+  await notebook.shows(1, 'running');
+  await notebook.status('Busy');
+  await notebook.prompt(1, PROMPT.running);
+  await shot(notebook.page, 'lab-busy');
+  await notebook.toolbar('interrupt');
+  await notebook.shows(1, 'KeyboardInterrupt');
+  await notebook.prompt(1, '[2]:');
+  await notebook.status('Idle');
+  await notebook.runCell(2);
+  await notebook.shows(2, 'kept');
+  await shot(notebook.page, 'lab-interrupted');
+});
+
+notebookTest('restart the kernel: variables are gone, counting starts again', 'restart.ipynb', async notebook => {
+  await notebook.menu('Run', 'runmenu:run-all');
+  await notebook.prompt(1, '[2]:');
+  await notebook.shows(1, 'True');
+  await notebook.toolbar('restart');
+  await notebook.accept();
+  // Until the restart is through, JupyterLab marks each cell as one of the previous kernel or leaves it unnumbered.
+  await until('the new kernel is idle and known', async () => {
+    const kernels = await (await gateway.call('GET', '/api/kernels')).json();
+    return kernels.every(kernel => kernel.execution_state === 'idle');
+  });
+  await notebook.status('Idle');
+  await notebook.runCell(1);
+  await notebook.shows(1, 'False');
+  await notebook.prompt(1, '[1]:');
+  await shot(notebook.page, 'lab-restarted');
+});
+
+notebookTest('input() is answered in the page', 'input.ipynb', async notebook => {
+  await notebook.runCell(0);
+  const box = notebook.output(0).locator('input.jp-Stdin-input');
+  await box.waitFor();
+  await shot(notebook.page, 'lab-input');
+  await box.fill('Himalia');
+  await box.press('Enter');
+  await notebook.prompt(0, '[1]:');
+  await notebook.shows(0, 'Which moon? Himalia');
+  await notebook.runCell(1);
+  await notebook.shows(1, 'hello Himalia');
+  await shot(notebook.page, 'lab-answered');
+});
+
+notebookTest('debugger: a breakpoint stops the cell, continue ends it', 'debug.ipynb', async notebook => {
+  const { page } = notebook;
+  await notebook.toolbar('debugger-icon');
+  const gutter = notebook.cells.first().locator('.cm-breakpoint-gutter .cm-gutterElement');
+  await until('the gutter has its lines', async () => (await gutter.count()) > 4);
+  await gutter.nth(3).click(); // the first is a spacer: line 3
+  await page.locator('.jp-DebuggerBreakpoints-body', { hasText: '3' }).waitFor();
+  await shot(page, 'lab-breakpoint');
+  await notebook.runCell(0);
+  await page.locator('.jp-DebuggerCallstack-body li', { hasText: 'f' }).first().waitFor();
+  await page.locator('.jp-DebuggerVariables').getByText('42', { exact: true }).waitFor();
+  await notebook.prompt(0, PROMPT.running);
+  await shot(page, 'lab-stopped');
+  await page.locator('jp-button[data-command="debugger:continue"]').click();
+  await notebook.shows(0, '42');
+  await notebook.prompt(0, '[1]:');
+  await shot(page, 'lab-continued');
+});

@@ -1,0 +1,165 @@
+"""Real clients, and plain ones in each framing and with each form of the token."""
+
+import os
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import httpx
+import nbformat
+import pytest
+from channels import SUBPROTOCOL, Channels
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
+
+
+def notebook(path):
+    """A notebook with streams, a result, a table, a plot and state between cells."""
+    cells = [
+        "import pandas as pd\nframe = pd.DataFrame({'n': range(5)})\nframe['square'] = frame['n'] ** 2\nframe",
+        "import sys\nprint('to stdout')\nprint('to stderr', file=sys.stderr)",
+        "import matplotlib.pyplot as plt\nframe.plot(x='n', y='square')\nplt.show()",
+        "frame['square'].sum()",
+    ]
+    content = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
+    nbformat.write(content, path)
+
+
+def check(path):
+    """The outputs of that notebook."""
+    cells = nbformat.read(path, as_version=4).cells
+    assert [cell.execution_count for cell in cells] == [1, 2, 3, 4]
+    assert "<table" in cells[0].outputs[0].data["text/html"]
+    streams = {output.name: output.text for output in cells[1].outputs}
+    assert streams == {"stdout": "to stdout\n", "stderr": "to stderr\n"}
+    assert any("image/png" in output.get("data", {}) for output in cells[2].outputs)
+    assert "30" in cells[3].outputs[0].data["text/plain"]
+
+
+def gateway_settings(server):
+    """The environment of a jupyter_client-based gateway client. It cannot send a token on the WebSocket, so the token
+    stands in the path."""
+    prefix = f"/t/{server.token}/api"
+    return {
+        **os.environ,
+        "JUPYTER_GATEWAY_URL": server.url.rstrip("/"),
+        "JUPYTER_GATEWAY_KERNELS_ENDPOINT": f"{prefix}/kernels",
+        "JUPYTER_GATEWAY_KERNELSPECS_ENDPOINT": f"{prefix}/kernelspecs",
+    }
+
+
+def test_nbclient_executes_a_notebook(shared, tmp_path):
+    notebook(tmp_path / "in.ipynb")
+    before = len(shared.http.get("api/kernels").json())
+    done = subprocess.run(
+        [sys.executable, SUPPORT / "nbclient_run.py", tmp_path / "in.ipynb", tmp_path / "out.ipynb"],
+        env=gateway_settings(shared),
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    check(tmp_path / "out.ipynb")
+    assert len(shared.http.get("api/kernels").json()) == before
+
+
+@pytest.mark.parametrize("framing", ["v1", "legacy"])
+def test_a_plain_websocket_client_executes(shared, kernel_id, framing):
+    with Channels(shared, kernel_id, framing) as client:
+        done = client.run("print('ünïcödé €')\n6 * 7")
+        assert done.content["status"] == "ok"
+        assert done.text() == "ünïcödé €\n"
+        assert done.of("execute_result")[0]["content"]["data"]["text/plain"] == "42"
+
+
+@pytest.mark.parametrize("form", ["token", "Bearer", "query", "path"])
+def test_each_form_of_the_token_is_accepted(shared, kernel_id, form):
+    prefix, query, headers = "", "", {}
+    if form == "query":
+        query = f"?token={shared.token}"
+    elif form == "path":
+        prefix = f"t/{shared.token}/"
+    else:
+        headers = {"Authorization": f"{form} {shared.token}"}
+    reply = httpx.get(f"{shared.url}{prefix}api/kernels/{kernel_id}{query}", headers=headers, trust_env=False)
+    assert reply.status_code == 200
+    url = shared.websocket_url(f"{prefix}api/kernels/{kernel_id}/channels{query}")
+    with connect(url, additional_headers=headers, subprotocols=[SUBPROTOCOL], proxy=None) as socket:
+        assert socket.subprotocol == SUBPROTOCOL
+
+
+@pytest.mark.parametrize("where", ["token wrong", "Bearer wrong", "", "?token=wrong", "t/wrong/"])
+def test_a_wrong_or_missing_token_is_refused_everywhere(gateway, where):
+    """On a gateway of its own: too many wrong tokens make it slow for everybody at this address."""
+    headers = {"Authorization": where} if " " in where else {}
+    query = where if where.startswith("?") else ""
+    prefix = where if where.endswith("/") else ""
+    for path in ("api/kernels", "api/sessions", "api/me", "api/kernelspecs", "api/status"):
+        reply = httpx.get(f"{gateway.url}{prefix}{path}{query}", headers=headers, trust_env=False)
+        assert reply.status_code == 401, path
+        assert "wrong" not in reply.text
+    kernel_id = gateway.start_kernel()
+    with pytest.raises(InvalidStatus) as refused:
+        connect(
+            gateway.websocket_url(f"{prefix}api/kernels/{kernel_id}/channels{query}"),
+            additional_headers=headers,
+            proxy=None,
+        )
+    assert refused.value.response.status_code == 401
+    assert "wrong" not in gateway.log.read_text()
+
+
+def test_the_life_of_a_kernel_over_rest(shared):
+    reply = shared.http.post("api/kernels", json={"name": "python3"})
+    model = reply.json()
+    kernel_id = model["id"]
+    assert reply.status_code == 201
+    assert reply.headers["location"].endswith(f"/api/kernels/{kernel_id}")
+    assert model["connections"] == 0
+    datetime.strptime(model["last_activity"], "%Y-%m-%dT%H:%M:%S.%fZ")
+    assert kernel_id in [kernel["id"] for kernel in shared.http.get("api/kernels").json()]
+
+    with Channels(shared, kernel_id) as client:
+        assert client.run("x = 1; import os; print(os.getpid())").text().strip().isdigit()
+        assert shared.http.get(f"api/kernels/{kernel_id}").json()["connections"] == 1
+    restarted = shared.http.post(f"api/kernels/{kernel_id}/restart", json={})
+    assert restarted.status_code == 200 and restarted.json()["id"] == kernel_id
+    with Channels(shared, kernel_id) as client:
+        done = client.run("x")
+        assert (done.content["ename"], done.content["execution_count"]) == ("NameError", 1)
+
+    assert shared.http.delete(f"api/kernels/{kernel_id}").status_code == 204
+    assert shared.http.get(f"api/kernels/{kernel_id}").status_code == 404
+    assert shared.http.delete(f"api/kernels/{kernel_id}").status_code == 404
+
+
+def test_a_session_keeps_its_kernel(shared):
+    body = {"path": "work/first.ipynb", "name": "first", "type": "notebook", "kernel": {"name": "python3"}}
+    session = shared.http.post("api/sessions", json=body)
+    assert session.status_code == 201
+    again = shared.http.post("api/sessions", json=body)
+    assert again.json()["kernel"]["id"] == session.json()["kernel"]["id"]
+    moved = shared.http.patch(f"api/sessions/{session.json()['id']}", json={"path": "work/second.ipynb"})
+    assert moved.json()["path"] == "work/second.ipynb"
+    assert shared.http.delete(f"api/sessions/{session.json()['id']}").status_code == 204
+    assert shared.http.get(f"api/kernels/{session.json()['kernel']['id']}").status_code == 404
+
+
+def test_widgets_exchange_binary_buffers_in_each_framing(shared, kernel_id):
+    code = (
+        "import comm\n"
+        "def opened(channel, message):\n"
+        "    channel.on_msg(lambda m: channel.send({'n': len(m['buffers'])}, buffers=[bytes(b)[::-1] for b in m['buffers']]))\n"
+        "comm.get_comm_manager().register_target('mirror', opened)"
+    )
+    payload = [bytes(range(256)) * 4096, b"", b"\x00"]
+    for framing in ("v1", "legacy"):
+        with Channels(shared, kernel_id, framing) as client:
+            client.run(code)
+            client.send("comm_open", {"comm_id": framing, "target_name": "mirror", "data": {}})
+            client.send("comm_msg", {"comm_id": framing, "data": {}}, buffers=payload)
+            answer = client.until(lambda m: m["msg_type"] == "comm_msg")[-1]
+            assert answer["buffers"] == [part[::-1] for part in payload]

@@ -1,0 +1,163 @@
+"""Output from everywhere: order, threads, child processes, other languages."""
+
+import pytest
+from test_flood import STUCK, wait_until_stuck
+
+
+def test_order_is_that_of_the_program(kernel):
+    code = """
+import sys
+from IPython.display import display
+for n in range(200):
+    print("out", n)
+    if n % 3 == 0: print("err", n, file=sys.stderr)
+    if n % 5 == 0: display(n)
+    if n % 7 == 0: sys.stdout.flush()
+"""
+    _, out, messages = kernel.run(code)
+    assert out == "".join(f"out {n}\n" for n in range(200))
+    seen = []
+    for message in messages:
+        if message["msg_type"] == "display_data":
+            shown = int(message["content"]["data"]["text/plain"])
+            # A display comes after all that was printed before it, and before all that was printed after it.
+            assert seen[-1] == shown
+        elif message["msg_type"] == "stream" and message["content"]["name"] == "stdout":
+            seen += [int(line.split()[1]) for line in message["content"]["text"].splitlines()]
+
+
+def test_background_threads_print_and_wait_too(kernel):
+    code = """
+import sys, threading
+def work(k):
+    for n in range(300):
+        sys.stdout.write(f"{k} {n} " + "z" * 20_000 + "\\n")
+threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+for t in threads: t.start()
+for t in threads: t.join()
+"""
+    _, out, _ = kernel.run(code)
+    lines = [line.split(" ", 2) for line in out.splitlines() if line]
+    for k in "0123":
+        assert [int(n) for who, n, _ in lines if who == k] == list(range(300))
+    assert kernel.peak_rss_mb() < 110
+
+
+def test_output_of_subprocesses_is_captured(kernel):
+    code = """
+import os, subprocess, sys
+subprocess.run(["sh", "-c", "echo from the shell; echo and its errors >&2"])
+subprocess.run([sys.executable, "-c", "import sys\\nfor n in range(3000): print(n, 'w' * 1000)"])
+os.write(1, b"END\\n")
+"""
+    msg_id = kernel.execute(code)
+    out = ""
+    while "END\n" not in out:  # it may come after the cell is idle: the pipe is read by a thread
+        message = kernel.receive("iopub")
+        if message["msg_type"] == "stream" and message["content"]["name"] == "stdout":
+            assert message["parent_header"]["msg_id"] == msg_id
+            out += message["content"]["text"]
+    assert out.startswith("from the shell\n")
+    assert [int(line.split()[0]) for line in out.splitlines() if line.endswith("w")] == list(range(3000))
+    assert kernel.peak_rss_mb() < 110
+
+
+def test_a_forked_child_prints_its_own_lines_and_not_its_parents_again(kernel):
+    code = """
+import os, sys
+print("before the fork")
+pid = os.fork()
+if pid == 0:
+    print("in the child")
+    sys.stdout.flush()
+    os._exit(7)
+print("in the parent", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    _, out, _ = kernel.run(code)
+    assert out.count("before the fork") == 1
+    assert out.count("in the child") == 1
+    assert out.count("in the parent 7") == 1
+
+
+def test_multiprocessing_pool_prints(kernel):
+    code = """
+import multiprocessing, sys
+def work(n):
+    sys.stdout.write(f"worker {n}\\n")
+    return n * n
+context = multiprocessing.get_context("fork")
+with context.Pool(2) as pool: print(sum(pool.map(work, range(10))))
+"""
+    _, out, _ = kernel.run(code)
+    assert "285" in out
+    assert sorted(line for line in out.splitlines() if line.startswith("worker")) == [f"worker {n}" for n in range(10)]
+
+
+def test_a_signal_handler_may_print(kernel):
+    code = """
+import signal
+ticks = 0
+def tick(*_):
+    global ticks
+    ticks += 1
+    print("tick")
+signal.signal(signal.SIGALRM, tick)
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+try:
+    n = 0
+    while ticks < 300:
+        print("line", n); n += 1
+finally:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+print("sum", n, ticks)
+"""
+    _, out, _ = kernel.run(code)
+    lines = out.replace("line", "\nline").replace("tick", "\ntick").split("\n")
+    n, ticks = out.splitlines()[-1].split()[1:]
+    assert sum(line.startswith("tick") for line in lines) == int(ticks)
+    assert sum(line.startswith("line") for line in lines) == int(n)
+
+
+@pytest.mark.parametrize("code", ["import sys; sys.stdout.write(b'x')", "import sys; sys.stdout.write(1)"])
+def test_only_text_can_be_written(kernel, code):
+    assert kernel.run(code)[0]["ename"] == "TypeError"
+
+
+def test_logging_of_the_program_reaches_stderr(kernel):
+    _, _, messages = kernel.run("import logging; logging.warning('careful')")
+    assert "careful" in "".join(m["content"]["text"] for m in messages if m["msg_type"] == "stream")
+
+
+def test_the_last_words_before_a_crash_arrive(kernel):
+    msg_id = kernel.execute("import os; print('last words', flush=True); os.kill(os.getpid(), 9)")
+    for message in kernel.outputs(msg_id):
+        if message["msg_type"] == "stream":
+            assert message["content"]["text"] == "last words\n"
+            return
+    raise AssertionError("no output")
+
+
+def test_shutdown_delivers_what_was_printed(kernel):
+    msg_id = kernel.execute("for n in range(2000): print('q' * 1000)")
+    request = kernel.send("shutdown_request", {"restart": False}, "control")
+    length = 0
+    while True:
+        message = kernel.receive("iopub")
+        if message["msg_type"] == "stream":
+            length += len(message["content"]["text"])
+        if message["msg_type"] == "status" and message["parent_header"].get("msg_id") == msg_id:
+            if message["content"]["execution_state"] == "idle":
+                break
+    assert length == 2000 * 1001
+    assert kernel.reply(request, "control")["status"] == "ok"
+    assert kernel.process.wait(10) == 0
+
+
+def test_a_kernel_whose_output_nobody_reads_can_be_shut_down(kernel, tmp_path):
+    counter = tmp_path / "counter"
+    msg_id = kernel.execute(STUCK.format(path=str(counter), flush=""))
+    wait_until_stuck(kernel, counter)
+    kernel.interrupt()
+    assert kernel.reply(msg_id)["ename"] == "KeyboardInterrupt"
+    assert kernel.request("shutdown_request", {"restart": False}, "control", timeout=10)["status"] == "ok"
+    assert kernel.process.wait(15) == 0
