@@ -47,6 +47,7 @@ lint: prerequisites $(TOOLS)/bin/cargo-deny ## format, clippy, dependency policy
 
 .PHONY: test-rust
 test-rust: prerequisites ## unit, property, simulator and system tests
+	cargo build --locked --workspace --bins  # the system tests start them
 	cargo nextest run --locked --workspace
 	cargo test --locked --workspace --doc --quiet
 

@@ -4,7 +4,7 @@ import json
 import struct
 import time
 import uuid
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from websockets.sync.client import connect
 
@@ -32,12 +32,12 @@ def decode(frame):
 
 
 class Kernel:
-    """One connection to one kernel. Variables stay in the kernel between the calls, and after them."""
+    """One connection to one kernel, a context manager. Variables stay in the kernel between the calls and after."""
 
     def __init__(self, gateway, kernel_id):
         self.id = kernel_id
         self.session = uuid.uuid4().hex
-        self._socket = connect(
+        self._connection = connect(
             f"{gateway.url.replace('http', 'ws', 1)}api/kernels/{kernel_id}/channels?session_id={self.session}",
             additional_headers={"Authorization": f"Bearer {gateway.token}"},
             subprotocols=[SUBPROTOCOL],
@@ -46,14 +46,12 @@ class Kernel:
         )
 
     def __enter__(self):
+        self._socket = self._connection.__enter__()
         return self
 
-    def __exit__(self, *_):
-        self.close()
-
-    def close(self):
+    def __exit__(self, *error):
         """Close the connection; the kernel goes on."""
-        self._socket.close()
+        self._connection.__exit__(*error)
 
     def send(self, kind, content, channel="shell"):
         """Send a request; returns its id."""
@@ -62,7 +60,7 @@ class Kernel:
             "msg_type": kind,
             "session": self.session,
             "username": "demo",
-            "date": datetime.now(timezone.utc).isoformat().replace("+00:00", "Z"),
+            "date": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
             "version": "5.4",
         }
         self._socket.send(encode(channel, header, {}, {}, content))

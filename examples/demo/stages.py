@@ -10,7 +10,7 @@ import numpy as np, pandas as pd
 from statsmodels.datasets import co2
 
 weekly = co2.load_pandas().data["co2"]
-print(f"{len(weekly)} weeks, {weekly.index[0]:%B %Y} to {weekly.index[-1]:%B %Y}, {weekly.isna().sum()} of them missing")
+print(f"{len(weekly)} weeks, {weekly.index[0]:%b %Y} to {weekly.index[-1]:%b %Y}, {weekly.isna().sum()} missing")
 weekly.describe().round(1).to_frame("ppm").T
 """,
     ),
@@ -46,7 +46,7 @@ parts = STL(monthly, period=12, robust=True).fit()
 growth = parts.trend.diff(12).dropna()
 decades = growth.groupby(growth.index.year // 10 * 10).agg(["mean", "std"]).round(2)
 cycle = parts.seasonal.groupby(parts.seasonal.index.month).mean()
-print(f"yearly swing {cycle.max() - cycle.min():.1f} ppm: highest in month {cycle.idxmax()}, lowest in {cycle.idxmin()}")
+print(f"swing {cycle.max() - cycle.min():.1f} ppm: high in month {cycle.idxmax()}, low in month {cycle.idxmin()}")
 print("growth of the trend, ppm per year, by decade:")
 decades
 """,

@@ -11,7 +11,7 @@ use crate::inner::Inner;
 use crate::kernel::{Command, Handle, culling, wall_micros};
 
 /// `cull_interval` when it is not set, as in `jupyter_server`.
-const CULL_INTERVAL: Duration = Duration::from_secs(300);
+const CULL_INTERVAL: Duration = Duration::from_mins(5);
 
 impl Inner {
     /// Flushes logs that have grown, at the configured interval, until the engine stops.

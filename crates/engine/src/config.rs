@@ -57,7 +57,7 @@ impl Default for CullConfig {
     fn default() -> Self {
         Self {
             idle_timeout: Duration::ZERO,
-            interval: Duration::from_secs(300),
+            interval: Duration::from_mins(5),
             connected: false,
             busy: false,
         }
@@ -77,7 +77,7 @@ impl EngineConfig {
             cull: CullConfig::default(),
             restart_limit: 5,
             start_timeout: Duration::from_secs(40),
-            ready_timeout: Duration::from_secs(60),
+            ready_timeout: Duration::from_mins(1),
             shutdown_grace: Duration::from_secs(5),
             adoption_grace: Duration::from_secs(10),
             journal_quota_bytes: 2 << 30,

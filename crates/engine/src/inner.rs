@@ -7,13 +7,15 @@ use himalia_journal::{Journal, Options, Recovery};
 use himalia_sandbox::{Provisioner, SandboxHandle, SandboxId};
 use himalia_store::Store;
 use time::OffsetDateTime;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::jupyter_sessions::JupyterSessions;
-use crate::kernel::{Actor, Core, Facts, Handle, Listener, Now, Settings, Teardown, wall_micros};
+use crate::kernel::{
+    Actor, Core, Facts, Handle, Listener, Now, Settings, Teardown, death_cause, wall_micros,
+};
 use crate::kernelspecs::Catalog;
 use crate::registry::Registry;
 use crate::{EngineConfig, EngineError, KernelId};
@@ -62,7 +64,10 @@ pub(crate) struct Member {
 impl Inner {
     pub(crate) fn now(&self) -> Now {
         let mono = Instant::now().saturating_duration_since(self.clock);
-        Now { mono: u64::try_from(mono.as_micros()).unwrap_or(u64::MAX), wall: wall_micros() }
+        Now {
+            mono: u64::try_from(mono.as_micros()).unwrap_or(u64::MAX),
+            wall: wall_micros(),
+        }
     }
 
     pub(crate) fn settings(&self) -> Settings {
@@ -92,16 +97,29 @@ impl Inner {
 
     /// Starts the actor of a kernel, and the listener that its shim calls.
     pub(crate) fn spawn(&self, member: Member) -> Result<Arc<Handle>, EngineError> {
-        let Member { facts, core, journal, sandbox_id, sandbox, key_hash, permit, adoption_deadline } = member;
+        let Member {
+            facts,
+            core,
+            journal,
+            sandbox_id,
+            sandbox,
+            key_hash,
+            permit,
+            adoption_deadline,
+        } = member;
         let epoch = self.store.epoch();
         let (arrivals_in, arrivals) = mpsc::channel(ARRIVALS);
-        let stop_listener = CancellationToken::new();
-        if let Some(sandbox) = &sandbox {
-            let listener = Listener::bind(&sandbox.gateway_dir, key_hash, epoch)
-                .map_err(|error| EngineError::internal("cannot listen for a sandbox", error))?;
-            self.background.spawn(listener.run(arrivals_in, stop_listener.clone()));
-        }
+        let done = CancellationToken::new();
         let id = facts.id;
+        let sandbox_exit = match sandbox {
+            Some(sandbox) => {
+                let listener = Listener::bind(&sandbox.gateway_dir, key_hash, epoch)
+                    .map_err(|error| EngineError::internal("cannot listen for a sandbox", error))?;
+                self.background.spawn(listener.run(arrivals_in, done.clone()));
+                Some(self.watch_sandbox(id, sandbox, done.clone()))
+            }
+            None => None,
+        };
         let (handle, mailboxes) = Handle::new(facts, journal, core.snapshot(), core.last_activity());
         let actor = Actor {
             core,
@@ -112,12 +130,12 @@ impl Inner {
                 id,
                 kernel: LINK_KERNEL,
                 sandbox_id,
-                sandbox,
                 provisioner: Arc::clone(&self.provisioner),
                 store: self.store.clone(),
                 registry: Arc::clone(&self.registry),
                 permit,
             },
+            sandbox_exit,
             stop: self.stop_actors.child_token(),
             adoption_deadline,
             epoch,
@@ -125,13 +143,39 @@ impl Inner {
         };
         self.actors.spawn(async move {
             actor.run().await;
-            stop_listener.cancel();
+            done.cancel();
         });
         Ok(handle)
     }
 
+    /// Tells once how the sandbox ended, unless `done` comes first.
+    fn watch_sandbox(
+        &self,
+        id: KernelId,
+        sandbox: SandboxHandle,
+        done: CancellationToken,
+    ) -> oneshot::Receiver<String> {
+        let (tell, told) = oneshot::channel();
+        self.background.spawn(async move {
+            let exit = tokio::select! {
+                () = done.cancelled() => return,
+                exit = sandbox.ended() => exit,
+            };
+            let Some(exit) = exit else { return };
+            let log = exit.log_tail.lines().last().unwrap_or_default();
+            tracing::warn!(kernel = %id, cause = %exit.cause, log, "a sandbox has ended");
+            // The actor may have ended meanwhile.
+            let _ = tell.send(death_cause(exit.cause));
+        });
+        told
+    }
+
     /// Refuses commands while the engine stops.
     pub(crate) fn check_open(&self) -> Result<(), EngineError> {
-        if self.draining.is_cancelled() { Err(EngineError::unavailable("the gateway is stopping")) } else { Ok(()) }
+        if self.draining.is_cancelled() {
+            Err(EngineError::unavailable("the gateway is stopping"))
+        } else {
+            Ok(())
+        }
     }
 }

@@ -22,13 +22,12 @@ pub(crate) const MAX_BYTES: usize = SOCKET_PATH_BYTES - BELOW;
 /// directory has gone, so that a gateway that is started from another login finds its kernels.
 pub(crate) fn prepare(given: Option<&Path>, data_dir: &Path) -> anyhow::Result<PathBuf> {
     let note = data_dir.join("run-dir");
-    let dir = match given.map(Path::to_owned).or_else(|| recall(&note)) {
-        Some(dir) => dir,
-        None => {
-            let dir = choose(data_dir);
-            private(dir.parent().unwrap_or(&dir))?;
-            dir
-        }
+    let dir = if let Some(known) = given.map(Path::to_owned).or_else(|| recall(&note)) {
+        known
+    } else {
+        let chosen = choose(data_dir);
+        private(chosen.parent().unwrap_or(&chosen))?;
+        chosen
     };
     check_length(&dir)?;
     private(&dir)?;

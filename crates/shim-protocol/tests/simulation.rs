@@ -294,7 +294,7 @@ impl World {
                     }
                 }
                 Some(ToShim::Ack { kernel, lane, link }) => {
-                    self.shim.acknowledge(kernel, lane, link).unwrap()
+                    self.shim.acknowledge(kernel, lane, link).unwrap();
                 }
                 Some(other) => panic!("{other:?}"),
                 None => break,

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
 use bytes::{Buf, Bytes, BytesMut};
-use tokio::net::UnixStream;
+use tokio::net::unix::OwnedWriteHalf;
 
 /// Bodies up to this are copied next to each other; larger ones are written from where they are.
 const COPY_BYTES: usize = 16 * 1024;
@@ -56,7 +56,7 @@ impl Chain {
     }
 
     /// Writes what the socket takes now. True when everything is written.
-    pub(crate) fn write_to(&mut self, socket: &UnixStream) -> io::Result<bool> {
+    pub(crate) fn write_to(&mut self, socket: &OwnedWriteHalf) -> io::Result<bool> {
         self.seal();
         while self.bytes > 0 {
             let slices: Vec<IoSlice<'_>> = self
@@ -93,10 +93,12 @@ impl Chain {
 mod tests {
     use super::*;
     use tokio::io::AsyncReadExt;
+    use tokio::net::UnixStream;
 
     #[tokio::test]
     async fn what_goes_in_comes_out_in_order_whatever_the_socket_takes() {
         let (left, mut right) = UnixStream::pair().unwrap();
+        let (_keep, left) = left.into_split();
         let mut chain = Chain::default();
         let mut sent = Vec::new();
         for (round, size) in [10, 20_000, 5, 1_000_000, 16_384, 16_385, 0, 300]

@@ -1,11 +1,14 @@
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use himalia_shim_protocol::{Decoder, Lane, ProtocolError, ToGateway, ToShim};
+use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::chain::Chain;
 use crate::shim::Shim;
@@ -43,8 +46,10 @@ pub(crate) async fn run(shim: Rc<Shim>, lane: Lane) {
 /// One connection, from hello to its end. `Ok` when it had been welcomed.
 async fn connect(shim: &Rc<Shim>, lane: Lane) -> Result<(), Error> {
     let stream = UnixStream::connect(shim.options.socket()).await?;
+    let (read, write) = stream.into_split();
     let mut connection = Connection {
-        stream,
+        read,
+        write,
         decoder: Decoder::new(),
         chain: Chain::default(),
     };
@@ -91,7 +96,8 @@ impl From<ProtocolError> for Error {
 }
 
 struct Connection {
-    stream: UnixStream,
+    read: OwnedReadHalf,
+    write: OwnedWriteHalf,
     decoder: Decoder,
     chain: Chain,
 }
@@ -103,15 +109,14 @@ impl Connection {
         let mut frame = BytesMut::new();
         ToGateway::Hello(Box::new(hello)).encode(&mut frame)?;
         self.chain.push(&[], &frame.freeze());
-        while !self.chain.write_to(&self.stream)? {
-            self.stream.writable().await?;
+        while !self.chain.write_to(&self.write)? {
+            self.write.writable().await?;
         }
         let frame = loop {
             if let Some(frame) = self.decoder.next()? {
                 break frame;
             }
-            self.stream.readable().await?;
-            self.read()?;
+            received(self.read.read_buf(self.decoder.buffer()).await)?;
         };
         match ToShim::parse(frame)? {
             ToShim::Welcome(welcome) => {
@@ -126,34 +131,34 @@ impl Connection {
     /// Reads and writes until the connection ends.
     async fn serve(&mut self, shim: &Rc<Shim>, lane: Lane) -> Result<(), Error> {
         // What came right behind the welcome.
-        self.dispatch(shim, lane)?;
-        let mut accepted_due: Option<Instant> = None;
+        let mut armed = self.dispatch(shim, lane)?;
+        // Armed once and left to fire: a timer that is set anew with each request costs more than it saves.
+        let mut timer = pin!(sleep(ACCEPTED));
+        let mut now = false;
         loop {
-            self.pump(shim, lane, accepted_due)?;
-            if accepted_due.is_some_and(|due| due <= Instant::now()) || !self.chain.is_empty() {
-                accepted_due = None;
-            }
-            let due = accepted_due.unwrap_or_else(Instant::now);
+            self.pump(shim, lane, std::mem::take(&mut now))?;
             tokio::select! {
-                ready = self.stream.readable() => {
-                    ready?;
-                    if self.read()? && self.dispatch(shim, lane)? && accepted_due.is_none() {
-                        accepted_due = Some(Instant::now() + ACCEPTED);
+                read = self.read.read_buf(self.decoder.buffer()) => {
+                    received(read)?;
+                    if self.dispatch(shim, lane)? && !armed {
+                        armed = true;
+                        timer.as_mut().reset(Instant::now() + ACCEPTED);
                     }
                 }
-                ready = self.stream.writable(), if !self.chain.is_empty() => ready?,
+                ready = self.write.writable(), if !self.chain.is_empty() => ready?,
                 () = shim.outlet.woken(lane), if self.chain.len() < CHAIN_BYTES => {
                     // Let the readers that are ready put in what they have: one write for all.
                     tokio::task::yield_now().await;
                 }
                 () = shim.cut(lane) => return Err(Error::Replaced),
-                () = sleep_until(due), if accepted_due.is_some() => {}
+                () = &mut timer, if armed => (armed, now) = (false, true),
             }
         }
     }
 
-    /// Moves what is to be sent into the socket, until it takes no more or nothing is left.
-    fn pump(&mut self, shim: &Shim, lane: Lane, accepted_due: Option<Instant>) -> Result<(), Error> {
+    /// Moves what is to be sent into the socket, until it takes no more or nothing is left. What was accepted is told
+    /// along with other things, or `now`.
+    fn pump(&mut self, shim: &Shim, lane: Lane, now: bool) -> Result<(), Error> {
         for _ in 0..PUMP_ROUNDS {
             while self.chain.len() < CHAIN_BYTES {
                 if lane == Lane::Now
@@ -167,11 +172,10 @@ impl Connection {
                 };
                 self.chain.push(item.prefix(), item.body());
             }
-            let now = Instant::now();
-            if !self.chain.is_empty() || accepted_due.is_some_and(|due| due <= now) {
+            if !self.chain.is_empty() || now {
                 self.push_accepted(shim, lane)?;
             }
-            if self.chain.is_empty() || !self.chain.write_to(&self.stream)? {
+            if self.chain.is_empty() || !self.chain.write_to(&self.write)? {
                 return Ok(());
             }
         }
@@ -188,19 +192,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what is there, at most one buffer. False when nothing was.
-    fn read(&mut self) -> io::Result<bool> {
-        match self.stream.try_read_buf(self.decoder.buffer()) {
-            Ok(0) => Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "closed by the gateway",
-            )),
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Does what the frames that are there ask for. True when one of them was a request.
     fn dispatch(&mut self, shim: &Rc<Shim>, lane: Lane) -> Result<bool, Error> {
         let mut requests = false;
@@ -208,5 +199,17 @@ impl Connection {
             requests |= shim.receive(lane, ToShim::parse(frame)?)?;
         }
         Ok(requests)
+    }
+}
+
+/// The end of the stream is an error here.
+fn received(read: io::Result<usize>) -> io::Result<()> {
+    match read {
+        Ok(0) => Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "closed by the gateway",
+        )),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
     }
 }

@@ -23,6 +23,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
+use tokio::runtime::{Builder, LocalOptions};
 
 use options::Options;
 
@@ -34,10 +35,12 @@ fn main() -> ExitCode {
         return exec_kernel::run();
     }
     let options = Options::parse();
-    tracing_subscriber::fmt()
+    // Without the bridge from `log`: what the sockets' crate has to say there is noise.
+    let log = tracing_subscriber::fmt()
         .with_max_level(options.log)
-        .with_writer(std::io::stderr)
-        .init();
+        .with_ansi(false)
+        .with_writer(std::io::stderr);
+    let _ = tracing::subscriber::set_global_default(log.finish());
     match start(options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -53,9 +56,11 @@ fn start(options: Options) -> anyhow::Result<()> {
     let key = options.read_key()?;
     let signals = signals::Signals::block().context("signalfd")?;
     let options = options.prepare()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    // Not a `LocalSet`: each wake of one of its tasks costs an eventfd write.
+    let runtime = Builder::new_current_thread()
         .enable_all()
-        .build()
-        .context("runtime")?;
-    tokio::task::LocalSet::new().block_on(&runtime, shim::run(options, key, signals))
+        .build_local(LocalOptions::default());
+    runtime
+        .context("runtime")?
+        .block_on(shim::run(options, key, signals))
 }

@@ -266,7 +266,7 @@ impl Shim {
             self.outlet.add_kernel(kernel)?;
             let made = Kernel::spawn(
                 kernel,
-                Rc::clone(&self.options),
+                &self.options,
                 Rc::clone(&self.outlet),
                 Rc::clone(&self.reaper),
             );

@@ -225,6 +225,11 @@ async fn a_kernel_without_sockets_is_given_up() {
     spec.env.insert("PATH".into(), "/usr/bin:/bin".into());
     spec.connect_ms = 300;
     world.start(spec).await;
+    world
+        .event("started", |event| {
+            matches!(event, Event::Started(_)).then_some(())
+        })
+        .await;
     let waiting = world.message(Channel::Shell, &execute("print x")).await;
     let death = exited(&mut world).await;
     assert_eq!(death.cause, Cause::ProtocolAbort);

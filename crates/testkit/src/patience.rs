@@ -53,7 +53,7 @@ pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> Result<T> {
 
 /// Looks at a condition until it holds; panics when patience ends. The condition may `.await`.
 ///
-/// ```ignore
+/// ```text
 /// assert_eventually!(gateway.kernels().await?.is_empty(), "kernels are left");
 /// ```
 #[macro_export]

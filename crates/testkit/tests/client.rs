@@ -18,7 +18,7 @@ async fn serve(stream: TcpStream, framing: Framing) {
     let mut query = String::new();
     #[allow(clippy::result_large_err)] // The signature is tungstenite's.
     let select = |request: &Request, mut response: Response| -> Result<Response, ErrorResponse> {
-        query = request.uri().query().unwrap_or_default().to_owned();
+        request.uri().query().unwrap_or_default().clone_into(&mut query);
         if request
             .headers()
             .get("authorization")

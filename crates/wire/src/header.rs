@@ -18,19 +18,13 @@ pub struct HeaderPeek<'a> {
     pub msg_type: Cow<'a, str>,
     /// Session of the sender; empty if the header has none.
     pub session: Cow<'a, str>,
-    /// The subshell that a request is for (JEP 91).
-    pub subshell_id: Option<Cow<'a, str>>,
-    /// Protocol version of the sender.
-    pub version: Option<Cow<'a, str>>,
-    /// When the message was made, as the sender wrote it.
-    pub date: Option<Cow<'a, str>>,
 }
 
-const FIELDS: [&str; 6] = ["msg_id", "msg_type", "session", "subshell_id", "version", "date"];
+const FIELDS: [&str; 3] = ["msg_id", "msg_type", "session"];
 
 /// Reads a message's own header: `msg_id` and `msg_type` must be there.
 pub fn peek(header: &[u8]) -> Result<HeaderPeek<'_>> {
-    let [msg_id, msg_type, session, subshell_id, version, date] = string_fields(header, "header", FIELDS)?;
+    let [msg_id, msg_type, session] = string_fields(header, "header", FIELDS)?;
     let missing = |field| Error::Json {
         field,
         reason: "missing from the header".to_owned(),
@@ -39,9 +33,6 @@ pub fn peek(header: &[u8]) -> Result<HeaderPeek<'_>> {
         msg_id: msg_id.ok_or_else(|| missing("msg_id"))?,
         msg_type: msg_type.ok_or_else(|| missing("msg_type"))?,
         session: session.unwrap_or_default(),
-        subshell_id,
-        version,
-        date,
     })
 }
 
@@ -51,15 +42,12 @@ pub fn peek_parent(parent_header: &[u8]) -> Result<Option<HeaderPeek<'_>>> {
     if is_null_or_empty(parent_header) {
         return Ok(None);
     }
-    let [msg_id, msg_type, session, subshell_id, version, date] =
+    let [msg_id, msg_type, session] =
         string_fields(parent_header, "parent_header", FIELDS)?;
     Ok(msg_id.map(|msg_id| HeaderPeek {
         msg_id,
         msg_type: msg_type.unwrap_or_default(),
         session: session.unwrap_or_default(),
-        subshell_id,
-        version,
-        date,
     }))
 }
 
@@ -97,11 +85,16 @@ mod tests {
         assert_eq!(peek.msg_id, "a-1");
         assert_eq!(peek.msg_type, "execute_request");
         assert_eq!(peek.session, "s");
-        assert_eq!(peek.subshell_id.as_deref(), Some("sub"));
-        assert_eq!(peek.version.as_deref(), Some("5.4"));
         for field in [&peek.msg_id, &peek.msg_type, &peek.session] {
             assert!(is_inside(field, header));
         }
+    }
+
+    #[test]
+    fn fields_that_routing_does_not_need_may_be_anything() {
+        // jupyter_server's GatewayKernelClient sends the date as a number.
+        let header = br#"{"msg_id":"i","msg_type":"t","session":"s","date":1795315128.66,"version":5}"#;
+        assert_eq!(peek(header).unwrap().msg_id, "i");
     }
 
     #[test]

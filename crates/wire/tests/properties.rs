@@ -115,9 +115,6 @@ proptest! {
     #[test]
     fn header_peek_agrees_with_a_full_parse(msg_id: String, msg_type: String, session: String, more in object()) {
         let mut header: Map<String, Value> = serde_json::from_slice(&more).unwrap();
-        for name in ["subshell_id", "version", "date"] {
-            header.remove(name);
-        }
         header.insert("msg_id".into(), json!(msg_id));
         header.insert("msg_type".into(), json!(msg_type));
         header.insert("session".into(), json!(session));

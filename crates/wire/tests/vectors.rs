@@ -115,10 +115,6 @@ mod tests {
             assert_eq!(peek.msg_id, full["msg_id"].as_str().unwrap());
             assert_eq!(peek.msg_type, full["msg_type"].as_str().unwrap());
             assert_eq!(peek.session, full["session"].as_str().unwrap());
-            assert_eq!(
-                peek.subshell_id.as_deref(),
-                full.get("subshell_id").and_then(Value::as_str)
-            );
             let parent = header::peek_parent(&parts.parent_header).unwrap();
             let full = parsed(&vector.name, &parts.parent_header);
             assert_eq!(

@@ -28,8 +28,9 @@ export class Gateway {
     const scratch = new Scratch();
     const token = randomBytes(16).toString('hex');
     const reference = process.env.HIMALIA_TEST_GATEWAY === 'jupyter_server';
-    const child = reference ? jupyterServer(scratch, token, options) : himalia(scratch, token, options);
+    let child;
     try {
+      child = reference ? jupyterServer(scratch, token, options) : himalia(scratch, token, options);
       const [, url] = await child.line(/(http:\/\/127\.0\.0\.1:\d+)/);
       const gateway = new Gateway(child, scratch, url, token, reference);
       const path = reference ? '/api' : '/healthz';
@@ -40,7 +41,7 @@ export class Gateway {
       if (child.end) throw new Error(`the gateway ended at its start:\n${child.output}`);
       return gateway;
     } catch (error) {
-      await child.stop();
+      await child?.stop();
       scratch.remove();
       throw error;
     }

@@ -65,6 +65,25 @@ export class NotebookPage {
     await this.output(index).filter({ hasText: text }).waitFor();
   }
 
+  /**
+   * Switches the debugger on and returns the gutter of a cell: its first element is a spacer, then come the lines.
+   * JupyterLab loses a click while it still asks the kernel for the debugger's state; then it is clicked again.
+   */
+  async debug(index) {
+    const button = this.panel.locator('.jp-NotebookPanel-toolbar jp-button.jp-DebuggerBugButton');
+    const gutter = this.cells.nth(index).locator('.cm-breakpoint-gutter .cm-gutterElement');
+    let clicked = 0;
+    await until('the cell has a breakpoint gutter', async () => {
+      if ((await gutter.count()) > 1) return true;
+      if ((await button.getAttribute('aria-pressed')) !== 'true' && Date.now() - clicked > 5000) {
+        await button.click();
+        clicked = Date.now();
+      }
+      return false;
+    });
+    return gutter;
+  }
+
   async close() {
     await this.page.close();
   }

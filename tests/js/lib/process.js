@@ -1,7 +1,6 @@
 // Child processes that are started, watched for a line of output, and stopped by their own pid.
 
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { until, PATIENCE } from './until.js';
 
 const KEPT_OUTPUT = 256 * 1024; // characters of output kept for error messages
@@ -30,7 +29,12 @@ export class Process {
       this.#child.once('exit', (code, signal) => resolve({ code, signal }));
       this.#child.once('error', error => resolve({ error }));
     });
-    this.#exited.then(how => (this.end = how));
+    const abandoned = () => this.#child.kill('SIGKILL'); // when the tests themselves are ended
+    process.once('exit', abandoned);
+    this.#exited.then(how => {
+      this.end = how;
+      process.off('exit', abandoned);
+    });
   }
 
   get output() {
@@ -63,14 +67,4 @@ export class Process {
     clearTimeout(kill);
     return how;
   }
-}
-
-/** Runs a command to its end and returns its standard output; fails on a bad exit. */
-export async function run(command, args, { env }) {
-  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
-  let output = '';
-  child.stdout.setEncoding('utf8').on('data', text => (output += text));
-  const [code] = await once(child, 'close');
-  if (code !== 0) throw new Error(`${command} ${args.join(' ')} exited with ${code}`);
-  return output;
 }

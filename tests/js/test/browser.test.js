@@ -29,8 +29,10 @@ let browser;
 
 before(async () => {
   const script = await bundle();
-  [own, foreign] = [await PageServer.start(script), await PageServer.start(script)];
-  [gateway, browser] = await Promise.all([Gateway.start({ allowOrigin: own.origin }), Browser.start()]);
+  own = await PageServer.start(script);
+  foreign = await PageServer.start(script);
+  gateway = await Gateway.start({ allowOrigin: own.origin });
+  browser = await Browser.start();
 });
 after(async () => {
   await browser?.stop();

@@ -6,7 +6,6 @@ import { Browser, shot } from '../lib/browser.js';
 import { Gateway } from '../lib/gateway.js';
 import { Lab } from '../lib/lab.js';
 import { NotebookPage, PROMPT } from '../lib/notebook-page.js';
-import { until } from '../lib/until.js';
 
 const NOTEBOOKS = {
   'plot.ipynb': [
@@ -26,7 +25,8 @@ let browser;
 
 before(async () => {
   gateway = await Gateway.start();
-  [lab, browser] = await Promise.all([Lab.start(gateway, NOTEBOOKS), Browser.start()]);
+  lab = await Lab.start(gateway, NOTEBOOKS);
+  browser = await Browser.start();
 });
 after(async () => {
   await browser?.stop();
@@ -34,7 +34,7 @@ after(async () => {
   await gateway?.stop();
 });
 
-/** A test on one notebook; when it fails there is a screenshot, and the servers' last words. */
+/** A test on one notebook; when it fails there are a screenshot and the servers' last words. */
 function notebookTest(title, name, body) {
   test(title, async t => {
     const notebook = new NotebookPage(await browser.page());
@@ -73,13 +73,11 @@ notebookTest('interrupt a running cell with the toolbar button', 'interrupt.ipyn
   await notebook.prompt(0, '[1]:');
   await notebook.runCell(1);
   await notebook.shows(1, 'running');
-  await notebook.status('Busy');
   await notebook.prompt(1, PROMPT.running);
   await shot(notebook.page, 'lab-busy');
   await notebook.toolbar('interrupt');
   await notebook.shows(1, 'KeyboardInterrupt');
   await notebook.prompt(1, '[2]:');
-  await notebook.status('Idle');
   await notebook.runCell(2);
   await notebook.shows(2, 'kept');
   await shot(notebook.page, 'lab-interrupted');
@@ -90,13 +88,9 @@ notebookTest('restart the kernel: variables are gone, counting starts again', 'r
   await notebook.prompt(1, '[2]:');
   await notebook.shows(1, 'True');
   await notebook.toolbar('restart');
+  const restarted = notebook.page.waitForResponse(response => /\/kernels\/[^/]+\/restart/.test(response.url()));
   await notebook.accept();
-  // Until the restart is through, JupyterLab marks each cell as one of the previous kernel or leaves it unnumbered.
-  await until('the new kernel is idle and known', async () => {
-    const kernels = await (await gateway.call('GET', '/api/kernels')).json();
-    return kernels.every(kernel => kernel.execution_state === 'idle');
-  });
-  await notebook.status('Idle');
+  assert.equal((await restarted).status(), 200);
   await notebook.runCell(1);
   await notebook.shows(1, 'False');
   await notebook.prompt(1, '[1]:');
@@ -119,9 +113,7 @@ notebookTest('input() is answered in the page', 'input.ipynb', async notebook =>
 
 notebookTest('debugger: a breakpoint stops the cell, continue ends it', 'debug.ipynb', async notebook => {
   const { page } = notebook;
-  await notebook.toolbar('debugger-icon');
-  const gutter = notebook.cells.first().locator('.cm-breakpoint-gutter .cm-gutterElement');
-  await until('the gutter has its lines', async () => (await gutter.count()) > 4);
+  const gutter = await notebook.debug(0);
   await gutter.nth(3).click(); // the first is a spacer: line 3
   await page.locator('.jp-DebuggerBreakpoints-body', { hasText: '3' }).waitFor();
   await shot(page, 'lab-breakpoint');

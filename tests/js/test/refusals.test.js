@@ -141,6 +141,21 @@ describe('other closes', ours, () => {
     await second.close();
   });
 
+  test('two connections with one session_id while the kernel starts: the later one stays', async () => {
+    // JupyterLab in gateway mode does this for each notebook: the browser refuses its first handshake and tries again.
+    await Promise.all(Array.from({ length: 4 }, async () => {
+      const { id } = await gateway.startKernel();
+      const session = randomUUID();
+      const earlier = KernelSocket.open(gateway, id, { session }).then(socket => within('the close', socket.closed), error => error);
+      for (let i = 0; i < 3; i++) await gateway.call('GET', `/api/kernels/${id}`); // the gateway has the first handshake by now
+      const later = await KernelSocket.open(gateway, id, { session });
+      assert.equal((await earlier).code ?? (await earlier).status, 4001);
+      assert.equal(streamText(await later.execute('print("here")')), 'here\n');
+      await later.close();
+      assert.equal((await gateway.call('DELETE', `/api/kernels/${id}`)).status, 204);
+    }));
+  });
+
   test('a kernel that is shut down: status dead, then 1000', async () => {
     const { id } = await gateway.startKernel();
     const socket = await KernelSocket.open(gateway, id, { protocols: [V1] });

@@ -38,6 +38,15 @@ def test_a_kernel_that_dies_is_restarted_and_its_clients_are_told(shared, kernel
         assert (done.content["ename"], done.content["execution_count"]) == ("NameError", 1)
 
 
+def test_a_request_during_the_restart_waits_for_the_new_kernel(shared, kernel_id):
+    """As it does in the sockets of a kernel without a gateway: never refused, never forgotten."""
+    with Channels(shared, kernel_id) as client:
+        client.run("1")
+        client.submit(DEATHS["killed"])
+        client.until(lambda m: m["msg_type"] == "status" and m["content"]["execution_state"] == "restarting", 20)
+        assert client.run("2", timeout=30).content["execution_count"] == 1
+
+
 def test_others_do_not_notice_a_death(shared, kernel_id):
     victim = shared.start_kernel()
     with Channels(shared, kernel_id) as client, Channels(shared, victim) as doomed:
@@ -57,7 +66,7 @@ def test_exit_of_the_program_is_a_death_too(shared, kernel_id):
 
 CHILDREN = """
 import os, signal, subprocess, sys, time
-sleep = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGHUP, signal.SIG_IGN); time.sleep(600)"
+sleep = "import signal as s, time; s.signal(s.SIGTERM, s.SIG_IGN); s.signal(s.SIGHUP, s.SIG_IGN); time.sleep(600)"
 plain = subprocess.Popen([sys.executable, "-c", sleep])
 session = subprocess.Popen([sys.executable, "-c", sleep], start_new_session=True)
 if os.fork() == 0:  # a daemon: its parent ends at once
@@ -89,11 +98,18 @@ def test_children_of_a_kernel_end_with_it(shared, end):
     eventually(lambda: not having_in_environment("KERNEL_MARK", mark), "nothing stays behind")
 
 
+STUBBORN = """
+import os, signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print(os.getpid(), flush=True)
+while True: pass
+"""
+
+
 def test_a_kernel_that_ignores_interrupts_answers_control_and_can_be_ended(shared):
     kernel_id = shared.start_kernel()
     with Channels(shared, kernel_id) as client:
-        code = "import os, signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nprint(os.getpid(), flush=True)\nwhile True: pass"
-        client.submit(code)
+        client.submit(STUBBORN)
         kernel = int(client.until(lambda m: m["msg_type"] == "stream")[-1]["content"]["text"])
         started = time.monotonic()
         shared.interrupt(kernel_id)
@@ -150,7 +166,12 @@ def test_a_failed_start_says_why_and_leaves_nothing(tmp_path, kernel_python):
     specs = tmp_path / "specs"
     broken = {
         "no-program": ["/no/such/program", "-f", "{connection_file}"],
-        "ends-at-once": [kernel_python, "-c", "import sys; sys.exit('this kernel cannot start: 42')", "{connection_file}"],
+        "ends-at-once": [
+            kernel_python,
+            "-c",
+            "import sys; sys.exit('this kernel cannot start: 42')",
+            "{connection_file}",
+        ],
     }
     for name, argv in broken.items():
         (specs / name).mkdir(parents=True)
@@ -170,8 +191,10 @@ def test_a_failed_start_says_why_and_leaves_nothing(tmp_path, kernel_python):
             if reply.status_code == 201:  # it was up, and died before it was ready
                 kernel_id = reply.json()["id"]
                 eventually(
-                    lambda kernel_id=kernel_id: gateway.http.get(f"api/kernels/{kernel_id}").status_code == 404
-                    or state(gateway, kernel_id) == "dead",
+                    lambda kernel_id=kernel_id: (
+                        gateway.http.get(f"api/kernels/{kernel_id}").status_code == 404
+                        or state(gateway, kernel_id) == "dead"
+                    ),
                     f"{name} is dead",
                     30,
                 )

@@ -116,7 +116,7 @@ ENDLESS = {
 def test_an_interrupt_ends_an_endless_flood_within_a_second(shared, kernel_id, name):
     with Channels(shared, kernel_id) as client:
         shim, kernel = pids(client)
-        msg_id = client.submit(ENDLESS[name])
+        client.submit(ENDLESS[name])
         client.until(lambda m: m["msg_type"] in ("stream", "display_data"))
         # Keep reading, as a client does, and look when the end comes out of the kernel.
         ended = []
@@ -131,9 +131,7 @@ def test_an_interrupt_ends_an_endless_flood_within_a_second(shared, kernel_id, n
         asked = time.monotonic()
         shared.interrupt(kernel_id)
         answered = time.monotonic()
-        eventually(
-            lambda: shared.http.get(f"api/kernels/{kernel_id}").json()["execution_state"] == "idle", "idle", 20
-        )
+        eventually(lambda: shared.http.get(f"api/kernels/{kernel_id}").json()["execution_state"] == "idle", "idle", 20)
         idle = time.monotonic()
         reader.join(60)
         assert ended and ended[0][1]["ename"] == "KeyboardInterrupt"

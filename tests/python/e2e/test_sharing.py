@@ -1,5 +1,6 @@
 """Several clients of one kernel, and clients that come back."""
 
+import events
 import pytest
 from channels import Channels
 from websockets.exceptions import ConnectionClosed
@@ -124,12 +125,14 @@ def test_a_second_connection_with_the_same_session_id_replaces_the_first(shared,
 
 
 def test_events_give_everything_once_from_any_position(shared, kernel_id, client):
-    import events
-
     done = client.run("for n in range(20): print(n, flush=True)")
-    is_end = lambda e: e["kind"] == "message" and is_idle_of(  # noqa: E731
-        {"msg_type": e["header"]["msg_type"], "content": e["content"], "parent_header": e["parent_header"]}, done.msg_id
-    )
+
+    def is_end(event):
+        if event["kind"] != "message" or event["header"]["msg_type"] != "status":
+            return False
+        parent = event["parent_header"] or {}
+        return event["content"]["execution_state"] == "idle" and parent.get("msg_id") == done.msg_id
+
     log = events.follow(shared, kernel_id, 0, is_end)
     numbers = [event["seq"] for event in log]
     assert numbers == list(range(1, len(log) + 1))

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[3] / "kernelspecs" / "python3"
 
 
 class RawKernel:
-    """`python -m himalia_kernel` and the sockets of one client. `before` is given the work directory before the start."""
+    """`python -m himalia_kernel` and the sockets of one client. `before` gets the work directory before the start."""
 
     def __init__(self, python, *, argv=("-m", "himalia_kernel"), env=None, subscribe=True, before=None):
         self.directory = tempfile.TemporaryDirectory(prefix="hmk")
@@ -156,6 +156,4 @@ class RawKernel:
 
 def text_of(messages, name="stdout"):
     """The text of one stream in a list of messages."""
-    return "".join(
-        m["content"]["text"] for m in messages if m["msg_type"] == "stream" and m["content"]["name"] == name
-    )
+    return "".join(m["content"]["text"] for m in messages if m["msg_type"] == "stream" and m["content"]["name"] == name)

@@ -128,8 +128,11 @@ def test_a_flood_of_displays_is_bounded_too(kernel, tmp_path):
 def test_interrupts_at_any_moment_lose_no_text_and_leave_no_lock_held(kernel):
     """Interrupts that fall at random points inside `write` and `flush`."""
     for _ in range(15):
-        msg_id = kernel.execute("n = -1\nwhile True:\n    n += 1\n    print(n)\n    sys_flush()\n".replace(
-            "sys_flush()", "__import__('sys').stdout.flush() if n % 7 == 0 else None"))
+        msg_id = kernel.execute(
+            "n = -1\nwhile True:\n    n += 1\n    print(n)\n    sys_flush()\n".replace(
+                "sys_flush()", "__import__('sys').stdout.flush() if n % 7 == 0 else None"
+            )
+        )
         for message in kernel.outputs(msg_id):
             if message["msg_type"] == "stream":
                 break

@@ -4,6 +4,7 @@ import json
 import struct
 import time
 import uuid
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from websockets.sync.client import connect
@@ -49,7 +50,9 @@ def decode_v1(frame):
     """A frame of the v1 subprotocol as a message; checks every offset."""
     (count,) = struct.unpack_from("<Q", frame)
     offsets = struct.unpack_from(f"<{count}Q", frame, 8)
-    assert count >= 6 and offsets[0] == 8 * (count + 1) and offsets[-1] == len(frame) and list(offsets) == sorted(offsets)
+    assert (
+        count >= 6 and offsets[0] == 8 * (count + 1) and offsets[-1] == len(frame) and list(offsets) == sorted(offsets)
+    )
     parts = [frame[start:end] for start, end in zip(offsets, offsets[1:])]
     message = {name: json.loads(part) for name, part in zip(NAMES, parts[1:5])}
     message["channel"] = parts[0].decode()
@@ -95,7 +98,7 @@ class Channels:
         self.kernel_id = kernel_id
         self.framing = framing
         self.session = session or uuid.uuid4().hex
-        self.socket = connect(
+        connection = connect(
             server.websocket_url(f"api/kernels/{kernel_id}/channels?session_id={self.session}"),
             additional_headers={"Authorization": f"token {server.token}"},
             subprotocols=[SUBPROTOCOL] if framing == "v1" else None,
@@ -107,6 +110,7 @@ class Channels:
             open_timeout=60,
             **options,
         )
+        self.socket = ExitStack().enter_context(connection)
         assert self.socket.subprotocol == (SUBPROTOCOL if framing == "v1" else None)
 
     def __enter__(self):

@@ -63,7 +63,7 @@ class Transcript:
             self.messages.append(entry)
 
     def _same_stream(self, number, name):
-        """The message that more text belongs to: how text is cut, and the order of two streams, is the kernel's timing."""
+        """The message that more text belongs to: its cuts, and the order of two streams, are the kernel's timing."""
         for message in reversed(self.messages):
             if message["channel"] != "iopub":
                 continue
@@ -123,8 +123,11 @@ class Transcript:
         self._do(11, "complete_request", {"code": "sys.getrecursion", "cursor_pos": 16})
         self._do(12, "inspect_request", {"code": "x", "cursor_pos": 1, "detail_level": 0})
         self._do(13, "is_complete_request", {"code": "for a in b:"})
-        self._do(14, "history_request", {"hist_access_type": "range", "session": 0, "start": 2, "stop": 4,
-                                         "raw": True, "output": False})
+        self._do(
+            14,
+            "history_request",
+            {"hist_access_type": "range", "session": 0, "start": 2, "stop": 4, "raw": True, "output": False},
+        )
         self._do(15, "comm_info_request", {})
         self._aborted(16)
         run(19, WIDGET)

@@ -87,16 +87,21 @@ impl Engine {
         }
         let handle = self.handle(id)?;
         let owner = owner_of(principal, &attach.wire_session);
+        let connection = Connection::open(Arc::clone(&handle), owner).await;
         // The position is taken before the wait, so that nothing of the start is missed by who was there.
         let position = start_position(&handle, owner, attach.after);
         let mut snapshot = handle.snapshot.clone();
         let usable = snapshot.wait_for(|now| now.ready || now.state == crate::ExecutionState::Dead);
-        // Late or over: the client will see for itself.
-        let _ = timeout(self.inner.config.ready_timeout, usable).await;
+        let replaced = connection.replaced();
+        tokio::select! {
+            // Late or over: the client will see for itself.
+            _ = timeout(self.inner.config.ready_timeout, usable) => {}
+            // A newer connection waits for this one to go.
+            () = replaced.cancelled() => {}
+        }
         if handle.is_over() {
             return Err(EngineError::no_kernel(id));
         }
-        let (connection, replaced) = Connection::open(Arc::clone(&handle), owner);
         let reader = Reader::new(Arc::clone(&handle), position, self.inner.draining.clone(), replaced);
         Ok(Attachment {
             requests: Requests::new(handle, owner, Arc::clone(&connection)),

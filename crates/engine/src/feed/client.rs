@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use himalia_journal::Record;
@@ -17,6 +18,8 @@ use crate::kernel::{Handle, RecordKind, RecordMeta, from_micros, notice};
 /// Messages and bytes of one batch.
 const BATCH_RECORDS: usize = 64;
 const BATCH_BYTES: usize = 256 << 10;
+/// How long a new connection waits for the older one of the same owner to go.
+const HANDOVER: Duration = Duration::from_secs(1);
 
 /// How a client attaches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,39 +50,63 @@ pub struct Feed {
     _connection: Arc<Connection>,
 }
 
+/// The one connected client of an owner, as the next one of the same owner finds it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seat {
+    /// Asks the client to go.
+    closed: CancellationToken,
+    /// It has gone, and its position is final.
+    left: CancellationToken,
+}
+
 /// Counts a client while it lives.
 #[derive(Debug)]
 pub(crate) struct Connection {
     handle: Arc<Handle>,
     owner: u64,
-    closed: CancellationToken,
+    seat: Seat,
 }
 
 impl Connection {
-    /// Registers a client, in place of an older one with the same owner.
-    pub(crate) fn open(handle: Arc<Handle>, owner: u64) -> (Arc<Self>, CancellationToken) {
-        let closed = CancellationToken::new();
-        let older = handle.attached.lock().insert(owner, closed.clone());
-        if let Some(older) = older {
-            older.cancel();
-        }
+    /// Registers a client, in place of an older one with the same owner, which is asked to go and waited for, up to
+    /// [`HANDOVER`]: only then is the position final at which the new one starts.
+    pub(crate) async fn open(handle: Arc<Handle>, owner: u64) -> Arc<Self> {
+        let seat = Seat::default();
+        let older = handle.attached.lock().insert(owner, seat.clone());
         handle.connections.fetch_add(1, Ordering::Relaxed);
-        (Arc::new(Self { handle, owner, closed: closed.clone() }), closed)
+        let connection = Arc::new(Self { handle, owner, seat });
+        if let Some(older) = older {
+            older.closed.cancel();
+            // Late: the new client may see a few messages again.
+            let _ = tokio::time::timeout(HANDOVER, older.left.cancelled()).await;
+        }
+        connection
+    }
+
+    /// Cancelled when a newer connection of the same owner takes over.
+    pub(crate) fn replaced(&self) -> CancellationToken {
+        self.seat.closed.clone()
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
         self.handle.connections.fetch_sub(1, Ordering::Relaxed);
-        if !self.closed.is_cancelled() {
+        if !self.seat.closed.is_cancelled() {
             self.handle.attached.lock().remove(&self.owner);
         }
+        self.seat.left.cancel();
     }
 }
 
 impl Feed {
     pub(crate) fn new(reader: Reader, owner: u64, connection: Arc<Connection>) -> Self {
-        Self { reader, owner, gap: None, _connection: connection }
+        Self {
+            reader,
+            owner,
+            gap: None,
+            _connection: connection,
+        }
     }
 
     /// The next messages in order, at least one, at most 64 or about 256 KiB (one message always fits).
@@ -115,7 +142,9 @@ impl Feed {
             }
             _ => false,
         };
-        let (true, Some(channel)) = (mine, meta.channel) else { return };
+        let (true, Some(channel)) = (mine, meta.channel) else {
+            return;
+        };
         if channel == Channel::Iopub
             && let Some((from, to)) = self.gap.take()
         {
@@ -123,7 +152,12 @@ impl Feed {
             out.push(self.notice(to, record.at_micros, parent_of(&record.body).as_deref(), &text));
         }
         let at = from_micros(record.at_micros);
-        out.push(Delivery { seq: record.seq, at, channel, frame: record.body.clone() });
+        out.push(Delivery {
+            seq: record.seq,
+            at,
+            channel,
+            frame: record.body.clone(),
+        });
     }
 
     /// Messages that the sandbox had to drop.
@@ -136,8 +170,14 @@ impl Feed {
             #[serde(borrow, default)]
             parent: Option<&'a RawValue>,
         }
-        let Ok(loss) = serde_json::from_slice::<Loss<'_>>(&record.body) else { return };
-        let Loss { messages, bytes, parent } = loss;
+        let Ok(loss) = serde_json::from_slice::<Loss<'_>>(&record.body) else {
+            return;
+        };
+        let Loss {
+            messages,
+            bytes,
+            parent,
+        } = loss;
         let text = format!("[himalia: {messages} messages ({bytes} bytes) of this kernel were dropped]\n");
         let parent = parent.map(|parent| parent.get().as_bytes());
         out.push(self.notice(record.seq, record.at_micros, parent, &text));
@@ -145,7 +185,12 @@ impl Feed {
 
     fn notice(&self, seq: u64, at_micros: u64, parent: Option<&[u8]>, text: &str) -> Delivery {
         let frame = notice(&self.kernel_session(), parent, text);
-        Delivery { seq, at: from_micros(at_micros), channel: Channel::Iopub, frame }
+        Delivery {
+            seq,
+            at: from_micros(at_micros),
+            channel: Channel::Iopub,
+            frame,
+        }
     }
 
     /// The client has everything up to and including `seq`: where it resumes when it attaches again with the same

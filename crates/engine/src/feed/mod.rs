@@ -9,6 +9,6 @@ mod requests;
 pub use client::{Attach, Attachment, Feed};
 pub use delivery::{Closed, Delivery};
 pub use events::{Event, EventFeed, EventKind};
-pub(crate) use client::{Connection, start_position};
+pub(crate) use client::{Connection, Seat, start_position};
 pub(crate) use reader::Reader;
 pub use requests::Requests;

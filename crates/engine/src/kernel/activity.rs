@@ -43,14 +43,23 @@ pub(crate) struct Activity {
 
 impl Activity {
     pub(crate) fn new(now_micros: u64) -> Self {
-        Self { state: ExecutionState::Starting, last_micros: now_micros }
+        Self {
+            state: ExecutionState::Starting,
+            last_micros: now_micros,
+        }
     }
 
     /// One iopub message.
     ///
     /// `parent_tracked` is whether the parent's type is tracked; a message without parent counts as tracked, as in
     /// `jupyter_server`, where `None` is not in the list. `status` is the content's `execution_state` of a `status`.
-    pub(crate) fn iopub(&mut self, msg_type: &str, parent_tracked: bool, status: Option<&str>, now_micros: u64) {
+    pub(crate) fn iopub(
+        &mut self,
+        msg_type: &str,
+        parent_tracked: bool,
+        status: Option<&str>,
+        now_micros: u64,
+    ) {
         if parent_tracked || tracked(msg_type) || self.state == ExecutionState::Busy {
             self.touch(now_micros);
         }

@@ -37,6 +37,8 @@ pub(crate) struct Actor {
     pub(crate) mailboxes: Mailboxes,
     pub(crate) arrivals: mpsc::Receiver<Arrival>,
     pub(crate) teardown: Teardown,
+    /// Tells, once, how the sandbox ended; `None` when it was gone from the beginning.
+    pub(crate) sandbox_exit: Option<oneshot::Receiver<String>>,
     /// Ends the actor and leaves the kernel running.
     pub(crate) stop: CancellationToken,
     /// Without a call of the shim by then the sandbox is given up.
@@ -51,10 +53,12 @@ struct Running {
     lanes: PerLane<Option<LaneIo>>,
     waiters: HashMap<u64, oneshot::Sender<Result<(), CommandError>>>,
     next_waiter: u64,
+    /// Answers to callers; they are given when what they speak of can be seen.
+    answers: Vec<(u64, Result<(), CommandError>)>,
     effects: Vec<Effect>,
     protocol: u16,
+    /// The kernel is over, to be forgotten or not.
     over: Option<bool>,
-    exit_seen: bool,
     roll_due: bool,
 }
 
@@ -74,17 +78,22 @@ impl Actor {
     pub(crate) async fn run(self) {
         let mut running = Running {
             actor: self,
-            lanes: PerLane { now: None, data: None },
+            lanes: PerLane {
+                now: None,
+                data: None,
+            },
             waiters: HashMap::new(),
             next_waiter: 1,
+            answers: Vec::new(),
             effects: Vec::new(),
             protocol: 0,
             over: None,
-            exit_seen: false,
             roll_due: false,
         };
         if running.actor.core.snapshot().phase == Phase::Over {
             running.over = Some(true);
+        } else if running.actor.sandbox_exit.is_none() {
+            running.over = Some(false);
         }
         running.settle();
         loop {
@@ -109,13 +118,19 @@ impl Running {
         let takes_output = actor.core.takes_output();
         let takes_urgent = actor.core.takes_requests(Channel::Control);
         let takes_shell = actor.core.takes_requests(Channel::Shell);
-        let deadline = actor.core.deadline().map(|mono| actor.started + Duration::from_micros(mono));
+        let deadline = actor
+            .core
+            .deadline()
+            .map(|mono| actor.started + Duration::from_micros(mono));
         let deadline = match (deadline, actor.adoption_deadline) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        let (orders, urgent, shell) =
-            (&mut actor.mailboxes.orders, &mut actor.mailboxes.urgent, &mut actor.mailboxes.shell);
+        let (orders, urgent, shell) = (
+            &mut actor.mailboxes.orders,
+            &mut actor.mailboxes.urgent,
+            &mut actor.mailboxes.shell,
+        );
         let (now, data) = (&mut lanes.now, &mut lanes.data);
         tokio::select! {
             biased;
@@ -124,7 +139,7 @@ impl Running {
             arrival = actor.arrivals.recv() => Wake::Arrival(arrival),
             read = poll_fn(|cx| poll_lane(now, cx, true)) => Wake::Lane(Lane::Now, read),
             envelope = urgent.recv(), if takes_urgent => Wake::Urgent(envelope),
-            exit = actor.teardown.sandbox_exit(), if !self.exit_seen => Wake::SandboxExit(exit),
+            cause = sandbox_end(&mut actor.sandbox_exit) => Wake::SandboxExit(cause),
             () = maybe_sleep(deadline) => Wake::Deadline,
             read = poll_fn(|cx| poll_lane(data, cx, takes_output)) => Wake::Lane(Lane::Data, read),
             envelope = shell.recv(), if takes_shell => Wake::Shell(envelope),
@@ -146,23 +161,36 @@ impl Running {
             Wake::Lane(lane, Err(error)) => self.close(lane, &error.to_string(), now),
             Wake::Urgent(envelope) | Wake::Shell(envelope) => self.request(envelope, now),
             Wake::SandboxExit(cause) => {
-                self.exit_seen = true;
-                let cause = cause.unwrap_or_else(|| "sandbox_lost".to_owned());
-                self.step(Event::SandboxGone(cause), now);
+                self.actor.sandbox_exit = None;
+                if let Some(cause) = cause {
+                    self.step(Event::SandboxGone(cause), now);
+                }
             }
             Wake::Deadline => self.deadline(now),
         }
         for _ in 0..PER_ROUND {
-            let Ok(order) = self.actor.mailboxes.orders.try_recv() else { break };
+            let Ok(order) = self.actor.mailboxes.orders.try_recv() else {
+                break;
+            };
             self.order(Some(order), now);
         }
         for _ in 0..PER_ROUND {
             let core = &self.actor.core;
-            let (takes_urgent, takes_shell) =
-                (core.takes_requests(Channel::Control), core.takes_requests(Channel::Shell));
+            let (takes_urgent, takes_shell) = (
+                core.takes_requests(Channel::Control),
+                core.takes_requests(Channel::Shell),
+            );
             let mailboxes = &mut self.actor.mailboxes;
-            let urgent = if takes_urgent { mailboxes.urgent.try_recv().ok() } else { None };
-            let shell = if takes_shell { mailboxes.shell.try_recv().ok() } else { None };
+            let urgent = if takes_urgent {
+                mailboxes.urgent.try_recv().ok()
+            } else {
+                None
+            };
+            let shell = if takes_shell {
+                mailboxes.shell.try_recv().ok()
+            } else {
+                None
+            };
             if urgent.is_none() && shell.is_none() {
                 break;
             }
@@ -175,7 +203,10 @@ impl Running {
 
     fn now(&self) -> Now {
         let mono = Instant::now().saturating_duration_since(self.actor.started);
-        Now { mono: u64::try_from(mono.as_micros()).unwrap_or(u64::MAX), wall: wall_micros() }
+        Now {
+            mono: u64::try_from(mono.as_micros()).unwrap_or(u64::MAX),
+            wall: wall_micros(),
+        }
     }
 
     fn step(&mut self, event: Event, now: Now) {
@@ -190,8 +221,11 @@ impl Running {
     fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Welcome(lane, resume) => {
-                let welcome =
-                    Welcome { protocol: self.protocol, epoch: self.actor.epoch, resume: vec![resume] };
+                let welcome = Welcome {
+                    protocol: self.protocol,
+                    epoch: self.actor.epoch,
+                    resume: vec![resume],
+                };
                 self.queue(lane, &ToShim::Welcome(welcome));
             }
             Effect::Send(lane, pending) => {
@@ -203,13 +237,11 @@ impl Running {
                 let kernel = self.actor.teardown.kernel;
                 self.queue(Lane::Now, &ToShim::Ack { kernel, lane, link });
             }
-            Effect::Done(waiter, result) => {
-                if let Some(reply) = self.waiters.remove(&waiter) {
-                    // The caller may have gone.
-                    let _ = reply.send(result);
-                }
-            }
-            Effect::ProcessStarted(pid) => self.actor.teardown.process_started(pid, self.actor.core.snapshot().incarnation),
+            Effect::Done(waiter, result) => self.answers.push((waiter, result)),
+            Effect::ProcessStarted(pid) => self
+                .actor
+                .teardown
+                .process_started(pid, self.actor.core.snapshot().incarnation),
             Effect::Over { forget } => self.over = Some(forget),
         }
     }
@@ -223,7 +255,9 @@ impl Running {
     }
 
     fn order(&mut self, order: Option<Order>, now: Now) {
-        let Some(Order { command, reply }) = order else { return };
+        let Some(Order { command, reply }) = order else {
+            return;
+        };
         let waiter = self.next_waiter;
         self.next_waiter += 1;
         self.waiters.insert(waiter, reply);
@@ -231,7 +265,9 @@ impl Running {
     }
 
     fn request(&mut self, envelope: Option<Envelope>, now: Now) {
-        let Some(Envelope { request, share }) = envelope else { return };
+        let Some(Envelope { request, share }) = envelope else {
+            return;
+        };
         self.step(Event::Request(request), now);
         drop(share);
     }
@@ -271,7 +307,11 @@ impl Running {
     }
 
     fn deadline(&mut self, now: Now) {
-        if self.actor.adoption_deadline.is_some_and(|at| at <= Instant::now()) {
+        if self
+            .actor
+            .adoption_deadline
+            .is_some_and(|at| at <= Instant::now())
+        {
             self.actor.adoption_deadline = None;
             self.step(Event::SandboxGone("sandbox_lost".to_owned()), now);
         }
@@ -289,7 +329,13 @@ impl Running {
                 Ok(seqs) => {
                     self.actor.handle.dirty.store(true, Ordering::Release);
                     self.roll_due = journal.roll_due();
-                    self.step(Event::Written { first_seq: seqs.start, batch }, now);
+                    self.step(
+                        Event::Written {
+                            first_seq: seqs.start,
+                            batch,
+                        },
+                        now,
+                    );
                 }
                 Err(error) => {
                     self.roll_due |= matches!(error, JournalError::RollOverdue { .. });
@@ -324,8 +370,12 @@ impl Running {
 
     fn publish(&mut self) {
         let handle = &self.actor.handle;
-        handle.last_activity.store(self.actor.core.last_activity(), Ordering::Relaxed);
-        handle.disk_failing.store(self.actor.core.disk_failing(), Ordering::Relaxed);
+        handle
+            .last_activity
+            .store(self.actor.core.last_activity(), Ordering::Relaxed);
+        handle
+            .disk_failing
+            .store(self.actor.core.disk_failing(), Ordering::Relaxed);
         if let Some(snapshot) = self.actor.core.take_changed() {
             self.actor.mailboxes.snapshot.send_if_modified(|old| {
                 let changed = *old != snapshot;
@@ -333,11 +383,20 @@ impl Running {
                 changed
             });
         }
+        for (waiter, result) in self.answers.drain(..) {
+            if let Some(reply) = self.waiters.remove(&waiter) {
+                // The caller may have gone.
+                let _ = reply.send(result);
+            }
+        }
     }
 
     /// The kernel is over: its log is complete, now its sandbox goes.
     async fn end(mut self) {
-        self.lanes = PerLane { now: None, data: None };
+        self.lanes = PerLane {
+            now: None,
+            data: None,
+        };
         self.actor.mailboxes.stage.send_replace(Stage::Complete);
         self.actor.teardown.run(&self.actor.handle, true).await;
         self.actor.mailboxes.stage.send_replace(Stage::Gone);
@@ -345,8 +404,11 @@ impl Running {
 
     /// The sandbox is lost: what is left of it goes, the kernel stays listed as dead until it is deleted.
     async fn bury(&mut self) {
-        self.lanes = PerLane { now: None, data: None };
-        self.exit_seen = true;
+        self.lanes = PerLane {
+            now: None,
+            data: None,
+        };
+        self.actor.sandbox_exit = None;
         self.actor.adoption_deadline = None;
         self.actor.teardown.run(&self.actor.handle, false).await;
     }
@@ -363,6 +425,14 @@ fn poll_lane(
     }
 }
 
+/// How the sandbox ended; `None` when nobody watches it any more, since the runtime is ending.
+async fn sandbox_end(exit: &mut Option<oneshot::Receiver<String>>) -> Option<String> {
+    match exit {
+        Some(exit) => exit.await.ok(),
+        None => std::future::pending().await,
+    }
+}
+
 async fn maybe_sleep(until: Option<Instant>) {
     match until {
         Some(until) => sleep_until(until).await,
@@ -371,12 +441,21 @@ async fn maybe_sleep(until: Option<Instant>) {
 }
 
 fn maybe_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    if bytes >= BLOCKING_BYTES { may_block(work) } else { work() }
+    if bytes >= BLOCKING_BYTES {
+        may_block(work)
+    } else {
+        work()
+    }
 }
 
 /// Runs `work` so that the runtime expects it to block, if it can.
 pub(crate) fn may_block<T>(work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
-    let threads = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if threads { tokio::task::block_in_place(work) } else { work() }
+    let threads =
+        Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if threads {
+        tokio::task::block_in_place(work)
+    } else {
+        work()
+    }
 }

@@ -136,15 +136,22 @@ impl Core {
     }
 
     fn tick(&mut self, out: &mut Vec<Effect>) {
-        if self.life.exit.as_ref().is_some_and(|exit| exit.deadline <= self.now.mono) {
+        if self
+            .life
+            .exit
+            .as_ref()
+            .is_some_and(|exit| exit.deadline <= self.now.mono)
+        {
             self.settle_exit(out);
         }
-        if self.life.phase == Phase::Running && self.outbox.greeted() && self.readiness.nudge_due(self.now.mono) {
+        if self.life.phase == Phase::Running
+            && self.outbox.greeted()
+            && self.readiness.nudge_due(self.now.mono)
+        {
             self.probe();
         }
-        if !self.writes.failing() {
-            self.release();
-        }
+        self.writes.end_pause(self.now.mono);
+        self.release();
         if self.life.stop_deadline.is_some_and(|at| at <= self.now.mono) {
             self.over("killed_by_user", out);
         }
@@ -152,9 +159,21 @@ impl Core {
 
     /// When [`Event::Tick`] is wanted next, monotonic microseconds.
     pub(crate) fn deadline(&self) -> Option<u64> {
-        let nudge = self.readiness.next_nudge.filter(|_| self.life.phase == Phase::Running && self.outbox.greeted());
+        let nudge = self
+            .readiness
+            .next_nudge
+            .filter(|_| self.life.phase == Phase::Running && self.outbox.greeted());
         let exit = self.life.exit.as_ref().map(|exit| exit.deadline);
-        [nudge, exit, self.life.stop_deadline, self.writes.retry_at(), self.outbox.ack_at()].into_iter().flatten().min()
+        [
+            nudge,
+            exit,
+            self.life.stop_deadline,
+            self.writes.retry_at(),
+            self.outbox.ack_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// The next batch for the journal, unless one is in flight. It comes back in an event.

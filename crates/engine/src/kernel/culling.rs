@@ -39,11 +39,19 @@ mod tests {
     const HOUR: u64 = 3_600_000_000;
 
     fn facts() -> CullFacts {
-        CullFacts { state: ExecutionState::Idle, connections: 0, last_micros: 0, spec_timeout: None }
+        CullFacts {
+            state: ExecutionState::Idle,
+            connections: 0,
+            last_micros: 0,
+            spec_timeout: None,
+        }
     }
 
     fn config() -> CullConfig {
-        CullConfig { idle_timeout: Duration::from_secs(60), ..CullConfig::default() }
+        CullConfig {
+            idle_timeout: Duration::from_secs(60),
+            ..CullConfig::default()
+        }
     }
 
     #[test]
@@ -54,24 +62,69 @@ mod tests {
 
     #[test]
     fn watched_and_busy_ones_only_when_configured() {
-        let watched = CullFacts { connections: 1, ..facts() };
-        let busy = CullFacts { state: ExecutionState::Busy, ..facts() };
+        let watched = CullFacts {
+            connections: 1,
+            ..facts()
+        };
+        let busy = CullFacts {
+            state: ExecutionState::Busy,
+            ..facts()
+        };
         assert!(!due(&watched, &config(), HOUR));
         assert!(!due(&busy, &config(), HOUR));
-        assert!(due(&watched, &CullConfig { connected: true, ..config() }, HOUR));
-        assert!(due(&busy, &CullConfig { busy: true, ..config() }, HOUR));
+        assert!(due(
+            &watched,
+            &CullConfig {
+                connected: true,
+                ..config()
+            },
+            HOUR
+        ));
+        assert!(due(
+            &busy,
+            &CullConfig {
+                busy: true,
+                ..config()
+            },
+            HOUR
+        ));
     }
 
     #[test]
     fn the_kernelspec_decides_and_zero_is_never() {
-        assert!(!due(&CullFacts { spec_timeout: Some(0.0), ..facts() }, &config(), HOUR));
-        assert!(!due(&CullFacts { spec_timeout: Some(7200.0), ..facts() }, &config(), HOUR));
-        assert!(due(&CullFacts { spec_timeout: Some(1.5), ..facts() }, &config(), HOUR));
+        assert!(!due(
+            &CullFacts {
+                spec_timeout: Some(0.0),
+                ..facts()
+            },
+            &config(),
+            HOUR
+        ));
+        assert!(!due(
+            &CullFacts {
+                spec_timeout: Some(7200.0),
+                ..facts()
+            },
+            &config(),
+            HOUR
+        ));
+        assert!(due(
+            &CullFacts {
+                spec_timeout: Some(1.5),
+                ..facts()
+            },
+            &config(),
+            HOUR
+        ));
     }
 
     #[test]
     fn dead_kernels_end_whoever_watches() {
-        let dead = CullFacts { state: ExecutionState::Dead, connections: 3, ..facts() };
+        let dead = CullFacts {
+            state: ExecutionState::Dead,
+            connections: 3,
+            ..facts()
+        };
         assert!(due(&dead, &config(), 0));
     }
 }

@@ -56,7 +56,11 @@ impl Core {
             return;
         }
         let result = self.order(&ShimCommand::Interrupt, out).map(drop);
-        out.extend(waiting.into_iter().map(|token| Effect::Done(token, result.clone())));
+        out.extend(
+            waiting
+                .into_iter()
+                .map(|token| Effect::Done(token, result.clone())),
+        );
     }
 
     pub(super) fn restart(&mut self, waiter: u64, out: &mut Vec<Effect>) -> Ordered {
@@ -74,14 +78,16 @@ impl Core {
             // One is under way: its process is the answer to this one too.
             let id = self.life.waiters.iter().find_map(|waiter| match waiter.what {
                 Awaited::Process(id) => Some(id),
-                _ => None,
+                Awaited::Ready => None,
             });
             if let Some(id) = id {
                 self.wait(waiter, Awaited::Process(id));
                 return Ok(false);
             }
         }
-        let stop = Stop { grace_ms: self.settings.grace_ms };
+        let stop = Stop {
+            grace_ms: self.settings.grace_ms,
+        };
         let id = self.order(&ShimCommand::Restart(stop), out)?;
         self.life.phase = Phase::Restarting;
         self.life.crashes = 0;
@@ -92,7 +98,10 @@ impl Core {
 
     /// Starts the next process after a death.
     pub(super) fn order_restart(&mut self, out: &mut Vec<Effect>) {
-        if self.order(&ShimCommand::Restart(Stop { grace_ms: 0 }), out).is_err() {
+        if self
+            .order(&ShimCommand::Restart(Stop { grace_ms: 0 }), out)
+            .is_err()
+        {
             self.dead("the sandbox takes no orders".to_owned(), out);
         }
     }
@@ -103,7 +112,9 @@ impl Core {
             Phase::Over | Phase::Stopping => {}
             Phase::New | Phase::Dead => self.over(cause, out),
             Phase::Starting | Phase::Running | Phase::Restarting => {
-                let stop = Stop { grace_ms: self.settings.grace_ms };
+                let stop = Stop {
+                    grace_ms: self.settings.grace_ms,
+                };
                 let connected = self.outbox.connected(Lane::Now) && self.outbox.greeted();
                 if !connected || self.order(&ShimCommand::Stop(stop), out).is_err() {
                     // Its sandbox is ended as a whole.
@@ -113,22 +124,33 @@ impl Core {
                 self.fail_waiters(out);
                 self.life.phase = Phase::Stopping;
                 self.life.reason = Some(cause.to_owned());
-                self.life.stop_deadline = Some(self.now.mono + self.settings.grace_ms * 1000 + STOP_SLACK);
+                self.life.stop_deadline = Some(self.stop_deadline());
                 self.changed = true;
             }
         }
         Ok(true)
     }
 
+    /// When a stop that begins now is over at the latest, monotonic microseconds.
+    pub(super) fn stop_deadline(&self) -> u64 {
+        self.now.mono + self.settings.grace_ms.saturating_mul(1000) + STOP_SLACK
+    }
+
     fn order(&mut self, command: &ShimCommand, out: &mut Vec<Effect>) -> Result<RequestId, CommandError> {
-        self.outbox.command(command, out).map_err(|full| CommandError::Refused(full.to_string()))
+        self.outbox
+            .command(command, out)
+            .map_err(|full| CommandError::Refused(full.to_string()))
     }
 
     pub(super) fn exited(&mut self, exited: Exited, out: &mut Vec<Effect>) {
         if exited.incarnation < self.life.incarnation {
             return;
         }
-        self.life.exit = Some(PendingExit { exited, deadline: self.now.mono + FLUSH_WAIT, stopped: false });
+        self.life.exit = Some(PendingExit {
+            exited,
+            deadline: self.now.mono + FLUSH_WAIT,
+            stopped: false,
+        });
         self.after_data(Lane::Data, out);
     }
 
@@ -147,7 +169,9 @@ impl Core {
 
     /// A process has ended and its output is complete, as far as it will come.
     pub(super) fn settle_exit(&mut self, out: &mut Vec<Effect>) {
-        let Some(PendingExit { exited, stopped, .. }) = self.life.exit.take() else { return };
+        let Some(PendingExit { exited, stopped, .. }) = self.life.exit.take() else {
+            return;
+        };
         self.forget_accepted();
         self.iopub_parent = None;
         self.changed = true;
@@ -180,7 +204,10 @@ impl Core {
             return;
         }
         let crashes = self.life.crashes;
-        self.decide(&LifecycleRecord::Restarting { cause: cause.clone(), crashes });
+        self.decide(&LifecycleRecord::Restarting {
+            cause: cause.clone(),
+            crashes,
+        });
         self.say("restarting");
         self.life.phase = Phase::Restarting;
         self.life.reason = Some(format!("restarted after {cause}"));
@@ -200,7 +227,9 @@ impl Core {
                 self.over(&cause, out);
             }
             // An earlier gateway, or the shim itself, had asked for the end.
-            Phase::Restarting | Phase::Running if self.life.waiters.is_empty() => self.over("killed_by_user", out),
+            Phase::Restarting | Phase::Running if !self.life.is_awaited() => {
+                self.over("killed_by_user", out);
+            }
             _ => {}
         }
     }
@@ -219,17 +248,22 @@ impl Core {
             }
             Phase::New | Phase::Starting => self.over(&cause, out),
             Phase::Running | Phase::Restarting if self.life.told_to_end => self.over("killed_by_user", out),
-            Phase::Running | Phase::Restarting | Phase::Dead => {
+            Phase::Running | Phase::Restarting => {
                 self.dead(cause, out);
                 out.push(Effect::Over { forget: false });
             }
+            // It keeps the cause that it died of.
+            Phase::Dead => out.push(Effect::Over { forget: false }),
         }
     }
 
     /// The kernel is dead but can be restarted by a caller while its sandbox lives.
     pub(super) fn dead(&mut self, cause: String, out: &mut Vec<Effect>) {
         if self.life.phase != Phase::Dead {
-            self.decide(&LifecycleRecord::Dead { cause: cause.clone(), over: false });
+            self.decide(&LifecycleRecord::Dead {
+                cause: cause.clone(),
+                over: false,
+            });
             self.say("dead");
         }
         self.life.phase = Phase::Dead;
@@ -244,7 +278,10 @@ impl Core {
         if self.life.phase == Phase::Over {
             return;
         }
-        self.decide(&LifecycleRecord::Dead { cause: cause.to_owned(), over: true });
+        self.decide(&LifecycleRecord::Dead {
+            cause: cause.to_owned(),
+            over: true,
+        });
         if self.life.phase != Phase::Dead {
             self.say("dead");
         }
@@ -292,6 +329,13 @@ impl Core {
             ..RecordMeta::default()
         };
         let body = synthetic::status(&self.kernel_session, state);
-        self.writes.push(NewRecord { kind: RecordKind::Message as u8, meta: meta.encode(), body }, Then::Nothing);
+        self.writes.push(
+            NewRecord {
+                kind: RecordKind::Message as u8,
+                meta: meta.encode(),
+                body,
+            },
+            Then::Nothing,
+        );
     }
 }

@@ -9,11 +9,11 @@ use himalia_journal::Journal;
 use parking_lot::Mutex;
 use time::OffsetDateTime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
-use tokio_util::sync::CancellationToken;
 
 use super::core::Snapshot;
 use super::event::{Command, CommandError, Request};
 use super::life::Phase;
+use crate::feed::Seat;
 use crate::{KernelId, KernelModel};
 
 /// Commands that wait for the actor.
@@ -88,7 +88,7 @@ pub(crate) struct Handle {
     pub(crate) dirty: AtomicBool,
     pub(crate) disk_failing: AtomicBool,
     /// The present attachment of each wire session, and what closes it.
-    pub(crate) attached: Mutex<HashMap<u64, CancellationToken>>,
+    pub(crate) attached: Mutex<HashMap<u64, Seat>>,
     dir: LogDir,
 }
 
@@ -111,7 +111,12 @@ impl Drop for LogDir {
 
 impl Handle {
     /// A handle and the ends for its actor.
-    pub(crate) fn new(facts: Facts, journal: Journal, snapshot: Snapshot, last_activity: u64) -> (Arc<Self>, Mailboxes) {
+    pub(crate) fn new(
+        facts: Facts,
+        journal: Journal,
+        snapshot: Snapshot,
+        last_activity: u64,
+    ) -> (Arc<Self>, Mailboxes) {
         let (orders_in, orders) = mpsc::channel(COMMANDS);
         let (urgent_in, urgent) = mpsc::channel(URGENT);
         let (shell_in, shell) = mpsc::channel(SHELL);
@@ -120,7 +125,10 @@ impl Handle {
         let bytes = || Arc::new(Semaphore::new(WAITING_BYTES as usize));
         let handle = Self {
             facts,
-            dir: LogDir { path: journal.dir().to_owned(), remove: AtomicBool::new(false) },
+            dir: LogDir {
+                path: journal.dir().to_owned(),
+                remove: AtomicBool::new(false),
+            },
             journal,
             orders: orders_in,
             urgent: urgent_in,
@@ -135,7 +143,13 @@ impl Handle {
             disk_failing: AtomicBool::new(false),
             attached: Mutex::new(HashMap::new()),
         };
-        let mailboxes = Mailboxes { orders, urgent, shell, snapshot: snapshot_in, stage: stage_in };
+        let mailboxes = Mailboxes {
+            orders,
+            urgent,
+            shell,
+            snapshot: snapshot_in,
+            stage: stage_in,
+        };
         (Arc::new(handle), mailboxes)
     }
 
@@ -200,6 +214,8 @@ pub(crate) fn from_micros(micros: u64) -> OffsetDateTime {
 
 /// The wall clock, microseconds since 1970.
 pub(crate) fn wall_micros() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let since = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }

@@ -28,7 +28,11 @@ pub(super) struct HeldQueues {
 
 impl HeldQueues {
     fn queue(&mut self, channel: Channel) -> &mut VecDeque<Held> {
-        if channel == Channel::Shell { &mut self.shell } else { &mut self.urgent }
+        if channel == Channel::Shell {
+            &mut self.shell
+        } else {
+            &mut self.urgent
+        }
     }
 
     pub(super) fn push_last(&mut self, held: Held) {
@@ -50,7 +54,11 @@ impl HeldQueues {
     }
 
     pub(super) fn has_room(&self, channel: Channel) -> bool {
-        let waiting = if channel == Channel::Shell { self.shell.len() } else { self.urgent.len() };
+        let waiting = if channel == Channel::Shell {
+            self.shell.len()
+        } else {
+            self.urgent.len()
+        };
         waiting < HELD_MAX && self.bytes < HELD_BYTES
     }
 

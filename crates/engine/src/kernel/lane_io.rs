@@ -26,7 +26,12 @@ pub(crate) struct LaneIo {
 impl LaneIo {
     /// `decoder` may hold bytes that came after the hello.
     pub(crate) fn new(stream: UnixStream, decoder: Decoder) -> Self {
-        Self { stream, decoder, out: VecDeque::new(), small: BytesMut::new() }
+        Self {
+            stream,
+            decoder,
+            out: VecDeque::new(),
+            small: BytesMut::new(),
+        }
     }
 
     /// Queues a frame.
@@ -51,7 +56,9 @@ impl LaneIo {
             if self.out.is_empty() && !self.small.is_empty() {
                 self.out.push_back(self.small.split().freeze());
             }
-            let Some(first) = self.out.front_mut() else { return Ok(()) };
+            let Some(first) = self.out.front_mut() else {
+                return Ok(());
+            };
             if first.is_empty() {
                 self.out.pop_front();
                 continue;
@@ -81,9 +88,6 @@ impl LaneIo {
                 Poll::Ready(result) => {
                     result?;
                     self.flush()?;
-                    if self.has_output() {
-                        continue;
-                    }
                 }
                 Poll::Pending => break,
             }

@@ -35,8 +35,22 @@ pub(crate) struct Entry {
 impl Entry {
     /// A request that was just sent, with the journal number of its record.
     pub(crate) fn new(seq: u64, request: &Request) -> Self {
-        let Request { owner, channel, kind, parent, .. } = *request;
-        Self { seq, owner, parent, channel, kind, replied: false, idle: false }
+        let Request {
+            owner,
+            channel,
+            kind,
+            parent,
+            ..
+        } = *request;
+        Self {
+            seq,
+            owner,
+            parent,
+            channel,
+            kind,
+            replied: false,
+            idle: false,
+        }
     }
 }
 
@@ -125,7 +139,11 @@ impl Ledger {
     pub(crate) fn insert(&mut self, id: RequestId, entry: Entry) {
         if self.open.len() >= MAX_OPEN {
             let expected = |old: &Entry| old.kind == RequestKind::Execute && old.unanswered();
-            let evict = self.open.iter().find(|(_, old)| !expected(old)).map(|(id, _)| *id);
+            let evict = self
+                .open
+                .iter()
+                .find(|(_, old)| !expected(old))
+                .map(|(id, _)| *id);
             if let Some(evict) = evict.or_else(|| self.open.keys().next().copied()) {
                 self.remove(evict);
             }
@@ -146,7 +164,9 @@ impl Ledger {
     pub(crate) fn find(&self, parent: u64, for_idle: bool) -> Option<RequestId> {
         let ids = self.by_parent.get(&parent)?;
         let waiting = |id: &&RequestId| {
-            self.open.get(id).is_some_and(|entry| if for_idle { !entry.idle } else { !entry.replied })
+            self.open
+                .get(id)
+                .is_some_and(|entry| if for_idle { !entry.idle } else { !entry.replied })
         };
         ids.iter().find(waiting).or_else(|| ids.first()).copied()
     }
@@ -167,7 +187,12 @@ impl Ledger {
         set(entry);
         self.unanswered -= usize::from(before && !entry.unanswered());
         let done = entry.idle && (entry.replied || !entry.kind.replies());
-        let progress = Progress { id, owner: entry.owner, kind: entry.kind, done };
+        let progress = Progress {
+            id,
+            owner: entry.owner,
+            kind: entry.kind,
+            done,
+        };
         if done {
             self.remove(id);
         }
@@ -189,7 +214,11 @@ impl Ledger {
 
     /// Forgets all that `gone` says, for example when the kernel's process ended.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(RequestId, &Entry) -> bool) {
-        let gone: Vec<RequestId> = self.iter().filter(|(id, entry)| !keep(*id, entry)).map(|(id, _)| id).collect();
+        let gone: Vec<RequestId> = self
+            .iter()
+            .filter(|(id, entry)| !keep(*id, entry))
+            .map(|(id, _)| id)
+            .collect();
         for id in gone {
             self.remove(id);
         }
@@ -205,7 +234,15 @@ mod tests {
     }
 
     fn entry(kind: RequestKind, parent: u64) -> Entry {
-        Entry { seq: 0, owner: 9, parent, channel: Channel::Shell, kind, replied: false, idle: false }
+        Entry {
+            seq: 0,
+            owner: 9,
+            parent,
+            channel: Channel::Shell,
+            kind,
+            replied: false,
+            idle: false,
+        }
     }
 
     #[test]

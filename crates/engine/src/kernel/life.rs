@@ -89,9 +89,24 @@ impl Life {
         }
     }
 
+    /// A process was started: after a crash it stays known why, since the variables are gone; otherwise there is nothing
+    /// to say any more. Comes before the phase changes.
+    pub(super) fn settle_reason(&mut self) {
+        if self.phase != Phase::Restarting || self.crashes == 0 {
+            self.reason = None;
+        }
+    }
+
+    /// Whether somebody waits for a process.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.waiters.iter().any(|waiter| matches!(waiter.what, Awaited::Process(_)))
+    }
+
     /// Takes out the waiters that `which` selects.
     pub(super) fn take(&mut self, which: impl Fn(Awaited) -> bool) -> Vec<u64> {
-        let (out, keep) = std::mem::take(&mut self.waiters).into_iter().partition(|waiter| which(waiter.what));
+        let (out, keep) = std::mem::take(&mut self.waiters)
+            .into_iter()
+            .partition(|waiter| which(waiter.what));
         self.waiters = keep;
         out.into_iter().map(|waiter: Waiter| waiter.token).collect()
     }
@@ -106,8 +121,16 @@ pub(super) fn cause_text(exited: &Exited) -> String {
         Cause::ProtocolAbort => "protocol_abort".to_owned(),
         Cause::Unknown => "unknown".to_owned(),
     };
-    let last_line = exited.stderr_tail.lines().rev().find(|line| !line.trim().is_empty());
-    let more = if exited.detail.is_empty() { last_line.unwrap_or_default().trim() } else { &exited.detail };
+    let last_line = exited
+        .stderr_tail
+        .lines()
+        .rev()
+        .find(|line| !line.trim().is_empty());
+    let more = if exited.detail.is_empty() {
+        last_line.unwrap_or_default().trim()
+    } else {
+        &exited.detail
+    };
     if !more.is_empty() {
         text.push_str(": ");
         text.extend(more.chars().filter(|char| !char.is_control()).take(MORE_CHARS));
@@ -117,3 +140,28 @@ pub(super) fn cause_text(exited: &Exited) -> String {
 
 /// Characters of a detail, or of the last line of standard error, that a cause carries.
 const MORE_CHARS: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crash_stays_known_and_a_restart_that_was_asked_for_ends_that() {
+        for (phase, crashes, kept) in [
+            (Phase::Restarting, 1, true),
+            (Phase::Restarting, 0, false),
+            (Phase::Running, 1, false),
+            (Phase::Starting, 0, false),
+        ] {
+            let reason = Some("restarted after exit(3)".to_owned());
+            let mut life = Life {
+                phase,
+                crashes,
+                reason,
+                ..Life::new()
+            };
+            life.settle_reason();
+            assert_eq!(life.reason.is_some(), kept, "{phase:?} {crashes}");
+        }
+    }
+}

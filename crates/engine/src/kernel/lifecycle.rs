@@ -31,7 +31,9 @@ pub(crate) enum LifecycleRecord {
 impl LifecycleRecord {
     /// The body. Serialisation of these types cannot fail; an empty object would be read as unknown.
     pub(crate) fn to_body(&self) -> bytes::Bytes {
-        serde_json::to_vec(self).unwrap_or_else(|_| b"{\"event\":\"unknown\"}".to_vec()).into()
+        serde_json::to_vec(self)
+            .unwrap_or_else(|_| b"{\"event\":\"unknown\"}".to_vec())
+            .into()
     }
 }
 
@@ -54,10 +56,16 @@ mod tests {
         };
         for record in [
             LifecycleRecord::Exited(exited),
-            LifecycleRecord::Dead { cause: "oom".into(), over: true },
+            LifecycleRecord::Dead {
+                cause: "oom".into(),
+                over: true,
+            },
             LifecycleRecord::Carried { requests: vec![1, 2] },
         ] {
-            assert_eq!(serde_json::from_slice::<LifecycleRecord>(&record.to_body()).unwrap(), record);
+            assert_eq!(
+                serde_json::from_slice::<LifecycleRecord>(&record.to_body()).unwrap(),
+                record
+            );
         }
         let later = serde_json::from_str::<LifecycleRecord>(r#"{"event":"teleported"}"#).unwrap();
         assert_eq!(later, LifecycleRecord::Unknown);

@@ -51,7 +51,12 @@ impl Listener {
         let socket = UnixListener::bind(&path)?;
         // The shim may run as another user; the directory above is closed to others and the name is a secret.
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
-        Ok(Self { socket, dir: dir.to_owned(), key_hash, epoch })
+        Ok(Self {
+            socket,
+            dir: dir.to_owned(),
+            key_hash,
+            epoch,
+        })
     }
 
     /// Accepts until `stop`. Connections that prove the key go to `arrivals`; others get a denial and are closed.
@@ -112,7 +117,11 @@ impl Listener {
             }
             _ => {}
         }
-        Some(Arrival { hello, protocol, io: LaneIo::new(stream, decoder) })
+        Some(Arrival {
+            hello,
+            protocol,
+            io: LaneIo::new(stream, decoder),
+        })
     }
 
     async fn hello(&self, stream: &mut UnixStream, decoder: &mut Decoder) -> Result<Box<Hello>, String> {
@@ -120,7 +129,10 @@ impl Listener {
             if let Some(frame) = decoder.next().map_err(|error| error.to_string())? {
                 break frame;
             }
-            let read = stream.read_buf(decoder.buffer()).await.map_err(|error| error.to_string())?;
+            let read = stream
+                .read_buf(decoder.buffer())
+                .await
+                .map_err(|error| error.to_string())?;
             if read == 0 {
                 return Err("closed before its hello".to_owned());
             }
@@ -129,12 +141,19 @@ impl Listener {
             return Err("the first frame is no hello".to_owned());
         };
         if !same(&Sha256::digest(hello.key.as_bytes()), &self.key_hash) {
-            tracing::warn!(lane = hello.lane.as_str(), "a connection with a wrong sandbox key");
+            tracing::warn!(
+                lane = hello.lane.as_str(),
+                "a connection with a wrong sandbox key"
+            );
             return Err("wrong key".to_owned());
         }
         if hello.epoch_seen > self.epoch {
             let (seen, ours) = (hello.epoch_seen, self.epoch);
-            tracing::error!(seen, ours, "a shim has seen a later gateway: is another one running?");
+            tracing::error!(
+                seen,
+                ours,
+                "a shim has seen a later gateway: is another one running?"
+            );
             return Err(format!("epoch {ours} is older than {seen}"));
         }
         Ok(hello)

@@ -65,7 +65,14 @@ pub(super) struct IopubParent {
 
 impl Core {
     /// A message with a link number that is next in its lane. Nothing is learnt from it that its record does not say.
-    pub(super) fn message(&mut self, lane: Lane, link: u64, origin: Origin, frame: Bytes, out: &mut Vec<Effect>) {
+    pub(super) fn message(
+        &mut self,
+        lane: Lane,
+        link: u64,
+        origin: Origin,
+        frame: Bytes,
+        out: &mut Vec<Effect>,
+    ) {
         self.outbox.note_bytes(frame.len());
         let meta = match v1::decode(&frame, &Limits::KERNEL) {
             Ok((channel, parts)) if (channel == Channel::Control) == (lane == Lane::Now) => {
@@ -78,12 +85,22 @@ impl Core {
             Ok(mut meta) => {
                 meta.lane = Some(lane);
                 meta.link = link;
-                let record = NewRecord { kind: RecordKind::Message as u8, meta: meta.encode(), body: frame };
+                let record = NewRecord {
+                    kind: RecordKind::Message as u8,
+                    meta: meta.encode(),
+                    body: frame,
+                };
                 self.writes.push(record, Then::Stored(lane, link));
             }
             Err(reason) => {
                 tracing::warn!(lane = lane.as_str(), link, %reason, "a message of a kernel is not one");
-                self.loss(lane, link, link, origin.incarnation, &format!("malformed: {reason}"));
+                self.loss(
+                    lane,
+                    link,
+                    link,
+                    origin.incarnation,
+                    &format!("malformed: {reason}"),
+                );
             }
         }
         self.after_data(lane, out);
@@ -120,18 +137,29 @@ impl Core {
         wall: u64,
         meta: &mut RecordMeta,
     ) -> Result<(), String> {
-        if self.iopub_parent.as_ref().is_none_or(|parent| parent.raw != parts.parent_header) {
+        if self
+            .iopub_parent
+            .as_ref()
+            .is_none_or(|parent| parent.raw != parts.parent_header)
+        {
             self.iopub_parent = Some(self.parent(&parts.parent_header)?);
         }
-        let Some(parent) = &self.iopub_parent else { return Ok(()) };
+        let Some(parent) = &self.iopub_parent else {
+            return Ok(());
+        };
         let (parent_tracked, key) = (parent.tracked, parent.key);
         meta.hidden = parent.hidden;
         put_request(meta, parent.request);
         let is_status = header.msg_type == "status";
-        let status = if is_status { header::execution_state(&parts.content) } else { None };
+        let status = if is_status {
+            header::execution_state(&parts.content)
+        } else {
+            None
+        };
         if origin.incarnation == self.life.incarnation {
             let before = self.activity;
-            self.activity.iopub(&header.msg_type, parent_tracked, status.as_deref(), wall);
+            self.activity
+                .iopub(&header.msg_type, parent_tracked, status.as_deref(), wall);
             if self.readiness.heard() {
                 self.became_ready();
             }
@@ -159,12 +187,16 @@ impl Core {
 
     fn parent(&self, raw: &Bytes) -> Result<IopubParent, String> {
         let peek = header::peek_parent(raw).map_err(|error| error.to_string())?;
-        let key = peek.as_ref().map(|parent| parent_key(&parent.msg_id, &parent.session));
+        let key = peek
+            .as_ref()
+            .map(|parent| parent_key(&parent.msg_id, &parent.session));
         Ok(IopubParent {
             // Kept for the next comparison: a copy, so that no read buffer is pinned.
             raw: Bytes::copy_from_slice(raw),
             tracked: peek.as_ref().is_none_or(|parent| tracked(&parent.msg_type)),
-            hidden: peek.as_ref().is_some_and(|parent| parent.session == ENGINE_SESSION),
+            hidden: peek
+                .as_ref()
+                .is_some_and(|parent| parent.session == ENGINE_SESSION),
             key,
             request: key.and_then(|key| self.ledger.find(key, true)),
         })
@@ -183,17 +215,24 @@ impl Core {
             // A kernel that does not echo identities.
             None => header::peek_parent(&parts.parent_header)
                 .map_err(|error| error.to_string())?
-                .and_then(|parent| self.ledger.find(parent_key(&parent.msg_id, &parent.session), false)),
+                .and_then(|parent| {
+                    self.ledger
+                        .find(parent_key(&parent.msg_id, &parent.session), false)
+                }),
         };
         let Some(id) = id else { return Ok(()) };
         put_request(meta, Some(id));
-        let Some(entry) = self.ledger.get(id) else { return Ok(()) };
+        let Some(entry) = self.ledger.get(id) else {
+            return Ok(());
+        };
         meta.owner = entry.owner;
         meta.hidden = entry.owner == 0;
         if channel == Channel::Stdin || !header.msg_type.ends_with("_reply") {
             return Ok(());
         }
-        let Some(Progress { kind, done, .. }) = self.ledger.replied(id) else { return Ok(()) };
+        let Some(Progress { kind, done, .. }) = self.ledger.replied(id) else {
+            return Ok(());
+        };
         meta.word = word::REPLY | (u32::from(done) * word::DONE);
         if kind == RequestKind::Probe && origin.incarnation == self.life.incarnation {
             meta.word |= word::PROBE;

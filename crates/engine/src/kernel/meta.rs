@@ -93,7 +93,11 @@ impl RecordMeta {
         let bytes = &meta.0;
         let flags = bytes[3];
         let link = u64_at(bytes, 24);
-        let lane = if flags & DATA_LANE != 0 { Lane::Data } else { Lane::Now };
+        let lane = if flags & DATA_LANE != 0 {
+            Lane::Data
+        } else {
+            Lane::Now
+        };
         Self {
             kernel: u16::from_le_bytes([bytes[0], bytes[1]]),
             channel: channel_of(bytes[2]),
@@ -162,6 +166,9 @@ mod tests {
             word: 8,
         };
         assert_eq!(RecordMeta::decode(&meta.encode()), meta);
-        assert_eq!(RecordMeta::decode(&RecordMeta::default().encode()), RecordMeta::default());
+        assert_eq!(
+            RecordMeta::decode(&RecordMeta::default().encode()),
+            RecordMeta::default()
+        );
     }
 }

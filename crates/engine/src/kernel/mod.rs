@@ -19,6 +19,7 @@ mod outbox;
 mod readiness;
 mod recovery;
 mod requests;
+mod sandbox_end;
 mod shim;
 mod synthetic;
 mod teardown;
@@ -31,6 +32,7 @@ pub(crate) use handle::{Envelope, Facts, Handle, Stage, from_micros, wall_micros
 pub(crate) use ledger::{RequestKind, parent_key};
 pub(crate) use listener::Listener;
 pub(crate) use meta::{RecordKind, RecordMeta};
+pub(crate) use sandbox_end::death_cause;
 pub(crate) use synthetic::notice;
 pub(crate) use teardown::Teardown;
 

@@ -8,7 +8,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use himalia_shim_protocol::{
-    Command, GatewayLink, KernelEntry, Lane, LinkCheck, Pending, PendingFull, PerLane, RequestId, Resumed, ToGateway,
+    Command, GatewayLink, KernelEntry, Lane, LinkCheck, Pending, PendingFull, PerLane, RequestId, Resumed,
+    ToGateway,
 };
 
 use super::event::Effect;
@@ -77,10 +78,17 @@ impl Outbox {
     }
 
     /// Numbers a command; it goes out as soon as everything before it has.
-    pub(super) fn command(&mut self, command: &Command, out: &mut Vec<Effect>) -> Result<RequestId, PendingFull> {
+    pub(super) fn command(
+        &mut self,
+        command: &Command,
+        out: &mut Vec<Effect>,
+    ) -> Result<RequestId, PendingFull> {
         let id = self.link.next_request();
         let pending = self.link.command(command)?;
-        self.unsent.now.push_back(Unsent { pending, may_go: true });
+        self.unsent.now.push_back(Unsent {
+            pending,
+            may_go: true,
+        });
         self.flush(Lane::Now, out);
         Ok(id)
     }
@@ -89,14 +97,20 @@ impl Outbox {
     pub(super) fn message(&mut self, lane: Lane, frame: Bytes) -> Result<RequestId, PendingFull> {
         let id = self.link.next_request();
         let pending = self.link.message(lane, frame)?;
-        self.unsent[lane].push_back(Unsent { pending, may_go: false });
+        self.unsent[lane].push_back(Unsent {
+            pending,
+            may_go: false,
+        });
         Ok(id)
     }
 
     /// The record of a request is in the journal, under `seq`.
     pub(super) fn may_send(&mut self, lane: Lane, id: RequestId, seq: u64, out: &mut Vec<Effect>) {
         self.journaled[lane].push_back((id.number, seq));
-        if let Some(unsent) = self.unsent[lane].iter_mut().find(|unsent| unsent.pending.number == id.number) {
+        if let Some(unsent) = self.unsent[lane]
+            .iter_mut()
+            .find(|unsent| unsent.pending.number == id.number)
+        {
             unsent.may_go = true;
         }
         self.flush(lane, out);
@@ -125,15 +139,29 @@ impl Outbox {
     }
 
     /// A new connection of the lane: the answer, then what the shim has not accepted yet.
-    pub(super) fn hello(&mut self, lane: Lane, entry: Option<&KernelEntry>, out: &mut Vec<Effect>) -> Resumed {
+    pub(super) fn hello(
+        &mut self,
+        lane: Lane,
+        entry: Option<&KernelEntry>,
+        out: &mut Vec<Effect>,
+    ) -> Resumed {
         let resumed = self.link.hello(lane, entry);
         out.push(Effect::Welcome(lane, resumed.resume));
         self.connected[lane] = true;
-        let first_unsent = self.unsent[lane].front().map_or(u64::MAX, |unsent| unsent.pending.number);
-        let again = self.link.pending(lane).filter(|pending| {
-            pending.number < first_unsent && !self.dropped.contains(&pending.number)
-        });
+        // Acknowledgements of the data lane travel here, and may have been lost with the connection before.
+        let stored = self.link.position(Lane::Data);
+        if lane == Lane::Now && self.heard.data && stored > 0 {
+            out.push(Effect::Ack(Lane::Data, stored));
+        }
+        let first_unsent = self.unsent[lane]
+            .front()
+            .map_or(u64::MAX, |unsent| unsent.pending.number);
+        let again = self
+            .link
+            .pending(lane)
+            .filter(|pending| pending.number < first_unsent && !self.dropped.contains(&pending.number));
         out.extend(again.map(|pending| Effect::Send(lane, pending.clone())));
+        self.flush(lane, out);
         resumed
     }
 
@@ -167,8 +195,11 @@ impl Outbox {
             journaled.pop_front();
         }
         if !self.dropped.is_empty() {
-            let waiting: BTreeSet<u64> =
-                Lane::ALL.into_iter().flat_map(|lane| self.link.pending(lane)).map(|pending| pending.number).collect();
+            let waiting: BTreeSet<u64> = Lane::ALL
+                .into_iter()
+                .flat_map(|lane| self.link.pending(lane))
+                .map(|pending| pending.number)
+                .collect();
             self.dropped.retain(|number| waiting.contains(number));
         }
     }
@@ -187,7 +218,9 @@ impl Outbox {
     /// What the link number of a frame means; `None` for frames without one.
     pub(super) fn check(&mut self, lane: Lane, frame: &ToGateway) -> Option<LinkCheck> {
         match frame {
-            ToGateway::Message { link, .. } | ToGateway::Event { link, .. } => Some(self.link.check(lane, *link)),
+            ToGateway::Message { link, .. } | ToGateway::Event { link, .. } => {
+                Some(self.link.check(lane, *link))
+            }
             ToGateway::Gap { gap, .. } => Some(self.link.check_gap(lane, gap)),
             _ => None,
         }
@@ -207,7 +240,9 @@ impl Outbox {
     /// Acknowledges what is due.
     pub(super) fn ack(&mut self, mono: u64, out: &mut Vec<Effect>) {
         let Some(at) = self.ack_at else { return };
-        let many = Lane::ALL.iter().any(|lane| self.link.unacknowledged(*lane) >= ACK_MESSAGES);
+        let many = Lane::ALL
+            .iter()
+            .any(|lane| self.link.unacknowledged(*lane) >= ACK_MESSAGES);
         if !(many || at <= mono || self.unacked_bytes >= ACK_BYTES) || !self.connected.now {
             return;
         }

@@ -85,12 +85,16 @@ impl Core {
             };
             self.outbox.journaled(lane).map(unaccepted)
         });
-        let held = self.held.iter().filter(|held| held.again != 0).map(|held| Unaccepted {
-            id: RequestId { epoch: 0, number: 0 },
-            seq: held.again,
-            lane: held.request.lane(),
-            confirmed: true,
-        });
+        let held = self
+            .held
+            .iter()
+            .filter(|held| held.again != 0)
+            .map(|held| Unaccepted {
+                id: RequestId { epoch: 0, number: 0 },
+                seq: held.again,
+                lane: held.request.lane(),
+                confirmed: true,
+            });
         let carried = Lane::ALL.into_iter().flat_map(|lane| {
             self.carried[lane].iter().map(move |(&seq, carried)| Unaccepted {
                 id: carried.id,
@@ -121,7 +125,10 @@ impl Core {
             kernel_session: self.kernel_session.to_string(),
             replied: self.readiness.replied,
             heard: self.readiness.heard,
-            stored: PerLane { now: self.outbox.position(Lane::Now), data: self.outbox.position(Lane::Data) },
+            stored: PerLane {
+                now: self.outbox.position(Lane::Now),
+                data: self.outbox.position(Lane::Data),
+            },
             open: open.collect(),
             unaccepted: pending.chain(held).chain(carried).collect(),
         };
@@ -140,13 +147,16 @@ impl Core {
         let mut core = Self::new(settings, now);
         let mut stored = PerLane::default();
         if let Some(checkpoint) = checkpoint {
-            let checkpoint = serde_json::from_slice::<Checkpoint>(checkpoint).map_err(|error| error.to_string())?;
+            let checkpoint =
+                serde_json::from_slice::<Checkpoint>(checkpoint).map_err(|error| error.to_string())?;
             stored = checkpoint.stored;
             core.restore(checkpoint);
         }
         let mut last_output = None;
         for record in since {
-            let Some(kind) = RecordKind::from_byte(record.kind) else { continue };
+            let Some(kind) = RecordKind::from_byte(record.kind) else {
+                continue;
+            };
             let meta = RecordMeta::decode(&record.meta);
             if meta.kernel != settings.kernel {
                 continue;
@@ -190,7 +200,14 @@ impl Core {
         self.life.told_to_end = checkpoint.told_to_end;
         self.life.reason = checkpoint.reason;
         let deadline = self.now.mono + FLUSH_WAIT;
-        self.life.exit = checkpoint.exit.map(|exited| PendingExit { exited, deadline, stopped: false });
+        if self.life.phase == Phase::Stopping {
+            self.life.stop_deadline = Some(self.stop_deadline());
+        }
+        self.life.exit = checkpoint.exit.map(|exited| PendingExit {
+            exited,
+            deadline,
+            stopped: false,
+        });
         self.activity = Activity {
             state: word::to_state(checkpoint.state).unwrap_or(ExecutionState::Starting),
             last_micros: checkpoint.last_activity,
@@ -203,21 +220,41 @@ impl Core {
                 seq: open.seq,
                 owner: open.owner,
                 parent: open.parent,
-                channel: if open.control { Channel::Control } else { Channel::Shell },
+                channel: if open.control {
+                    Channel::Control
+                } else {
+                    Channel::Shell
+                },
                 kind: RequestKind::from_word(open.kind),
                 replied: open.replied,
                 idle: open.idle,
             };
             self.ledger.insert(open.id, entry);
         }
-        for Unaccepted { id, seq, lane, confirmed } in checkpoint.unaccepted {
-            self.carried[lane].insert(seq, Carried { id, confirmed, held: None });
+        for Unaccepted {
+            id,
+            seq,
+            lane,
+            confirmed,
+        } in checkpoint.unaccepted
+        {
+            self.carried[lane].insert(
+                seq,
+                Carried {
+                    id,
+                    confirmed,
+                    held: None,
+                },
+            );
         }
     }
 
     fn fold_request(&mut self, record: &Record, meta: &RecordMeta) {
         let Some(held) = held_again(record) else { return };
-        let id = RequestId { epoch: u64::from(meta.epoch), number: meta.request };
+        let id = RequestId {
+            epoch: u64::from(meta.epoch),
+            number: meta.request,
+        };
         let lane = held.request.lane();
         if meta.link != 0
             && let Some(old) = self.carried[lane].remove(&meta.link)
@@ -230,16 +267,30 @@ impl Core {
         if held.request.channel != Channel::Stdin {
             self.ledger.insert(id, Entry::new(record.seq, &held.request));
         }
-        self.carried[lane].insert(record.seq, Carried { id, confirmed: false, held: Some(held) });
+        self.carried[lane].insert(
+            record.seq,
+            Carried {
+                id,
+                confirmed: false,
+                held: Some(held),
+            },
+        );
     }
 
     fn fold_message(&mut self, record: &Record, meta: &RecordMeta) {
-        let id = RequestId { epoch: u64::from(meta.epoch), number: meta.request };
+        let id = RequestId {
+            epoch: u64::from(meta.epoch),
+            number: meta.request,
+        };
         // Whatever answers a request proves that it was accepted.
         if let Some(entry) = self.ledger.get(id)
             && meta.word & (word::IDLE | word::REPLY) != 0
         {
-            let lane = if entry.channel == Channel::Control { Lane::Now } else { Lane::Data };
+            let lane = if entry.channel == Channel::Control {
+                Lane::Now
+            } else {
+                Lane::Data
+            };
             self.carried[lane].remove(&entry.seq);
         }
         if meta.word & word::TOUCH != 0 {
@@ -261,13 +312,15 @@ impl Core {
     }
 
     fn fold_lifecycle(&mut self, record: &Record) {
-        let Ok(event) = serde_json::from_slice::<LifecycleRecord>(&record.body) else { return };
+        let Ok(event) = serde_json::from_slice::<LifecycleRecord>(&record.body) else {
+            return;
+        };
         match event {
             LifecycleRecord::Started { incarnation } => {
                 self.life.incarnation = incarnation;
+                self.life.settle_reason();
                 self.life.phase = Phase::Running;
                 self.life.told_to_end = false;
-                self.life.reason = None;
                 self.life.exit = None;
                 self.activity.state = ExecutionState::Starting;
                 self.activity.touch(record.at_micros);
@@ -275,7 +328,11 @@ impl Core {
             }
             LifecycleRecord::Exited(exited) => {
                 let deadline = self.now.mono + FLUSH_WAIT;
-                self.life.exit = Some(PendingExit { exited, deadline, stopped: false });
+                self.life.exit = Some(PendingExit {
+                    exited,
+                    deadline,
+                    stopped: false,
+                });
             }
             LifecycleRecord::Stopped { .. } => match &mut self.life.exit {
                 Some(exit) => exit.stopped = true,
@@ -304,7 +361,9 @@ impl Core {
                     });
                 }
             }
-            LifecycleRecord::StartFailed { .. } | LifecycleRecord::Refused { .. } | LifecycleRecord::Unknown => {}
+            LifecycleRecord::StartFailed { .. }
+            | LifecycleRecord::Refused { .. }
+            | LifecycleRecord::Unknown => {}
         }
     }
 
@@ -312,7 +371,9 @@ impl Core {
     fn forget_open(&mut self) {
         let carried = &self.carried;
         self.ledger.retain(|id, _| {
-            Lane::ALL.into_iter().any(|lane| carried[lane].values().any(|carried| carried.id == id))
+            Lane::ALL
+                .into_iter()
+                .any(|lane| carried[lane].values().any(|carried| carried.id == id))
         });
     }
 
@@ -321,7 +382,9 @@ impl Core {
         self.carried[lane].retain(|_, carried| {
             let accepted = entry.is_some_and(|entry| {
                 let marks = &entry.requests;
-                marks.accepted(lane, carried.id).unwrap_or(marks.epoch > carried.id.epoch)
+                marks
+                    .accepted(lane, carried.id)
+                    .unwrap_or(marks.epoch > carried.id.epoch)
             });
             carried.confirmed |= !accepted;
             carried.confirmed
@@ -351,8 +414,17 @@ fn held_again(record: &Record) -> Option<Held> {
     let header = header::peek(&parts.header).ok()?;
     let parent = parent_key(&header.msg_id, &header.session);
     let kind = RequestKind::from_word(meta.word);
-    let request = Request { owner: meta.owner, channel, kind, parent, frame: record.body.clone() };
-    Some(Held { request, again: record.seq })
+    let request = Request {
+        owner: meta.owner,
+        channel,
+        kind,
+        parent,
+        frame: record.body.clone(),
+    };
+    Some(Held {
+        request,
+        again: record.seq,
+    })
 }
 
 fn session_of(frame: &Bytes) -> Option<String> {

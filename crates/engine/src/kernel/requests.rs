@@ -16,7 +16,11 @@ use super::writes::Then;
 impl Request {
     /// The lane that its channel uses.
     pub(super) fn lane(&self) -> Lane {
-        if self.channel == Channel::Control { Lane::Now } else { Lane::Data }
+        if self.channel == Channel::Control {
+            Lane::Now
+        } else {
+            Lane::Data
+        }
     }
 }
 
@@ -34,7 +38,9 @@ impl Core {
             && self.life.exit.is_none()
             && !self.writes.failing()
         {
-            let Some(held) = self.held.pop(!self.ledger.is_full()) else { return };
+            let Some(held) = self.held.pop(!self.ledger.is_full()) else {
+                return;
+            };
             if let Err(held) = self.admit(held) {
                 self.held.push_first(held);
                 return;
@@ -67,7 +73,11 @@ impl Core {
         if request.channel != Channel::Stdin {
             self.ledger.insert(id, Entry::new(0, &request));
         }
-        let record = NewRecord { kind: RecordKind::Request as u8, meta: meta.encode(), body: request.frame };
+        let record = NewRecord {
+            kind: RecordKind::Request as u8,
+            meta: meta.encode(),
+            body: request.frame,
+        };
         self.writes.push(record, Then::Send(lane, id));
         Ok(())
     }
@@ -81,9 +91,20 @@ impl Core {
             let parent = self.ledger.remove(id).map_or(0, |entry| entry.parent);
             let kind = RequestKind::from_word(meta.word);
             // The engine's own questions are asked again when their time comes.
-            let (Some(channel), false) = (meta.channel, kind == RequestKind::Probe) else { continue };
-            let request = Request { owner: meta.owner, channel, kind, parent, frame: record.body };
-            self.held.push_first(Held { request, again: meta.link });
+            let (Some(channel), false) = (meta.channel, kind == RequestKind::Probe) else {
+                continue;
+            };
+            let request = Request {
+                owner: meta.owner,
+                channel,
+                kind,
+                parent,
+                frame: record.body,
+            };
+            self.held.push_first(Held {
+                request,
+                again: meta.link,
+            });
         }
     }
 
@@ -92,10 +113,18 @@ impl Core {
         self.readiness.probed(self.now.mono);
         for channel in [Channel::Control, Channel::Shell] {
             let parts = build::kernel_info_request(ENGINE_SESSION);
-            let Ok(header) = himalia_wire::header::peek(&parts.header) else { continue };
+            let Ok(header) = himalia_wire::header::peek(&parts.header) else {
+                continue;
+            };
             let parent = parent_key(&header.msg_id, &header.session);
             let frame = v1::encode(channel, &parts);
-            let request = Request { owner: 0, channel, kind: RequestKind::Probe, parent, frame };
+            let request = Request {
+                owner: 0,
+                channel,
+                kind: RequestKind::Probe,
+                parent,
+                frame,
+            };
             // Refused when the shim holds too much: a later probe tries again.
             let _ = self.admit(Held { request, again: 0 });
         }

@@ -19,12 +19,20 @@ impl Core {
         match self.outbox.check(lane, &frame) {
             Some(LinkCheck::Seen) => return,
             Some(LinkCheck::Hole { from, to }) => {
-                self.loss(lane, from, to, self.life.incarnation, "lost between sandbox and gateway");
+                self.loss(
+                    lane,
+                    from,
+                    to,
+                    self.life.incarnation,
+                    "lost between sandbox and gateway",
+                );
             }
             Some(LinkCheck::Next) | None => {}
         }
         match frame {
-            ToGateway::Message { link, origin, frame, .. } => self.message(lane, link, origin, frame, out),
+            ToGateway::Message {
+                link, origin, frame, ..
+            } => self.message(lane, link, origin, frame, out),
             ToGateway::Event { link, event, .. } => self.lifecycle(lane, link, event, out),
             ToGateway::Gap { gap, .. } => self.gap(lane, gap, out),
             ToGateway::Accepted { number, .. } => {
@@ -59,16 +67,32 @@ impl Core {
     fn describe(&self, event: &ShimEvent) -> (u32, LifecycleRecord) {
         let now = self.life.incarnation;
         match event {
-            ShimEvent::Started(Started { incarnation, .. }) => {
-                (*incarnation, LifecycleRecord::Started { incarnation: *incarnation })
-            }
-            ShimEvent::StartFailed(failed) => (now, LifecycleRecord::StartFailed { reason: failed.reason.clone() }),
+            ShimEvent::Started(Started { incarnation, .. }) => (
+                *incarnation,
+                LifecycleRecord::Started {
+                    incarnation: *incarnation,
+                },
+            ),
+            ShimEvent::StartFailed(failed) => (
+                now,
+                LifecycleRecord::StartFailed {
+                    reason: failed.reason.clone(),
+                },
+            ),
             ShimEvent::Exited(exited) => (exited.incarnation, LifecycleRecord::Exited(exited.clone())),
             ShimEvent::Stopped(stopped) => {
-                let record = LifecycleRecord::Stopped { killed: stopped.killed, left: stopped.left };
+                let record = LifecycleRecord::Stopped {
+                    killed: stopped.killed,
+                    left: stopped.left,
+                };
                 (stopped.incarnation, record)
             }
-            ShimEvent::Refused(refused) => (now, LifecycleRecord::Refused { reason: refused.reason.clone() }),
+            ShimEvent::Refused(refused) => (
+                now,
+                LifecycleRecord::Refused {
+                    reason: refused.reason.clone(),
+                },
+            ),
         }
     }
 
@@ -83,7 +107,7 @@ impl Core {
         self.life.incarnation = started.incarnation;
         self.life.since = self.now.mono;
         self.life.told_to_end = false;
-        self.life.reason = None;
+        self.life.settle_reason();
         self.activity.state = ExecutionState::Starting;
         self.activity.touch(self.now.wall);
         self.readiness = super::readiness::Readiness::default();
@@ -103,7 +127,10 @@ impl Core {
 
     fn start_failed(&mut self, failed: &StartFailed, out: &mut Vec<Effect>) {
         let mine = |what| what == Awaited::Process(failed.request);
-        let error = CommandError::StartFailed { reason: failed.reason.clone(), stderr: failed.stderr.clone() };
+        let error = CommandError::StartFailed {
+            reason: failed.reason.clone(),
+            stderr: failed.stderr.clone(),
+        };
         let waiting = self.life.take(mine);
         let asked = !waiting.is_empty();
         for token in waiting {
@@ -121,7 +148,10 @@ impl Core {
         self.ledger.remove(refused.request);
         tracing::info!(reason = %refused.reason, "the shim refused a request");
         for token in self.life.take(|what| what == Awaited::Process(refused.request)) {
-            out.push(Effect::Done(token, Err(CommandError::Refused(refused.reason.clone()))));
+            out.push(Effect::Done(
+                token,
+                Err(CommandError::Refused(refused.reason.clone())),
+            ));
         }
     }
 
@@ -146,8 +176,19 @@ impl Core {
     fn push_gap(&mut self, lane: Lane, link: u64, incarnation: u32, body: &serde_json::Value) {
         let channel = (lane == Lane::Data).then_some(himalia_wire::Channel::Iopub);
         let kernel = self.settings.kernel;
-        let meta = RecordMeta { kernel, channel, lane: Some(lane), incarnation, link, ..RecordMeta::default() };
-        let record = NewRecord { kind: RecordKind::Gap as u8, meta: meta.encode(), body: body.to_string().into() };
+        let meta = RecordMeta {
+            kernel,
+            channel,
+            lane: Some(lane),
+            incarnation,
+            link,
+            ..RecordMeta::default()
+        };
+        let record = NewRecord {
+            kind: RecordKind::Gap as u8,
+            meta: meta.encode(),
+            body: body.to_string().into(),
+        };
         self.writes.push(record, Then::Stored(lane, link));
     }
 
@@ -158,7 +199,14 @@ impl Core {
 
     pub(super) fn push_lifecycle(&mut self, meta: RecordMeta, record: &LifecycleRecord, then: Then) {
         let kind = RecordKind::Lifecycle as u8;
-        self.writes.push(NewRecord { kind, meta: meta.encode(), body: record.to_body() }, then);
+        self.writes.push(
+            NewRecord {
+                kind,
+                meta: meta.encode(),
+                body: record.to_body(),
+            },
+            then,
+        );
     }
 
     /// A hello of a lane: where both sides stand, and what of earlier epochs is still to be done.
@@ -167,10 +215,19 @@ impl Core {
         let entry = hello.kernel(self.settings.kernel);
         let resumed = self.outbox.hello(lane, entry, out);
         if resumed.rewound {
-            tracing::warn!(lane = lane.as_str(), "the shim is behind what is stored; its numbers are taken as new");
+            tracing::warn!(
+                lane = lane.as_str(),
+                "the shim is behind what is stored; its numbers are taken as new"
+            );
         }
         if let Some((from, to)) = resumed.lost {
-            self.loss(lane, from, to, self.life.incarnation, "acknowledged and lost by the gateway");
+            self.loss(
+                lane,
+                from,
+                to,
+                self.life.incarnation,
+                "acknowledged and lost by the gateway",
+            );
         }
         if let Some(entry) = entry {
             self.alive = entry.alive;
@@ -190,13 +247,23 @@ impl Core {
     /// Both lanes are there for the first time in this epoch. That earlier requests were never accepted must be in the
     /// journal before the shim's marks move on to this epoch.
     fn settle_epoch(&mut self, out: &mut Vec<Effect>) {
-        let mut requests: Vec<u64> = self.carried.now.keys().chain(self.carried.data.keys()).copied().collect();
+        let mut requests: Vec<u64> = self
+            .carried
+            .now
+            .keys()
+            .chain(self.carried.data.keys())
+            .copied()
+            .collect();
         requests.sort_unstable();
         if requests.is_empty() {
             self.greet(out);
             return;
         }
-        let meta = RecordMeta { kernel: self.settings.kernel, synthetic: true, ..RecordMeta::default() };
+        let meta = RecordMeta {
+            kernel: self.settings.kernel,
+            synthetic: true,
+            ..RecordMeta::default()
+        };
         self.push_lifecycle(meta, &LifecycleRecord::Carried { requests }, Then::Greet);
     }
 
@@ -209,13 +276,26 @@ impl Core {
         match self.life.phase {
             Phase::Running if !self.readiness.is_ready() => self.probe(),
             // The order to start again may not have arrived.
-            Phase::Restarting if state == KernelState::Exited && shim_incarnation == self.life.incarnation => {
+            Phase::Restarting
+                if state == KernelState::Exited && shim_incarnation == self.life.incarnation =>
+            {
                 self.order_restart(out);
             }
-            // A start whose caller is gone.
-            Phase::New | Phase::Starting if state == KernelState::New && self.adopted => {
-                self.over("start_failed", out);
+            // An order of a caller who is gone, and it never arrived.
+            Phase::Restarting | Phase::Stopping
+                if matches!(state, KernelState::Connecting | KernelState::Running)
+                    && shim_incarnation == self.life.incarnation =>
+            {
+                self.life.phase = Phase::Running;
+                self.life.reason = None;
+                self.life.stop_deadline = None;
+                if !self.readiness.is_ready() {
+                    self.probe();
+                }
             }
+            // A start whose caller is gone.
+            Phase::Dead | Phase::Over => {}
+            _ if state == KernelState::New && self.adopted => self.over("start_failed", out),
             _ => {}
         }
         self.release();

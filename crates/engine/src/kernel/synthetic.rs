@@ -13,5 +13,8 @@ pub(crate) fn status(kernel_session: &str, state: &str) -> Bytes {
 
 /// A notice to users: text on stderr, in the kernel's name, below `parent` (a raw header) if there is one.
 pub(crate) fn notice(kernel_session: &str, parent: Option<&[u8]>, text: &str) -> Bytes {
-    v1::encode(Channel::Iopub, &build::stream(kernel_session, parent, "stderr", text))
+    v1::encode(
+        Channel::Iopub,
+        &build::stream(kernel_session, parent, "stderr", text),
+    )
 }

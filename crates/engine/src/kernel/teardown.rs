@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_sandbox::{Provisioner, SandboxHandle, SandboxId};
+use himalia_sandbox::{Provisioner, SandboxId};
 use himalia_store::{KernelLife, Store};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -18,8 +18,6 @@ pub(crate) struct Teardown {
     /// The kernel's number on its link.
     pub(crate) kernel: u16,
     pub(crate) sandbox_id: SandboxId,
-    /// `None` when the sandbox was gone already.
-    pub(crate) sandbox: Option<SandboxHandle>,
     pub(crate) provisioner: Arc<dyn Provisioner>,
     pub(crate) store: Store,
     pub(crate) registry: Arc<Registry>,
@@ -28,25 +26,19 @@ pub(crate) struct Teardown {
 }
 
 impl Teardown {
-    /// Waits for the sandbox's end. `None` when nobody can say how it ended.
-    pub(crate) async fn sandbox_exit(&self) -> Option<String> {
-        match &self.sandbox {
-            Some(sandbox) => {
-                let exit = sandbox.ended().await?;
-                let tail = exit.log_tail.lines().last().unwrap_or_default();
-                tracing::warn!(kernel = %self.id, cause = %exit.cause, log = tail, "a sandbox has ended");
-                Some(format!("sandbox_lost: {}", exit.cause))
-            }
-            None => None,
-        }
-    }
-
     /// A process runs: it is noted where a later gateway looks, and for whoever has to kill it.
     pub(crate) fn process_started(&self, pid: i32, incarnation: u32) {
-        let (store, provisioner, id, sandbox) =
-            (self.store.clone(), Arc::clone(&self.provisioner), self.id, self.sandbox_id);
+        let (store, provisioner, id, sandbox) = (
+            self.store.clone(),
+            Arc::clone(&self.provisioner),
+            self.id,
+            self.sandbox_id,
+        );
         tokio::spawn(async move {
-            if let Err(error) = store.set_kernel_life(id.0, KernelLife::Live, incarnation, None).await {
+            if let Err(error) = store
+                .set_kernel_life(id.0, KernelLife::Live, incarnation, None)
+                .await
+            {
                 tracing::error!(kernel = %id, %error, "cannot note a kernel's start");
             }
             if let Ok(pid) = u32::try_from(pid)
@@ -73,7 +65,10 @@ impl Teardown {
                 let snapshot = handle.snapshot.borrow();
                 (snapshot.incarnation, snapshot.reason.clone())
             };
-            self.store.set_kernel_life(self.id.0, KernelLife::Dead, incarnation, reason).await.map(drop)
+            self.store
+                .set_kernel_life(self.id.0, KernelLife::Dead, incarnation, reason)
+                .await
+                .map(drop)
         };
         if let Err(error) = noted {
             tracing::error!(kernel = %self.id, %error, "cannot note a kernel's end");

@@ -45,7 +45,10 @@ impl Writes {
         let then = std::mem::replace(&mut self.then, std::mem::take(&mut self.spare_then));
         self.in_flight = Some(then);
         self.bytes = 0;
-        Some(std::mem::replace(&mut self.batch, std::mem::take(&mut self.spare)))
+        Some(std::mem::replace(
+            &mut self.batch,
+            std::mem::take(&mut self.spare),
+        ))
     }
 
     /// The batch in flight is stored: what follows from it, in order. Hand the vector back with [`Self::reuse`].
@@ -69,7 +72,10 @@ impl Writes {
         let mut given_up = Vec::new();
         let newer = (std::mem::take(&mut self.batch), std::mem::take(&mut self.then));
         self.bytes = 0;
-        let all = batch.into_iter().zip(then).chain(newer.0.into_iter().zip(newer.1));
+        let all = batch
+            .into_iter()
+            .zip(then)
+            .chain(newer.0.into_iter().zip(newer.1));
         for (record, then) in all {
             if let Then::Send(lane, id) = then {
                 given_up.push((lane, id, record));
@@ -80,7 +86,12 @@ impl Writes {
         given_up
     }
 
-    /// Whether the last attempt failed.
+    /// The pause after a failed attempt is over: whatever comes next is the next attempt.
+    pub(super) fn end_pause(&mut self, mono: u64) {
+        self.retry_at.take_if(|at| *at <= mono);
+    }
+
+    /// Whether the last attempt failed a moment ago.
     pub(super) fn failing(&self) -> bool {
         self.retry_at.is_some()
     }

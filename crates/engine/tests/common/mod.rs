@@ -3,6 +3,7 @@
 #![allow(dead_code)] // Each test binary uses its part.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +32,11 @@ impl Place {
     }
 
     pub fn with(change: fn(&mut EngineConfig)) -> Self {
-        let short = || tempfile::Builder::new().prefix("hm").tempdir_in("/tmp").unwrap();
+        let private = std::fs::Permissions::from_mode(0o700);
+        let short = || {
+            let mut builder = tempfile::Builder::new();
+            builder.prefix("hm").permissions(private.clone()).tempdir_in("/tmp").unwrap()
+        };
         let place = Self { data: short(), run: short(), specs: short(), change };
         let fake = binaries::fake_kernel().unwrap();
         place.kernelspec("fake", &json!({
@@ -92,7 +97,8 @@ pub struct Client {
     pub session: String,
     pub attachment: Attachment,
     pub seen: Vec<Seen>,
-    next: u32,
+    /// How many of `seen` were looked at by `until`.
+    looked_at: usize,
 }
 
 /// A message that a client was shown.
@@ -115,12 +121,11 @@ impl Client {
         let principal = op();
         let attach = engine.attach(&principal, id, Attach { wire_session: session.into(), after });
         let attachment = within("attach", attach).await.unwrap().unwrap();
-        Self { session: session.into(), attachment, seen: Vec::new(), next: 0 }
+        Self { session: session.into(), attachment, seen: Vec::new(), looked_at: 0 }
     }
 
     /// Sends a message and gives back its id.
     pub async fn send(&mut self, channel: Channel, msg_type: &str, content: &Value) -> String {
-        self.next += 1;
         let parts = build::message(&self.session, msg_type, None, content);
         let msg_id = header::peek(&parts.header).unwrap().msg_id.into_owned();
         self.attachment.requests.send(channel, v1::encode(channel, &parts)).await.unwrap();
@@ -138,22 +143,20 @@ impl Client {
         self.send(Channel::Stdin, "input_reply", &json!({"value": value, "status": "ok"})).await;
     }
 
-    /// Reads until `found`, and gives that message.
+    /// Reads until `found`, after what an earlier call found, and gives that message.
     pub async fn until(&mut self, what: &str, found: impl Fn(&Seen) -> bool) -> Seen {
         let looking = async {
             loop {
-                let batch = self.attachment.feed.next().await.unwrap_or_else(|closed| panic!("{what}: {closed:?}"));
-                let mut hit = None;
-                for delivery in batch {
-                    let seen = understand(&delivery);
-                    self.attachment.feed.acknowledge(seen.seq);
-                    if hit.is_none() && found(&seen) {
-                        hit = Some(seen.clone());
+                while let Some(seen) = self.seen.get(self.looked_at) {
+                    self.looked_at += 1;
+                    if found(seen) {
+                        return seen.clone();
                     }
-                    self.seen.push(seen);
                 }
-                if let Some(hit) = hit {
-                    return hit;
+                let batch = self.attachment.feed.next().await.unwrap_or_else(|closed| panic!("{what}: {closed:?}"));
+                self.seen.extend(batch.iter().map(understand));
+                if let Some(last) = batch.last() {
+                    self.attachment.feed.acknowledge(last.seq);
                 }
             }
         };

@@ -39,6 +39,8 @@ pub(crate) struct Reader<R> {
     /// A fragmented message so far: what it is, its bytes, its fragments.
     partial: Option<(Opcode, BytesMut, usize)>,
     max: usize,
+    /// An error was returned: what comes next is not at the start of a frame.
+    refused: bool,
 }
 
 impl<R: AsyncRead + Unpin> Reader<R> {
@@ -50,19 +52,44 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             current: None,
             partial: None,
             max,
+            refused: false,
         }
     }
 
-    /// The next message. Cancel-safe. After an error or [`Incoming::Close`] and [`Incoming::End`] nothing more may be read.
+    /// The next message. Cancel-safe. After [`Incoming::Close`] and [`Incoming::End`] nothing more may be read, after an
+    /// error only [`Reader::drain`].
     pub(crate) async fn next(&mut self) -> Result<Incoming, Close> {
         loop {
-            if let Some(message) = self.buffered()? {
-                return Ok(message);
+            match self.buffered() {
+                Ok(Some(message)) => return Ok(message),
+                Ok(None) => {}
+                Err(close) => {
+                    self.refused = true;
+                    return Err(close);
+                }
             }
             self.make_room();
             match self.io.read_buf(&mut self.buffer).await {
                 Ok(0) | Err(_) => return Ok(Incoming::End),
                 Ok(_) => {}
+            }
+        }
+    }
+
+    /// Reads until the peer says goodbye or ends, and throws all of it away. After a refused message that is what still
+    /// arrives of it.
+    pub(crate) async fn drain(&mut self) {
+        while !self.refused {
+            match self.next().await {
+                Ok(Incoming::Close(_) | Incoming::End) => return,
+                Ok(_) | Err(_) => {}
+            }
+        }
+        loop {
+            self.buffer.clear();
+            self.buffer.reserve(READ_BYTES);
+            if !matches!(self.io.read_buf(&mut self.buffer).await, Ok(1..)) {
+                return;
             }
         }
     }

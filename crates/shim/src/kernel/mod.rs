@@ -83,12 +83,7 @@ struct Waiting {
 
 impl Kernel {
     /// Makes a kernel without a process and starts its actor.
-    pub(crate) fn spawn(
-        number: u16,
-        options: Rc<Options>,
-        outlet: Rc<Outlet>,
-        reaper: Rc<Reaper>,
-    ) -> Rc<Self> {
+    pub(crate) fn spawn(number: u16, options: &Options, outlet: Rc<Outlet>, reaper: Rc<Reaper>) -> Rc<Self> {
         let (orders, inbox) = mpsc::channel(ORDERS_MAX);
         let kernel = Rc::new(Self {
             number,
@@ -298,13 +293,15 @@ impl Kernel {
 
     /// A reply has come: does the kernel echo identity frames?
     fn note_echo(&self, echoed: bool) {
-        if self.echoes.get().is_none() || echoed {
-            if self.echoes.replace(Some(echoed)).is_none() && !echoed {
-                tracing::info!(
-                    kernel = self.number,
-                    "does not echo identities: its replies carry no request"
-                );
-            }
+        let before = self.echoes.get();
+        if before.is_none() || echoed {
+            self.echoes.set(Some(echoed));
+        }
+        if before.is_none() && !echoed {
+            tracing::info!(
+                kernel = self.number,
+                "does not echo identities: its replies carry no request"
+            );
         }
     }
 }

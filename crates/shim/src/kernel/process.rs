@@ -41,9 +41,11 @@ pub(super) fn prepare(
     }
     let mut file = match before {
         Some(file) => file,
-        None => {
-            ConnectionFile::new_ipc(dir, &new_key().map_err(failed)?).map_err(|error| error.to_string())?
-        }
+        None => ConnectionFile::new_ipc(
+            dir,
+            &new_key().map_err(|error| format!("no random numbers (is /dev/urandom there?): {error}"))?,
+        )
+        .map_err(|error| error.to_string())?,
     };
     file.kernel_name = (!spec.kernel_name.is_empty()).then(|| spec.kernel_name.clone());
     let json = file.to_json().map_err(|error| error.to_string())?;

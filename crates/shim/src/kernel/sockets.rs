@@ -31,7 +31,7 @@ pub(super) struct Sockets {
 /// Connects to a kernel, iopub first and subscribed, so that nothing is missed once shell is used. Waits for each
 /// socket to appear.
 pub(super) async fn connect(file: &ConnectionFile, identity: &str) -> Result<Sockets, String> {
-    let mut iopub = SubSocket::new();
+    let mut iopub = SubSocket::with_options(options());
     let iopub_end = end_of(iopub.monitor());
     iopub
         .subscribe("")
@@ -50,9 +50,16 @@ pub(super) async fn connect(file: &ConnectionFile, identity: &str) -> Result<Soc
     })
 }
 
+/// Reads of 8 to 64 KiB; the crate's own begin at 128 bytes and take several for one message.
+fn options() -> SocketOptions {
+    let mut options = SocketOptions::default();
+    options.read_buffer(4096, 64 * 1024, 2);
+    options
+}
+
 /// One identity for all three: kernels send input requests to the identity of the shell request.
 async fn dealer(file: &ConnectionFile, name: Name, identity: &str) -> Result<(Sender, Receiver), String> {
-    let mut options = SocketOptions::default();
+    let mut options = options();
     options.peer_identity(
         identity
             .parse::<PeerIdentity>()
@@ -170,13 +177,12 @@ impl Heart {
         let mut socket = self.socket.take();
         let endpoint = &self.endpoint;
         let answer = timeout(patience, async {
-            let mut fresh = match socket.take() {
-                Some(socket) => socket,
-                None => {
-                    let mut socket = ReqSocket::new();
-                    socket.connect(endpoint).await.ok()?;
-                    socket
-                }
+            let mut fresh = if let Some(socket) = socket.take() {
+                socket
+            } else {
+                let mut socket = ReqSocket::new();
+                socket.connect(endpoint).await.ok()?;
+                socket
             };
             fresh.send(Bytes::from_static(b"ping").into()).await.ok()?;
             fresh.recv().await.ok()?;

@@ -1,6 +1,7 @@
 //! A gateway as small as a test needs it: it listens, welcomes, stores in memory, acknowledges.
 #![allow(
     dead_code,
+    clippy::expect_used,
     clippy::unwrap_used,
     clippy::missing_panics_doc,
     missing_docs,
@@ -412,7 +413,9 @@ impl World {
                 // A copy, as a journal makes one.
                 let frame = Bytes::copy_from_slice(&frame);
                 let (channel, parts) = v1::decode(&frame, &Limits::KERNEL).unwrap();
-                let msg_type = header::peek(&parts.header).unwrap().msg_type.into_owned();
+                // A hostile kernel may send anything: the gateway drops what has no header.
+                let msg_type = header::peek(&parts.header)
+                    .map_or_else(|_| String::new(), |head| head.msg_type.into_owned());
                 let (answers, incarnation) = (origin.answers, origin.incarnation);
                 let entry = Entry::Message {
                     channel,
@@ -488,6 +491,11 @@ async fn read(lane: &mut Option<Lanes>) -> bool {
 
 pub async fn within<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.expect("in time")
+}
+
+pub fn hostile_spec() -> KernelSpec {
+    let program = binaries::hostile_kernel().unwrap().to_str().unwrap().to_owned();
+    spec(vec![program, "-f".to_owned(), "{connection_file}".to_owned()])
 }
 
 /// Is there such a process, not counting zombies?

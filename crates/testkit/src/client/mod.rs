@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use himalia_wire::{Channel, Limits, Parts, build, header, legacy, v1};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
@@ -255,6 +256,14 @@ impl WsClient {
     /// Closes as a browser does, with code 1000.
     pub async fn close(mut self) -> Result<()> {
         within("close", self.socket.close(None)).await?.context("close")
+    }
+
+    /// Sends no more and says no goodbye, as a client whose network broke; what was on its way to it can still be
+    /// read by [`WsClient::closed`].
+    pub async fn cut(&mut self) -> Result<()> {
+        within("cut", self.socket.get_mut().shutdown())
+            .await?
+            .context("cut")
     }
 
     async fn read(&mut self) -> Result<Received> {

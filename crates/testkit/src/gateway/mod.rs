@@ -88,7 +88,7 @@ impl Gateway {
         Builder::default()
     }
 
-    /// Starts the gateway again after [`Gateway::kill`] or [`Gateway::stop`]: same directories, port and token.
+    /// Starts the gateway again after [`Gateway::kill`] or [`Gateway::end`]: same directories, port and token.
     pub async fn start(&mut self) -> Result<()> {
         self.starts += 1;
         let log = self.root.path().join(format!("gateway-{}.log", self.starts));

@@ -18,12 +18,20 @@ impl Disk {
         let first = self.records.len() as u64 + 1;
         for (seq, new) in (first..).zip(batch) {
             let NewRecord { kind, meta, body } = new.clone();
-            self.records.push(Arc::new(Record { seq, at_micros, kind, meta, body }));
+            self.records.push(Arc::new(Record {
+                seq,
+                at_micros,
+                kind,
+                meta,
+                body,
+            }));
         }
         first
     }
 
     pub(super) fn read(&self, seq: u64) -> Option<Arc<Record>> {
-        self.records.get(usize::try_from(seq).ok()?.checked_sub(1)?).cloned()
+        self.records
+            .get(usize::try_from(seq).ok()?.checked_sub(1)?)
+            .cloned()
     }
 }

@@ -67,5 +67,8 @@ fn a_hundred_thousand_schedules_keep_the_promises() {
             });
         }
     });
-    assert!(!failed.into_inner(), "a schedule broke a promise, its seed is above");
+    assert!(
+        !failed.into_inner(),
+        "a schedule broke a promise, its seed is above"
+    );
 }

@@ -60,7 +60,12 @@ impl Process {
             let hello = process.message(Channel::Iopub, "iopub_welcome", None, "{}");
             process.greeting.push_back(hello);
         }
-        let starting = process.message(Channel::Iopub, "status", None, r#"{"execution_state":"starting"}"#);
+        let starting = process.message(
+            Channel::Iopub,
+            "status",
+            None,
+            r#"{"execution_state":"starting"}"#,
+        );
         process.greeting.push_back(starting);
         process
     }
@@ -78,8 +83,15 @@ impl Process {
             content: Bytes::copy_from_slice(content.as_bytes()),
             buffers: Vec::new(),
         };
-        let answers = job.filter(|_| self.echo && channel != Channel::Iopub).map(|job| job.id);
-        Emit { channel, answers, frame: v1::encode(channel, &parts), droppable: msg_type == "stream" }
+        let answers = job
+            .filter(|_| self.echo && channel != Channel::Iopub)
+            .map(|job| job.id);
+        Emit {
+            channel,
+            answers,
+            frame: v1::encode(channel, &parts),
+            droppable: msg_type == "stream",
+        }
     }
 
     /// What a job will make the kernel send.
@@ -101,7 +113,12 @@ impl Process {
             steps.push_back(idle);
             return steps;
         };
-        let reply = self.message(job.channel, &format!("{stem}_reply"), Some(job), r#"{"status":"ok"}"#);
+        let reply = self.message(
+            job.channel,
+            &format!("{stem}_reply"),
+            Some(job),
+            r#"{"status":"ok"}"#,
+        );
         if rng.percent(50) {
             steps.extend([reply, idle]);
         } else {

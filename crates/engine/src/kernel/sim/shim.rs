@@ -6,8 +6,8 @@ use std::io;
 use bytes::Bytes;
 use himalia_shim_protocol::shim_link::{Accept, Placed, ProcessView, SpillStore, WindowLimits};
 use himalia_shim_protocol::{
-    Cause, Event, Exited, KernelState, Kind, Lane, Origin, Pending, PerLane, Refused, RequestId, ShimLink, StartFailed,
-    Started, Stopped, VersionRange,
+    Cause, Event, Exited, KernelState, Kind, Lane, Origin, Pending, PerLane, Refused, RequestId, ShimLink,
+    StartFailed, Started, Stopped, VersionRange,
 };
 use himalia_wire::{Channel, Limits, header, v1};
 
@@ -52,6 +52,8 @@ pub(super) struct SimShim {
     pub(super) sent: PerLane<Vec<Sent>>,
     /// Link numbers of the data lane that were dropped for want of room.
     pub(super) dropped: BTreeSet<u64>,
+    /// Among them was more than output: even what may not be dropped did not fit any more.
+    pub(super) dropped_all_kinds: bool,
     /// How often each request was begun.
     pub(super) begun: BTreeMap<String, u32>,
     /// Requests that were taken and lost with a process, or refused.
@@ -62,15 +64,30 @@ pub(super) struct SimShim {
 
 impl SimShim {
     pub(super) fn new(rng: &mut Rng) -> Self {
-        let spills = || PerLane { now: Memory::default(), data: Memory::default() };
+        let spills = || PerLane {
+            now: Memory::default(),
+            data: Memory::default(),
+        };
         let limits = match rng.below(3) {
             0 => PerLane {
-                now: WindowLimits { memory: 4096, spill: 1 << 20 },
-                data: WindowLimits { memory: 1500, spill: 4000 },
+                now: WindowLimits {
+                    memory: 4096,
+                    spill: 1 << 20,
+                },
+                data: WindowLimits {
+                    memory: 1500,
+                    spill: 4000,
+                },
             },
             1 => PerLane {
-                now: WindowLimits { memory: 2048, spill: 1 << 20 },
-                data: WindowLimits { memory: 2048, spill: 1 << 20 },
+                now: WindowLimits {
+                    memory: 2048,
+                    spill: 1 << 20,
+                },
+                data: WindowLimits {
+                    memory: 2048,
+                    spill: 1 << 20,
+                },
             },
             _ => WindowLimits::PER_LANE,
         };
@@ -84,6 +101,7 @@ impl SimShim {
             limits,
             sent: PerLane::default(),
             dropped: BTreeSet::new(),
+            dropped_all_kinds: false,
             begun: BTreeMap::new(),
             lost: BTreeSet::new(),
             interrupts: 0,
@@ -94,11 +112,19 @@ impl SimShim {
     /// A frame with a request number.
     pub(super) fn request(&mut self, lane: Lane, pending: &Pending) -> Result<(), String> {
         if pending.kind == Kind::Start && !self.known {
-            let spills = PerLane { now: Memory::default(), data: Memory::default() };
-            self.link.add_kernel(KERNEL, spills, self.limits).map_err(|error| error.to_string())?;
+            let spills = PerLane {
+                now: Memory::default(),
+                data: Memory::default(),
+            };
+            self.link
+                .add_kernel(KERNEL, spills, self.limits)
+                .map_err(|error| error.to_string())?;
             self.known = true;
         }
-        let accepted = self.link.accept(lane, KERNEL, pending.number).map_err(|error| error.to_string())?;
+        let accepted = self
+            .link
+            .accept(lane, KERNEL, pending.number)
+            .map_err(|error| error.to_string())?;
         let Accept::New(id) = accepted else { return Ok(()) };
         match pending.kind {
             Kind::Start => self.start(id),
@@ -109,7 +135,12 @@ impl SimShim {
             Kind::Stop => {
                 self.end(Cause::Exit { code: 0 }, true);
                 let incarnation = self.view.incarnation;
-                self.event(Event::Stopped(Stopped { incarnation, killed: 0, left: 0, request: Some(id) }));
+                self.event(Event::Stopped(Stopped {
+                    incarnation,
+                    killed: 0,
+                    left: 0,
+                    request: Some(id),
+                }));
             }
             Kind::Interrupt => self.interrupts += 1,
             Kind::Message => self.message(lane, id, &pending.body),
@@ -126,22 +157,40 @@ impl SimShim {
         let Some(process) = &mut self.process else {
             self.lost.insert(key);
             let reason = "the kernel is not running".to_owned();
-            self.event(Event::Refused(Refused { request: id, lane, reason }));
+            self.event(Event::Refused(Refused {
+                request: id,
+                lane,
+                reason,
+            }));
             return;
         };
         if tracked {
             self.link.track(KERNEL, id);
         }
         let msg_type = header.msg_type.into_owned();
-        let job = Job { id, channel, key, msg_type, header: parts.header.clone() };
-        let thread = if channel == Channel::Control { &mut process.control } else { &mut process.shell };
+        let job = Job {
+            id,
+            channel,
+            key,
+            msg_type,
+            header: parts.header.clone(),
+        };
+        let thread = if channel == Channel::Control {
+            &mut process.control
+        } else {
+            &mut process.shell
+        };
         thread.waiting.push_back(job);
     }
 
     fn start(&mut self, request: RequestId) {
         if self.process.is_some() {
             let reason = "the kernel is running".to_owned();
-            self.event(Event::StartFailed(StartFailed { reason, stderr: String::new(), request }));
+            self.event(Event::StartFailed(StartFailed {
+                reason,
+                stderr: String::new(),
+                request,
+            }));
             return;
         }
         let incarnation = self.view.incarnation + 1;
@@ -153,18 +202,29 @@ impl SimShim {
             start_ms: 0,
             alive: true,
         });
-        self.event(Event::Started(Started { pid: 100, incarnation, start_ms: 0, request }));
+        self.event(Event::Started(Started {
+            pid: 100,
+            incarnation,
+            start_ms: 0,
+            request,
+        }));
     }
 
     /// The process ends, if there is one; what is inside of it is lost.
     pub(super) fn end(&mut self, cause: Cause, asked: bool) {
-        let Some(process) = self.process.take() else { return };
+        let Some(process) = self.process.take() else {
+            return;
+        };
         self.deaths += 1;
         for thread in [process.shell, process.control] {
             self.lost.extend(thread.waiting.into_iter().map(|job| job.key));
             self.lost.extend(thread.present.map(|job| job.key));
         }
-        self.set_view(ProcessView { pid: None, state: KernelState::Exited, ..self.view });
+        self.set_view(ProcessView {
+            pid: None,
+            state: KernelState::Exited,
+            ..self.view
+        });
         self.event(Event::Exited(Exited {
             incarnation: process.incarnation,
             pid: 100,
@@ -197,10 +257,18 @@ impl SimShim {
         let control = rng.percent(50);
         for control in [control, !control] {
             let Some(process) = &mut self.process else { return };
-            let mut thread = std::mem::take(if control { &mut process.control } else { &mut process.shell });
+            let mut thread = std::mem::take(if control {
+                &mut process.control
+            } else {
+                &mut process.shell
+            });
             let emit = self.thread_step(&mut thread, rng);
             if let Some(process) = &mut self.process {
-                *(if control { &mut process.control } else { &mut process.shell }) = thread;
+                *(if control {
+                    &mut process.control
+                } else {
+                    &mut process.shell
+                }) = thread;
             }
             if let Some(emit) = emit {
                 return self.emit(emit);
@@ -224,16 +292,27 @@ impl SimShim {
     }
 
     fn emit(&mut self, emit: super::process::Emit) {
-        let lane = if emit.channel == Channel::Control { Lane::Now } else { Lane::Data };
+        let lane = if emit.channel == Channel::Control {
+            Lane::Now
+        } else {
+            Lane::Data
+        };
         if let Some(id) = emit.answers {
             self.link.finish(KERNEL, id);
         }
-        let origin = Origin { incarnation: self.view.incarnation, answers: emit.answers };
-        let placed = self.link.push_message(KERNEL, lane, origin, emit.frame.clone(), emit.droppable).unwrap();
+        let origin = Origin {
+            incarnation: self.view.incarnation,
+            answers: emit.answers,
+        };
+        let placed = self
+            .link
+            .push_message(KERNEL, lane, origin, emit.frame.clone(), emit.droppable)
+            .unwrap();
         self.sent[lane].push(Some(emit.frame));
         if placed == Placed::Dropped {
             assert_eq!(lane, Lane::Data, "the now lane has room");
             self.dropped.insert(self.sent.data.len() as u64);
+            self.dropped_all_kinds |= !emit.droppable;
         }
     }
 }

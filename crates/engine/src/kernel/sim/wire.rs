@@ -20,6 +20,8 @@ pub(super) struct Wire {
     pub(super) to_gateway: VecDeque<Bytes>,
     /// The gateway has this end open.
     pub(super) gateway: bool,
+    /// The gateway has seen its hello; before that it writes to the connection that this one replaces.
+    pub(super) greeted: bool,
     /// The shim has this end open.
     pub(super) shim: bool,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use himalia_journal::NewRecord;
-use himalia_shim_protocol::{Cause, KernelSpec, Lane, PerLane, ToGateway, Welcome};
+use himalia_shim_protocol::{Cause, KernelSpec, Lane, PerLane, ProtocolError, ToGateway, Welcome};
 use himalia_wire::{Channel, Parts, v1};
 
 use super::disk::Disk;
@@ -67,7 +67,10 @@ impl World {
             gateway: None,
             disk: Disk::default(),
             epoch: 0,
-            wires: PerLane { now: None, data: None },
+            wires: PerLane {
+                now: None,
+                data: None,
+            },
             asked: BTreeMap::new(),
             read: Vec::new(),
             over: None,
@@ -91,7 +94,10 @@ impl World {
             limits: himalia_shim_protocol::ResourceLimits::default(),
             connect_ms: 1000,
         };
-        world.step(Event::Command { waiter: 0, command: Command::Start(Box::new(spec)) });
+        world.step(Event::Command {
+            waiter: 0,
+            command: Command::Start(Box::new(spec)),
+        });
         world
     }
 
@@ -111,7 +117,12 @@ impl World {
     /// A new gateway process, from what is on the disk.
     fn start_gateway(&mut self) {
         self.epoch += 1;
-        let settings = Settings { kernel: KERNEL, epoch: self.epoch, restart_limit: 5, grace_ms: 100 };
+        let settings = Settings {
+            kernel: KERNEL,
+            epoch: self.epoch,
+            restart_limit: 5,
+            grace_ms: 100,
+        };
         let core = if self.epoch == 1 {
             Core::new(settings, self.now)
         } else {
@@ -141,9 +152,14 @@ impl World {
     fn carry_out(&mut self, effect: Effect) {
         self.note(|| format!("  effect {effect:?}"));
         let (lane, down) = match effect {
-            Effect::Welcome(lane, resume) => {
-                (lane, Down::Welcome(Welcome { protocol: 2, epoch: self.epoch, resume: vec![resume] }))
-            }
+            Effect::Welcome(lane, resume) => (
+                lane,
+                Down::Welcome(Welcome {
+                    protocol: 2,
+                    epoch: self.epoch,
+                    resume: vec![resume],
+                }),
+            ),
             Effect::Send(lane, pending) => (lane, Down::Request(pending)),
             Effect::Ack(lane, link) => (Lane::Now, Down::Ack(lane, link)),
             Effect::Over { forget } => {
@@ -154,6 +170,7 @@ impl World {
         };
         if let Some(wire) = &mut self.wires[lane]
             && wire.gateway
+            && wire.greeted
         {
             wire.to_shim.push_back(down);
         }
@@ -167,7 +184,11 @@ impl World {
             }
             self.now.mono += 1 + self.rng.below(2000);
             self.now.wall = self.now.mono;
-            let lane = if self.rng.percent(40) { Lane::Now } else { Lane::Data };
+            let lane = if self.rng.percent(40) {
+                Lane::Now
+            } else {
+                Lane::Data
+            };
             match self.rng.below(100) {
                 0..20 => drop(self.to_gateway(lane)),
                 20..36 => drop(self.to_shim(lane)),
@@ -208,7 +229,12 @@ impl World {
             for lane in Lane::ALL {
                 moved |= self.dial(lane) | self.to_gateway(lane) | self.to_shim(lane) | self.pump(lane);
             }
-            if self.shim.process.as_ref().is_some_and(|process| !process.is_idle()) {
+            if self
+                .shim
+                .process
+                .as_ref()
+                .is_some_and(|process| !process.is_idle())
+            {
                 self.shim.kernel_step(&mut self.rng);
                 moved = true;
             }
@@ -229,9 +255,12 @@ impl World {
 
     /// The gateway takes one frame, or notices that the other end is gone.
     fn to_gateway(&mut self, lane: Lane) -> bool {
-        let Some(wire) = self.wires[lane].as_mut().filter(|wire| wire.gateway) else { return false };
+        let Some(wire) = self.wires[lane].as_mut().filter(|wire| wire.gateway) else {
+            return false;
+        };
         if let Some(bytes) = wire.to_gateway.pop_front() {
             let frame = parsed(&bytes);
+            wire.greeted = true;
             self.note(|| format!("{lane} gateway takes {}", brief(&frame)));
             self.step(match frame {
                 ToGateway::Hello(hello) => Event::Hello(hello),
@@ -250,7 +279,9 @@ impl World {
 
     /// The shim takes one frame, or notices that the other end is gone.
     fn to_shim(&mut self, lane: Lane) -> bool {
-        let Some(wire) = self.wires[lane].as_mut().filter(|wire| wire.shim) else { return false };
+        let Some(wire) = self.wires[lane].as_mut().filter(|wire| wire.shim) else {
+            return false;
+        };
         let Some(down) = wire.to_shim.pop_front() else {
             if wire.gateway {
                 return false;
@@ -270,12 +301,19 @@ impl World {
                     }
                     Ok(())
                 }
+                // Left over from a gateway that is gone.
+                Err(ProtocolError::Epoch { .. }) => {
+                    self.shim_closes(lane);
+                    Ok(())
+                }
                 Err(error) => Err(error.to_string()),
             },
             Down::Request(pending) => self.shim.request(lane, &pending),
-            Down::Ack(of, link) => {
-                self.shim.link.acknowledge(KERNEL, of, link).map_err(|error| error.to_string())
-            }
+            Down::Ack(of, link) => self
+                .shim
+                .link
+                .acknowledge(KERNEL, of, link)
+                .map_err(|error| error.to_string()),
         };
         if let Err(reason) = taken {
             panic!("the shim refuses: {reason}");
@@ -285,12 +323,17 @@ impl World {
 
     /// The shim writes one frame.
     fn pump(&mut self, lane: Lane) -> bool {
-        let Some(wire) = self.wires[lane].as_mut().filter(|wire| wire.shim) else { return false };
+        let Some(wire) = self.wires[lane].as_mut().filter(|wire| wire.shim) else {
+            return false;
+        };
         if let Some((kernel, number)) = self.shim.link.take_accepted(lane) {
-            wire.to_gateway.push_back(encoded(&ToGateway::Accepted { kernel, number }));
+            wire.to_gateway
+                .push_back(encoded(&ToGateway::Accepted { kernel, number }));
             return true;
         }
-        let Some(item) = self.shim.link.next_item(lane) else { return false };
+        let Some(item) = self.shim.link.next_item(lane) else {
+            return false;
+        };
         wire.to_gateway.push_back(bytes_of(&item));
         true
     }
@@ -302,15 +345,22 @@ impl World {
             return false;
         }
         let hello = self.shim.link.hello(lane, "key", "sim", 1);
-        let mut wire = Wire { gateway: true, shim: true, ..Wire::default() };
-        wire.to_gateway.push_back(encoded(&ToGateway::Hello(Box::new(hello))));
+        let mut wire = Wire {
+            gateway: true,
+            shim: true,
+            ..Wire::default()
+        };
+        wire.to_gateway
+            .push_back(encoded(&ToGateway::Hello(Box::new(hello))));
         self.wires[lane] = Some(wire);
         self.note(|| format!("{lane} shim dials"));
         true
     }
 
     fn disk_done(&mut self, faults: bool) -> bool {
-        let Some(gateway) = &mut self.gateway else { return false };
+        let Some(gateway) = &mut self.gateway else {
+            return false;
+        };
         let Some(batch) = gateway.at_disk.take() else {
             gateway.at_disk = gateway.core.take_batch();
             return false;
@@ -355,9 +405,21 @@ impl World {
         let owner = owner_of(client);
         let parent = parent_key(&msg_id, &session);
         self.note(|| format!("client asks {session}/{msg_id} {msg_type}"));
-        self.asked.insert(format!("{session}/{msg_id}"), Asked { owner, epoch: self.epoch });
+        self.asked.insert(
+            format!("{session}/{msg_id}"),
+            Asked {
+                owner,
+                epoch: self.epoch,
+            },
+        );
         let frame = v1::encode(channel, &parts);
-        self.step(Event::Request(Request { owner, channel, kind, parent, frame }));
+        self.step(Event::Request(Request {
+            owner,
+            channel,
+            kind,
+            parent,
+            frame,
+        }));
     }
 
     fn order(&mut self) {
@@ -365,7 +427,11 @@ impl World {
             return;
         }
         self.orders_left -= 1;
-        let command = if self.rng.percent(50) { Command::Interrupt } else { Command::Restart };
+        let command = match self.rng.below(20) {
+            0 => Command::Stop("killed_by_user"),
+            1..10 => Command::Interrupt,
+            _ => Command::Restart,
+        };
         let waiter = self.next_waiter;
         self.next_waiter += 1;
         self.note(|| format!("order {command:?}"));
@@ -391,7 +457,8 @@ impl World {
     /// A reader that remembers its position reads some of what is new.
     fn read_on(&mut self) {
         let from = self.read.len();
-        self.read.extend(self.disk.records[from..].iter().map(|record| fingerprint(record)));
+        self.read
+            .extend(self.disk.records[from..].iter().map(|record| fingerprint(record)));
     }
 
     fn fault(&mut self, lane: Lane) {
@@ -431,7 +498,9 @@ impl World {
             self.note(|| "… its last write is there".to_owned());
         }
         for lane in Lane::ALL {
-            let Some(wire) = &mut self.wires[lane] else { continue };
+            let Some(wire) = &mut self.wires[lane] else {
+                continue;
+            };
             wire.gateway = false;
             wire.to_gateway.clear();
             let keep = self.rng.below(wire.to_shim.len() as u64 + 1) as usize;
@@ -452,12 +521,16 @@ pub(super) fn fingerprint(record: &himalia_journal::Record) -> u64 {
 }
 
 fn crc(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
 }
 
 fn brief(frame: &ToGateway) -> String {
     match frame {
-        ToGateway::Message { link, origin, frame, .. } => {
+        ToGateway::Message {
+            link, origin, frame, ..
+        } => {
             let (channel, parts) = v1::decode(frame, &himalia_wire::Limits::KERNEL).unwrap();
             let header = String::from_utf8_lossy(&parts.header).into_owned();
             let parent = String::from_utf8_lossy(&parts.parent_header).into_owned();

@@ -14,7 +14,7 @@ use super::positions::Positions;
 use super::receive::{Receive, Signs, Sink};
 use super::transmit::{Source, Transmit, settle};
 use crate::app::App;
-use crate::ws::{Close, Incoming, Outbox, Reader, Upgraded};
+use crate::ws::{Close, Outbox, Reader, Upgraded};
 
 /// Why a connection ends.
 #[derive(Debug, PartialEq, Eq)]
@@ -123,8 +123,8 @@ async fn farewell<R: AsyncRead + Unpin, F: Source>(
         ..
     } = transmit;
     let ours = matches!(end, End::Close(_));
-    let comes_back = matches!(&end, End::Close(close) if *close == Close::draining());
-    let feed = comes_back.then_some(feed);
+    let replaced = matches!(&end, End::Close(close) if *close == Close::replaced());
+    let feed = (ours && !replaced).then_some(feed);
     match end {
         End::PeerGone | End::Silent => return,
         End::PeerClosed(payload) => outbox.close_back(payload),
@@ -136,9 +136,7 @@ async fn farewell<R: AsyncRead + Unpin, F: Source>(
             return;
         }
         // Unread input would turn the close into a reset, which destroys what is on its way to the client.
-        while let Ok(Incoming::Text(_) | Incoming::Binary(_) | Incoming::Ping(_) | Incoming::Pong) =
-            reader.next().await
-        {}
+        reader.drain().await;
     };
     let _ = tokio::time::timeout(FAREWELL, goodbye).await;
     if let Some(feed) = feed {

@@ -1,0 +1,125 @@
+//! The arrows between the crates are those of ARCHITECTURE.md.
+
+#![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Each crate with the crates of this workspace that its product may stand on.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("himalia-wire", &[]),
+    ("himalia-journal", &[]),
+    ("himalia-shim-protocol", &[]),
+    ("himalia-sandbox", &[]),
+    ("himalia-store", &[]),
+    ("himalia-shim", &["himalia-wire", "himalia-shim-protocol"]),
+    (
+        "himalia-engine",
+        &[
+            "himalia-wire",
+            "himalia-journal",
+            "himalia-shim-protocol",
+            "himalia-sandbox",
+            "himalia-store",
+        ],
+    ),
+    ("himalia-http", &["himalia-wire", "himalia-engine"]),
+    ("himalia", &["himalia-engine", "himalia-http", "himalia-sandbox"]),
+    ("himalia-testkit", &["himalia-wire"]),
+];
+
+/// What a crate must not be built on, whatever else stands there ("must not know").
+const FORBIDDEN: &[(&str, &[&str])] = &[
+    ("himalia-wire", &["tokio", "zeromq", "axum", "hyper"]),
+    (
+        "himalia-journal",
+        &["himalia-wire", "zeromq", "axum", "tokio-tungstenite"],
+    ),
+    ("himalia-shim-protocol", &["tokio", "axum", "hyper"]),
+    (
+        "himalia-shim",
+        &["axum", "hyper", "rusqlite", "tokio-tungstenite"],
+    ),
+    ("himalia-sandbox", &["axum", "hyper", "rusqlite"]),
+    ("himalia-store", &["himalia-wire", "zeromq", "axum"]),
+    (
+        "himalia-engine",
+        &["axum", "hyper", "zeromq", "tokio-tungstenite"],
+    ),
+    (
+        "himalia-http",
+        &[
+            "zeromq",
+            "rusqlite",
+            "himalia-sandbox",
+            "himalia-store",
+            "himalia-journal",
+        ],
+    ),
+    ("himalia", &["zeromq", "himalia-testkit"]),
+];
+
+/// The dependencies of each crate, those of tests and build scripts left out.
+fn dependencies() -> BTreeMap<String, Vec<String>> {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+            "--manifest-path",
+        ])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let packages = metadata["packages"].as_array().unwrap().iter().map(|package| {
+        let all = package["dependencies"].as_array().unwrap().iter();
+        let product = all.filter(|dependency| dependency["kind"].is_null());
+        (
+            text(&package["name"]),
+            product.map(|dependency| text(&dependency["name"])).collect(),
+        )
+    });
+    packages.collect()
+}
+
+#[test]
+fn arrows_go_one_way() {
+    let found = dependencies();
+    let named: Vec<&str> = ARROWS.iter().map(|(name, _)| *name).collect();
+    for name in found.keys() {
+        assert!(
+            named.contains(&name.as_str()),
+            "{name} is a new crate: give it a place in ARCHITECTURE.md and here"
+        );
+    }
+    for (name, allowed) in ARROWS {
+        let own = found[*name].iter().filter(|other| found.contains_key(*other));
+        for other in own {
+            assert!(allowed.contains(&other.as_str()), "{name} must not know {other}");
+        }
+    }
+}
+
+#[test]
+fn no_crate_knows_what_it_must_not() {
+    let found = dependencies();
+    for (name, forbidden) in FORBIDDEN {
+        for other in *forbidden {
+            assert!(
+                !found[*name].iter().any(|dependency| dependency == other),
+                "{name} must not know {other}"
+            );
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The real `himalia` and `himalia-shim`, with scripted and hostile kernels: what a user relies on, seen from outside.
+//!
+//! | module | what |
+//! |---|---|
+//! | `crash` | kill -9 of the gateway in mid-cell, and with fifty kernels |
+//! | `stopping` | SIGTERM, kernels kept or ended |
+//! | `clients` | several clients on one kernel, lost and slow ones |
+//! | `floods` | large and many outputs, interrupts meanwhile |
+//! | `deaths` | kernels that die, fork, hang, are restarted or shut down |
+//! | `starts` | the kernel limit, starts that fail |
+//! | `environment` | what kernels see of the gateway's and of each other's variables: nothing |
+//! | `bad_requests`, `bad_messages`, `secrets` | what the gateway refuses, and how |
+//! | `hostile` | kernels that attack |
+//! | `lifetimes` | culling, orphans, shims of an earlier version |
+
+#![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
+
+mod bad_messages;
+mod bad_requests;
+mod clients;
+mod common;
+mod crash;
+mod deaths;
+mod environment;
+mod floods;
+mod hostile;
+mod lifetimes;
+mod secrets;
+mod starts;
+mod stopping;
