@@ -11,7 +11,9 @@ pub struct Principal {
 impl Principal {
     /// The holder of the gateway's token.
     pub fn operator() -> Self {
-        Self { name: "operator".into() }
+        Self {
+            name: "operator".into(),
+        }
     }
 
     /// A stable name for logs and for the ownership of requests.
@@ -80,12 +82,18 @@ pub enum Object<'a> {
 ///
 /// The operator may do everything; a principal of any other name can do nothing, so that a facade that forgets to
 /// authenticate fails closed.
-pub(crate) fn authorise(principal: &Principal, action: Action, object: Object<'_>) -> Result<(), EngineError> {
+pub(crate) fn authorise(
+    principal: &Principal,
+    action: Action,
+    object: Object<'_>,
+) -> Result<(), EngineError> {
     if principal.is_operator() {
         return Ok(());
     }
     tracing::warn!(principal = principal.name(), ?action, ?object, "refused");
-    Err(EngineError::Forbidden { action: action.as_str() })
+    Err(EngineError::Forbidden {
+        action: action.as_str(),
+    })
 }
 
 #[cfg(test)]
@@ -94,7 +102,9 @@ mod tests {
 
     #[test]
     fn strangers_may_do_nothing() {
-        let stranger = Principal { name: "stranger".into() };
+        let stranger = Principal {
+            name: "stranger".into(),
+        };
         assert!(authorise(&stranger, Action::Read, Object::Gateway).is_err());
         assert!(authorise(&Principal::operator(), Action::Delete, Object::Kernels).is_ok());
     }

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::inner::{Inner, Member};
-use crate::kernel::{Core, Effect, Event, Facts};
+use crate::kernel::{Core, Effect, Event, Facts, remove_forgotten_logs};
 use crate::start::cull_timeout;
 use crate::{EngineError, KernelId};
 
@@ -20,7 +20,13 @@ impl Inner {
     pub(crate) async fn adopt(self: &Arc<Self>) -> Result<(), EngineError> {
         let rows = self.store.kernels().await;
         let rows = rows.map_err(|error| EngineError::internal("cannot read the list of kernels", error))?;
-        let keep: Vec<SandboxId> = rows.iter().filter_map(|row| row.sandbox_id.parse().ok()).collect();
+        let logs = self.config.data_dir.join("kernels");
+        let swept = tokio::task::spawn_blocking(move || remove_forgotten_logs(&logs)).await;
+        swept.map_err(|error| EngineError::internal("cannot sweep logs", error))?;
+        let keep: Vec<SandboxId> = rows
+            .iter()
+            .filter_map(|row| row.sandbox_id.parse().ok())
+            .collect();
         let mut adoptions = JoinSet::new();
         for row in rows {
             let inner = Arc::clone(self);
@@ -34,7 +40,10 @@ impl Inner {
         adoptions.join_all().await;
         match self.provisioner.sweep(keep).await {
             Ok(swept) if swept.is_empty() => {}
-            Ok(swept) => tracing::warn!(sandboxes = swept.len(), "ended sandboxes that no kernel belongs to"),
+            Ok(swept) => tracing::warn!(
+                sandboxes = swept.len(),
+                "ended sandboxes that no kernel belongs to"
+            ),
             Err(error) => tracing::error!(%error, "cannot sweep sandboxes"),
         }
         Ok(())
@@ -47,7 +56,11 @@ impl Inner {
             .sandbox_id
             .parse()
             .map_err(|error| EngineError::internal("a kernel's row names no sandbox", error))?;
-        let sandbox = if row.life == KernelLife::Dead { None } else { self.adopt_sandbox(sandbox_id).await };
+        let sandbox = if row.life == KernelLife::Dead {
+            None
+        } else {
+            self.adopt_sandbox(sandbox_id).await
+        };
         let (inner, dir) = (Arc::clone(self), row.session_dir.clone());
         let (settings, now) = (self.settings(), self.now());
         let read = tokio::task::spawn_blocking(move || {
@@ -63,9 +76,14 @@ impl Inner {
                 .map_err(|error| EngineError::internal("cannot understand a kernel's log", error))?;
             Ok::<_, EngineError>((journal, core))
         });
-        let (journal, mut core) = read.await.map_err(|error| EngineError::internal("reading a log", error))??;
+        let (journal, mut core) = read
+            .await
+            .map_err(|error| EngineError::internal("reading a log", error))??;
         if sandbox.is_none() {
-            let cause = row.dead_cause.clone().unwrap_or_else(|| "sandbox_lost".to_owned());
+            let cause = row
+                .dead_cause
+                .clone()
+                .unwrap_or_else(|| "sandbox_lost".to_owned());
             core.step(Event::SandboxGone(cause), now, &mut Vec::<Effect>::new());
         }
         let spec = self.catalog.get(&row.kernelspec).await.ok();
@@ -81,8 +99,12 @@ impl Inner {
             sandbox_id,
             key_hash: row.sandbox_key_hash,
             // More kernels than places may be left over from another configuration.
-            permit: sandbox.as_ref().and_then(|_| Arc::clone(&self.places).try_acquire_owned().ok()),
-            adoption_deadline: sandbox.as_ref().map(|_| Instant::now() + self.config.adoption_grace),
+            permit: sandbox
+                .as_ref()
+                .and_then(|_| Arc::clone(&self.places).try_acquire_owned().ok()),
+            adoption_deadline: sandbox
+                .as_ref()
+                .map(|_| Instant::now() + self.config.adoption_grace),
             sandbox,
         };
         reservation.fill(self.spawn(member)?);

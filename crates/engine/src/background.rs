@@ -54,7 +54,11 @@ impl Inner {
     /// Ends idle kernels, until the engine stops. Not started at all when culling is off.
     pub(crate) async fn keep_culling(self: Arc<Self>) {
         let cull = self.config.cull;
-        let every = if cull.interval.is_zero() { CULL_INTERVAL } else { cull.interval };
+        let every = if cull.interval.is_zero() {
+            CULL_INTERVAL
+        } else {
+            cull.interval
+        };
         let mut ticks = interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {

@@ -85,7 +85,10 @@ pub enum EngineError {
 impl EngineError {
     /// Shorthand for [`EngineError::BadRequest`].
     pub fn bad_request(field: &'static str, reason: impl Into<String>) -> Self {
-        Self::BadRequest { field, reason: reason.into() }
+        Self::BadRequest {
+            field,
+            reason: reason.into(),
+        }
     }
 
     /// Shorthand for [`EngineError::Internal`]; the cause goes to the log only.
@@ -97,16 +100,24 @@ impl EngineError {
 
     /// Shorthand for [`EngineError::Unavailable`].
     pub fn unavailable(reason: impl Into<String>) -> Self {
-        Self::Unavailable { reason: reason.into() }
+        Self::Unavailable {
+            reason: reason.into(),
+        }
     }
 
     /// Shorthand for a kernel that does not exist.
     pub fn no_kernel(id: crate::KernelId) -> Self {
-        Self::NotFound { what: "Kernel", id: id.to_string() }
+        Self::NotFound {
+            what: "Kernel",
+            id: id.to_string(),
+        }
     }
 
     /// Whether the same call may succeed later without any change by the caller.
     pub fn retryable(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Timeout { .. } | Self::KernelLimit { .. })
+        matches!(
+            self,
+            Self::Unavailable { .. } | Self::Timeout { .. } | Self::KernelLimit { .. }
+        )
     }
 }

@@ -64,7 +64,12 @@ mod tests {
     fn only_hyphenated_uuids_are_ids() {
         let id = KernelId::random();
         assert_eq!(id.to_string().parse::<KernelId>().unwrap(), id);
-        for bad in ["", "zzz", "{67e55044-10b1-426f-9247-bb680e5fe0c8}", "67e5504410b1426f9247bb680e5fe0c8"] {
+        for bad in [
+            "",
+            "zzz",
+            "{67e55044-10b1-426f-9247-bb680e5fe0c8}",
+            "67e5504410b1426f9247bb680e5fe0c8",
+        ] {
             assert!(bad.parse::<KernelId>().is_err(), "{bad}");
         }
     }

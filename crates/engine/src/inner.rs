@@ -79,9 +79,10 @@ impl Inner {
         }
     }
 
-    /// Directory of a kernel's log, relative to the data directory.
-    pub(crate) fn log_dir(id: KernelId) -> String {
-        format!("kernels/{id}")
+    /// Directory of a new kernel's log, relative to the data directory. Not the id alone: callers may choose it again
+    /// while clients still read the log of the kernel that had it before.
+    pub(crate) fn log_dir(id: KernelId, created_micros: u64) -> String {
+        format!("kernels/{id}-{created_micros:x}")
     }
 
     /// Opens the log in a directory relative to the data directory. Blocks on the disk.

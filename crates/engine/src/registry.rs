@@ -26,10 +26,15 @@ impl Registry {
     /// Takes an id for a kernel that is being started. Given back when the reservation is dropped unfilled.
     pub(crate) fn reserve(self: &Arc<Self>, id: KernelId) -> Result<Reservation, EngineError> {
         match self.slots.entry(id) {
-            Entry::Occupied(_) => Err(EngineError::Conflict { reason: format!("Kernel exists already: {id}") }),
+            Entry::Occupied(_) => Err(EngineError::Conflict {
+                reason: format!("Kernel exists already: {id}"),
+            }),
             Entry::Vacant(vacant) => {
                 vacant.insert(Slot::Reserved);
-                Ok(Reservation { registry: Arc::clone(self), id: Some(id) })
+                Ok(Reservation {
+                    registry: Arc::clone(self),
+                    id: Some(id),
+                })
             }
         }
     }
@@ -55,7 +60,10 @@ impl Registry {
             Slot::Present(handle) => Some(Arc::clone(handle)),
             Slot::Reserved => None,
         };
-        self.slots.iter().filter_map(|slot| present(slot.value())).collect()
+        self.slots
+            .iter()
+            .filter_map(|slot| present(slot.value()))
+            .collect()
     }
 
     /// Forgets a kernel.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_sandbox::{Isolation, SandboxError, SandboxHandle, SandboxId, SandboxKey, SandboxSpec};
-use himalia_shim_protocol::{InterruptMode as ShimInterruptMode, KernelSpec as ShimKernelSpec, ResourceLimits};
+use himalia_shim_protocol::{
+    InterruptMode as ShimInterruptMode, KernelSpec as ShimKernelSpec, ResourceLimits,
+};
 use himalia_store::{KernelLife, KernelRecord, LaunchRecord};
 use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -23,6 +25,7 @@ struct Accepted {
     spec: KernelSpec,
     launch: Launch,
     id: KernelId,
+    created_micros: u64,
     reservation: Reservation,
     permit: OwnedSemaphorePermit,
 }
@@ -36,7 +39,9 @@ impl Inner {
         self.check_open()?;
         // Before the first await, so that starts under way count.
         let limit = self.config.max_kernels;
-        let permit = Arc::clone(&self.places).try_acquire_owned().map_err(|_| EngineError::KernelLimit { limit })?;
+        let permit = Arc::clone(&self.places)
+            .try_acquire_owned()
+            .map_err(|_| EngineError::KernelLimit { limit })?;
         let chosen = start.id.is_some();
         let id = start.id.unwrap_or_else(KernelId::random);
         let reservation = self.registry.reserve(id)?;
@@ -48,7 +53,16 @@ impl Inner {
             ..LaunchRequest::default()
         };
         let launch = launch(&spec, &request, self.catalog.host())?;
-        let accepted = Accepted { owner: principal.name().to_owned(), spec, launch, id, reservation, permit };
+        let owner = principal.name().to_owned();
+        let accepted = Accepted {
+            owner,
+            spec,
+            launch,
+            id,
+            created_micros: wall_micros(),
+            reservation,
+            permit,
+        };
         // In a task of its own: a caller that goes away must not stop it half-way.
         let (reply, answer) = oneshot::channel();
         let inner = Arc::clone(self);
@@ -62,7 +76,9 @@ impl Inner {
                 handle.order(Command::Stop("start_cancelled")).await;
             }
         });
-        answer.await.map_err(|_| EngineError::unavailable("the gateway is stopping"))?
+        answer
+            .await
+            .map_err(|_| EngineError::unavailable("the gateway is stopping"))?
     }
 
     async fn start(self: &Arc<Self>, accepted: Accepted) -> Result<Arc<Handle>, EngineError> {
@@ -72,14 +88,18 @@ impl Inner {
         spec.labels = BTreeMap::from([("kernel".to_owned(), accepted.id.to_string())]);
         let sandbox = self.provisioner.start(spec).await.map_err(|error| {
             tracing::error!(kernel = %accepted.id, %error, "cannot start a sandbox");
-            EngineError::KernelStart { cause: "its sandbox could not be started".to_owned(), stderr_tail: String::new() }
+            EngineError::KernelStart {
+                cause: "its sandbox could not be started".to_owned(),
+                stderr_tail: String::new(),
+            }
         })?;
         let (id, sandbox_id) = (accepted.id, sandbox.id);
+        let log = Self::log_dir(id, accepted.created_micros);
         let shim_spec = shim_spec(&accepted, &sandbox);
         let handle = match self.settle_in(accepted, sandbox, key_hash).await {
             Ok(handle) => handle,
             Err(error) => {
-                self.undo(id, sandbox_id).await;
+                self.undo(id, sandbox_id, &log).await;
                 return Err(error);
             }
         };
@@ -94,13 +114,21 @@ impl Inner {
         sandbox: SandboxHandle,
         key_hash: [u8; 32],
     ) -> Result<Arc<Handle>, EngineError> {
-        let Accepted { owner, spec, launch, id, reservation, permit } = accepted;
-        let created_micros = wall_micros();
+        let Accepted {
+            owner,
+            spec,
+            launch,
+            id,
+            created_micros,
+            reservation,
+            permit,
+        } = accepted;
+        let log = Self::log_dir(id, created_micros);
         let record = KernelRecord {
             id: id.0,
             owner,
             kernelspec: spec.name.clone(),
-            session_dir: Self::log_dir(id),
+            session_dir: log.clone(),
             run_dir: sandbox.gateway_dir.to_string_lossy().into_owned(),
             sandbox_id: sandbox.id.to_string(),
             sandbox_key_hash: key_hash,
@@ -118,10 +146,15 @@ impl Inner {
         let stored = self.store.insert_kernel(record).await;
         stored.map_err(|error| EngineError::internal("cannot note a new kernel", error))?;
         let inner = Arc::clone(self);
-        let opened = tokio::task::spawn_blocking(move || inner.open_log(&Self::log_dir(id))).await;
+        let opened = tokio::task::spawn_blocking(move || inner.open_log(&log)).await;
         let (journal, _) = opened.map_err(|error| EngineError::internal("opening a log", error))??;
         let handle = self.spawn(Member {
-            facts: Facts { id, name: spec.name.clone(), created_micros, cull_timeout: cull_timeout(&spec) },
+            facts: Facts {
+                id,
+                name: spec.name.clone(),
+                created_micros,
+                cull_timeout: cull_timeout(&spec),
+            },
             core: Core::new(self.settings(), self.now()),
             journal,
             sandbox_id: sandbox.id,
@@ -140,14 +173,19 @@ impl Inner {
         let ordered = tokio::time::timeout(limit, handle.order(Command::Start(Box::new(spec)))).await;
         let failure = match ordered {
             Ok(Some(Ok(()))) => return Ok(()),
-            Ok(Some(Err(CommandError::StartFailed { reason, stderr }))) => {
-                EngineError::KernelStart { cause: reason, stderr_tail: stderr }
-            }
-            Ok(Some(Err(other))) => {
-                EngineError::KernelStart { cause: other.to_string(), stderr_tail: String::new() }
-            }
+            Ok(Some(Err(CommandError::StartFailed { reason, stderr }))) => EngineError::KernelStart {
+                cause: reason,
+                stderr_tail: stderr,
+            },
+            Ok(Some(Err(other))) => EngineError::KernelStart {
+                cause: other.to_string(),
+                stderr_tail: String::new(),
+            },
             Ok(None) => EngineError::unavailable("the kernel ended while it was started"),
-            Err(_) => EngineError::Timeout { what: "the start of the kernel", seconds: limit.as_secs() },
+            Err(_) => EngineError::Timeout {
+                what: "the start of the kernel",
+                seconds: limit.as_secs(),
+            },
         };
         handle.order(Command::Stop("start_failed")).await;
         handle.gone().await;
@@ -155,7 +193,7 @@ impl Inner {
     }
 
     /// Removes what a failed start has left.
-    async fn undo(&self, id: KernelId, sandbox: SandboxId) {
+    async fn undo(&self, id: KernelId, sandbox: SandboxId, log: &str) {
         match self.provisioner.stop(sandbox, Duration::ZERO).await {
             Ok(_) | Err(SandboxError::NotFound(_)) => {}
             Err(error) => tracing::error!(kernel = %id, %error, "cannot end the sandbox of a failed start"),
@@ -163,8 +201,7 @@ impl Inner {
         if let Err(error) = self.store.delete_kernel(id.0).await {
             tracing::error!(kernel = %id, %error, "cannot forget a failed start");
         }
-        let log = self.config.data_dir.join(Self::log_dir(id));
-        match std::fs::remove_dir_all(log) {
+        match std::fs::remove_dir_all(self.config.data_dir.join(log)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 tracing::error!(kernel = %id, %error, "cannot remove the log of a failed start");
             }
@@ -200,5 +237,8 @@ fn interrupt_mode_name(mode: InterruptMode) -> &'static str {
 
 /// `metadata.cull_idle_timeout` of a kernelspec, seconds.
 pub(crate) fn cull_timeout(spec: &KernelSpec) -> Option<f64> {
-    spec.spec.metadata.get("cull_idle_timeout").and_then(serde_json::Value::as_f64)
+    spec.spec
+        .metadata
+        .get("cull_idle_timeout")
+        .and_then(serde_json::Value::as_f64)
 }

@@ -51,6 +51,10 @@
 //!   again after a reconnect, in the same epoch and under the same number.
 //! - *epoch*: counts gateways. *incarnation*: counts processes of one kernel, from 1. Kernel 0 is the shim itself.
 //!
+//! A kernel exists from its `start` on: a message for it on the data lane that overtakes the `start` is not accepted
+//! (the lanes have no order), so a gateway sends messages after `started`. While a kernel starts, up to 256 messages
+//! of 64 MiB wait for its sockets.
+//!
 //! # Versions
 //!
 //! Hello carries the shim's range, welcome the version chosen by the gateway: the highest that both speak

@@ -86,6 +86,10 @@ enum Step {
     Connect {
         lane: Lane,
     },
+    /// A request that was sent before comes again.
+    Again {
+        pick: usize,
+    },
     Crash,
 }
 
@@ -105,6 +109,7 @@ fn steps() -> impl Strategy<Value = Step> {
         4 => (lanes(), 1..5_usize).prop_map(|(lane, frames)| Step::DeliverRequests { lane, frames }),
         1 => lanes().prop_map(|lane| Step::Cut { lane }),
         4 => lanes().prop_map(|lane| Step::Connect { lane }),
+        2 => any::<usize>().prop_map(|pick| Step::Again { pick }),
         1 => Just(Step::Crash),
     ]
 }
@@ -130,7 +135,7 @@ struct World {
     lost: PerLane<u64>,
     dropped: PerLane<u64>,
     done: HashMap<RequestId, u32>,
-    asked: Vec<RequestId>,
+    asked: Vec<(Lane, RequestId)>,
 }
 
 impl World {
@@ -185,12 +190,18 @@ impl World {
                 let id = self.gateway.next_request();
                 let pending = self.gateway.message(lane, Bytes::from_static(b"code")).unwrap();
                 assert_eq!(pending.number, id.number);
-                self.asked.push(id);
+                self.asked.push((lane, id));
                 if self.wires[lane].open {
                     self.send(lane, pending.number);
                 }
             }
             Step::DeliverRequests { lane, frames } => self.deliver_requests(lane, frames),
+            Step::Again { pick } => {
+                let again = self.asked.get(pick % self.asked.len().max(1)).copied();
+                if let Some((lane, id)) = again.filter(|(lane, _)| self.wires[*lane].open) {
+                    self.send(lane, id.number);
+                }
+            }
             Step::Cut { lane } => self.cut(lane),
             Step::Connect { lane } => self.connect(lane),
             Step::Crash => {
@@ -358,7 +369,7 @@ impl World {
             assert_eq!(self.gateway.pending(lane).count(), 0);
             assert_eq!(self.shim.held(KERNEL, lane), (0, 0));
         }
-        for id in &self.asked {
+        for (_, id) in &self.asked {
             assert_eq!(self.done.get(id), Some(&1), "{id:?}");
         }
     }

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use himalia_shim_protocol::{Event, Lane};
+use himalia_shim_protocol::Event;
 use himalia_wire::{Channel, build};
 use support::{World, execute, hostile_spec, lives, resident};
 
@@ -33,7 +33,6 @@ async fn attack(code: &str, expected: Outcome) {
         }
     };
     let kernel = world.event("started", started).await;
-    let before = world.link.received(Lane::Data);
     world
         .message(Channel::Shell, &execute(&format!("attack {code}")))
         .await;
@@ -42,7 +41,6 @@ async fn attack(code: &str, expected: Outcome) {
     while tokio::time::Instant::now() < deadline && world.shim.try_wait().unwrap().is_none() {
         let _ = tokio::time::timeout(Duration::from_millis(50), world.receive()).await;
     }
-    let _ = before;
     assert!(resident(world.shim_pid()) < LIMIT, "{code}");
     if world.shim.try_wait().unwrap().is_none() {
         world

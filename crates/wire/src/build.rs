@@ -88,7 +88,12 @@ mod tests {
         let request = kernel_info_request("s-1");
         let head = peek(&request.header).unwrap();
         assert_eq!((&*head.msg_type, &*head.session), ("kernel_info_request", "s-1"));
-        assert!(request.header.windows(15).any(|field| field == br#""version":"5.4""#));
+        assert!(
+            request
+                .header
+                .windows(15)
+                .any(|field| field == br#""version":"5.4""#)
+        );
         assert_eq!(head.msg_id.len(), 36);
         assert_eq!(peek_parent(&request.parent_header), Ok(None));
 

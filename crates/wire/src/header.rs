@@ -42,8 +42,7 @@ pub fn peek_parent(parent_header: &[u8]) -> Result<Option<HeaderPeek<'_>>> {
     if is_null_or_empty(parent_header) {
         return Ok(None);
     }
-    let [msg_id, msg_type, session] =
-        string_fields(parent_header, "parent_header", FIELDS)?;
+    let [msg_id, msg_type, session] = string_fields(parent_header, "parent_header", FIELDS)?;
     Ok(msg_id.map(|msg_id| HeaderPeek {
         msg_id,
         msg_type: msg_type.unwrap_or_default(),

@@ -10,8 +10,8 @@ use super::Engine;
 use crate::feed::{Connection, Reader, start_position};
 use crate::kernel::{Command, CommandError, Handle};
 use crate::{
-    Action, Attach, Attachment, EngineError, EventFeed, Feed, KernelId, KernelModel, Object, Principal, Requests,
-    StartKernel,
+    Action, Attach, Attachment, EngineError, EventFeed, Feed, KernelId, KernelModel, Object, Principal,
+    Requests, StartKernel,
 };
 
 /// Bytes of a wire session's name.
@@ -23,7 +23,11 @@ impl Engine {
     pub fn kernels(&self, principal: &Principal) -> Result<Vec<KernelModel>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let all = self.inner.registry.all();
-        Ok(all.iter().filter(|handle| !handle.is_over()).map(|handle| handle.model()).collect())
+        Ok(all
+            .iter()
+            .filter(|handle| !handle.is_over())
+            .map(|handle| handle.model())
+            .collect())
     }
 
     /// One kernel.
@@ -34,7 +38,11 @@ impl Engine {
 
     /// Starts a kernel; returns when its process is up, before it is ready. A failed start leaves nothing behind. If the
     /// caller goes away meanwhile the kernel is ended again, unless the caller had chosen its id.
-    pub async fn start_kernel(&self, principal: &Principal, start: StartKernel) -> Result<KernelModel, EngineError> {
+    pub async fn start_kernel(
+        &self,
+        principal: &Principal,
+        start: StartKernel,
+    ) -> Result<KernelModel, EngineError> {
         self.allow(principal, Action::Create, Object::Kernels)?;
         self.inner.start_kernel(principal, start).await
     }
@@ -43,7 +51,11 @@ impl Engine {
     pub async fn shutdown_kernel(&self, principal: &Principal, id: KernelId) -> Result<(), EngineError> {
         self.allow(principal, Action::Delete, Object::Kernel(id))?;
         // Also one that is ending already: a repeated request waits for the same end.
-        let handle = self.inner.registry.get(id).ok_or_else(|| EngineError::no_kernel(id))?;
+        let handle = self
+            .inner
+            .registry
+            .get(id)
+            .ok_or_else(|| EngineError::no_kernel(id))?;
         handle.order(Command::Stop("killed_by_user")).await;
         handle.gone().await;
         Ok(())
@@ -56,17 +68,27 @@ impl Engine {
         let handle = self.handle(id)?;
         let limit = self.inner.config.ready_timeout;
         let ordered = timeout(limit, handle.order(Command::Interrupt)).await;
-        let late = EngineError::Timeout { what: "the kernel's start", seconds: limit.as_secs() };
+        let late = EngineError::Timeout {
+            what: "the kernel's start",
+            seconds: limit.as_secs(),
+        };
         answer(id, ordered.map_err(|_| late)?)
     }
 
     /// Replaces a kernel's process in place; returns when the new one is up, before it is ready.
-    pub async fn restart_kernel(&self, principal: &Principal, id: KernelId) -> Result<KernelModel, EngineError> {
+    pub async fn restart_kernel(
+        &self,
+        principal: &Principal,
+        id: KernelId,
+    ) -> Result<KernelModel, EngineError> {
         self.allow(principal, Action::Restart, Object::Kernel(id))?;
         let handle = self.handle(id)?;
         let limit = self.inner.config.start_timeout + self.inner.config.shutdown_grace;
         let ordered = timeout(limit, handle.order(Command::Restart)).await;
-        let late = EngineError::Timeout { what: "the restart", seconds: limit.as_secs() };
+        let late = EngineError::Timeout {
+            what: "the restart",
+            seconds: limit.as_secs(),
+        };
         answer(id, ordered.map_err(|_| late)?)?;
         Ok(handle.model())
     }
@@ -102,7 +124,12 @@ impl Engine {
         if handle.is_over() {
             return Err(EngineError::no_kernel(id));
         }
-        let reader = Reader::new(Arc::clone(&handle), position, self.inner.draining.clone(), replaced);
+        let reader = Reader::new(
+            Arc::clone(&handle),
+            position,
+            self.inner.draining.clone(),
+            replaced,
+        );
         Ok(Attachment {
             requests: Requests::new(handle, owner, Arc::clone(&connection)),
             feed: Feed::new(reader, owner, connection),
@@ -110,7 +137,7 @@ impl Engine {
     }
 
     /// Every record of the kernel's log after `after` (`None` = from now on; 0 = all that is kept).
-    pub async fn events(
+    pub fn events(
         &self,
         principal: &Principal,
         id: KernelId,
@@ -119,7 +146,12 @@ impl Engine {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
         let handle = self.handle(id)?;
         let after = after.unwrap_or_else(|| handle.journal.head());
-        Ok(EventFeed::new(Reader::new(handle, after, self.inner.draining.clone(), CancellationToken::new())))
+        Ok(EventFeed::new(Reader::new(
+            handle,
+            after,
+            self.inner.draining.clone(),
+            CancellationToken::new(),
+        )))
     }
 
     /// A kernel that is not over.
@@ -134,10 +166,13 @@ fn answer(id: KernelId, ordered: Option<Result<(), CommandError>>) -> Result<(),
     match ordered {
         Some(Ok(())) => Ok(()),
         None => Err(EngineError::no_kernel(id)),
-        Some(Err(CommandError::StartFailed { reason, stderr })) => {
-            Err(EngineError::KernelStart { cause: reason, stderr_tail: stderr })
-        }
-        Some(Err(CommandError::NotRunning)) => Err(EngineError::Conflict { reason: "the kernel has no process".into() }),
+        Some(Err(CommandError::StartFailed { reason, stderr })) => Err(EngineError::KernelStart {
+            cause: reason,
+            stderr_tail: stderr,
+        }),
+        Some(Err(CommandError::NotRunning)) => Err(EngineError::Conflict {
+            reason: "the kernel has no process".into(),
+        }),
         Some(Err(other)) => Err(EngineError::unavailable(other.to_string())),
     }
 }

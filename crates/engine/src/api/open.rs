@@ -32,13 +32,21 @@ impl Engine {
             let made = std::fs::create_dir_all(dir.join("kernels"));
             made.map_err(|error| EngineError::internal("cannot make the data directory", error))?;
             Store::open(&dir.join("himalia.db")).map_err(|error| match error {
-                StoreError::Locked { .. } => EngineError::Conflict { reason: error.to_string() },
-                other => EngineError::Internal { context: other.to_string() },
+                StoreError::Locked { .. } => EngineError::Conflict {
+                    reason: error.to_string(),
+                },
+                other => EngineError::Internal {
+                    context: other.to_string(),
+                },
             })
         });
-        let store = opened.await.map_err(|error| EngineError::internal("opening the store", error))??;
+        let store = opened
+            .await
+            .map_err(|error| EngineError::internal("opening the store", error))??;
         let catalog = Catalog::of(&config, HostEnvironment::of_this_process());
-        let places = usize::try_from(config.max_kernels).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        let places = usize::try_from(config.max_kernels)
+            .unwrap_or(usize::MAX)
+            .min(Semaphore::MAX_PERMITS);
         let inner = Arc::new(Inner {
             provisioner,
             sessions: JupyterSessions::new(store.clone()),
@@ -69,13 +77,23 @@ impl Engine {
         // Asking for the status is no activity.
         authorise(principal, Action::Read, Object::Gateway)?;
         let all = self.inner.registry.all_unordered();
-        let kernels = all.iter().map(|handle| handle.last_activity.load(Ordering::Relaxed)).max();
-        let last = self.inner.last_command.load(Ordering::Relaxed).max(kernels.unwrap_or(0));
+        let kernels = all
+            .iter()
+            .map(|handle| handle.last_activity.load(Ordering::Relaxed))
+            .max();
+        let last = self
+            .inner
+            .last_command
+            .load(Ordering::Relaxed)
+            .max(kernels.unwrap_or(0));
         Ok(GatewayStatus {
             started: self.inner.started,
             last_activity: from_micros(last),
             kernels: u32::try_from(all.len()).unwrap_or(u32::MAX),
-            connections: all.iter().map(|handle| handle.connections.load(Ordering::Relaxed)).sum(),
+            connections: all
+                .iter()
+                .map(|handle| handle.connections.load(Ordering::Relaxed))
+                .sum(),
         })
     }
 
@@ -93,21 +111,32 @@ impl Engine {
         if inner.drained.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        let mut ended = Vec::new();
         if drain == Drain::StopKernels {
             let mut ends = JoinSet::new();
             for handle in inner.registry.all_unordered() {
                 ends.spawn(async move {
                     handle.order(Command::Stop("gateway_stopped")).await;
                     handle.gone().await;
+                    handle
                 });
             }
-            ends.join_all().await;
+            ended = ends.join_all().await;
         }
         inner.stop_actors.cancel();
         inner.actors.close();
         inner.actors.wait().await;
         inner.sync_logs().await;
-        inner.store.close().await.map_err(|error| EngineError::internal("cannot close the store", error))
+        let removed =
+            tokio::task::spawn_blocking(move || ended.iter().for_each(|handle| handle.remove_log()));
+        removed
+            .await
+            .map_err(|error| EngineError::internal("cannot remove logs", error))?;
+        inner
+            .store
+            .close()
+            .await
+            .map_err(|error| EngineError::internal("cannot close the store", error))
     }
 }
 

@@ -14,13 +14,21 @@ impl Engine {
 
     /// Makes a Jupyter session, or returns the one that has its path. Unknown kernelspec:
     /// [`EngineError::NoSuchKernelspec`].
-    pub async fn create_session(&self, principal: &Principal, new: NewSession) -> Result<SessionModel, EngineError> {
+    pub async fn create_session(
+        &self,
+        principal: &Principal,
+        new: NewSession,
+    ) -> Result<SessionModel, EngineError> {
         self.allow(principal, Action::Create, Object::JupyterSessions)?;
         self.inner.sessions.create(self, principal, new).await
     }
 
     /// One Jupyter session.
-    pub async fn session(&self, principal: &Principal, id: JupyterSessionId) -> Result<SessionModel, EngineError> {
+    pub async fn session(
+        &self,
+        principal: &Principal,
+        id: JupyterSessionId,
+    ) -> Result<SessionModel, EngineError> {
         self.allow(principal, Action::Read, Object::JupyterSession(id))?;
         self.inner.sessions.get(self, principal, id).await
     }
@@ -37,7 +45,11 @@ impl Engine {
     }
 
     /// Deletes a Jupyter session and shuts its kernel down. [`EngineError::Gone`] if the kernel was deleted before.
-    pub async fn delete_session(&self, principal: &Principal, id: JupyterSessionId) -> Result<(), EngineError> {
+    pub async fn delete_session(
+        &self,
+        principal: &Principal,
+        id: JupyterSessionId,
+    ) -> Result<(), EngineError> {
         self.allow(principal, Action::Delete, Object::JupyterSession(id))?;
         self.inner.sessions.delete(self, principal, id).await
     }

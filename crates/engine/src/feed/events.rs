@@ -84,7 +84,14 @@ impl EventFeed {
         let body = format!(r#"{{"from_seq":{from},"to_seq":{to},"reason":"retention"}}"#);
         let incarnation = self.reader.handle.snapshot.borrow().incarnation;
         let at = from_micros(wall_micros());
-        Event { seq: to, at, kind: EventKind::Gap, channel: None, incarnation, body: body.into() }
+        Event {
+            seq: to,
+            at,
+            kind: EventKind::Gap,
+            channel: None,
+            incarnation,
+            body: body.into(),
+        }
     }
 }
 

@@ -7,8 +7,8 @@ mod reader;
 mod requests;
 
 pub use client::{Attach, Attachment, Feed};
+pub(crate) use client::{Connection, Seat, start_position};
 pub use delivery::{Closed, Delivery};
 pub use events::{Event, EventFeed, EventKind};
-pub(crate) use client::{Connection, Seat, start_position};
 pub(crate) use reader::Reader;
 pub use requests::Requests;

@@ -39,9 +39,19 @@ impl Reader {
         draining: CancellationToken,
         replaced: CancellationToken,
     ) -> Self {
-        let (cursor, head, stage) =
-            (handle.journal.cursor(after), handle.journal.subscribe(), handle.stage.clone());
-        Self { handle, cursor, head, stage, draining, replaced }
+        let (cursor, head, stage) = (
+            handle.journal.cursor(after),
+            handle.journal.subscribe(),
+            handle.stage.clone(),
+        );
+        Self {
+            handle,
+            cursor,
+            head,
+            stage,
+            draining,
+            replaced,
+        }
     }
 
     /// The next records. Cancel-safe: between reading and returning there is no await.

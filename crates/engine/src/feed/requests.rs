@@ -21,7 +21,11 @@ pub struct Requests {
 
 impl Requests {
     pub(crate) fn new(handle: Arc<Handle>, owner: u64, connection: Arc<Connection>) -> Self {
-        Self { handle, owner, _connection: connection }
+        Self {
+            handle,
+            owner,
+            _connection: connection,
+        }
     }
 
     /// Sends one message.
@@ -34,23 +38,42 @@ impl Requests {
     /// [`EngineError::Unavailable`] while the log cannot be written.
     pub async fn send(&self, channel: Channel, frame: Bytes) -> Result<(), EngineError> {
         let request = self.understand(channel, frame)?;
-        if self.handle.disk_failing.load(std::sync::atomic::Ordering::Relaxed) {
-            return Err(EngineError::unavailable("the log of this kernel cannot be written, is the disk full?"));
+        if self
+            .handle
+            .disk_failing
+            .load(std::sync::atomic::Ordering::Relaxed)
+        {
+            return Err(EngineError::unavailable(
+                "the log of this kernel cannot be written, is the disk full?",
+            ));
         }
         let share = Handle::share(request.frame.len());
         if channel == Channel::Shell {
-            let permit = Arc::clone(&self.handle.shell_bytes).acquire_many_owned(share).await.ok();
-            let envelope = Envelope { request, share: permit };
+            let permit = Arc::clone(&self.handle.shell_bytes)
+                .acquire_many_owned(share)
+                .await
+                .ok();
+            let envelope = Envelope {
+                request,
+                share: permit,
+            };
             return self.handle.shell.send(envelope).await.map_err(|_| self.gone());
         }
         let full = || EngineError::unavailable(format!("too many {channel} messages wait for this kernel"));
-        let permit: OwnedSemaphorePermit =
-            Arc::clone(&self.handle.urgent_bytes).try_acquire_many_owned(share).map_err(|_| full())?;
-        let envelope = Envelope { request, share: Some(permit) };
-        self.handle.urgent.try_send(envelope).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => full(),
-            mpsc::error::TrySendError::Closed(_) => self.gone(),
-        })
+        let permit: OwnedSemaphorePermit = Arc::clone(&self.handle.urgent_bytes)
+            .try_acquire_many_owned(share)
+            .map_err(|_| full())?;
+        let envelope = Envelope {
+            request,
+            share: Some(permit),
+        };
+        self.handle
+            .urgent
+            .try_send(envelope)
+            .map_err(|error| match error {
+                mpsc::error::TrySendError::Full(_) => full(),
+                mpsc::error::TrySendError::Closed(_) => self.gone(),
+            })
     }
 
     fn gone(&self) -> EngineError {
@@ -64,7 +87,10 @@ impl Requests {
         let bad = |error: himalia_wire::Error| EngineError::bad_request("message", error.to_string());
         let (framed, parts) = v1::decode(&frame, &Limits::CLIENT).map_err(bad)?;
         if framed != channel {
-            return Err(EngineError::bad_request("channel", format!("the frame is for {framed}")));
+            return Err(EngineError::bad_request(
+                "channel",
+                format!("the frame is for {framed}"),
+            ));
         }
         let header = header::peek(&parts.header).map_err(bad)?;
         let kind = match &*header.msg_type {
@@ -74,7 +100,13 @@ impl Requests {
             _ => RequestKind::Notice,
         };
         let parent = parent_key(&header.msg_id, &header.session);
-        Ok(Request { owner: self.owner, channel, kind, parent, frame })
+        Ok(Request {
+            owner: self.owner,
+            channel,
+            kind,
+            parent,
+            frame,
+        })
     }
 }
 

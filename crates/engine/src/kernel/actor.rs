@@ -6,11 +6,9 @@
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use himalia_journal::JournalError;
-use himalia_shim_protocol::{Hello, Lane, PerLane, ToGateway, ToShim, Welcome};
+use himalia_shim_protocol::{Hello, Lane, PerLane, ToGateway};
 use himalia_wire::Channel;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -26,8 +24,6 @@ use super::teardown::Teardown;
 
 /// Messages of a client's lane that are taken in one round.
 const PER_ROUND: usize = 32;
-/// A batch from this size on is written where a blocking thread is expected.
-const BLOCKING_BYTES: usize = 1 << 20;
 
 /// Everything that an actor is made of.
 #[derive(Debug)]
@@ -48,18 +44,18 @@ pub(crate) struct Actor {
 }
 
 /// What only exists while it runs.
-struct Running {
-    actor: Actor,
-    lanes: PerLane<Option<LaneIo>>,
-    waiters: HashMap<u64, oneshot::Sender<Result<(), CommandError>>>,
-    next_waiter: u64,
+pub(super) struct Running {
+    pub(super) actor: Actor,
+    pub(super) lanes: PerLane<Option<LaneIo>>,
+    pub(super) waiters: HashMap<u64, oneshot::Sender<Result<(), CommandError>>>,
+    pub(super) next_waiter: u64,
     /// Answers to callers; they are given when what they speak of can be seen.
-    answers: Vec<(u64, Result<(), CommandError>)>,
-    effects: Vec<Effect>,
-    protocol: u16,
+    pub(super) answers: Vec<(u64, Result<(), CommandError>)>,
+    pub(super) effects: Vec<Effect>,
+    pub(super) protocol: u16,
     /// The kernel is over, to be forgotten or not.
-    over: Option<bool>,
-    roll_due: bool,
+    pub(super) over: Option<bool>,
+    pub(super) roll_due: bool,
 }
 
 enum Wake {
@@ -201,56 +197,11 @@ impl Running {
         self.settle();
     }
 
-    fn now(&self) -> Now {
+    pub(super) fn now(&self) -> Now {
         let mono = Instant::now().saturating_duration_since(self.actor.started);
         Now {
             mono: u64::try_from(mono.as_micros()).unwrap_or(u64::MAX),
             wall: wall_micros(),
-        }
-    }
-
-    fn step(&mut self, event: Event, now: Now) {
-        let mut effects = std::mem::take(&mut self.effects);
-        self.actor.core.step(event, now, &mut effects);
-        for effect in effects.drain(..) {
-            self.carry_out(effect);
-        }
-        self.effects = effects;
-    }
-
-    fn carry_out(&mut self, effect: Effect) {
-        match effect {
-            Effect::Welcome(lane, resume) => {
-                let welcome = Welcome {
-                    protocol: self.protocol,
-                    epoch: self.actor.epoch,
-                    resume: vec![resume],
-                };
-                self.queue(lane, &ToShim::Welcome(welcome));
-            }
-            Effect::Send(lane, pending) => {
-                if let Some(io) = &mut self.lanes[lane] {
-                    io.queue_request(&pending);
-                }
-            }
-            Effect::Ack(lane, link) => {
-                let kernel = self.actor.teardown.kernel;
-                self.queue(Lane::Now, &ToShim::Ack { kernel, lane, link });
-            }
-            Effect::Done(waiter, result) => self.answers.push((waiter, result)),
-            Effect::ProcessStarted(pid) => self
-                .actor
-                .teardown
-                .process_started(pid, self.actor.core.snapshot().incarnation),
-            Effect::Over { forget } => self.over = Some(forget),
-        }
-    }
-
-    fn queue(&mut self, lane: Lane, frame: &ToShim) {
-        if let Some(io) = &mut self.lanes[lane]
-            && let Err(error) = io.queue(frame)
-        {
-            tracing::error!(%error, "a frame for a shim is too large");
         }
     }
 
@@ -300,7 +251,7 @@ impl Running {
         }
     }
 
-    fn close(&mut self, lane: Lane, reason: &str, now: Now) {
+    pub(super) fn close(&mut self, lane: Lane, reason: &str, now: Now) {
         tracing::debug!(kernel = %self.actor.handle.facts.id, lane = lane.as_str(), reason, "a lane is closed");
         self.lanes[lane] = None;
         self.step(Event::LaneClosed(lane), now);
@@ -316,79 +267,6 @@ impl Running {
             self.step(Event::SandboxGone("sandbox_lost".to_owned()), now);
         }
         self.step(Event::Tick, now);
-    }
-
-    /// Journals what waits, sends what may go, and shows what has changed.
-    fn settle(&mut self) {
-        let now = self.now();
-        while let Some(batch) = self.actor.core.take_batch() {
-            let bytes: usize = batch.iter().map(|record| record.body.len()).sum();
-            let journal = &self.actor.handle.journal;
-            let written = maybe_blocking(bytes, || journal.append_batch(&batch));
-            match written {
-                Ok(seqs) => {
-                    self.actor.handle.dirty.store(true, Ordering::Release);
-                    self.roll_due = journal.roll_due();
-                    self.step(
-                        Event::Written {
-                            first_seq: seqs.start,
-                            batch,
-                        },
-                        now,
-                    );
-                }
-                Err(error) => {
-                    self.roll_due |= matches!(error, JournalError::RollOverdue { .. });
-                    tracing::error!(kernel = %self.actor.handle.facts.id, %error, "cannot write a kernel's log");
-                    self.step(Event::WriteFailed { batch }, now);
-                    self.roll();
-                }
-            }
-        }
-        if self.roll_due && self.actor.core.settled() {
-            self.roll();
-        }
-        for lane in Lane::ALL {
-            if let Some(io) = &mut self.lanes[lane]
-                && let Err(error) = io.flush()
-            {
-                self.close(lane, &error.to_string(), now);
-            }
-        }
-        self.publish();
-    }
-
-    fn roll(&mut self) {
-        if !self.roll_due {
-            return;
-        }
-        self.roll_due = false;
-        if let Err(error) = self.actor.handle.journal.roll(&self.actor.core.checkpoint()) {
-            tracing::error!(kernel = %self.actor.handle.facts.id, %error, "cannot begin a new segment");
-        }
-    }
-
-    fn publish(&mut self) {
-        let handle = &self.actor.handle;
-        handle
-            .last_activity
-            .store(self.actor.core.last_activity(), Ordering::Relaxed);
-        handle
-            .disk_failing
-            .store(self.actor.core.disk_failing(), Ordering::Relaxed);
-        if let Some(snapshot) = self.actor.core.take_changed() {
-            self.actor.mailboxes.snapshot.send_if_modified(|old| {
-                let changed = *old != snapshot;
-                *old = snapshot;
-                changed
-            });
-        }
-        for (waiter, result) in self.answers.drain(..) {
-            if let Some(reply) = self.waiters.remove(&waiter) {
-                // The caller may have gone.
-                let _ = reply.send(result);
-            }
-        }
     }
 
     /// The kernel is over: its log is complete, now its sandbox goes.
@@ -437,25 +315,5 @@ async fn maybe_sleep(until: Option<Instant>) {
     match until {
         Some(until) => sleep_until(until).await,
         None => std::future::pending().await,
-    }
-}
-
-fn maybe_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    if bytes >= BLOCKING_BYTES {
-        may_block(work)
-    } else {
-        work()
-    }
-}
-
-/// Runs `work` so that the runtime expects it to block, if it can.
-pub(crate) fn may_block<T>(work: impl FnOnce() -> T) -> T {
-    use tokio::runtime::{Handle, RuntimeFlavor};
-    let threads =
-        Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if threads {
-        tokio::task::block_in_place(work)
-    } else {
-        work()
     }
 }

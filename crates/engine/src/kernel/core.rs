@@ -66,7 +66,7 @@ pub(crate) struct Core {
     /// Requests of earlier epochs that the shim may not have accepted.
     pub(super) carried: PerLane<BTreeMap<u64, Carried>>,
     pub(super) alive: bool,
-    /// What the kernel was doing when the shim first called in this epoch, and its incarnation then.
+    /// What the shim last said that the kernel is doing, and its incarnation.
     pub(super) met: (KernelState, u32),
     /// Rebuilt from a journal.
     pub(super) adopted: bool,
@@ -249,7 +249,10 @@ impl Core {
             Command::Start(spec) => self.start(waiter, *spec, out),
             Command::Interrupt => self.interrupt(waiter, out),
             Command::Restart => self.restart(waiter, out),
-            Command::Stop(cause) => self.stop(cause, out),
+            Command::Stop(cause) => {
+                self.stop(cause, out);
+                Ok(true)
+            }
         };
         match result {
             Ok(true) => out.push(Effect::Done(waiter, Ok(()))),

@@ -49,7 +49,7 @@ mod tests {
 
     fn config() -> CullConfig {
         CullConfig {
-            idle_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_mins(1),
             ..CullConfig::default()
         }
     }

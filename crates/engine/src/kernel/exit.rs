@@ -1,7 +1,9 @@
 //! Orders of callers, and deaths.
 
 use himalia_journal::NewRecord;
-use himalia_shim_protocol::{Command as ShimCommand, Exited, KernelSpec, Lane, RequestId, Start, Stop};
+use himalia_shim_protocol::{
+    Command as ShimCommand, Exited, KernelSpec, KernelState, Lane, RequestId, Start, Stop,
+};
 use himalia_wire::Channel;
 
 use super::core::Core;
@@ -107,7 +109,7 @@ impl Core {
     }
 
     /// Answered at once: the end is seen when the kernel is over.
-    pub(super) fn stop(&mut self, cause: &'static str, out: &mut Vec<Effect>) -> Ordered {
+    pub(super) fn stop(&mut self, cause: &'static str, out: &mut Vec<Effect>) {
         match self.life.phase {
             Phase::Over | Phase::Stopping => {}
             Phase::New | Phase::Dead => self.over(cause, out),
@@ -119,7 +121,7 @@ impl Core {
                 if !connected || self.order(&ShimCommand::Stop(stop), out).is_err() {
                     // Its sandbox is ended as a whole.
                     self.over(cause, out);
-                    return Ok(true);
+                    return;
                 }
                 self.fail_waiters(out);
                 self.life.phase = Phase::Stopping;
@@ -128,7 +130,6 @@ impl Core {
                 self.changed = true;
             }
         }
-        Ok(true)
     }
 
     /// When a stop that begins now is over at the latest, monotonic microseconds.
@@ -146,6 +147,7 @@ impl Core {
         if exited.incarnation < self.life.incarnation {
             return;
         }
+        self.met = (KernelState::Exited, exited.incarnation);
         self.life.exit = Some(PendingExit {
             exited,
             deadline: self.now.mono + FLUSH_WAIT,

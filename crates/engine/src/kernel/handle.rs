@@ -1,7 +1,7 @@
 //! What the rest of the engine holds of a kernel: its mailboxes, its log, and its state as of now.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -99,12 +99,42 @@ struct LogDir {
     remove: AtomicBool,
 }
 
+/// File that marks the log of a forgotten kernel: should this process end before its last user, the next one removes it.
+const FORGOTTEN: &str = "forgotten";
+
+impl LogDir {
+    fn remove(&self) {
+        if self.remove.swap(false, Ordering::AcqRel) {
+            remove_log(&self.path);
+        }
+    }
+}
+
 impl Drop for LogDir {
     fn drop(&mut self) {
-        if self.remove.load(Ordering::Acquire)
-            && let Err(error) = std::fs::remove_dir_all(&self.path)
-        {
-            tracing::warn!(path = %self.path.display(), %error, "cannot remove a kernel's log");
+        self.remove();
+    }
+}
+
+/// Removes a log and its mark, the mark last: if this is cut short, the next process takes it up.
+fn remove_log(path: &Path) {
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_name() != FORGOTTEN {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    if let Err(error) = std::fs::remove_dir_all(path) {
+        tracing::warn!(path = %path.display(), %error, "cannot remove a kernel's log");
+    }
+}
+
+/// Removes the logs below `dir` of kernels that were forgotten by a process that ended too early. Blocks on the disk.
+pub(crate) fn remove_forgotten_logs(dir: &Path) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_empty = || std::fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_none());
+        if path.join(FORGOTTEN).exists() || is_empty() {
+            remove_log(&path);
         }
     }
 }
@@ -197,7 +227,15 @@ impl Handle {
 
     /// Removes the log's directory once nobody reads it any more.
     pub(crate) fn forget_log(&self) {
+        if let Err(error) = std::fs::write(self.dir.path.join(FORGOTTEN), "") {
+            tracing::warn!(kernel = %self.facts.id, %error, "cannot mark a log that is not needed any more");
+        }
         self.dir.remove.store(true, Ordering::Release);
+    }
+
+    /// Removes a forgotten log at once, whoever still reads it: the process ends. Blocks on the disk.
+    pub(crate) fn remove_log(&self) {
+        self.dir.remove();
     }
 
     /// A share for a message of `bytes`, when there is room.
@@ -218,4 +256,27 @@ pub(crate) fn wall_micros() -> u64 {
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_forgotten_and_empty_logs_are_swept() {
+        let root = tempfile::tempdir().unwrap();
+        for (name, files) in [("a", &["1.seg"][..]), ("b", &["1.seg", FORGOTTEN]), ("c", &[])] {
+            std::fs::create_dir(root.path().join(name)).unwrap();
+            for file in files {
+                std::fs::write(root.path().join(name).join(file), "x").unwrap();
+            }
+        }
+        remove_forgotten_logs(root.path());
+        remove_forgotten_logs(&root.path().join("none"));
+        let left: Vec<_> = std::fs::read_dir(root.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(left, ["a"]);
+    }
 }

@@ -99,7 +99,9 @@ impl Life {
 
     /// Whether somebody waits for a process.
     pub(super) fn is_awaited(&self) -> bool {
-        self.waiters.iter().any(|waiter| matches!(waiter.what, Awaited::Process(_)))
+        self.waiters
+            .iter()
+            .any(|waiter| matches!(waiter.what, Awaited::Process(_)))
     }
 
     /// Takes out the waiters that `which` selects.

@@ -172,3 +172,97 @@ async fn deny(mut stream: UnixStream, reason: String) {
 fn same(one: &[u8], other: &[u8; 32]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::BytesMut;
+    use himalia_shim_protocol::Lane;
+
+    const KEY: &str = "the key";
+
+    fn hello(key: &str, epoch_seen: u64) -> BytesMut {
+        let hello = Hello {
+            lane: Lane::Now,
+            key: key.into(),
+            protocol: VersionRange::OURS,
+            build: "test".into(),
+            epoch_seen,
+            pid: 1,
+            kernels: Vec::new(),
+        };
+        let mut out = BytesMut::new();
+        ToGateway::Hello(Box::new(hello)).encode(&mut out).unwrap();
+        out
+    }
+
+    struct Place {
+        dir: tempfile::TempDir,
+        arrivals: mpsc::Receiver<Arrival>,
+        _stop: tokio_util::sync::DropGuard,
+    }
+
+    fn listen() -> Place {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(KEY_FILE), KEY).unwrap();
+        let listener = Listener::bind(dir.path(), Sha256::digest(KEY).into(), 5).unwrap();
+        let (arrivals_in, arrivals) = mpsc::channel(4);
+        let stop = CancellationToken::new();
+        tokio::spawn(listener.run(arrivals_in, stop.clone()));
+        Place {
+            dir,
+            arrivals,
+            _stop: stop.drop_guard(),
+        }
+    }
+
+    impl Place {
+        async fn call(&self, bytes: &[u8]) -> UnixStream {
+            let mut stream = UnixStream::connect(self.dir.path().join(SOCKET_FILE))
+                .await
+                .unwrap();
+            stream.write_all(bytes).await.unwrap();
+            stream
+        }
+
+        /// What a caller that is not let in hears.
+        async fn denied(&mut self, bytes: &[u8]) -> String {
+            let mut heard = Vec::new();
+            self.call(bytes).await.read_to_end(&mut heard).await.unwrap();
+            assert!(self.arrivals.try_recv().is_err());
+            assert!(self.dir.path().join(KEY_FILE).exists(), "the key is still needed");
+            String::from_utf8_lossy(&heard).into_owned()
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_proves_the_key_is_let_in_and_the_key_file_goes() {
+        let mut place = listen();
+        let _stream = place.call(&hello(KEY, 5)).await;
+        let arrival = place.arrivals.recv().await.unwrap();
+        assert_eq!(
+            (arrival.hello.lane, arrival.protocol),
+            (Lane::Now, himalia_shim_protocol::PROTOCOL_MAX)
+        );
+        assert!(!place.dir.path().join(KEY_FILE).exists());
+    }
+
+    #[tokio::test]
+    async fn others_hear_why_not() {
+        let mut place = listen();
+        assert!(place.denied(&hello("another", 0)).await.contains("wrong key"));
+        assert!(
+            place
+                .denied(&hello(KEY, 6))
+                .await
+                .contains("epoch 5 is older than 6")
+        );
+        assert!(place.denied(&[0xff; 64]).await.contains("announces"));
+    }
+
+    #[tokio::test]
+    async fn an_older_socket_is_replaced() {
+        let place = listen();
+        assert!(Listener::bind(place.dir.path(), [0; 32], 6).is_ok());
+    }
+}

@@ -2,6 +2,7 @@
 
 mod activity;
 mod actor;
+mod actor_effects;
 mod core;
 pub(crate) mod culling;
 mod event;
@@ -26,9 +27,10 @@ mod teardown;
 mod writes;
 
 pub(crate) use self::core::{Core, Settings};
-pub(crate) use actor::{Actor, may_block};
+pub(crate) use actor::Actor;
+pub(crate) use actor_effects::may_block;
 pub(crate) use event::{Command, CommandError, Effect, Event, Now, Request};
-pub(crate) use handle::{Envelope, Facts, Handle, Stage, from_micros, wall_micros};
+pub(crate) use handle::{Envelope, Facts, Handle, Stage, from_micros, remove_forgotten_logs, wall_micros};
 pub(crate) use ledger::{RequestKind, parent_key};
 pub(crate) use listener::Listener;
 pub(crate) use meta::{RecordKind, RecordMeta};

@@ -2,7 +2,7 @@
 //!
 //! Folding reads the records' fixed fields; bodies are parsed for the few lifecycle records only.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -35,6 +35,10 @@ pub(crate) struct Carried {
 
 /// The state as of a place in the journal. JSON; unknown fields of later versions are ignored.
 #[derive(Debug, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of a file format, not a state machine"
+)]
 struct Checkpoint {
     phase: Phase,
     incarnation: u32,
@@ -42,6 +46,8 @@ struct Checkpoint {
     told_to_end: bool,
     reason: Option<String>,
     exit: Option<Exited>,
+    /// The stop that `exit` belongs to is complete.
+    stopped: bool,
     state: u32,
     last_activity: u64,
     kernel_session: String,
@@ -120,6 +126,7 @@ impl Core {
             told_to_end: self.life.told_to_end,
             reason: self.life.reason.clone(),
             exit: self.life.exit.as_ref().map(|exit| exit.exited.clone()),
+            stopped: self.life.exit.as_ref().is_some_and(|exit| exit.stopped),
             state: word::of_state(self.activity.state),
             last_activity: self.activity.last_micros,
             kernel_session: self.kernel_session.to_string(),
@@ -206,7 +213,7 @@ impl Core {
         self.life.exit = checkpoint.exit.map(|exited| PendingExit {
             exited,
             deadline,
-            stopped: false,
+            stopped: checkpoint.stopped,
         });
         self.activity = Activity {
             state: word::to_state(checkpoint.state).unwrap_or(ExecutionState::Starting),
@@ -352,11 +359,11 @@ impl Core {
                 self.forget_open();
             }
             LifecycleRecord::Carried { requests } => {
-                let confirmed: BTreeMap<u64, ()> = requests.into_iter().map(|seq| (seq, ())).collect();
+                let confirmed: BTreeSet<u64> = requests.into_iter().collect();
                 for lane in Lane::ALL {
                     // What was not confirmed had been accepted, as an earlier gateway found out.
                     self.carried[lane].retain(|seq, carried| {
-                        carried.confirmed = confirmed.contains_key(seq);
+                        carried.confirmed = confirmed.contains(seq);
                         carried.confirmed
                     });
                 }

@@ -104,6 +104,7 @@ impl Core {
             // The end of the one before is known, its last output comes under its own incarnation.
             self.settle_exit(out);
         }
+        self.met = (KernelState::Running, started.incarnation);
         self.life.incarnation = started.incarnation;
         self.life.since = self.now.mono;
         self.life.told_to_end = false;
@@ -274,7 +275,7 @@ impl Core {
         self.changed = true;
         let (state, shim_incarnation) = self.met;
         match self.life.phase {
-            Phase::Running if !self.readiness.is_ready() => self.probe(),
+            Phase::Running if !self.readiness.is_ready() && self.life.exit.is_none() => self.probe(),
             // The order to start again may not have arrived.
             Phase::Restarting
                 if state == KernelState::Exited && shim_incarnation == self.life.incarnation =>

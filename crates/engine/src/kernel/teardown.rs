@@ -58,8 +58,10 @@ impl Teardown {
         }
         let noted = if forget {
             handle.forget_log();
+            let deleted = self.store.delete_kernel(self.id.0).await.map(drop);
+            // Its id is free from here on.
             self.registry.remove(self.id);
-            self.store.delete_kernel(self.id.0).await.map(drop)
+            deleted
         } else {
             let (incarnation, reason) = {
                 let snapshot = handle.snapshot.borrow();

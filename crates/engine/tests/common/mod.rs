@@ -1,6 +1,11 @@
 //! An engine over the local provisioner, with the fake kernel as its kernelspec.
 
-#![allow(dead_code)] // Each test binary uses its part.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "each test binary uses its part"
+)]
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -35,20 +40,35 @@ impl Place {
         let private = std::fs::Permissions::from_mode(0o700);
         let short = || {
             let mut builder = tempfile::Builder::new();
-            builder.prefix("hm").permissions(private.clone()).tempdir_in("/tmp").unwrap()
+            builder
+                .prefix("hm")
+                .permissions(private.clone())
+                .tempdir_in("/tmp")
+                .unwrap()
         };
-        let place = Self { data: short(), run: short(), specs: short(), change };
+        let place = Self {
+            data: short(),
+            run: short(),
+            specs: short(),
+            change,
+        };
         let fake = binaries::fake_kernel().unwrap();
-        place.kernelspec("fake", &json!({
-            "argv": [fake, "-f", "{connection_file}"], "display_name": "Fake", "language": "script",
-        }));
+        place.kernelspec(
+            "fake",
+            &json!({
+                "argv": [fake, "-f", "{connection_file}"], "display_name": "Fake", "language": "script",
+            }),
+        );
         place.kernelspec("missing", &json!({
             "argv": ["/no/such/program", "{connection_file}"], "display_name": "Missing", "language": "script",
         }));
-        place.kernelspec("stillborn", &json!({
-            "argv": [fake, "-f", "{connection_file}", "--exit-at-start", "3"],
-            "display_name": "Stillborn", "language": "script",
-        }));
+        place.kernelspec(
+            "stillborn",
+            &json!({
+                "argv": [fake, "-f", "{connection_file}", "--exit-at-start", "3"],
+                "display_name": "Stillborn", "language": "script",
+            }),
+        );
         place
     }
 
@@ -71,11 +91,37 @@ impl Place {
 
     /// Whether no sandbox and no log is left.
     pub fn is_clean(&self) -> bool {
-        let empty = |path: &std::path::Path| std::fs::read_dir(path).is_ok_and(|mut dir| dir.next().is_none());
+        let empty =
+            |path: &std::path::Path| std::fs::read_dir(path).is_ok_and(|mut dir| dir.next().is_none());
         let dirs = |path: &std::path::Path| {
-            std::fs::read_dir(path).unwrap().flatten().filter(|entry| entry.path().is_dir()).count()
+            std::fs::read_dir(path)
+                .unwrap()
+                .flatten()
+                .filter(|entry| entry.path().is_dir())
+                .count()
         };
         empty(&self.data.path().join("kernels")) && dirs(self.run.path()) == 0
+    }
+}
+
+impl Drop for Place {
+    /// A failed test leaves no processes: every one of a sandbox names the run directory.
+    fn drop(&mut self) {
+        let run = self.run.path().to_string_lossy().into_owned();
+        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let pid = process
+                .file_name()
+                .to_string_lossy()
+                .parse()
+                .ok()
+                .and_then(rustix::process::Pid::from_raw);
+            let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+            if let Some(pid) = pid
+                && String::from_utf8_lossy(&command).contains(&run)
+            {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
     }
 }
 
@@ -84,12 +130,17 @@ pub fn op() -> Principal {
 }
 
 pub async fn start(engine: &Engine) -> KernelId {
-    let started = within("start", engine.start_kernel(&op(), StartKernel::default())).await.unwrap();
+    let started = within("start", engine.start_kernel(&op(), StartKernel::default()))
+        .await
+        .unwrap();
     started.unwrap().id
 }
 
 pub async fn stop(engine: Engine) {
-    within("drain", engine.drain(&op(), Drain::StopKernels)).await.unwrap().unwrap();
+    within("drain", engine.drain(&op(), Drain::StopKernels))
+        .await
+        .unwrap()
+        .unwrap();
 }
 
 /// A client.
@@ -102,7 +153,7 @@ pub struct Client {
 }
 
 /// A message that a client was shown.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
     pub seq: u64,
     pub channel: Channel,
@@ -119,16 +170,32 @@ impl Client {
 
     pub async fn attach_after(engine: &Engine, id: KernelId, session: &str, after: Option<u64>) -> Self {
         let principal = op();
-        let attach = engine.attach(&principal, id, Attach { wire_session: session.into(), after });
+        let attach = engine.attach(
+            &principal,
+            id,
+            Attach {
+                wire_session: session.into(),
+                after,
+            },
+        );
         let attachment = within("attach", attach).await.unwrap().unwrap();
-        Self { session: session.into(), attachment, seen: Vec::new(), looked_at: 0 }
+        Self {
+            session: session.into(),
+            attachment,
+            seen: Vec::new(),
+            looked_at: 0,
+        }
     }
 
     /// Sends a message and gives back its id.
     pub async fn send(&mut self, channel: Channel, msg_type: &str, content: &Value) -> String {
         let parts = build::message(&self.session, msg_type, None, content);
         let msg_id = header::peek(&parts.header).unwrap().msg_id.into_owned();
-        self.attachment.requests.send(channel, v1::encode(channel, &parts)).await.unwrap();
+        self.attachment
+            .requests
+            .send(channel, v1::encode(channel, &parts))
+            .await
+            .unwrap();
         msg_id
     }
 
@@ -140,7 +207,12 @@ impl Client {
 
     pub async fn answer(&mut self, request: &Seen, value: &str) {
         let _ = request;
-        self.send(Channel::Stdin, "input_reply", &json!({"value": value, "status": "ok"})).await;
+        self.send(
+            Channel::Stdin,
+            "input_reply",
+            &json!({"value": value, "status": "ok"}),
+        )
+        .await;
     }
 
     /// Reads until `found`, after what an earlier call found, and gives that message.
@@ -153,7 +225,12 @@ impl Client {
                         return seen.clone();
                     }
                 }
-                let batch = self.attachment.feed.next().await.unwrap_or_else(|closed| panic!("{what}: {closed:?}"));
+                let batch = self
+                    .attachment
+                    .feed
+                    .next()
+                    .await
+                    .unwrap_or_else(|closed| panic!("{what}: {closed:?}"));
                 self.seen.extend(batch.iter().map(understand));
                 if let Some(last) = batch.last() {
                     self.attachment.feed.acknowledge(last.seq);
@@ -176,16 +253,26 @@ impl Client {
         let idle = |seen: &Seen| of(seen) && seen.content["execution_state"] == "idle";
         loop {
             let reply = self.seen.iter().find(|seen| replied(seen)).cloned();
-            if let Some(reply) = reply.filter(|_| self.seen.iter().any(|seen| idle(seen))) {
+            if let Some(reply) = reply.filter(|_| self.seen.iter().any(&idle)) {
                 return reply;
             }
-            self.until("reply and idle", |seen| replied(seen) || idle(seen)).await;
+            self.until("reply and idle", |seen| replied(seen) || idle(seen))
+                .await;
         }
+    }
+
+    /// Forgets what was seen.
+    pub fn reset(&mut self) {
+        self.seen.clear();
+        self.looked_at = 0;
     }
 
     /// Everything on stdout below a request.
     pub fn output(&self, id: &str) -> String {
-        let mine = self.seen.iter().filter(|seen| seen.parent.as_deref() == Some(id) && seen.msg_type == "stream");
+        let mine = self
+            .seen
+            .iter()
+            .filter(|seen| seen.parent.as_deref() == Some(id) && seen.msg_type == "stream");
         mine.filter_map(|seen| seen.content["text"].as_str()).collect()
     }
 
@@ -202,9 +289,13 @@ impl Client {
         within("the end of the feed", end).await.unwrap()
     }
 
-    /// Whether nothing comes for a moment.
-    pub async fn is_quiet(&mut self) -> bool {
-        tokio::time::timeout(Duration::from_millis(50), self.attachment.feed.next()).await.is_err()
+    /// What comes within a moment, which is nothing if all is well.
+    pub async fn surprises(&mut self) -> Vec<Seen> {
+        let next = tokio::time::timeout(Duration::from_millis(50), self.attachment.feed.next());
+        next.await.map_or_else(
+            |_| Vec::new(),
+            |batch| batch.unwrap().iter().map(understand).collect(),
+        )
     }
 }
 
@@ -224,11 +315,17 @@ pub fn understand(delivery: &Delivery) -> Seen {
 }
 
 pub async fn state(engine: &Engine, id: KernelId) -> String {
-    engine.kernel(&op(), id).map_or("gone".into(), |model| model.execution_state.to_string())
+    engine
+        .kernel(&op(), id)
+        .map_or("gone".into(), |model| model.execution_state.to_string())
 }
 
 pub async fn until_state(engine: &Engine, id: KernelId, wanted: &str) {
-    assert_eventually!(state(engine, id).await == wanted, "state {}, wanted {wanted}", state(engine, id).await);
+    assert_eventually!(
+        state(engine, id).await == wanted,
+        "state {}, wanted {wanted}",
+        state(engine, id).await
+    );
 }
 
 pub fn none() -> BTreeMap<String, String> {

@@ -12,6 +12,7 @@
 //! | `bad_requests`, `bad_messages`, `secrets` | what the gateway refuses, and how |
 //! | `hostile` | kernels that attack |
 //! | `lifetimes` | culling, orphans, shims of an earlier version |
+//! | `logs` | logs of kernels that have ended |
 
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
@@ -25,6 +26,7 @@ mod environment;
 mod floods;
 mod hostile;
 mod lifetimes;
+mod logs;
 mod secrets;
 mod starts;
 mod stopping;

@@ -40,7 +40,7 @@ pub(crate) async fn stream(
         Some("base64") => true,
         Some(_) => return Err(ApiError::bad_request("buffers: expected base64 or sizes")),
     };
-    let feed = app.engine().events(&principal, kernel, after).await?;
+    let feed = app.engine().events(&principal, kernel, after)?;
     let keep_alive = app.config().sse_keep_alive;
     let events = Events {
         feed,

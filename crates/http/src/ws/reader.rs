@@ -80,9 +80,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     /// arrives of it.
     pub(crate) async fn drain(&mut self) {
         while !self.refused {
-            match self.next().await {
-                Ok(Incoming::Close(_) | Incoming::End) => return,
-                Ok(_) | Err(_) => {}
+            if let Ok(Incoming::Close(_) | Incoming::End) = self.next().await {
+                return;
             }
         }
         loop {

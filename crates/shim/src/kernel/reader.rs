@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub(super) struct Reader {
     pub(super) incarnation: u32,
     pub(super) signer: Rc<Signer>,
     pub(super) flow: Rc<Flow>,
+    /// How much was dropped: a hostile kernel must not fill the log.
+    pub(super) dropped: Cell<u64>,
 }
 
 /// A message that was checked and framed.
@@ -100,12 +103,14 @@ impl Reader {
         );
     }
 
+    /// Says what was dropped, ever more rarely: the 1st, 2nd, 4th, 8th … time.
     fn log(&self, what: &str) {
-        tracing::warn!(
-            kernel = self.kernel.number,
-            channel = self.channel.as_str(),
-            "dropped: {what}"
-        );
+        let times = self.dropped.get().saturating_add(1);
+        self.dropped.set(times);
+        if times.is_power_of_two() {
+            let (kernel, channel) = (self.kernel.number, self.channel.as_str());
+            tracing::warn!(kernel, channel, times, "dropped: {what}");
+        }
     }
 }
 

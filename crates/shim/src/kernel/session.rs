@@ -165,6 +165,7 @@ pub(super) async fn run(
             incarnation,
             signer: Rc::clone(&signer),
             flow: Rc::clone(&flow),
+            dropped: Cell::new(0),
         };
         readers.spawn_local(reader.run(receiver));
     }

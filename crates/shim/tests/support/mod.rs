@@ -9,8 +9,7 @@
     reason = "a test"
 )]
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
@@ -19,12 +18,14 @@ use himalia_shim_protocol::{
     Command, Decoder, Event, Gap, GatewayLink, Hello, KernelSpec, Lane, LinkCheck, PerLane, RequestId, Start,
     Stats, Stop, ToGateway, ToShim, VersionRange, Welcome,
 };
-use himalia_testkit::binaries;
 use himalia_wire::{Channel, Limits, Parts, build, header, v1};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
+
+mod helpers;
+pub use helpers::*;
 
 pub const KERNEL: u16 = 1;
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -58,31 +59,6 @@ pub struct World {
     pub hello: Option<Hello>,
     pub versions: VersionRange,
     pub shim: Child,
-}
-
-pub fn execute(code: &str) -> Parts {
-    let content = json!({"code": code, "silent": false, "store_history": true, "user_expressions": {},
-        "allow_stdin": true, "stop_on_error": true});
-    build::message("test", "execute_request", None, &content)
-}
-
-pub fn fake_spec(arguments: &[&str]) -> KernelSpec {
-    let mut argv = vec![binaries::fake_kernel().unwrap().to_str().unwrap().to_owned()];
-    argv.extend(["-f".to_owned(), "{connection_file}".to_owned()]);
-    argv.extend(arguments.iter().map(|argument| (*argument).to_owned()));
-    spec(argv)
-}
-
-pub fn spec(argv: Vec<String>) -> KernelSpec {
-    KernelSpec {
-        argv,
-        env: BTreeMap::from([("MARK".to_owned(), "1".to_owned())]),
-        cwd: "/".to_owned(),
-        interrupt_mode: himalia_shim_protocol::InterruptMode::Signal,
-        kernel_name: "fake".to_owned(),
-        limits: himalia_shim_protocol::ResourceLimits::default(),
-        connect_ms: 30_000,
-    }
 }
 
 impl World {
@@ -487,38 +463,4 @@ async fn read(lane: &mut Option<Lanes>) -> bool {
         Some(lane) => !matches!(lane.stream.read_buf(lane.decoder.buffer()).await, Ok(0) | Err(_)),
         None => std::future::pending().await,
     }
-}
-
-pub async fn within<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("in time")
-}
-
-pub fn hostile_spec() -> KernelSpec {
-    let program = binaries::hostile_kernel().unwrap().to_str().unwrap().to_owned();
-    spec(vec![program, "-f".to_owned(), "{connection_file}".to_owned()])
-}
-
-/// Is there such a process, not counting zombies?
-pub fn lives(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
-    stat.is_ok_and(|stat| {
-        !matches!(
-            stat.rsplit(") ").next().and_then(|rest| rest.chars().next()),
-            Some('Z' | 'X')
-        )
-    })
-}
-
-/// Resident memory of a process, bytes.
-pub fn resident(pid: i32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .unwrap_or("0");
-    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
-}
-
-pub fn exists(path: &Path) -> bool {
-    path.exists()
 }

@@ -65,11 +65,11 @@ fn journal(world: &World) -> Result<BTreeSet<String>, String> {
         }
         last[lane] = meta.link;
         let expected = sent
-            .get(meta.link as usize - 1)
+            .get(usize::try_from(meta.link - 1).unwrap())
             .ok_or("a link that was never sent")?;
         match (kind, expected) {
             (RecordKind::Message, Some(frame)) if *frame == record.body => {
-                owner(world, &meta, seq, &record.body)?
+                owner(world, &meta, seq, &record.body)?;
             }
             (RecordKind::Lifecycle, None) => {}
             _ => {

@@ -9,8 +9,18 @@
 //! - `HIMALIA_SIM_SEED=n` runs one schedule and prints what happened in it.
 //! - `HIMALIA_SIM_SCHEDULES=n` runs that many (100,000 otherwise).
 
+#![allow(clippy::cast_possible_truncation, reason = "small numbers of a model")]
+#![allow(
+    clippy::struct_excessive_bools,
+    clippy::wrong_self_convention,
+    reason = "the state of a model"
+)]
+
+mod callers;
 mod check;
 mod disk;
+mod faults;
+mod network;
 mod process;
 mod rng;
 mod shim;

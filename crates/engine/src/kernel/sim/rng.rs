@@ -1,4 +1,4 @@
-//! Numbers from a seed (SplitMix64).
+//! Numbers from a seed (`SplitMix64`).
 
 #[derive(Debug)]
 pub(super) struct Rng(u64);
@@ -19,6 +19,16 @@ impl Rng {
     /// Below `n`, which is not 0.
     pub(super) fn below(&mut self, n: u64) -> u64 {
         self.next() % n
+    }
+
+    /// Below `n`, which is not 0.
+    pub(super) fn small(&mut self, n: u32) -> u32 {
+        u32::try_from(self.below(u64::from(n))).unwrap()
+    }
+
+    /// A place in something of length `n`, which is not 0.
+    pub(super) fn index(&mut self, n: usize) -> usize {
+        usize::try_from(self.below(n as u64)).unwrap()
     }
 
     /// True `percent` times out of a hundred.

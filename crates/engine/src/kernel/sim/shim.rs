@@ -21,12 +21,14 @@ pub(super) struct Memory(Vec<u8>);
 
 impl SpillStore for Memory {
     fn write(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
-        self.0.truncate(offset as usize);
-        parts.iter().for_each(|part| self.0.extend_from_slice(part));
+        self.0.truncate(place(offset));
+        for part in parts {
+            self.0.extend_from_slice(part);
+        }
         Ok(())
     }
     fn read(&mut self, offset: u64, into: &mut [u8]) -> io::Result<()> {
-        let from = offset as usize;
+        let from = place(offset);
         into.copy_from_slice(&self.0[from..from + into.len()]);
         Ok(())
     }
@@ -36,10 +38,18 @@ impl SpillStore for Memory {
     }
 }
 
+fn place(offset: u64) -> usize {
+    usize::try_from(offset).unwrap()
+}
+
 /// What was sent under a link number: a message, or something else.
 pub(super) type Sent = Option<Bytes>;
 
 #[derive(Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "traits of a sandbox that a seed chooses"
+)]
 pub(super) struct SimShim {
     pub(super) link: ShimLink<Memory>,
     pub(super) process: Option<Process>,
