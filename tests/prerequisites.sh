@@ -31,6 +31,6 @@ fail() { echo "missing: $1" >&2; exit 2; }
 command -v cargo >/dev/null || fail "Rust (rustup.rs); the toolchain's version is in rust-toolchain.toml"
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or newer (python3 is older)"
 if [ "${1:-build}" = test ]; then
-  node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20)' || fail "Node 20 or newer"
+  node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' || fail "Node 20 or newer"
   cargo nextest --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-nextest
 fi
