@@ -5,6 +5,7 @@ Run with the kernels' Python: `examples/demo/demo.py --himalia target/release/hi
 
 import argparse
 import base64
+import os
 import sys
 import time
 from pathlib import Path
@@ -71,7 +72,8 @@ def run(kernel, code, out):
         elif kind in ("execute_result", "display_data"):
             data = content["data"]
             if "image/png" in data:
-                margin.write(f"plot saved as {save(out, data['image/png'])}\n")
+                plot = save(out, data["image/png"])
+                margin.write(f"plot saved as {os.path.relpath(plot)}\n")
             else:
                 margin.end()
                 margin.write(data.get("text/plain", "") + "\n")
