@@ -17,11 +17,11 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
 .PHONY: build
-build: prerequisites-build ## himalia and himalia-shim (static) into target/release
+build: prerequisites-build ## himalia, himalia-shim and himalia-jail (both static) into target/release
 	cargo build --locked --release -p himalia
-	cargo build --locked --release -p himalia-shim --target $(HOST) \
-	  --config 'target.$(HOST).rustflags=["-C","target-feature=+crt-static"]'
-	install -m 755 $(TARGET)/$(HOST)/release/himalia-shim $(RELEASE)/himalia-shim
+	cargo build --locked --release -p himalia-shim -p himalia-jail --target $(HOST) \
+	  --config 'target.$(HOST).rustflags=["-C","target-feature=+crt-static","--cfg","getrandom_backend=\"linux_raw\""]'
+	install -m 755 $(TARGET)/$(HOST)/release/himalia-shim $(TARGET)/$(HOST)/release/himalia-jail $(RELEASE)
 
 .PHONY: env
 env: build ## the locked Python environment for kernels, built once per lock file
@@ -58,6 +58,14 @@ test-python: env $(TEST_ENV)/ready ## nbclient, differential and behaviour tests
 .PHONY: test-js
 test-js: env $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## JupyterLab in Chromium, @jupyterlab/services
 	cd tests/js && HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python npm test --silent
+
+.PHONY: docker-images
+docker-images: build ## the images of kernels and of the gateway, into the Docker engine
+	docker/build-images.sh kernel gateway
+
+.PHONY: test-docker
+test-docker: build ## the Docker provisioner at a real engine, at one of its own if none runs
+	HIMALIA_TEST_SHIM=$(RELEASE)/himalia-shim tests/docker/run.sh
 
 .PHONY: bench
 bench: env $(BENCH_ENV)/ready ## Himalia, its peers and no gateway at all, in one run

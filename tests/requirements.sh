@@ -1,7 +1,9 @@
 #!/bin/sh
-# Makes requirements.lock from requirements.in. Needs uv (`pip install uv`).
+# Makes each requirements.lock below this directory from its requirements.in. Needs uv (`pip install uv`).
 set -eu
 cd "$(dirname "$0")"
-UV_CUSTOM_COMPILE_COMMAND=tests/requirements.sh \
-exec uv pip compile requirements.in -o requirements.lock --quiet --universal --python-version 3.11 \
-    --generate-hashes --no-emit-index-url --no-annotate "$@"
+for folder in . bench other-kernels; do
+  UV_CUSTOM_COMPILE_COMMAND=tests/requirements.sh \
+  uv pip compile "$folder/requirements.in" -o "$folder/requirements.lock" --quiet --universal --python-version 3.11 \
+      --generate-hashes --no-emit-index-url --no-annotate "$@"
+done

@@ -17,7 +17,7 @@ class GatewayError(Exception):
 
 
 class Gateway:
-    """`himalia serve` on loopback with its own data directory and a token that it made itself.
+    """`himalia up` on loopback with its own data directory and a token that it made itself.
 
     A context manager; leaving it stops the gateway and its kernels and removes the data.
     """
@@ -46,7 +46,7 @@ class Gateway:
         data = Path(self._data.name)
         with (data / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [self.program, "serve", "--listen", listen, "--data-dir", data / "state"],
+                [self.program, "up", "--listen", listen, "--data-dir", data / "state"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -20,14 +20,6 @@ DELIMITER = b"<IDS|MSG>"
 
 
 def request(session, number, code):
-    header = {
-        "msg_id": f"{session}_{number}",
-        "msg_type": "execute_request",
-        "username": "bench",
-        "session": session,
-        "date": "2026-01-01T00:00:00.000000Z",
-        "version": "5.3",
-    }
     content = {
         "code": code,
         "silent": False,
@@ -35,6 +27,18 @@ def request(session, number, code):
         "user_expressions": {},
         "allow_stdin": False,
         "stop_on_error": True,
+    }
+    return message(session, number, "execute_request", content)
+
+
+def message(session, number, msg_type, content):
+    header = {
+        "msg_id": f"{session}_{number}",
+        "msg_type": msg_type,
+        "username": "bench",
+        "session": session,
+        "date": "2026-01-01T00:00:00.000000Z",
+        "version": "5.3",
     }
     return header["msg_id"].encode(), [json.dumps(header).encode(), b"{}", b"{}", json.dumps(content).encode()]
 
@@ -165,7 +169,12 @@ class WebSocket:
         self.socket.sendall(head + mask + masked)
 
     def execute(self, code):
-        msg_id, parts = request(self.session, next(self.numbers), code)
+        return self.ask(*request(self.session, next(self.numbers), code))
+
+    def kernel_info(self):
+        self.ask(*message(self.session, next(self.numbers), "kernel_info_request", {}))
+
+    def ask(self, msg_id, parts):
         blobs = [b"shell", *parts]
         offset, offsets = 8 * (2 + len(blobs)), []
         for blob in blobs:

@@ -42,6 +42,8 @@ pub enum Action {
     Restart,
     /// Change its description.
     Update,
+    /// Make branches of it.
+    Fork,
     /// End it.
     Delete,
 }
@@ -56,6 +58,7 @@ impl Action {
             Self::Interrupt => "interrupt this",
             Self::Restart => "restart this",
             Self::Update => "change this",
+            Self::Fork => "fork this",
             Self::Delete => "delete this",
         }
     }

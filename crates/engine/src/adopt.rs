@@ -3,15 +3,19 @@
 //! All logs are read and all sockets opened at once; then the shims call. A sandbox that is gone, or whose shim does not
 //! call in time, leaves a dead kernel.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use himalia_sandbox::{SandboxError, SandboxHandle, SandboxId};
+use himalia_sandbox::{SandboxError, SandboxId};
 use himalia_store::{KernelLife, KernelRecord};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::facts::Facts;
 use crate::inner::{Inner, Member};
-use crate::kernel::{Core, Effect, Event, Facts, remove_forgotten_logs};
+use crate::kernel::{Core, Effect, Event, record, remove_forgotten_logs};
+use crate::lease::{Lease, Share};
+use crate::logs::remove_unknown_logs;
 use crate::start::cull_timeout;
 use crate::{EngineError, KernelId};
 
@@ -21,56 +25,107 @@ impl Inner {
         let rows = self.store.kernels().await;
         let rows = rows.map_err(|error| EngineError::internal("cannot read the list of kernels", error))?;
         let logs = self.config.data_dir.join("kernels");
-        let swept = tokio::task::spawn_blocking(move || remove_forgotten_logs(&logs)).await;
+        let known = rows
+            .iter()
+            .filter_map(|row| row.session_dir.strip_prefix("kernels/"))
+            .map(str::to_owned)
+            .collect();
+        let swept = tokio::task::spawn_blocking(move || {
+            remove_forgotten_logs(&logs);
+            remove_unknown_logs(&logs, &known);
+        })
+        .await;
         swept.map_err(|error| EngineError::internal("cannot sweep logs", error))?;
         let keep: Vec<SandboxId> = rows
             .iter()
             .filter_map(|row| row.sandbox_id.parse().ok())
             .collect();
-        let mut adoptions = JoinSet::new();
+        let mut sandboxes: BTreeMap<String, Vec<KernelRecord>> = BTreeMap::new();
         for row in rows {
+            sandboxes.entry(row.sandbox_id.clone()).or_default().push(row);
+        }
+        let mut adoptions = JoinSet::new();
+        for rows in sandboxes.into_values() {
             let inner = Arc::clone(self);
-            adoptions.spawn(async move {
-                let id = KernelId(row.id);
-                if let Err(error) = inner.adopt_one(row).await {
-                    tracing::error!(kernel = %id, %error, "cannot take over a kernel");
-                }
-            });
+            adoptions.spawn(async move { inner.adopt_sandbox(rows).await });
         }
         adoptions.join_all().await;
-        match self.provisioner.sweep(keep).await {
-            Ok(swept) if swept.is_empty() => {}
-            Ok(swept) => tracing::warn!(
-                sandboxes = swept.len(),
-                "ended sandboxes that no kernel belongs to"
-            ),
-            Err(error) => tracing::error!(%error, "cannot sweep sandboxes"),
-        }
+        self.provisioners.sweep(&keep).await;
         Ok(())
     }
 
-    async fn adopt_one(self: &Arc<Self>, row: KernelRecord) -> Result<(), EngineError> {
-        let id = KernelId(row.id);
-        let reservation = self.registry.reserve(id)?;
-        let sandbox_id: SandboxId = row
+    /// Takes over the kernels of one sandbox.
+    async fn adopt_sandbox(self: &Arc<Self>, rows: Vec<KernelRecord>) {
+        let first = match self.find_sandbox(&rows).await {
+            Ok(first) => first,
+            Err(error) => {
+                tracing::error!(%error, "cannot take over a sandbox");
+                return;
+            }
+        };
+        let lease = Arc::clone(first.lease());
+        // All shares are taken before one can be given back.
+        let mut shares: Vec<Share> = rows.iter().skip(1).filter_map(|_| lease.join()).collect();
+        shares.push(first);
+        for (row, share) in rows.into_iter().zip(shares) {
+            let id = KernelId(row.id);
+            if let Err(error) = self.adopt_one(row, share).await {
+                tracing::error!(kernel = %id, %error, "cannot take over a kernel");
+            }
+        }
+    }
+
+    async fn find_sandbox(&self, rows: &[KernelRecord]) -> Result<Share, EngineError> {
+        let row = rows
+            .first()
+            .ok_or_else(|| EngineError::unavailable("no kernel is in it"))?;
+        let id: SandboxId = row
             .sandbox_id
             .parse()
             .map_err(|error| EngineError::internal("a kernel's row names no sandbox", error))?;
-        let sandbox = if row.life == KernelLife::Dead {
-            None
-        } else {
-            self.adopt_sandbox(sandbox_id).await
+        let isolation = row.isolation.parse().unwrap_or_default();
+        let maker = self.provisioners.maker(&row.provisioner, isolation);
+        if maker.is_none() {
+            tracing::error!(sandbox = %id, kind = row.provisioner, "the provisioner of a sandbox is not configured any more");
+        }
+        let lives = rows.iter().any(|row| row.life != KernelLife::Dead);
+        let sandbox = match maker.filter(|_| lives) {
+            Some(maker) => match maker.adopt(id).await {
+                Ok(sandbox) => Some(sandbox),
+                Err(SandboxError::NotFound(_)) => None,
+                Err(error) => {
+                    tracing::error!(sandbox = %id, %error, "cannot take over a sandbox");
+                    None
+                }
+            },
+            None => None,
         };
+        let provisioner = maker
+            .or_else(|| self.provisioners.first())
+            .ok_or_else(|| EngineError::unavailable("no provisioner is configured"))?;
+        let first = Lease::first(
+            Arc::clone(provisioner),
+            id,
+            sandbox,
+            row.sandbox_key_hash,
+            self.store.epoch(),
+        );
+        Ok(self.lease(first))
+    }
+
+    async fn adopt_one(self: &Arc<Self>, row: KernelRecord, share: Share) -> Result<(), EngineError> {
+        let id = KernelId(row.id);
+        let reservation = self.registry.reserve(id)?;
+        let lives = share.lease().sandbox().is_some() && row.life != KernelLife::Dead;
+        let spec = self.catalog.get(&row.kernelspec).await.ok();
+        let facts = Facts::of_record(&row, spec.as_ref().and_then(cull_timeout));
+        let limits = facts.around.limits.clone();
+        let rules = self.rules(facts.origin, &limits);
         let (inner, dir) = (Arc::clone(self), row.session_dir.clone());
         let (settings, now) = (self.settings(), self.now());
         let read = tokio::task::spawn_blocking(move || {
-            let (journal, recovery) = inner.open_log(&dir)?;
-            let by_number = |seq: u64| match journal.cursor(seq.saturating_sub(1)).read(1, 1) {
-                Ok(himalia_journal::Read::Records(records)) => {
-                    records.into_iter().next().filter(|record| record.seq == seq)
-                }
-                _ => None,
-            };
+            let (journal, recovery) = inner.open_log(&dir, &limits)?;
+            let by_number = |seq: u64| record(&journal, seq);
             let checkpoint = recovery.checkpoint.as_deref();
             let core = Core::recover(settings, now, checkpoint, &recovery.since, by_number)
                 .map_err(|error| EngineError::internal("cannot understand a kernel's log", error))?;
@@ -79,46 +134,35 @@ impl Inner {
         let (journal, mut core) = read
             .await
             .map_err(|error| EngineError::internal("reading a log", error))??;
-        if sandbox.is_none() {
+        core.set_rules(rules);
+        if !lives {
             let cause = row
                 .dead_cause
                 .clone()
                 .unwrap_or_else(|| "sandbox_lost".to_owned());
             core.step(Event::SandboxGone(cause), now, &mut Vec::<Effect>::new());
         }
-        let spec = self.catalog.get(&row.kernelspec).await.ok();
+        let link = if lives {
+            Some(self.listen(share.lease(), &row.socket)?)
+        } else {
+            None
+        };
         let member = Member {
-            facts: Facts {
-                id,
-                name: row.kernelspec,
-                created_micros: u64::try_from(row.created_micros).unwrap_or(0),
-                cull_timeout: spec.as_ref().and_then(cull_timeout),
-            },
+            facts,
             core,
             journal,
-            sandbox_id,
-            key_hash: row.sandbox_key_hash,
+            share,
+            socket: row.socket,
+            link,
             // More kernels than places may be left over from another configuration.
-            permit: sandbox
-                .as_ref()
-                .and_then(|_| Arc::clone(&self.places).try_acquire_owned().ok()),
-            adoption_deadline: sandbox
-                .as_ref()
-                .map(|_| Instant::now() + self.config.adoption_grace),
-            sandbox,
-        };
-        reservation.fill(self.spawn(member)?);
-        Ok(())
-    }
-
-    async fn adopt_sandbox(&self, id: SandboxId) -> Option<SandboxHandle> {
-        match self.provisioner.adopt(id).await {
-            Ok(sandbox) => Some(sandbox),
-            Err(SandboxError::NotFound(_)) => None,
-            Err(error) => {
-                tracing::error!(sandbox = %id, %error, "cannot take over a sandbox");
+            place: if lives {
+                Arc::clone(&self.places).try_acquire_owned().ok()
+            } else {
                 None
-            }
-        }
+            },
+            adoption_deadline: lives.then(|| Instant::now() + self.config.adoption_grace),
+        };
+        reservation.fill(self.spawn(member));
+        Ok(())
     }
 }

@@ -42,7 +42,7 @@ impl Inner {
             for handle in dirty {
                 if let Err(error) = handle.journal.sync() {
                     handle.dirty.store(true, Ordering::Release);
-                    tracing::error!(kernel = %handle.facts.id, %error, "cannot flush a kernel's log");
+                    tracing::error!(kernel = %handle.id(), %error, "cannot flush a kernel's log");
                 }
             }
         });
@@ -69,7 +69,7 @@ impl Inner {
             let mut ends = JoinSet::new();
             for handle in self.registry.all() {
                 if culling::due(&handle.cull_facts(), &cull, wall_micros()) {
-                    tracing::info!(kernel = %handle.facts.id, "culling an idle kernel");
+                    tracing::info!(kernel = %handle.id(), "culling an idle kernel");
                     ends.spawn(async move {
                         handle.order(Command::Stop("idle_culled")).await;
                         handle.gone().await;

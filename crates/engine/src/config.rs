@@ -1,7 +1,10 @@
 //! Settings of the engine, already validated by whoever read them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::model::Template;
 
 /// Settings of an [`Engine`](crate::Engine).
 #[derive(Clone, Debug)]
@@ -38,6 +41,14 @@ pub struct EngineConfig {
     pub journal_tail_bytes: usize,
     /// Window for power loss: how often dirty journals are synced.
     pub sync_interval: Duration,
+    /// Templates by name (`[A-Za-z0-9._-]`, at most 64 characters). Checked when the engine opens.
+    pub templates: BTreeMap<String, Template>,
+    /// What a kernelspec without a template of its name is started with; its `kernelspec` is not looked at.
+    pub defaults: Template,
+    /// Images that callers and templates may name, for `docker`.
+    pub images: Vec<String>,
+    /// Networks that callers and templates may name, for `docker`.
+    pub networks: Vec<String>,
 }
 
 /// When idle kernels are ended, with `jupyter_server`'s meaning (`MappingKernelManager.cull_*`).
@@ -83,6 +94,10 @@ impl EngineConfig {
             journal_quota_bytes: 2 << 30,
             journal_tail_bytes: 8 << 20,
             sync_interval: Duration::from_millis(100),
+            templates: BTreeMap::new(),
+            defaults: Template::default(),
+            images: Vec::new(),
+            networks: Vec::new(),
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::model::Hazard;
+
 /// Why a command failed. The text is safe to show: it holds no token, no path of the host's and no trace.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
@@ -39,6 +41,32 @@ pub enum EngineError {
     NoSuchKernelspec {
         /// The name that was asked for.
         name: String,
+    },
+    /// No template and no kernelspec has this name.
+    #[error("no such template: {name}")]
+    NoSuchTemplate {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// What is asked for is well-formed and this gateway, or this template, does not give it.
+    #[error("{field}: {reason}")]
+    NotOffered {
+        /// What stands in the way.
+        code: NotOffered,
+        /// The field, in the caller's spelling.
+        field: &'static str,
+        /// One line.
+        reason: String,
+    },
+    /// A session could not be forked. Its own state is as it was.
+    #[error("the session was not forked: {reason}")]
+    Fork {
+        /// What stood in the way.
+        code: ForkError,
+        /// One line.
+        reason: String,
+        /// What in the parent does not survive a fork; not empty for [`ForkError::Hazard`].
+        hazards: Vec<Hazard>,
     },
     /// The principal may not do this to the object.
     #[error("not allowed to {action}")]
@@ -82,7 +110,80 @@ pub enum EngineError {
     },
 }
 
+/// Why a wish is not met, in a stable word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotOffered {
+    /// The provisioner gives less isolation than is asked for.
+    Isolation,
+    /// An open network exists in containers only, on networks that the operator named.
+    Network,
+    /// The image is not one of the operator's.
+    Image,
+    /// More than the template's `max` allows.
+    Limit,
+    /// No such provisioner is configured.
+    Provisioner,
+}
+
+impl NotOffered {
+    /// The word in replies.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Isolation => "isolation_unavailable",
+            Self::Network => "network_unsupported",
+            Self::Image => "image_not_allowed",
+            Self::Limit => "limit_exceeded",
+            Self::Provisioner => "provisioner_unavailable",
+        }
+    }
+}
+
+/// Why a fork failed, in a stable word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ForkError {
+    /// The parent is working on a request, or has requests waiting.
+    Busy,
+    /// The parent holds something that a fork would break.
+    Hazard,
+    /// This kernel, or its shim, cannot be forked.
+    Unsupported,
+    /// Its files are larger than the caller allows to be copied.
+    FilesTooLarge,
+    /// The branch did not answer.
+    ProbeFailed,
+    /// Another branch of the same atomic call failed.
+    Undone,
+    /// Anything else.
+    Failed,
+}
+
+impl ForkError {
+    /// The word in replies.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Hazard => "hazard",
+            Self::Unsupported => "unsupported",
+            Self::FilesTooLarge => "files_too_large",
+            Self::ProbeFailed => "probe_failed",
+            Self::Undone => "undone",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 impl EngineError {
+    /// Shorthand for [`EngineError::NotOffered`].
+    pub(crate) fn not_offered(code: NotOffered, field: &'static str, reason: impl Into<String>) -> Self {
+        Self::NotOffered {
+            code,
+            field,
+            reason: reason.into(),
+        }
+    }
+
     /// Shorthand for [`EngineError::BadRequest`].
     pub fn bad_request(field: &'static str, reason: impl Into<String>) -> Self {
         Self::BadRequest {
@@ -117,7 +218,13 @@ impl EngineError {
     pub fn retryable(&self) -> bool {
         matches!(
             self,
-            Self::Unavailable { .. } | Self::Timeout { .. } | Self::KernelLimit { .. }
+            Self::Unavailable { .. }
+                | Self::Timeout { .. }
+                | Self::KernelLimit { .. }
+                | Self::Fork {
+                    code: ForkError::Busy,
+                    ..
+                }
         )
     }
 }

@@ -1,26 +1,33 @@
 //! What an engine holds.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock, Weak};
 
 use himalia_journal::{Journal, Options, Recovery};
-use himalia_sandbox::{Provisioner, SandboxHandle, SandboxId};
+use himalia_sandbox::SandboxHandle;
 use himalia_store::Store;
+use parking_lot::Mutex;
 use time::OffsetDateTime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::facts::Facts;
 use crate::jupyter_sessions::JupyterSessions;
 use crate::kernel::{
-    Actor, Core, Facts, Handle, Listener, Now, Settings, Teardown, death_cause, wall_micros,
+    Actor, Arrival, Core, Handle, Listener, Now, Rules, Settings, Teardown, death_cause, wall_micros,
 };
 use crate::kernelspecs::Catalog;
+use crate::lease::{Lease, Share};
+use crate::model::{Origin, SessionLimits};
+use crate::pool::Pool;
 use crate::registry::Registry;
-use crate::{EngineConfig, EngineError, KernelId};
+use crate::templates::Templates;
+use crate::{EngineConfig, EngineError, KernelId, Provisioners};
 
-/// The kernel's number on its link: one kernel per sandbox yet.
+/// The kernel's number on its link: every kernel has a link of its own.
 pub(crate) const LINK_KERNEL: u16 = 1;
 /// Connections of a shim that wait for the actor.
 const ARRIVALS: usize = 4;
@@ -28,7 +35,12 @@ const ARRIVALS: usize = 4;
 /// Shared by all clones of an engine.
 pub(crate) struct Inner {
     pub(crate) config: EngineConfig,
-    pub(crate) provisioner: Arc<dyn Provisioner>,
+    pub(crate) provisioners: Provisioners,
+    pub(crate) templates: Templates,
+    /// By template; filled once the engine is open.
+    pub(crate) pools: OnceLock<BTreeMap<String, Pool>>,
+    /// Sandboxes whose counts of memory kills are looked at.
+    pub(crate) leases: Mutex<Vec<Weak<Lease>>>,
     pub(crate) store: Store,
     pub(crate) registry: Arc<Registry>,
     pub(crate) catalog: Catalog,
@@ -54,11 +66,20 @@ pub(crate) struct Member {
     pub(crate) facts: Facts,
     pub(crate) core: Core,
     pub(crate) journal: Journal,
-    pub(crate) sandbox_id: SandboxId,
-    pub(crate) sandbox: Option<SandboxHandle>,
-    pub(crate) key_hash: [u8; 32],
-    pub(crate) permit: Option<OwnedSemaphorePermit>,
+    pub(crate) share: Share,
+    /// Name of the socket that its link calls.
+    pub(crate) socket: String,
+    /// Where its shim calls; `None` when its sandbox is gone.
+    pub(crate) link: Option<Link>,
+    pub(crate) place: Option<OwnedSemaphorePermit>,
     pub(crate) adoption_deadline: Option<Instant>,
+}
+
+/// A socket that is listened on. Ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Link {
+    arrivals: mpsc::Receiver<Arrival>,
+    done: tokio_util::sync::DropGuard,
 }
 
 impl Inner {
@@ -79,6 +100,18 @@ impl Inner {
         }
     }
 
+    /// What follows a crash, and how long an execution may take.
+    pub(crate) fn rules(&self, origin: Origin, limits: &SessionLimits) -> Rules {
+        Rules {
+            restart_limit: match origin {
+                Origin::Jupyter => self.config.restart_limit,
+                Origin::V1 => 0,
+            },
+            revive: origin == Origin::V1,
+            execution: limits.execution_ms.map(|ms| ms.saturating_mul(1000)),
+        }
+    }
+
     /// Directory of a new kernel's log, relative to the data directory. Not the id alone: callers may choose it again
     /// while clients still read the log of the kernel that had it before.
     pub(crate) fn log_dir(id: KernelId, created_micros: u64) -> String {
@@ -86,67 +119,91 @@ impl Inner {
     }
 
     /// Opens the log in a directory relative to the data directory. Blocks on the disk.
-    pub(crate) fn open_log(&self, dir: &str) -> Result<(Journal, Recovery), EngineError> {
+    pub(crate) fn open_log(
+        &self,
+        dir: &str,
+        limits: &SessionLimits,
+    ) -> Result<(Journal, Recovery), EngineError> {
         let options = Options {
             tail_bytes: self.config.journal_tail_bytes,
-            quota_bytes: self.config.journal_quota_bytes,
+            quota_bytes: limits.output_bytes.unwrap_or(self.config.journal_quota_bytes),
             ..Options::default()
         };
         Journal::open(self.config.data_dir.join(dir), options)
             .map_err(|error| EngineError::internal("cannot open a kernel's log", error))
     }
 
-    /// Starts the actor of a kernel, and the listener that its shim calls.
-    pub(crate) fn spawn(&self, member: Member) -> Result<Arc<Handle>, EngineError> {
+    /// A sandbox of this gateway, with its first share.
+    pub(crate) fn lease(&self, first: Share) -> Share {
+        let mut leases = self.leases.lock();
+        leases.retain(|lease| lease.strong_count() > 0);
+        leases.push(Arc::downgrade(first.lease()));
+        first
+    }
+
+    /// Listens where a sandbox's shim calls. [`EngineError::Unavailable`] for one that is gone.
+    pub(crate) fn listen(&self, lease: &Lease, socket: &str) -> Result<Link, EngineError> {
+        let sandbox = lease.sandbox();
+        let sandbox = sandbox.ok_or_else(|| EngineError::unavailable("the sandbox has ended"))?;
+        let listener = Listener::bind(&sandbox.gateway_dir, socket, lease.key_hash(), self.store.epoch())
+            .map_err(|error| EngineError::internal("cannot listen for a sandbox", error))?;
+        let (arrivals_in, arrivals) = mpsc::channel(ARRIVALS);
+        let done = CancellationToken::new();
+        self.background.spawn(listener.run(arrivals_in, done.clone()));
+        Ok(Link {
+            arrivals,
+            done: done.drop_guard(),
+        })
+    }
+
+    /// Starts the actor of a kernel.
+    pub(crate) fn spawn(&self, member: Member) -> Arc<Handle> {
         let Member {
             facts,
             core,
             journal,
-            sandbox_id,
-            sandbox,
-            key_hash,
-            permit,
+            share,
+            socket,
+            link,
+            place,
             adoption_deadline,
         } = member;
-        let epoch = self.store.epoch();
-        let (arrivals_in, arrivals) = mpsc::channel(ARRIVALS);
-        let done = CancellationToken::new();
         let id = facts.id;
-        let sandbox_exit = match sandbox {
-            Some(sandbox) => {
-                let listener = Listener::bind(&sandbox.gateway_dir, key_hash, epoch)
-                    .map_err(|error| EngineError::internal("cannot listen for a sandbox", error))?;
-                self.background.spawn(listener.run(arrivals_in, done.clone()));
-                Some(self.watch_sandbox(id, sandbox, done.clone()))
-            }
-            None => None,
+        let lease = Arc::clone(share.lease());
+        let (arrivals, done) = match link {
+            Some(link) => (link.arrivals, link.done.disarm()),
+            None => (mpsc::channel(1).1, CancellationToken::new()),
         };
-        let (handle, mailboxes) = Handle::new(facts, journal, core.snapshot(), core.last_activity());
+        let sandbox_exit = lease
+            .sandbox()
+            .map(|sandbox| self.watch_sandbox(id, sandbox.clone(), done.clone()));
+        let (handle, mailboxes) = Handle::new(facts, lease, journal, core.snapshot(), core.last_activity());
+        *handle.place.lock() = place;
         let actor = Actor {
             core,
             handle: Arc::clone(&handle),
             mailboxes,
             arrivals,
             teardown: Teardown {
-                id,
                 kernel: LINK_KERNEL,
-                sandbox_id,
-                provisioner: Arc::clone(&self.provisioner),
+                socket,
+                share,
+                last: false,
                 store: self.store.clone(),
                 registry: Arc::clone(&self.registry),
-                permit,
             },
             sandbox_exit,
+            memory: mpsc::channel(1),
             stop: self.stop_actors.child_token(),
             adoption_deadline,
-            epoch,
+            epoch: self.store.epoch(),
             started: self.clock,
         };
         self.actors.spawn(async move {
             actor.run().await;
             done.cancel();
         });
-        Ok(handle)
+        handle
     }
 
     /// Tells once how the sandbox ended, unless `done` comes first.

@@ -10,23 +10,38 @@ mod api;
 mod background;
 mod config;
 mod error;
+mod facts;
 mod feed;
+mod fork;
 mod ids;
 mod inner;
 mod jupyter_sessions;
 mod kernel;
 mod kernelspecs;
+mod lease;
+mod lifetimes;
+mod logs;
 pub mod model;
+mod pool;
+mod provisioners;
 mod registry;
 mod start;
+mod templates;
+#[cfg(test)]
+mod testing;
 
 pub use access::{Action, Object, Principal};
 pub use api::{Drain, Engine};
 pub use config::{CullConfig, EngineConfig};
-pub use error::EngineError;
+pub use error::{EngineError, ForkError, NotOffered};
 pub use feed::{Attach, Attachment, Closed, Delivery, Event, EventFeed, EventKind, Feed, Requests};
+// What facades say and show of sandboxes.
+pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, Network};
 pub use ids::{JupyterSessionId, KernelId};
 pub use model::{
-    ExecutionState, GatewayStatus, KernelJson, KernelModel, KernelRef, KernelSpec, KernelSpecs, NewSession,
-    SessionModel, SessionPatch, SpecFile, StartKernel,
+    Branch, ExecutionState, FilesMode, ForkFiles, ForkKernel, ForkPolicy, GatewayStatus, Hazard, KernelJson,
+    KernelModel, KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES, NewSession, Origin, PoolConfig,
+    PoolStatus, ProvisionerChoice, ProvisionerInfo, Secrets, SessionInfo, SessionLimits, SessionModel,
+    SessionPatch, SpecFile, StartKernel, StartPath, Template, TemplateInfo,
 };
+pub use provisioners::Provisioners;

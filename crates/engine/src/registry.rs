@@ -50,7 +50,10 @@ impl Registry {
     /// All kernels that exist, in order of their start.
     pub(crate) fn all(&self) -> Vec<Arc<Handle>> {
         let mut all = self.all_unordered();
-        all.sort_by_key(|handle| (handle.facts.created_micros, handle.facts.id));
+        all.sort_by_key(|handle| {
+            let facts = handle.facts();
+            (facts.created_micros, facts.id)
+        });
         all
     }
 
@@ -66,9 +69,10 @@ impl Registry {
             .collect()
     }
 
-    /// Forgets a kernel.
-    pub(crate) fn remove(&self, id: KernelId) {
-        self.slots.remove(&id);
+    /// Forgets a kernel, if it is this one that has the id.
+    pub(crate) fn remove(&self, handle: &Arc<Handle>) {
+        let is_it = |_: &KernelId, slot: &Slot| matches!(slot, Slot::Present(it) if Arc::ptr_eq(it, handle));
+        self.slots.remove_if(&handle.id(), is_it);
     }
 }
 

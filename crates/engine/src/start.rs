@@ -2,32 +2,46 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use himalia_sandbox::{Isolation, SandboxError, SandboxHandle, SandboxId, SandboxKey, SandboxSpec};
+use himalia_sandbox::{SOCKET_FILE, SandboxError, SandboxHandle, SandboxKey};
 use himalia_shim_protocol::{
     InterruptMode as ShimInterruptMode, KernelSpec as ShimKernelSpec, ResourceLimits,
 };
-use himalia_store::{KernelLife, KernelRecord, LaunchRecord};
+use himalia_store::KernelLife;
 use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::Instant;
 
-use crate::inner::{Inner, Member};
-use crate::kernel::{Command, CommandError, Core, Facts, Handle, wall_micros};
-use crate::kernelspecs::{Launch, LaunchRequest, launch};
-use crate::model::{InterruptMode, KernelSpec};
+use crate::facts::{Around, Facts, Whereabouts};
+use crate::inner::{Inner, Link, Member};
+use crate::kernel::{Command, CommandError, Core, Handle, Rules, wall_micros};
+use crate::kernelspecs::{HostEnvironment, Launch, LaunchRequest, launch};
+use crate::lease::{Lease, Share};
+use crate::model::{InterruptMode, KernelSpec, Origin, StartPath};
 use crate::registry::Reservation;
-use crate::{EngineError, KernelId, KernelModel, Principal, StartKernel};
+use crate::templates::{Offer, Plan, plan, sandbox_spec};
+use crate::{EngineError, KernelId, NotOffered, Principal, StartKernel};
 
 /// A start after everything that can be refused at once was checked.
-struct Accepted {
-    owner: String,
-    spec: KernelSpec,
-    launch: Launch,
-    id: KernelId,
-    created_micros: u64,
+pub(crate) struct Accepted {
+    pub(crate) owner: String,
+    pub(crate) origin: Origin,
+    pub(crate) plan: Plan,
+    pub(crate) launch: Launch,
+    pub(crate) id: KernelId,
+    pub(crate) begun: Instant,
     reservation: Reservation,
     permit: OwnedSemaphorePermit,
+}
+
+/// A sandbox that was made for a kernel, with the log that it will have.
+pub(crate) struct Made {
+    pub(crate) share: Share,
+    pub(crate) place: Whereabouts,
+    pub(crate) around: Around,
+    pub(crate) cwd: String,
+    shim_spec: ShimKernelSpec,
+    link: Link,
 }
 
 impl Inner {
@@ -35,31 +49,23 @@ impl Inner {
         self: &Arc<Self>,
         principal: &Principal,
         start: StartKernel,
-    ) -> Result<KernelModel, EngineError> {
+    ) -> Result<Arc<Handle>, EngineError> {
         self.check_open()?;
+        let begun = Instant::now();
         // Before the first await, so that starts under way count.
-        let limit = self.config.max_kernels;
-        let permit = Arc::clone(&self.places)
-            .try_acquire_owned()
-            .map_err(|_| EngineError::KernelLimit { limit })?;
+        let permit = self.take_place()?;
         let chosen = start.id.is_some();
         let id = start.id.unwrap_or_else(KernelId::random);
         let reservation = self.registry.reserve(id)?;
-        let spec = self.catalog.get_or_default(start.name.as_deref()).await?;
-        let request = LaunchRequest {
-            env: start.env,
-            cwd: start.cwd,
-            shares_files: self.provisioner.isolation() == Isolation::None,
-            ..LaunchRequest::default()
-        };
-        let launch = launch(&spec, &request, self.catalog.host())?;
-        let owner = principal.name().to_owned();
+        let plan = self.plan(&start).await?;
+        let launch = self.launch(&plan, with_secrets(&start)?, start.cwd)?;
         let accepted = Accepted {
-            owner,
-            spec,
+            owner: principal.name().to_owned(),
+            origin: start.origin,
+            plan,
             launch,
             id,
-            created_micros: wall_micros(),
+            begun,
             reservation,
             permit,
         };
@@ -67,12 +73,12 @@ impl Inner {
         let (reply, answer) = oneshot::channel();
         let inner = Arc::clone(self);
         self.background.spawn(async move {
-            let result = inner.start(accepted).await;
+            let result = inner.obtain(accepted).await;
             let started = result.as_ref().ok().cloned();
-            let unheard = reply.send(result.map(|handle| handle.model())).is_err();
+            let unheard = reply.send(result).is_err();
             // Nobody knows its id, unless the caller had chosen it.
             if let (true, false, Some(handle)) = (unheard, chosen, started) {
-                tracing::info!(kernel = %handle.facts.id, "the caller of a start has gone, the kernel is ended");
+                tracing::info!(kernel = %handle.id(), "the caller of a start has gone, the kernel is ended");
                 handle.order(Command::Stop("start_cancelled")).await;
             }
         });
@@ -81,98 +87,204 @@ impl Inner {
             .map_err(|_| EngineError::unavailable("the gateway is stopping"))?
     }
 
-    async fn start(self: &Arc<Self>, accepted: Accepted) -> Result<Arc<Handle>, EngineError> {
-        let key = SandboxKey::generate().map_err(|error| EngineError::internal("no randomness", error))?;
-        let key_hash: [u8; 32] = Sha256::digest(key.expose().as_bytes()).into();
-        let mut spec = SandboxSpec::new(key);
-        spec.labels = BTreeMap::from([("kernel".to_owned(), accepted.id.to_string())]);
-        let sandbox = self.provisioner.start(spec).await.map_err(|error| {
-            tracing::error!(kernel = %accepted.id, %error, "cannot start a sandbox");
-            EngineError::KernelStart {
-                cause: "its sandbox could not be started".to_owned(),
-                stderr_tail: String::new(),
+    /// A place under the limit of kernels.
+    pub(crate) fn take_place(&self) -> Result<OwnedSemaphorePermit, EngineError> {
+        let limit = self.config.max_kernels;
+        Arc::clone(&self.places)
+            .try_acquire_owned()
+            .map_err(|_| EngineError::KernelLimit { limit })
+    }
+
+    /// Settles what a start asks for.
+    pub(crate) async fn plan(&self, start: &StartKernel) -> Result<Plan, EngineError> {
+        let chosen = self
+            .templates
+            .choose(&self.catalog, start.name.as_deref(), start.origin)
+            .await?;
+        let offer = Offer {
+            provisioners: &self.provisioners,
+            config: &self.config,
+        };
+        plan(offer, chosen, start)
+    }
+
+    pub(crate) fn launch(
+        &self,
+        plan: &Plan,
+        env: BTreeMap<String, String>,
+        cwd: Option<String>,
+    ) -> Result<Launch, EngineError> {
+        let request = LaunchRequest {
+            env,
+            cwd,
+            template_env: plan.env.clone(),
+            shares_files: plan.shares_files(),
+            in_container: plan.in_container(),
+            ..LaunchRequest::default()
+        };
+        launch(&plan.spec, &request, self.catalog.host())
+    }
+
+    /// A kernel from the pool, or a new one.
+    async fn obtain(self: &Arc<Self>, accepted: Accepted) -> Result<Arc<Handle>, EngineError> {
+        let reason = match self.from_pool(&accepted).await {
+            Ok(handle) => {
+                let Accepted {
+                    reservation, permit, ..
+                } = accepted;
+                *handle.place.lock() = Some(permit);
+                reservation.fill(Arc::clone(&handle));
+                if !handle.is_over() {
+                    return Ok(handle);
+                }
+                // It died in this moment, perhaps before it had a row to remove.
+                handle.gone().await;
+                self.registry.remove(&handle);
+                let forgotten = self.store.delete_kernel(handle.id().0).await;
+                forgotten.map_err(|error| EngineError::internal("cannot forget a kernel", error))?;
+                return Err(EngineError::unavailable("the kernel ended while it was claimed"));
             }
-        })?;
-        let (id, sandbox_id) = (accepted.id, sandbox.id);
-        let log = Self::log_dir(id, accepted.created_micros);
-        let shim_spec = shim_spec(&accepted, &sandbox);
-        let handle = match self.settle_in(accepted, sandbox, key_hash).await {
+            Err(reason) => reason,
+        };
+        self.start_new(accepted, reason).await
+    }
+
+    async fn start_new(
+        self: &Arc<Self>,
+        accepted: Accepted,
+        reason: Option<String>,
+    ) -> Result<Arc<Handle>, EngineError> {
+        let (id, created_micros) = (accepted.id, wall_micros());
+        let made = self
+            .make_sandbox(&accepted.plan, &accepted.launch, id, created_micros)
+            .await?;
+        let mut facts = facts(&accepted.plan, &made, id, created_micros);
+        facts.owner.clone_from(&accepted.owner);
+        facts.origin = accepted.origin;
+        facts.start_reason = reason;
+        let record = facts.record(&made.place, KernelLife::Starting, 0);
+        if let Err(error) = self.store.insert_kernel(record).await {
+            made.share.end().await;
+            return Err(EngineError::internal("cannot note a new kernel", error));
+        }
+        let rules = self.rules(facts.origin, &facts.around.limits);
+        let log = made.place.log.clone();
+        let shim_spec = made.shim_spec.clone();
+        let handle = match self.settle_in(made, facts, rules).await {
             Ok(handle) => handle,
             Err(error) => {
-                self.undo(id, sandbox_id, &log).await;
+                self.undo(id, &log).await;
                 return Err(error);
             }
         };
+        *handle.place.lock() = Some(accepted.permit);
+        accepted.reservation.fill(Arc::clone(&handle));
         self.first_process(&handle, shim_spec).await?;
+        handle.change_facts(|facts| facts.start_ms = millis_since(accepted.begun));
         Ok(handle)
     }
 
-    /// Gives a new sandbox its row, its log and its actor.
-    async fn settle_in(
-        self: &Arc<Self>,
-        accepted: Accepted,
-        sandbox: SandboxHandle,
-        key_hash: [u8; 32],
-    ) -> Result<Arc<Handle>, EngineError> {
-        let Accepted {
-            owner,
-            spec,
-            launch,
-            id,
-            created_micros,
-            reservation,
-            permit,
-        } = accepted;
-        let log = Self::log_dir(id, created_micros);
-        let record = KernelRecord {
-            id: id.0,
-            owner,
-            kernelspec: spec.name.clone(),
-            session_dir: log.clone(),
-            run_dir: sandbox.gateway_dir.to_string_lossy().into_owned(),
-            sandbox_id: sandbox.id.to_string(),
-            sandbox_key_hash: key_hash,
-            isolation: sandbox.isolation.to_string(),
-            incarnation: 0,
-            created_micros: i64::try_from(created_micros).unwrap_or(i64::MAX),
-            launch: LaunchRecord {
-                argv: launch.argv,
-                cwd: launch.cwd,
+    /// Makes a sandbox and listens for it. A failure leaves nothing.
+    pub(crate) async fn make_sandbox(
+        &self,
+        plan: &Plan,
+        launch: &Launch,
+        id: KernelId,
+        created_micros: u64,
+    ) -> Result<Made, EngineError> {
+        let key = SandboxKey::generate().map_err(|error| EngineError::internal("no randomness", error))?;
+        let key_hash: [u8; 32] = Sha256::digest(key.expose().as_bytes()).into();
+        let spec = sandbox_spec(plan, launch, self.catalog.host(), id, key)?;
+        let sandbox = plan
+            .provisioner
+            .start(spec)
+            .await
+            .map_err(|error| refusal(id, error))?;
+        let first = Lease::first(
+            Arc::clone(&plan.provisioner),
+            sandbox.id,
+            Some(sandbox.clone()),
+            key_hash,
+            self.store.epoch(),
+        );
+        let share = self.lease(first);
+        let link = match self.listen(share.lease(), SOCKET_FILE) {
+            Ok(link) => link,
+            Err(error) => {
+                share.end().await;
+                return Err(error);
+            }
+        };
+        let work_dir = sandbox.work_dir.as_ref().and_then(|dir| dir.to_str());
+        let cwd = work_dir.unwrap_or(&launch.cwd).to_owned();
+        Ok(Made {
+            place: Whereabouts {
+                log: Self::log_dir(id, created_micros),
+                gateway_dir: sandbox.gateway_dir.to_string_lossy().into_owned(),
+                sandbox_id: sandbox.id.to_string(),
+                key_hash,
+                socket: SOCKET_FILE.to_owned(),
+                argv: launch.argv.clone(),
                 interrupt_mode: interrupt_mode_name(launch.interrupt_mode).to_owned(),
             },
-            life: KernelLife::Starting,
-            dead_cause: None,
-        };
-        let stored = self.store.insert_kernel(record).await;
-        stored.map_err(|error| EngineError::internal("cannot note a new kernel", error))?;
-        let inner = Arc::clone(self);
-        let opened = tokio::task::spawn_blocking(move || inner.open_log(&log)).await;
-        let (journal, _) = opened.map_err(|error| EngineError::internal("opening a log", error))??;
-        let handle = self.spawn(Member {
-            facts: Facts {
-                id,
-                name: spec.name.clone(),
-                created_micros,
-                cull_timeout: cull_timeout(&spec),
+            around: Around {
+                isolation: sandbox.isolation,
+                limits: plan.limits.clone(),
+                enforcement: sandbox.limits,
+                network: plan.network.clone(),
+                image: plan.image.clone(),
+                files: plan.files,
             },
-            core: Core::new(self.settings(), self.now()),
+            shim_spec: shim_spec(plan, launch, &sandbox, &cwd),
+            cwd,
+            share,
+            link,
+        })
+    }
+
+    /// Gives a new sandbox its log and its actor. A failure ends the sandbox.
+    pub(crate) async fn settle_in(
+        self: &Arc<Self>,
+        made: Made,
+        facts: Facts,
+        rules: Rules,
+    ) -> Result<Arc<Handle>, EngineError> {
+        let (inner, log, limits) = (Arc::clone(self), made.place.log, facts.around.limits.clone());
+        let opened = tokio::task::spawn_blocking(move || inner.open_log(&log, &limits)).await;
+        let opened = opened
+            .map_err(|error| EngineError::internal("opening a log", error))
+            .and_then(|opened| opened);
+        let journal = match opened {
+            Ok((journal, _)) => journal,
+            Err(error) => {
+                made.share.end().await;
+                return Err(error);
+            }
+        };
+        let mut core = Core::new(self.settings(), self.now());
+        core.set_rules(rules);
+        Ok(self.spawn(Member {
+            facts,
+            core,
             journal,
-            sandbox_id: sandbox.id,
-            sandbox: Some(sandbox),
-            key_hash,
-            permit: Some(permit),
+            share: made.share,
+            socket: made.place.socket,
+            link: Some(made.link),
+            place: None,
             adoption_deadline: None,
-        })?;
-        reservation.fill(Arc::clone(&handle));
-        Ok(handle)
+        }))
     }
 
     /// Starts the kernel's first process. If that fails, the kernel is gone when this returns.
-    async fn first_process(&self, handle: &Arc<Handle>, spec: ShimKernelSpec) -> Result<(), EngineError> {
+    pub(crate) async fn first_process(
+        &self,
+        handle: &Arc<Handle>,
+        spec: ShimKernelSpec,
+    ) -> Result<(), EngineError> {
         let limit = self.config.start_timeout;
         let ordered = tokio::time::timeout(limit, handle.order(Command::Start(Box::new(spec)))).await;
         let failure = match ordered {
-            Ok(Some(Ok(()))) => return Ok(()),
+            Ok(Some(Ok(_))) => return Ok(()),
             Ok(Some(Err(CommandError::StartFailed { reason, stderr }))) => EngineError::KernelStart {
                 cause: reason,
                 stderr_tail: stderr,
@@ -192,12 +304,8 @@ impl Inner {
         Err(failure)
     }
 
-    /// Removes what a failed start has left.
-    async fn undo(&self, id: KernelId, sandbox: SandboxId, log: &str) {
-        match self.provisioner.stop(sandbox, Duration::ZERO).await {
-            Ok(_) | Err(SandboxError::NotFound(_)) => {}
-            Err(error) => tracing::error!(kernel = %id, %error, "cannot end the sandbox of a failed start"),
-        }
+    /// Removes the row and the log that a failed start has left.
+    pub(crate) async fn undo(&self, id: KernelId, log: &str) {
         if let Err(error) = self.store.delete_kernel(id.0).await {
             tracing::error!(kernel = %id, %error, "cannot forget a failed start");
         }
@@ -210,21 +318,103 @@ impl Inner {
     }
 }
 
-fn shim_spec(accepted: &Accepted, sandbox: &SandboxHandle) -> ShimKernelSpec {
-    let launch = &accepted.launch;
-    let mut env = launch.env.clone();
+impl Made {
+    /// What its shim is told to start.
+    pub(crate) fn shim_spec(&self) -> ShimKernelSpec {
+        self.shim_spec.clone()
+    }
+}
+
+/// Facts of a kernel that is made now, of an owner that is still to be filled in.
+pub(crate) fn facts(plan: &Plan, made: &Made, id: KernelId, created_micros: u64) -> Facts {
+    let lifetime = plan
+        .lifetime
+        .map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    Facts {
+        id,
+        owner: String::new(),
+        name: plan.spec.name.clone(),
+        created_micros,
+        cull_timeout: cull_timeout(&plan.spec),
+        origin: Origin::default(),
+        template: plan.template.clone(),
+        provisioner: plan.provisioner.kind().to_owned(),
+        around: made.around.clone(),
+        cwd: made.cwd.clone(),
+        start_path: StartPath::Cold,
+        start_reason: None,
+        start_ms: 0,
+        parent: None,
+        idle_timeout: plan.idle_timeout,
+        expires_micros: lifetime.map(|time| created_micros.saturating_add(time)),
+        labels: plan.labels.clone(),
+    }
+}
+
+/// The variables of a start, secret ones included.
+fn with_secrets(start: &StartKernel) -> Result<BTreeMap<String, String>, EngineError> {
+    let mut env = start.env.clone();
+    for (name, value) in &start.secrets.0 {
+        if env.insert(name.clone(), value.clone()).is_some() {
+            let shown: String = name.chars().take(64).collect();
+            return Err(EngineError::bad_request(
+                "secrets",
+                format!("{shown:?} is in env too"),
+            ));
+        }
+    }
+    Ok(env)
+}
+
+/// A provisioner's refusal in the caller's terms. Its text may name paths of the host, so most of it goes to the log.
+fn refusal(id: KernelId, error: SandboxError) -> EngineError {
+    match error {
+        SandboxError::Isolation { .. } => {
+            EngineError::not_offered(NotOffered::Isolation, "isolation", error.to_string())
+        }
+        SandboxError::NetworkUnsupported { .. } => {
+            EngineError::not_offered(NotOffered::Network, "network", error.to_string())
+        }
+        // Names the image only, and how to get it.
+        SandboxError::ImageMissing { .. } => EngineError::KernelStart {
+            cause: error.to_string(),
+            stderr_tail: String::new(),
+        },
+        SandboxError::BadSpec { field, reason } => EngineError::bad_request(field, reason),
+        other => {
+            tracing::error!(kernel = %id, error = %other, "cannot start a sandbox");
+            EngineError::KernelStart {
+                cause: "its sandbox could not be started".to_owned(),
+                stderr_tail: String::new(),
+            }
+        }
+    }
+}
+
+fn shim_spec(plan: &Plan, launch: &Launch, sandbox: &SandboxHandle, cwd: &str) -> ShimKernelSpec {
+    let mut env = sandbox.base_env.clone();
+    env.extend(launch.env.clone());
+    if plan.in_container() {
+        for (name, value) in HostEnvironment::container_defaults() {
+            env.entry(name).or_insert(value);
+        }
+    }
     env.extend(sandbox.kernel_env.clone());
     ShimKernelSpec {
         argv: launch.argv.clone(),
         env,
-        cwd: launch.cwd.clone(),
+        cwd: cwd.to_owned(),
         interrupt_mode: match launch.interrupt_mode {
             InterruptMode::Signal => ShimInterruptMode::Signal,
             InterruptMode::Message => ShimInterruptMode::Message,
         },
-        kernel_name: accepted.spec.name.clone(),
-        limits: ResourceLimits::default(),
+        kernel_name: plan.spec.name.clone(),
+        limits: ResourceLimits {
+            open_files: plan.limits.open_files,
+            ..ResourceLimits::default()
+        },
         connect_ms: 60_000,
+        via_zygote: sandbox.zygote,
     }
 }
 
@@ -241,4 +431,8 @@ pub(crate) fn cull_timeout(spec: &KernelSpec) -> Option<f64> {
         .metadata
         .get("cull_idle_timeout")
         .and_then(serde_json::Value::as_f64)
+}
+
+pub(crate) fn millis_since(begun: Instant) -> u64 {
+    u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

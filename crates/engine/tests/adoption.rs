@@ -49,6 +49,60 @@ async fn a_running_cell_survives_and_its_reply_arrives() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_kernel_that_died_meanwhile_is_replaced_and_no_request_goes_unanswered() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let id = start(&engine).await;
+    let mut one = Client::attach(&engine, id, "one").await;
+    let request = one.execute("pid").await;
+    one.finish(&request).await;
+    let pid: i32 = one.output(&request).trim().parse().unwrap();
+    drop(one);
+    engine.drain(&op(), Drain::KeepKernels).await.unwrap();
+    drop(engine);
+    kill(pid);
+    assert_eventually!(!is_there(pid), "it is gone");
+    let engine = place.open().await;
+    // Sent before the death is known, all the same to the next process.
+    let mut one = Client::attach(&engine, id, "one").await;
+    let requests = [
+        one.execute("set x 1").await,
+        one.execute("get x").await,
+        one.execute("get x").await,
+    ];
+    for request in &requests {
+        assert_eq!(one.finish(request).await.content["status"], "ok");
+    }
+    assert_eq!(one.output(&requests[2]), "1\n");
+    let model = engine.kernel(&op(), id).unwrap();
+    assert_eq!(
+        (model.incarnation, model.reason.as_deref()),
+        (2, Some("restarted after signal(9)"))
+    );
+    drop(one);
+    stop(engine).await;
+    assert_eventually!(place.is_clean(), "something is left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_at_once_after_a_start_wait_for_the_sandbox() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let id = start(&engine).await;
+    engine.drain(&op(), Drain::KeepKernels).await.unwrap();
+    drop(engine);
+    let engine = place.open().await;
+    engine.interrupt_kernel(&op(), id).await.unwrap();
+    engine.drain(&op(), Drain::KeepKernels).await.unwrap();
+    drop(engine);
+    let engine = place.open().await;
+    engine.restart_kernel(&op(), id).await.unwrap();
+    assert_eq!(engine.kernel(&op(), id).unwrap().incarnation, 2);
+    stop(engine).await;
+    assert_eventually!(place.is_clean(), "something is left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sandbox_that_died_meanwhile_is_a_dead_kernel() {
     let place = Place::new();
     let engine = place.open().await;
@@ -115,6 +169,10 @@ fn parent_of(pid: i32) -> i32 {
         .unwrap()
         .parse()
         .unwrap()
+}
+
+fn is_there(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
 fn kill(pid: i32) {

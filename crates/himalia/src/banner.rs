@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
+use himalia_sandbox::Isolation;
+
 use crate::settings::OnStop;
 use crate::token::{Origin, Token};
 
@@ -17,6 +19,8 @@ pub(crate) struct Banner<'a> {
     pub(crate) data_dir: &'a Path,
     /// Names of kernelspecs, the default one first, each with its problem if it has one.
     pub(crate) kernelspecs: &'a [(String, Option<String>)],
+    /// Levels that kernels can have, that of kernels without a template first.
+    pub(crate) levels: &'a [Isolation],
     /// Kernels that an earlier gateway left.
     pub(crate) adopted: usize,
     pub(crate) on_interrupt: OnStop,
@@ -46,6 +50,11 @@ impl Banner<'_> {
         };
         writeln!(out, "  data        {}", self.data_dir.display())?;
         self.write_kernels(out)?;
+        let levels: Vec<_> = self.levels.iter().map(|level| level.as_str()).collect();
+        match self.levels {
+            [Isolation::None] => writeln!(out, "  isolation   none: kernels may do all that this user may")?,
+            _ => writeln!(out, "  isolation   {}", levels.join(", "))?,
+        }
         if self.address.ip().is_unspecified() {
             writeln!(
                 out,
@@ -88,7 +97,7 @@ impl Banner<'_> {
     }
 
     /// The URL for a client on this machine.
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         let ip = match self.address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
             IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -129,6 +138,7 @@ mod tests {
             token: &token,
             data_dir: Path::new("/data"),
             kernelspecs: &[("python3".into(), None), ("r".into(), Some("gone".into()))],
+            levels: &[Isolation::Namespaces],
             adopted: 2,
             on_interrupt: OnStop::Stop,
             on_sigterm: OnStop::Keep,
@@ -148,6 +158,7 @@ mod tests {
                 .ends_with(" is ready at http://127.0.0.1:4711/lab/")
         );
         assert!(text.contains("http://127.0.0.1:4711/lab/?token=canary"));
+        assert!(text.contains("  isolation   namespaces\n"), "{text}");
         let command =
             "JUPYTER_GATEWAY_AUTH_TOKEN=canary jupyter lab --gateway-url=http://127.0.0.1:4711/lab/";
         assert!(text.contains(command), "{text}");

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::settings::Settings;
+use crate::settings::{Secret, Settings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,6 +18,7 @@ Examples:
   himalia serve --listen 0.0.0.0:8888 --token-file /run/secrets/himalia
                                       serve other machines; a token of your own is required
   himalia doctor                      what works on this machine, and what does not
+  himalia session ls                  the sessions of the running gateway
 
 Then attach JupyterLab with the command that `serve` prints. Every option of `serve` can also be an
 environment variable (HIMALIA_LISTEN) or a line of a TOML file (listen = \"…\", see --config).
@@ -58,8 +59,17 @@ pub(crate) enum Command {
     /// The Python environment that the python3 kernel runs in
     #[command(subcommand)]
     Env(EnvCommand),
+    /// Sessions of a running gateway
+    #[command(subcommand)]
+    Session(SessionCommand),
     /// Say what this machine can and cannot do; takes the options of `serve`
-    Doctor(Settings),
+    Doctor {
+        #[command(flatten)]
+        settings: Settings,
+        /// Print JSON: {"ok", "findings": [{"level", "topic", "text"}]}
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -72,12 +82,71 @@ pub(crate) enum EnvCommand {
         #[arg(long = "env-dir", value_name = "DIR", env = "HIMALIA_ENV_DIR")]
         dir: Option<PathBuf>,
     },
+    /// Build the Docker image himalia-kernel with the same packages
+    Image {
+        /// The script docker/build-images.sh of the sources [default: below this directory or the ones above]
+        #[arg(long, value_name = "FILE")]
+        script: Option<PathBuf>,
+    },
     /// Print the directory that it is, or would be, in
     Path {
         /// Directory that holds environments [default: ~/.local/share/himalia/env]
         #[arg(long = "env-dir", value_name = "DIR", env = "HIMALIA_ENV_DIR")]
         dir: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    /// List them
+    Ls {
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
+    /// Branch one: the new sessions have its variables, and a copy of its files
+    Fork {
+        /// Its id
+        session: String,
+        /// How many branches, at most 16
+        #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+        count: u32,
+        /// strict refuses whatever a fork may break; report refuses what it would break, and reports the rest
+        #[arg(long, value_name = "POLICY", default_value = "strict")]
+        policy: String,
+        /// copy or share
+        #[arg(long, value_name = "FILES", default_value = "copy")]
+        files: String,
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
+    /// End them, with everything in them
+    Rm {
+        /// Their ids
+        #[arg(required = true)]
+        sessions: Vec<String>,
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
+}
+
+/// Which gateway, and how to get in.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct GatewayArgs {
+    /// Its address [default: that of the gateway that runs on --data-dir]
+    #[arg(long, value_name = "URL", env = "HIMALIA_URL")]
+    pub(crate) url: Option<String>,
+    /// Its token; visible in `ps`, so prefer --token-file
+    #[arg(long, value_name = "TOKEN", env = "HIMALIA_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<Secret>,
+    /// File whose first line is the token
+    #[arg(long, value_name = "FILE", env = "HIMALIA_TOKEN_FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// The gateway's data directory, where it says its address [default: ~/.local/share/himalia/data]
+    #[arg(long, value_name = "DIR", env = "HIMALIA_DATA_DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Print the gateway's reply as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// How to build the Python environment.

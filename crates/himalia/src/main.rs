@@ -4,8 +4,10 @@
 //! Exit codes: 0 done; 1 it failed; 2 the command line, a variable or the configuration file is wrong; 130 and 143 a
 //! second signal cut the drain short.
 
+mod address;
 mod banner;
 mod cli;
+mod client;
 mod config;
 mod doctor;
 mod env;
@@ -14,10 +16,11 @@ mod lock;
 mod log;
 mod orphans;
 mod paths;
+mod programs;
 mod rundir;
+mod sandboxes;
 mod serve;
 mod settings;
-mod shim;
 mod signals;
 mod token;
 
@@ -42,7 +45,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(settings) => serve::run(Config::load(settings)?),
         Command::Up { settings, build } => {
-            let config = Config::load(settings)?;
+            let config = Config::load_warm(settings)?;
             env::build(&config.env_dir, &build)?;
             serve::run(config)
         }
@@ -53,7 +56,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Env(EnvCommand::Path { dir }) => {
             println_path(&env::PythonEnv::locate(&paths::env_dir(dir)?).dir)
         }
-        Command::Doctor(settings) => doctor::run(&Config::load(settings)?),
+        Command::Env(EnvCommand::Image { script }) => env::build_image(script.as_deref()),
+        Command::Session(command) => client::run(command),
+        Command::Doctor { settings, json } => doctor::run(&Config::load(settings)?, json),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Gives every sandbox the configured time to live without a gateway.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_sandbox::{
@@ -9,18 +10,22 @@ use himalia_sandbox::{
 
 /// A provisioner whose sandboxes end `ttl` after their last gateway, unless their spec says otherwise.
 #[derive(Debug)]
-pub(crate) struct OrphanTtl<P> {
-    pub(crate) inner: P,
+pub(crate) struct OrphanTtl {
+    pub(crate) inner: Arc<dyn Provisioner>,
     pub(crate) ttl: Duration,
 }
 
-impl<P: Provisioner> Provisioner for OrphanTtl<P> {
+impl Provisioner for OrphanTtl {
     fn kind(&self) -> &'static str {
         self.inner.kind()
     }
 
     fn isolation(&self) -> Isolation {
         self.inner.isolation()
+    }
+
+    fn isolation_of(&self, spec: &SandboxSpec) -> Result<Isolation, SandboxError> {
+        self.inner.isolation_of(spec)
     }
 
     fn limits(&self) -> LimitReport {
@@ -50,6 +55,14 @@ impl<P: Provisioner> Provisioner for OrphanTtl<P> {
 
     fn note_process(&self, id: SandboxId, pid: u32) -> BoxFuture<'_, Result<bool, SandboxError>> {
         self.inner.note_process(id, pid)
+    }
+
+    fn oom_kills(&self, id: SandboxId) -> BoxFuture<'_, Result<u64, SandboxError>> {
+        self.inner.oom_kills(id)
+    }
+
+    fn remove_files<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), SandboxError>> {
+        self.inner.remove_files(name)
     }
 
     fn sweep(&self, keep: Vec<SandboxId>) -> BoxFuture<'_, Result<Vec<SandboxId>, SandboxError>> {

@@ -13,8 +13,9 @@ use sha2::{Digest as _, Sha256};
 use crate::hex::hex;
 use crate::paths;
 
-/// What is below the run directory at most: `/`, a sandbox's name with its suffix, and a socket in it.
-const BELOW: usize = 1 + 32 + 3 + 1 + RUNTIME_NAME_BYTES;
+/// What is below the run directory at most: `/`, a provisioner's directory, `/`, a sandbox's name with its suffix, and a
+/// socket in it.
+const BELOW: usize = 2 + 1 + 32 + 3 + 1 + RUNTIME_NAME_BYTES;
 /// The longest run directory.
 pub(crate) const MAX_BYTES: usize = SOCKET_PATH_BYTES - BELOW;
 

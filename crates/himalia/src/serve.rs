@@ -2,24 +2,23 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use himalia_engine::{Drain, Engine, EngineConfig, Principal};
 use himalia_http::{AllowedOrigins, HttpConfig};
-use himalia_sandbox::{LocalConfig, LocalProvisioner};
+use himalia_sandbox::Isolation;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::address::Address;
 use crate::banner::Banner;
 use crate::config::Config;
 use crate::env::PythonEnv;
-use crate::orphans::OrphanTtl;
 use crate::settings::OnStop;
 use crate::signals::{Ending, Signals};
 use crate::token::{self, Token};
-use crate::{lock, log, paths, rundir, shim};
+use crate::{lock, log, paths, rundir, sandboxes};
 
 /// Open files that the gateway asks for, if the hard limit allows it: a kernel needs about six, a client one.
 const OPEN_FILES: u64 = 65_536;
@@ -46,21 +45,16 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     let run_dir = rundir::prepare(config.run_dir.as_deref(), &config.data_dir)?;
     let _run_lock = lock::take(&run_dir)?;
     let token = token::obtain(&config.token, &config.data_dir)?;
-    let shim = shim::find(config.shim.as_deref())?;
     // Bound before the engine starts, so that an address that is taken costs nothing; clients wait in the backlog.
     let listener = TcpListener::bind(config.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", config.listen))?;
     let address = listener.local_addr().context("cannot listen")?;
 
-    let provisioner = LocalProvisioner::new(LocalConfig::new(&run_dir, shim))?;
-    let provisioner = OrphanTtl {
-        inner: provisioner,
-        ttl: config.orphan_ttl,
-    };
     if let Some(env) = PythonEnv::locate(&config.env_dir).ready() {
         env.refresh()?;
     }
-    let engine = Engine::open(engine_config(&config), Arc::new(provisioner)).await?;
+    let chosen = Box::pin(sandboxes::choose(&config, &run_dir, address.ip())).await?;
+    let engine = Box::pin(Engine::open(engine_config(&config), chosen.provisioners)).await?;
     let shutdown = CancellationToken::new();
     let http = himalia_http::serve(
         listener,
@@ -72,7 +66,7 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     if token::is_short(&token) && !address.ip().is_loopback() {
         tracing::warn!("the token is short, and other machines can try to guess it");
     }
-    print_banner(&config, &engine, &token, address).await?;
+    print_banner(&config, &engine, &token, address, &chosen.levels).await?;
 
     let ending = tokio::select! {
         ending = signals.next() => ending,
@@ -101,6 +95,7 @@ async fn end(
 ) -> anyhow::Result<()> {
     let kernels = ending.kernels(config);
     tracing::info!(?ending, ?kernels, "stopping");
+    Address::remove(&config.data_dir);
     shutdown.cancel();
     let served = http.await.context("the HTTP server failed");
     let drain = match kernels {
@@ -128,6 +123,10 @@ pub(crate) fn engine_config(config: &Config) -> EngineConfig {
         only_these_kernelspecs: config.only_these_kernelspecs,
         allowed_kernelspecs: config.allowed_kernelspecs.clone(),
         cull: config.cull,
+        templates: config.sandboxes.templates.clone(),
+        defaults: config.sandboxes.defaults.clone(),
+        images: config.sandboxes.docker.images.clone(),
+        networks: config.sandboxes.docker.networks.clone(),
         ..EngineConfig::new(&config.data_dir)
     }
 }
@@ -145,6 +144,7 @@ async fn print_banner(
     engine: &Engine,
     token: &Token,
     address: SocketAddr,
+    levels: &[Isolation],
 ) -> anyhow::Result<()> {
     let operator = Principal::operator();
     let found = engine.kernelspecs(&operator).await?;
@@ -160,10 +160,15 @@ async fn print_banner(
         token,
         data_dir: &config.data_dir,
         kernelspecs: &kernelspecs,
+        levels,
         adopted: engine.kernels(&operator)?.len(),
         on_interrupt: config.on_interrupt,
         on_sigterm: config.on_sigterm,
     };
+    let said = Address::new(banner.url(), &token.origin).write(&config.data_dir);
+    if let Err(error) = said {
+        tracing::warn!(%error, "commands such as himalia session ls will need --url");
+    }
     // A reader that has gone away is no reason to stop.
     if let Err(error) = banner.write(&mut std::io::stdout().lock()) {
         tracing::warn!(%error, "cannot print how to attach");

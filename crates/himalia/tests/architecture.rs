@@ -12,7 +12,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-wire", &[]),
     ("himalia-journal", &[]),
     ("himalia-shim-protocol", &[]),
-    ("himalia-sandbox", &[]),
+    ("himalia-jail", &[]),
+    ("himalia-sandbox", &["himalia-jail"]),
     ("himalia-store", &[]),
     ("himalia-shim", &["himalia-wire", "himalia-shim-protocol"]),
     (
@@ -42,6 +43,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         "himalia-shim",
         &["axum", "hyper", "rusqlite", "tokio-tungstenite"],
     ),
+    ("himalia-jail", &["tokio", "axum", "hyper", "himalia-wire"]),
     ("himalia-sandbox", &["axum", "hyper", "rusqlite"]),
     ("himalia-store", &["himalia-wire", "zeromq", "axum"]),
     (

@@ -37,6 +37,7 @@ fn help_tells_a_newcomer_what_to_do() {
         "serve",
         "doctor",
         "env",
+        "session",
         "Examples:",
         "JupyterLab",
         "--config",
@@ -98,6 +99,15 @@ fn a_wrong_file_is_refused_with_key_and_line() {
         ("listen = ", "himalia.toml:1: "),
         ("listen = \"nowhere\"", "himalia: listen: \"nowhere\""),
         ("base_url = \"/A\"", "himalia: base_url: "),
+        (
+            "[templates.x]\nmemry = \"1GiB\"",
+            "himalia.toml:2: unknown field `memry`",
+        ),
+        (
+            "[templates.x]\nmemory = \"1GB\"",
+            "himalia.toml:2: memory: is no size",
+        ),
+        ("[templates.x]\nimage = \"other\"", "himalia: templates.x.image: "),
     ] {
         fs::write(&file, text).unwrap();
         let said = refused(2, &["serve", "--config", path], &[]);
@@ -168,4 +178,91 @@ fn env_path_names_a_directory_for_this_lock_file() {
     let text = String::from_utf8(output.stdout).unwrap();
     let name = text.trim().strip_prefix("/envs/").unwrap();
     assert!(output.status.success() && name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit()));
+}
+
+#[test]
+fn no_isolation_is_for_loopback_only() {
+    let open = ["serve", "--listen", "0.0.0.0:0", "--token", "x"];
+    let said = refused(2, &[&open[..], &["--isolation", "none"]].concat(), &[]);
+    assert!(
+        said.starts_with("himalia: isolation: none is for loopback"),
+        "{said}"
+    );
+    let said = refused(2, &["serve", "--isolation", "strong"], &[]);
+    assert!(
+        said.contains("--isolation") && said.contains("namespaces"),
+        "{said}"
+    );
+    let said = refused(2, &["serve", "--docker-host", "tcp://h:1"], &[]);
+    assert!(said.contains("--docker-host"), "{said}");
+}
+
+#[test]
+fn a_jail_that_is_named_must_be_there() {
+    let data = tempfile::tempdir().unwrap();
+    let run = tempfile::Builder::new().prefix("h").tempdir_in("/tmp").unwrap();
+    let (data, run) = (data.path().to_str().unwrap(), run.path().join("r"));
+    let args = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--data-dir",
+        data,
+        "--run-dir",
+        run.to_str().unwrap(),
+    ];
+    let said = refused(1, &[&args[..], &["--jail", "/nonexistent/jail"]].concat(), &[]);
+    assert!(
+        said.contains("jail: /nonexistent/jail is not an executable file"),
+        "{said}"
+    );
+}
+
+#[test]
+fn sessions_need_a_gateway_and_a_token() {
+    let said = refused(1, &["session", "ls"], &[]);
+    assert!(said.contains("no gateway has said its address"), "{said}");
+    let said = refused(1, &["session", "ls", "--url", "http://127.0.0.1:1/"], &[]);
+    assert!(said.contains("a token is needed"), "{said}");
+    let token = ("HIMALIA_TOKEN", "canary");
+    let said = refused(1, &["session", "ls", "--url", "http://127.0.0.1:1/"], &[token]);
+    assert!(
+        said.contains("cannot connect to 127.0.0.1:1") && !said.contains("canary"),
+        "{said}"
+    );
+    let said = refused(1, &["session", "ls", "--url", "https://127.0.0.1:1/"], &[token]);
+    assert!(said.contains("http://"), "{said}");
+    let said = refused(
+        1,
+        &["session", "rm", "../x", "--url", "http://127.0.0.1:1/"],
+        &[token],
+    );
+    assert!(said.contains("is no session's id"), "{said}");
+}
+
+#[test]
+fn doctor_tells_programs_what_it_tells_people() {
+    let output = himalia(&["doctor", "--json"], &[]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["ok"], output.status.success());
+    let findings = report["findings"].as_array().unwrap();
+    for topic in [
+        "isolation",
+        "namespaces",
+        "seccomp",
+        "cgroups",
+        "Docker",
+        "himalia-shim",
+    ] {
+        assert!(
+            findings.iter().any(|one| one["topic"] == topic),
+            "{topic} in {report:#}"
+        );
+    }
+    let levels = ["ok", "info", "warn", "fail"];
+    assert!(
+        findings
+            .iter()
+            .all(|one| levels.contains(&one["level"].as_str().unwrap()))
+    );
 }

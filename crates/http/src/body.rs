@@ -1,7 +1,8 @@
 //! JSON request bodies, read with limits and with errors that name the field.
 //!
 //! An empty body means "all defaults". The content type is not looked at (`JupyterLab` sends `text/plain` at times); there
-//! are no cookies, so a form on a foreign page cannot make use of that. Unknown keys are ignored.
+//! are no cookies, so a form on a foreign page cannot make use of that. The Jupyter API ignores unknown keys, the native one
+//! refuses them ([`Fields::finish`]).
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -84,6 +85,51 @@ impl Fields {
         }
     }
 
+    /// A whole number, not negative; absent and null are `None`.
+    pub(crate) fn number(&mut self, name: &str) -> Result<Option<u64>, ApiError> {
+        match self.map.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Number(number)) => match number.as_u64() {
+                Some(number) => Ok(Some(number)),
+                None => Err(ApiError::bad_field(
+                    self.name(name),
+                    "expected a whole number, not negative",
+                )),
+            },
+            Some(other) => Err(wrong(&self.name(name), "a whole number", &other)),
+        }
+    }
+
+    /// True or false; absent and null are `None`.
+    pub(crate) fn boolean(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
+        match self.map.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Bool(value)) => Ok(Some(value)),
+            Some(other) => Err(wrong(&self.name(name), "a boolean", &other)),
+        }
+    }
+
+    /// One of some words; absent and null are `None`.
+    pub(crate) fn word<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, ApiError> {
+        let Some(text) = self.string(name)? else {
+            return Ok(None);
+        };
+        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+            return Ok(Some(*value));
+        }
+        let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        let reason = format!("expected one of {}", known.join(", "));
+        Err(ApiError::bad_field(self.name(name), reason))
+    }
+
+    /// Refuses what nobody has taken.
+    pub(crate) fn finish(self) -> Result<(), ApiError> {
+        match self.map.keys().next() {
+            None => Ok(()),
+            Some(name) => Err(ApiError::bad_field(self.name(name), "unknown field")),
+        }
+    }
+
     /// An object; absent and null are `None`.
     pub(crate) fn object(&mut self, name: &'static str) -> Result<Option<Self>, ApiError> {
         match self.map.remove(name) {
@@ -129,7 +175,7 @@ fn wrong(name: &str, wanted: &str, got: &Value) -> ApiError {
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",
     };
-    ApiError::bad_request(format!("{name}: expected {wanted}, got {got}"))
+    ApiError::bad_field(name, format!("expected {wanted}, got {got}"))
 }
 
 #[cfg(test)]
@@ -161,6 +207,23 @@ mod tests {
             message(env.into_strings().unwrap_err()),
             "env.A: expected a string, got null"
         );
+    }
+
+    #[test]
+    fn what_is_left_is_refused_by_name() {
+        let text = br#"{"n": 3, "m": -1, "b": true, "w": "x", "limits": {"a": 1, "b": 2}}"#;
+        let mut fields = Fields::parse(text).unwrap();
+        assert_eq!(fields.number("n").unwrap(), Some(3));
+        assert_eq!(fields.number("n").unwrap(), None);
+        assert!(fields.number("m").is_err());
+        assert_eq!(fields.boolean("b").unwrap(), Some(true));
+        let error = fields.word("w", &[("strict", 1), ("report", 2)]).unwrap_err();
+        assert_eq!(message(error), "w: expected one of strict, report");
+        let mut limits = fields.object("limits").unwrap().unwrap();
+        assert_eq!(limits.number("a").unwrap(), Some(1));
+        let error = limits.finish().unwrap_err();
+        assert_eq!(message(error), "limits.b: unknown field");
+        assert!(fields.finish().is_ok());
     }
 
     #[test]

@@ -4,9 +4,12 @@
 //! |---|---|---|
 //! | `NotFound` | 404 | 404 `not_found` |
 //! | `BadRequest` | 400 | 400 `bad_request` |
+//! | `NoSuchTemplate` | as the next | 400 `no_such_template` |
 //! | `NoSuchKernelspec` | 400; 501 for sessions; 404 where the kernelspec itself is asked for | 404 `no_such_kernelspec` |
 //! | `Forbidden` | 403 | 403 `forbidden` |
 //! | `KernelLimit` | 403, reason `Resource Limit` | 429 `kernel_limit` |
+//! | `NotOffered` | 400 | 422 `isolation_unavailable`, `network_unsupported`, `image_not_allowed`, `limit_exceeded`, `provisioner_unavailable` |
+//! | `Fork` | | 409 `busy`, `hazard`, `undone`; 501 `unsupported`; 413 `files_too_large`; 500 `probe_failed`, `failed` |
 //! | `Conflict` | 409 | 409 `conflict` |
 //! | `Gone` | 410 | 410 `gone` |
 //! | `Unavailable` | 503 | 503 `unavailable` |
@@ -14,14 +17,14 @@
 //! | `KernelStart` | 500 | 500 `kernel_start_failed` |
 //! | `Internal` | 500 | 500 `internal` |
 //!
-//! 501 for a session's unknown kernelspec and 410 for its vanished kernel are what `JupyterLab` expects. `Retry-After` goes
+//! `JupyterLab` knows no templates, so their errors are a kernelspec's there. 501 for a session's unknown kernelspec and 410 for its vanished kernel are what `JupyterLab` expects. `Retry-After` goes
 //! with 429 and 503.
 
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use himalia_engine::EngineError;
+use himalia_engine::{EngineError, ForkError, Hazard};
 
 /// An error on its way to a client. `render` gives it the body of the dialect that the client speaks.
 #[derive(Clone, Debug)]
@@ -33,6 +36,8 @@ pub(crate) struct ApiError {
     pub(crate) code: &'static str,
     /// One line for people.
     pub(crate) message: String,
+    /// What only the native API says; few errors have it.
+    pub(crate) detail: Option<Box<Detail>>,
     /// The Jupyter body's `reason`; the status' own phrase if `None`.
     pub(crate) reason: Option<&'static str>,
     pub(crate) retryable: bool,
@@ -45,6 +50,15 @@ pub(crate) struct ApiError {
     pub(crate) short_message: bool,
 }
 
+/// Members of a problem document beside the usual ones.
+#[derive(Clone, Debug)]
+pub(crate) enum Detail {
+    /// The field of the request that is at fault.
+    Field(String),
+    /// What in a session refuses a fork.
+    Hazards(Vec<Hazard>),
+}
+
 impl ApiError {
     /// An error without anything special.
     pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
@@ -53,6 +67,7 @@ impl ApiError {
             native_status: status,
             code,
             message: message.into(),
+            detail: None,
             reason: None,
             retryable: false,
             retry_after: None,
@@ -65,6 +80,18 @@ impl ApiError {
     /// 400.
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", message)
+    }
+
+    /// 400 for a field of the request: the message is the field and what is wrong with it.
+    pub(crate) fn bad_field(field: impl Into<String>, reason: impl std::fmt::Display) -> Self {
+        let field = field.into();
+        Self::bad_request(format!("{field}: {reason}")).at(field)
+    }
+
+    /// The same error, which is the fault of this field.
+    fn at(mut self, field: impl Into<String>) -> Self {
+        self.detail = Some(Box::new(Detail::Field(field.into())));
+        self
     }
 
     /// 401.
@@ -119,7 +146,7 @@ impl ApiError {
 
     /// The same error as the sessions API says it: 501 for an unknown kernelspec.
     pub(crate) fn for_session(mut self) -> Self {
-        if self.code == "no_such_kernelspec" {
+        if self.code == "no_such_kernelspec" || self.code == "no_such_template" {
             self.status = StatusCode::NOT_IMPLEMENTED;
             self.short_message = true;
         }
@@ -141,7 +168,19 @@ impl From<EngineError> for ApiError {
         let retryable = error.retryable();
         let made = match error {
             EngineError::NotFound { .. } => Self::not_found(message),
-            EngineError::BadRequest { .. } => Self::bad_request(message),
+            EngineError::BadRequest { field, .. } => Self::bad_request(message).at(field),
+            EngineError::NoSuchTemplate { .. } => {
+                Self::new(StatusCode::BAD_REQUEST, "no_such_template", message).at("template")
+            }
+            EngineError::NotOffered { code, field, .. } => Self {
+                native_status: StatusCode::UNPROCESSABLE_ENTITY,
+                ..Self::new(StatusCode::BAD_REQUEST, code.as_str(), message).at(field)
+            },
+            EngineError::Fork { code, hazards, .. } => Self {
+                detail: Some(Box::new(Detail::Hazards(hazards))),
+                retry_after: (code == ForkError::Busy).then_some(1),
+                ..Self::new(fork_status(code), code.as_str(), message)
+            },
             EngineError::NoSuchKernelspec { .. } => Self {
                 native_status: StatusCode::NOT_FOUND,
                 ..Self::new(StatusCode::BAD_REQUEST, "no_such_kernelspec", message)
@@ -170,6 +209,15 @@ impl From<EngineError> for ApiError {
             }
         };
         Self { retryable, ..made }
+    }
+}
+
+fn fork_status(code: ForkError) -> StatusCode {
+    match code {
+        ForkError::Busy | ForkError::Hazard | ForkError::Undone => StatusCode::CONFLICT,
+        ForkError::Unsupported => StatusCode::NOT_IMPLEMENTED,
+        ForkError::FilesTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 

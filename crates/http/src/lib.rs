@@ -25,6 +25,7 @@ mod query;
 mod render;
 mod routes;
 mod v1;
+mod variables;
 mod ws;
 
 pub use app::router;

@@ -7,7 +7,8 @@ use axum::middleware::Next;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Detail};
+use crate::v1::models;
 
 /// Gives every error its body and every reply `nosniff`. Errors that the framework made itself become ours.
 pub(crate) async fn errors(request: Request, next: Next) -> Response {
@@ -82,7 +83,8 @@ fn jupyter(error: &ApiError) -> Value {
     body
 }
 
-fn problem(error: &ApiError) -> Value {
+/// The problem document (RFC 9457) of an error.
+pub(crate) fn problem(error: &ApiError) -> Value {
     let mut body = json!({
         "type": "about:blank",
         "title": error.native_status.canonical_reason(),
@@ -91,6 +93,13 @@ fn problem(error: &ApiError) -> Value {
         "code": error.code,
         "retryable": error.retryable,
     });
+    match error.detail.as_deref() {
+        Some(Detail::Field(field)) => body["field"] = field.clone().into(),
+        Some(Detail::Hazards(hazards)) if !hazards.is_empty() => {
+            body["hazards"] = hazards.iter().map(models::hazard).collect();
+        }
+        _ => {}
+    }
     if let Some(stderr) = &error.stderr {
         body["stderr"] = stderr.clone().into();
     }
@@ -100,7 +109,7 @@ fn problem(error: &ApiError) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use himalia_engine::EngineError;
+    use himalia_engine::{EngineError, ForkError, Hazard, NotOffered};
 
     #[test]
     fn dialects() {
@@ -115,6 +124,52 @@ mod tests {
             (&json!(429), &json!("kernel_limit"))
         );
         assert_eq!(problem["retryable"], json!(true));
+    }
+
+    #[test]
+    fn a_refused_fork_says_what_stands_in_the_way() {
+        let hazard = Hazard {
+            kind: "native-thread".into(),
+            name: "polars".into(),
+            detail: "2 threads".into(),
+            refuses: true,
+        };
+        let shown = problem(&ApiError::from(EngineError::Fork {
+            code: ForkError::Hazard,
+            reason: "it would break".into(),
+            hazards: vec![hazard],
+        }));
+        assert_eq!(
+            (&shown["status"], &shown["code"], &shown["retryable"]),
+            (&json!(409), &json!("hazard"), &json!(false))
+        );
+        assert_eq!(shown["hazards"][0]["severity"], "refuse");
+        let busy = problem(&ApiError::from(EngineError::Fork {
+            code: ForkError::Busy,
+            reason: "a cell runs".into(),
+            hazards: Vec::new(),
+        }));
+        assert_eq!((&busy["retryable"], busy.get("hazards")), (&json!(true), None));
+    }
+
+    #[test]
+    fn what_is_not_offered_names_the_field() {
+        let error = ApiError::from(EngineError::NotOffered {
+            code: NotOffered::Limit,
+            field: "limits.pids",
+            reason: "is more than 5".into(),
+        });
+        assert_eq!(
+            error.status,
+            StatusCode::BAD_REQUEST,
+            "as Jupyter's clients know it"
+        );
+        let shown = problem(&error);
+        assert_eq!(
+            (&shown["status"], &shown["code"], &shown["field"]),
+            (&json!(422), &json!("limit_exceeded"), &json!("limits.pids"))
+        );
+        assert_eq!(shown["detail"], "limits.pids: is more than 5");
     }
 
     #[test]

@@ -81,6 +81,12 @@ pub static ROUTES: &[Route] = &[
     route!(GET "/api/sessions/{session_id}" Token, "One session", get(sessions::show)),
     route!(PATCH "/api/sessions/{session_id}" Token, "Change a session", patch(sessions::change)),
     route!(DELETE "/api/sessions/{session_id}" Token, "End a session and its kernel", delete(sessions::end)),
+    route!(GET "/v1/sessions" Token, "All sessions with their sandboxes", get(v1::sessions::list)),
+    route!(POST "/v1/sessions" Token, "Start a session", post(v1::sessions::create)),
+    route!(GET "/v1/sessions/{session_id}" Token, "One session with its sandbox", get(v1::sessions::show)),
+    route!(DELETE "/v1/sessions/{session_id}" Token, "End a session", delete(v1::sessions::end)),
+    route!(POST "/v1/sessions/{session_id}/fork" Token, "Branch a live session", post(v1::fork::fork)),
+    route!(GET "/v1/pools" Token, "Kernels that are kept ready", get(v1::pools::list)),
     route!(GET "/v1/sessions/{session_id}/events" Token, "A kernel's log as an event stream", get(v1::events::stream)),
 ];
 

@@ -50,6 +50,34 @@ pub enum SandboxError {
     /// A sandbox did not end although it was killed, for example because a process hangs in the kernel.
     #[error("sandbox {0} has processes that do not end after SIGKILL")]
     Unkillable(SandboxId),
+    /// The container engine cannot be reached, is not fit, or refused a call.
+    #[error("container engine at {socket}: {reason}")]
+    Engine {
+        /// Its socket.
+        socket: PathBuf,
+        /// What is wrong, and how to mend it.
+        reason: String,
+    },
+    /// The image is not in the engine; none is ever pulled.
+    #[error(
+        "image {image} is not in the container engine: `himalia env image` makes himalia-kernel, `docker pull` fetches others"
+    )]
+    ImageMissing {
+        /// The image.
+        image: String,
+    },
+    /// `himalia-jail` could not make the sandbox.
+    #[error("the sandbox cannot be made: {0}")]
+    Jail(himalia_jail::Failure),
+    /// The zygote did not make the sandbox's first process.
+    #[error("zygote: {0}")]
+    Zygote(String),
+    /// Sandboxes of this provisioner have no network but their own loopback device.
+    #[error("network {wanted} is wanted, this provisioner gives none")]
+    NetworkUnsupported {
+        /// The name of the wanted network.
+        wanted: String,
+    },
     /// A file could not be read, made or removed.
     #[error("{path}: {source}")]
     Io {

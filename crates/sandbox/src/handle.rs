@@ -22,10 +22,18 @@ pub struct SandboxHandle {
     pub gateway_dir: PathBuf,
     /// The shim's private directory as the sandbox sees it: ZMQ sockets and connection files.
     pub runtime_dir: PathBuf,
+    /// Directory that its kernels start in, as the sandbox sees it; `None`: it shares the host's files, and the caller
+    /// chooses.
+    pub work_dir: Option<PathBuf>,
+    /// Whether its shim has a sleeping zygote to start kernels from.
+    pub zygote: bool,
     /// Its level.
     pub isolation: Isolation,
     /// Who enforces its limits.
     pub limits: LimitReport,
+    /// Variables that its kernels have unless their start says otherwise: those of its image, `HOME`. Empty where
+    /// it shares the host's files.
+    pub base_env: BTreeMap<String, String>,
     /// Variables that every kernel in it must have, over all others: they mark its processes.
     pub kernel_env: BTreeMap<String, String>,
     /// `None` while it lives; set once, after its processes are gone and its files removed.

@@ -6,22 +6,32 @@
 //! nothing in it depends on the isolation level, so that namespaces and containers are further
 //! implementations of the same trait.
 //!
-//! Today there is [`LocalProvisioner`] at level [`Isolation::None`]: plain processes of the gateway's user.
+//! There are [`LocalProvisioner`] at level [`Isolation::None`] (plain processes of the gateway's user),
+//! [`NamespacesProvisioner`] at level [`Isolation::Namespaces`], and [`DockerProvisioner`] at [`Isolation::Container`]
+//! and [`Isolation::Gvisor`].
 
+mod docker;
 mod error;
 mod handle;
+mod host;
 mod id;
+mod inside;
 mod level;
 mod local;
+mod namespaces;
 mod provisioner;
 mod spec;
 
+pub use docker::{DockerConfig, DockerProvisioner, EngineReport, SECCOMP_PROFILE};
 pub use error::SandboxError;
 pub use handle::{ExitCause, LOG_TAIL_BYTES, SandboxExit, SandboxHandle, SandboxInfo, Usage};
+pub use host::layout::{KEY_FILE, RUNTIME_NAME_BYTES, SOCKET_FILE, SOCKET_PATH_BYTES};
 pub use id::{SandboxId, SandboxKey};
 pub use level::{Enforcement, Isolation, LimitReport};
-pub use local::{
-    KEY_FILE, LocalConfig, LocalProvisioner, RUNTIME_NAME_BYTES, SOCKET_FILE, SOCKET_PATH_BYTES,
+pub use local::{LocalConfig, LocalProvisioner};
+pub use namespaces::{
+    CgroupRoot, DEFAULT_HOST_UIDS, NamespacesConfig, NamespacesProvisioner, Sizes, TryOut, TryOutFailure,
+    interpreter_binds, try_out,
 };
 pub use provisioner::{BoxFuture, Provisioner};
-pub use spec::{Limits, MAX_LABEL_BYTES, MAX_LABELS, SandboxSpec};
+pub use spec::{Files, Limits, MAX_LABEL_BYTES, MAX_LABELS, Network, SandboxSpec, ZygoteSpec};

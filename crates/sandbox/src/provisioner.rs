@@ -23,6 +23,15 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     /// The level of its sandboxes.
     fn isolation(&self) -> Isolation;
 
+    /// The level that a sandbox of this spec would have, for provisioners that give more than one.
+    ///
+    /// # Errors
+    /// [`SandboxError::BadSpec`] when the spec names something that this provisioner does not have.
+    fn isolation_of(&self, spec: &SandboxSpec) -> Result<Isolation, SandboxError> {
+        let _ = spec;
+        Ok(self.isolation())
+    }
+
     /// Who enforces the limits of its sandboxes.
     fn limits(&self) -> LimitReport;
 
@@ -58,6 +67,29 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     /// lie: a process that is not below the shim is ignored (`false`). Needless for
     /// sandboxes that can be killed as a whole.
     fn note_process(&self, id: SandboxId, pid: u32) -> BoxFuture<'_, Result<bool, SandboxError>>;
+
+    /// How many processes of the sandbox were killed for want of memory since it began, as the kernel, the engine or the
+    /// watch over its limit counted them. Never from what the shim says. 0 where nobody counts.
+    fn oom_kills(&self, id: SandboxId) -> BoxFuture<'_, Result<u64, SandboxError>> {
+        let _ = id;
+        Box::pin(async { Ok(0) })
+    }
+
+    /// Whether the files of the sandbox take more space than its limit, where that is watched
+    /// ([`crate::Enforcement::Watched`]): measured now. `false` where the file system itself is the limit.
+    fn disk_over(&self, id: SandboxId) -> BoxFuture<'_, Result<bool, SandboxError>> {
+        let _ = id;
+        Box::pin(async { Ok(false) })
+    }
+
+    /// Removes the files that are kept under a name ([`crate::Files::Session`]); nothing happens when there are none.
+    ///
+    /// # Errors
+    /// When a sandbox still uses them.
+    fn remove_files<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), SandboxError>> {
+        let _ = name;
+        Box::pin(async { Ok(()) })
+    }
 
     /// Ends and removes every sandbox that earlier gateway processes left, except `keep`; those of this process
     /// stay too. Gives back what was removed. One that cannot be removed is logged and does not stop the others.

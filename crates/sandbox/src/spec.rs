@@ -1,6 +1,7 @@
 //! What a caller wants of a new sandbox.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,19 @@ pub struct SandboxSpec {
     pub minimum: Isolation,
     /// Limits that are wanted; [`crate::SandboxHandle::limits`] tells which are enforced.
     pub limits: Limits,
+    /// What of the network its processes see.
+    pub network: Network,
+    /// Host paths that its kernels need beside the system's own (an interpreter's prefix, an environment), bound
+    /// read-only at their own places. For provisioners that build a root; the others ignore it.
+    pub binds: Vec<PathBuf>,
+    /// Image of its root, for provisioners that run images; `None` is the configured one.
+    pub image: Option<String>,
+    /// Runtime of the container engine; `None` is the configured one.
+    pub runtime: Option<String>,
+    /// What becomes of its files.
+    pub files: Files,
+    /// Start it as a fork of a process that has these modules loaded already, where the provisioner can.
+    pub zygote: Option<ZygoteSpec>,
     /// How long the shim waits for a gateway before it ends its kernels and itself; `None` is the shim's own
     /// default.
     pub orphan_ttl: Option<Duration>,
@@ -38,6 +52,12 @@ impl SandboxSpec {
             key,
             minimum: Isolation::None,
             limits: Limits::default(),
+            network: Network::None,
+            binds: Vec::new(),
+            image: None,
+            runtime: None,
+            files: Files::Ephemeral,
+            zygote: None,
             orphan_ttl: None,
             protocol_max: None,
             labels: BTreeMap::new(),
@@ -67,6 +87,43 @@ impl SandboxSpec {
     }
 }
 
+/// What of the network a sandbox sees.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    /// Its own loopback device, nothing else.
+    #[default]
+    None,
+    /// The network of this name, which the operator made.
+    Open(String),
+}
+
+/// What becomes of the files in a sandbox's work directory.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Files {
+    /// They are in memory and end with the sandbox.
+    #[default]
+    Ephemeral,
+    /// They are kept under this name and are there again in the next sandbox that names it. At most 64 characters of
+    /// `[a-z0-9_-]`.
+    Session(String),
+}
+
+/// A process that forks ready-made kernels: what it is started as. Sandboxes whose specs are equal share one, and with
+/// it memory; so one must serve a single trust domain, and must never hold a secret.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct ZygoteSpec {
+    /// Those that may share a zygote.
+    pub trust_domain: String,
+    /// The Python interpreter, absolute.
+    pub python: PathBuf,
+    /// Its complete environment.
+    pub env: BTreeMap<String, String>,
+    /// Modules that it imports before the first fork.
+    pub preload: Vec<String>,
+}
+
 /// Limits of a sandbox as a whole; `None` is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
@@ -76,6 +133,12 @@ pub struct Limits {
     pub pids: Option<u32>,
     /// Processors, in thousandths of one.
     pub cpu_millis: Option<u32>,
-    /// Space for files, in bytes.
+    /// Space for files in the work directory, in bytes.
     pub disk_bytes: Option<u64>,
+    /// Size of `/tmp`, in bytes. What is in it counts as memory beside `memory_bytes`.
+    pub tmp_bytes: Option<u64>,
+    /// Size of `/dev/shm`, in bytes; counts as `tmp_bytes` does.
+    pub shm_bytes: Option<u64>,
+    /// Open files of each process.
+    pub open_files: Option<u64>,
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{InterruptMode, Kind};
+use crate::{Bind, Fork, InterruptMode, Kind};
 
 /// What the gateway orders. Each carries a request number and is carried out at most once.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -21,6 +21,15 @@ pub enum Command {
     Interrupt,
     /// Stop all kernels and end the shim. Addressed to kernel 0.
     Shutdown(Stop),
+    /// Give a running kernel its environment late (version 3): the shim changes the specification that it keeps for
+    /// restarts and sends the kernel a `himalia_bind_request`. Answered by `bound`. Neither the request nor what the
+    /// kernel says about it is seen by the gateway.
+    Bind(Box<Bind>),
+    /// Make a branch of a running kernel, with a link of its own (version 3). Answered by `forked` or `fork_failed`.
+    Fork(Box<Fork>),
+    /// Stop the kernels of this link and give the link up (version 3): what it holds is flushed and acknowledged, then
+    /// both lanes are closed and not dialled again. The shim ends with its last link. Addressed to kernel 0.
+    Close(Stop),
 }
 
 impl Command {
@@ -32,6 +41,9 @@ impl Command {
             Self::Restart(_) => Kind::Restart,
             Self::Interrupt => Kind::Interrupt,
             Self::Shutdown(_) => Kind::Shutdown,
+            Self::Bind(_) => Kind::Bind,
+            Self::Fork(_) => Kind::Fork,
+            Self::Close(_) => Kind::Close,
         }
     }
 }
@@ -43,7 +55,7 @@ pub struct Start {
     pub spec: KernelSpec,
 }
 
-/// Body of `stop`, `restart` and `shutdown`.
+/// Body of `stop`, `restart`, `shutdown` and `close`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct Stop {
     /// Milliseconds for an orderly end; half before SIGTERM, half before SIGKILL. At most an hour counts.
@@ -71,6 +83,10 @@ pub struct KernelSpec {
     /// Milliseconds from the start of the process until its sockets must exist; 60,000 when absent.
     #[serde(default = "default_connect_ms")]
     pub connect_ms: u64,
+    /// Start it as a child of the sandbox's zygote, where there is one; `argv` is what is run when there is none or it
+    /// fails ([`crate::Started::path`] tells). From version 3 on; older shims run `argv`.
+    #[serde(default)]
+    pub via_zygote: bool,
 }
 
 fn default_connect_ms() -> u64 {

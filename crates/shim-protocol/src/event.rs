@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{Kind, Lane, RequestId};
+use crate::{Bound, ForkFailed, Forked, Kind, Lane, RequestId};
 
 /// Most bytes of standard error that are kept of a kernel and sent with its death.
 pub const STDERR_TAIL_BYTES: usize = 16 * 1024;
@@ -18,6 +18,12 @@ pub enum Event {
     Stopped(Stopped),
     /// An accepted request cannot be carried out.
     Refused(Refused),
+    /// A `bind` is done, or cannot be (version 3).
+    Bound(Bound),
+    /// A branch runs and dials its own link (version 3).
+    Forked(Forked),
+    /// There is no branch (version 3).
+    ForkFailed(ForkFailed),
 }
 
 impl Event {
@@ -29,6 +35,9 @@ impl Event {
             Self::Exited(_) => Kind::Exited,
             Self::Stopped(_) => Kind::Stopped,
             Self::Refused(_) => Kind::Refused,
+            Self::Bound(_) => Kind::Bound,
+            Self::Forked(_) => Kind::Forked,
+            Self::ForkFailed(_) => Kind::ForkFailed,
         }
     }
 }
@@ -44,6 +53,23 @@ pub struct Started {
     pub start_ms: u64,
     /// The `start` or `restart` that this answers.
     pub request: RequestId,
+    /// How its process came to be.
+    #[serde(default)]
+    pub path: StartPath,
+}
+
+/// How a kernel's process came to be.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StartPath {
+    /// As a child of the sandbox's zygote, with modules that were loaded before.
+    Zygote,
+    /// As a branch of a running kernel. No `started` says so: it is the word for whoever tells where a kernel is from.
+    Fork,
+    /// By executing its program. Also of shims that do not say, and for a path of a later version.
+    #[default]
+    #[serde(other)]
+    Cold,
 }
 
 /// Body of `start_failed`.
@@ -133,8 +159,25 @@ pub struct Refused {
     pub request: RequestId,
     /// The lane that it came on.
     pub lane: Lane,
+    /// What stood in its way.
+    #[serde(default)]
+    pub kind: RefusalKind,
     /// One line.
     pub reason: String,
+}
+
+/// What stood in the way of a refused request, and so whether the same can be asked again under a new number.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalKind {
+    /// There was no process that could take it; the next one can.
+    NotRunning,
+    /// Too much waited for the kernel; there can be room later.
+    Full,
+    /// It can never be done. Also for shims that tell no kind, and for kinds of a later version.
+    #[default]
+    #[serde(other)]
+    Never,
 }
 
 /// Why messages are missing.

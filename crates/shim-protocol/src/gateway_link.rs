@@ -21,6 +21,8 @@ pub struct GatewayLink {
     kernel: u16,
     epoch: u64,
     next_number: u64,
+    /// Version of the connections, once there was one.
+    protocol: Option<u16>,
     lanes: PerLane<LaneState>,
 }
 
@@ -46,7 +48,7 @@ pub struct Pending {
     pub body: Bytes,
 }
 
-/// Too much waits for the shim's acceptance; try again when [`GatewayLink::accepted`] made room.
+/// Why a request was not taken up. [`PendingFull::Full`] passes when [`GatewayLink::accepted`] makes room.
 #[derive(Debug, thiserror::Error)]
 pub enum PendingFull {
     /// The bound is reached.
@@ -58,6 +60,17 @@ pub enum PendingFull {
         requests: usize,
         /// Their bytes.
         bytes: usize,
+    },
+    /// The shim is too old for the command, or has not said yet what it speaks. Nothing waits then.
+    #[error("{command} needs version {needs} of the shim protocol, this shim speaks {}",
+        speaks.map_or_else(|| "none yet".to_owned(), |version| version.to_string()))]
+    Version {
+        /// Name of the command.
+        command: &'static str,
+        /// First version that has it.
+        needs: u16,
+        /// Version of the connection; absent before the first hello.
+        speaks: Option<u16>,
     },
     /// The body does not fit its kind.
     #[error(transparent)]
@@ -104,6 +117,7 @@ impl GatewayLink {
             kernel,
             epoch,
             next_number: 1,
+            protocol: None,
             lanes: PerLane {
                 now: lane(stored.now),
                 data: lane(stored.data),
@@ -129,14 +143,33 @@ impl GatewayLink {
         }
     }
 
+    /// The version of a connection has been chosen; tell it with each welcome. Commands that version 1 does not have
+    /// are refused before.
+    pub fn set_protocol(&mut self, version: u16) {
+        self.protocol = Some(version);
+    }
+
+    /// Version of the connections, once there was one.
+    pub fn protocol(&self) -> Option<u16> {
+        self.protocol
+    }
+
     /// Takes up a command: numbers it and keeps it until accepted. Write its head and body to the now lane if that is
     /// connected; otherwise it goes out after the next hello.
     ///
     /// # Errors
     /// [`PendingFull`]; no number is used up then.
     pub fn command(&mut self, command: &Command) -> Result<Pending, PendingFull> {
-        let body = command_body(command)?;
-        self.request(Lane::Now, command.kind(), body.into())
+        let kind = command.kind();
+        let needs = kind.since();
+        if needs > self.protocol.unwrap_or(crate::PROTOCOL_MIN) {
+            return Err(PendingFull::Version {
+                command: kind.as_str(),
+                needs,
+                speaks: self.protocol,
+            });
+        }
+        self.request(Lane::Now, kind, command_body(command)?.into())
     }
 
     /// Takes up a message (a validated v1 frame): control on the now lane, shell and stdin on data.
@@ -275,5 +308,38 @@ impl GatewayLink {
         }
         state.acked = state.stored;
         Some(state.stored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bind, Stop};
+
+    #[test]
+    fn commands_of_a_later_version_than_the_shims_are_refused() {
+        let mut link = GatewayLink::new(1, 1, PerLane::default());
+        let bind = Command::Bind(Box::<Bind>::default());
+        for (protocol, speaks) in [(None, "none yet"), (Some(1), "1"), (Some(2), "2")] {
+            if let Some(version) = protocol {
+                link.set_protocol(version);
+            }
+            for command in [bind.clone(), Command::Close(Stop { grace_ms: 1 })] {
+                let error = link.command(&command).unwrap_err();
+                assert!(matches!(error, PendingFull::Version { needs: 3, .. }));
+                let text = error.to_string();
+                assert!(
+                    text.contains(command.kind().as_str()) && text.ends_with(speaks),
+                    "{text}"
+                );
+            }
+            // Nothing waits, and the others go on.
+            let next = link.next_request().number;
+            assert_eq!(link.command(&Command::Interrupt).unwrap().number, next);
+        }
+        link.set_protocol(3);
+        let pending = link.command(&bind).unwrap();
+        assert_eq!((pending.number, pending.kind), (4, Kind::Bind));
+        assert_eq!(link.pending(Lane::Now).count(), 4);
     }
 }

@@ -91,7 +91,7 @@ pub struct RequestMarks {
     pub epoch: u64,
     /// Highest accepted number per lane in that epoch.
     pub high: PerLane<u64>,
-    /// Accepted, sent to the present incarnation and not answered; of any epoch; at most 1,024, oldest first.
+    /// Accepted, sent to the present incarnation and not answered; of any epoch; the latest 1,024, oldest first.
     pub unfinished: Vec<RequestId>,
 }
 

@@ -1,6 +1,8 @@
+use crate::{BIND_SINCE, FORK_SINCE, PROTOCOL_MIN, STATS_SINCE};
+
 /// What a frame is; the discriminant is the byte on the wire. Bytes are never reused.
 ///
-/// Reserved for later versions: 20 `bind`, 21 `fork`, 22 `forked`, 23 `open` (streams), 24 `host_call`.
+/// Reserved for later versions: 23 `open` (streams), 24 `host_call`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
 #[repr(u8)]
 #[allow(
@@ -27,6 +29,12 @@ pub enum Kind {
     Refused = 17,
     Stats = 18,
     Heartbeat = 19,
+    Bind = 20,
+    Fork = 21,
+    Forked = 22,
+    Close = 25,
+    Bound = 26,
+    ForkFailed = 27,
 }
 
 const KIB: usize = 1024;
@@ -34,7 +42,7 @@ const MIB: usize = 1024 * KIB;
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 25] = [
         Self::Hello,
         Self::Welcome,
         Self::Denied,
@@ -54,6 +62,12 @@ impl Kind {
         Self::Refused,
         Self::Stats,
         Self::Heartbeat,
+        Self::Bind,
+        Self::Fork,
+        Self::Forked,
+        Self::Close,
+        Self::Bound,
+        Self::ForkFailed,
     ];
 
     /// The kind of a byte; `None` for kinds of a later version.
@@ -83,18 +97,35 @@ impl Kind {
             Self::Refused => "refused",
             Self::Stats => "stats",
             Self::Heartbeat => "heartbeat",
+            Self::Bind => "bind",
+            Self::Fork => "fork",
+            Self::Forked => "forked",
+            Self::Close => "close",
+            Self::Bound => "bound",
+            Self::ForkFailed => "fork_failed",
+        }
+    }
+
+    /// The first protocol version that has it. A sender never sends a kind above the version of the connection.
+    pub fn since(self) -> u16 {
+        match self {
+            Self::Stats => STATS_SINCE,
+            Self::Bind | Self::Bound => BIND_SINCE,
+            Self::Fork | Self::Forked | Self::ForkFailed | Self::Close => FORK_SINCE,
+            _ => PROTOCOL_MIN,
         }
     }
 
     /// Most bytes of a body of this kind.
     ///
-    /// A message may have 256 MiB (the limit for messages of a kernel) and 64 KiB for its framing; a start carries a
-    /// whole environment; a hello the tables of all kernels; events up to 16 KiB of stderr, escaped.
+    /// A message may have 256 MiB (the limit for messages of a kernel) and 64 KiB for its framing; a start, a bind
+    /// and a fork carry a whole environment; a hello the tables of all kernels; events up to 16 KiB of stderr, escaped,
+    /// or 32 hazards.
     pub fn limit(self) -> usize {
         match self {
             Self::Message => 256 * MIB + 64 * KIB,
-            Self::Hello | Self::Start => 4 * MIB,
-            Self::Welcome | Self::Exited | Self::StartFailed => 256 * KIB,
+            Self::Hello | Self::Start | Self::Bind | Self::Fork => 4 * MIB,
+            Self::Welcome | Self::Exited | Self::StartFailed | Self::Forked | Self::ForkFailed => 256 * KIB,
             _ => 4 * KIB,
         }
     }

@@ -28,9 +28,11 @@
 //! | `welcome` | gateway | both | 0 | JSON [`Welcome`] |
 //! | `denied` | gateway | both | 0 | JSON [`Denied`] |
 //! | `start`, `stop`, `restart`, `interrupt`, `shutdown` | gateway | now | request | JSON, see [`Command`] |
+//! | `bind`, `fork`, `close` (version 3) | gateway | now | request | JSON [`Bind`], [`Fork`], [`Stop`] |
 //! | `msg` | gateway | now (control), data (shell, stdin) | request | v1 frame |
 //! | `msg` | shim | now (control), data (shell, stdin, iopub) | link | [`Origin`], then v1 frame |
 //! | `started`, `start_failed`, `exited`, `stopped`, `refused` | shim | now | link | JSON, see [`Event`] |
+//! | `bound`, `forked`, `fork_failed` (version 3) | shim | now | link | JSON [`Bound`], [`Forked`], [`ForkFailed`] |
 //! | `gap` | shim | both | last link of the gap | JSON [`Gap`] |
 //! | `ack` | gateway | now | link, all up to it | u8 lane |
 //! | `accepted` | shim | both, for its own lane | request, all up to it | empty |
@@ -58,8 +60,21 @@
 //! # Versions
 //!
 //! Hello carries the shim's range, welcome the version chosen by the gateway: the highest that both speak
-//! ([`VersionRange::negotiate`]). Version 2 adds `stats`; a sender never sends a kind above the chosen version.
+//! ([`VersionRange::negotiate`]). A sender never sends a kind above the chosen version ([`Kind::since`]).
+//!
+//! - Version 2 adds `stats`.
+//! - Version 3 adds `bind`, `bound`, `fork`, `forked`, `fork_failed`, `close`, and the fields `via_zygote` of
+//!   [`KernelSpec`] and `path` of [`Started`], which older sides ignore. A gateway that tries one of the commands on an
+//!   older connection gets [`PendingFull::Version`]; a shim that is sent one there refuses it. An event of version 3
+//!   that is still held when an older gateway connects is replaced by a gap.
+//!
+//! # Branches
+//!
+//! A shim has one link per branch beside its first one. Each is as described above, with lanes, numbers and marks of
+//! its own: a branch dials the socket that the `fork` named, in the directory of `gw.sock`, says hello with the same
+//! key, and is kernel 1 there. `close` gives one link up, `shutdown` on any link ends the whole shim.
 
+mod branch;
 mod codec;
 mod command;
 mod error;
@@ -73,12 +88,16 @@ mod packet;
 pub mod shim_link;
 mod version;
 
+pub use branch::{
+    Bind, Bound, BranchFiles, Fork, ForkFailed, ForkFailure, ForkPolicy, ForkTimes, Forked, HAZARDS_MAX,
+    Hazard, Severity,
+};
 pub use codec::{Decoder, Frame, HEAD_BYTES, encode_frame, encode_head};
 pub use command::{Command, KernelSpec, ResourceLimits, Start, Stop};
 pub use error::ProtocolError;
 pub use event::{
-    Cause, Event, Exited, Gap, GapReason, Heartbeat, Refused, STDERR_TAIL_BYTES, StartFailed, Started, Stats,
-    Stopped, Usage,
+    Cause, Event, Exited, Gap, GapReason, Heartbeat, RefusalKind, Refused, STDERR_TAIL_BYTES, StartFailed,
+    StartPath, Started, Stats, Stopped, Usage,
 };
 pub use gateway_link::{GatewayLink, LinkCheck, Pending, PendingFull, Resumed};
 pub use handshake::{
@@ -89,4 +108,4 @@ pub use lane::{Lane, PerLane};
 pub use origin::{ORIGIN_BYTES, Origin, RequestId};
 pub use packet::{ToGateway, ToShim};
 pub use shim_link::ShimLink;
-pub use version::{PROTOCOL_MAX, PROTOCOL_MIN, STATS_SINCE, VersionRange};
+pub use version::{BIND_SINCE, FORK_SINCE, PROTOCOL_MAX, PROTOCOL_MIN, STATS_SINCE, VersionRange};

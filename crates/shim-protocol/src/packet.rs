@@ -131,6 +131,9 @@ impl ToGateway {
             Kind::Exited => event(Event::Exited(from_json(kind, &body)?)),
             Kind::Stopped => event(Event::Stopped(from_json(kind, &body)?)),
             Kind::Refused => event(Event::Refused(from_json(kind, &body)?)),
+            Kind::Bound => event(Event::Bound(from_json(kind, &body)?)),
+            Kind::Forked => event(Event::Forked(from_json(kind, &body)?)),
+            Kind::ForkFailed => event(Event::ForkFailed(from_json(kind, &body)?)),
             Kind::Gap => Self::Gap {
                 kernel,
                 gap: parse_gap(&body, number)?,
@@ -201,7 +204,10 @@ impl ToShim {
             Kind::Stop => command(Command::Stop(from_json(kind, &body)?)),
             Kind::Restart => command(Command::Restart(from_json(kind, &body)?)),
             Kind::Shutdown => command(Command::Shutdown(from_json(kind, &body)?)),
+            Kind::Close => command(Command::Close(from_json(kind, &body)?)),
             Kind::Interrupt => command(Command::Interrupt),
+            Kind::Bind => command(Command::Bind(Box::new(from_json(kind, &body)?))),
+            Kind::Fork => command(Command::Fork(Box::new(from_json(kind, &body)?))),
             Kind::Message => Self::Message {
                 kernel,
                 number,
@@ -256,6 +262,9 @@ pub(crate) fn event_body(event: &Event) -> Result<Vec<u8>, ProtocolError> {
         Event::Exited(body) => to_json(Kind::Exited, body),
         Event::Stopped(body) => to_json(Kind::Stopped, body),
         Event::Refused(body) => to_json(Kind::Refused, body),
+        Event::Bound(body) => to_json(Kind::Bound, body),
+        Event::Forked(body) => to_json(Kind::Forked, body),
+        Event::ForkFailed(body) => to_json(Kind::ForkFailed, body),
     }
 }
 
@@ -263,9 +272,11 @@ pub(crate) fn event_body(event: &Event) -> Result<Vec<u8>, ProtocolError> {
 pub(crate) fn command_body(command: &Command) -> Result<Vec<u8>, ProtocolError> {
     match command {
         Command::Start(body) => to_json(Kind::Start, body),
-        Command::Stop(body) | Command::Restart(body) | Command::Shutdown(body) => {
+        Command::Stop(body) | Command::Restart(body) | Command::Shutdown(body) | Command::Close(body) => {
             to_json(command.kind(), body)
         }
+        Command::Bind(body) => to_json(Kind::Bind, body),
+        Command::Fork(body) => to_json(Kind::Fork, body),
         Command::Interrupt => Ok(b"{}".to_vec()),
     }
 }

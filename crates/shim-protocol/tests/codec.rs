@@ -8,9 +8,10 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use himalia_shim_protocol::{
-    Cause, Command, Decoder, Event, Exited, Frame, HEAD_BYTES, Hello, InterruptMode, KernelSpec, Kind, Lane,
-    Origin, ProtocolError, RequestId, ResourceLimits, Start, Stop, ToGateway, ToShim, VersionRange,
-    encode_frame,
+    Bind, Bound, BranchFiles, Cause, Command, Decoder, Event, Exited, Fork, ForkFailed, ForkFailure,
+    ForkPolicy, ForkTimes, Forked, Frame, HEAD_BYTES, Hazard, Hello, InterruptMode, KernelSpec, Kind, Lane,
+    Origin, PROTOCOL_MAX, ProtocolError, RequestId, ResourceLimits, STATS_SINCE, Severity, Start, StartPath,
+    Started, Stop, ToGateway, ToShim, VersionRange, encode_frame,
 };
 use proptest::prelude::*;
 
@@ -52,6 +53,175 @@ proptest! {
             let _ = ToShim::parse(frame);
         }
     }
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![Just(String::new()), "\\PC{0,40}", Just("\u{0}\"\\\n".to_owned())]
+}
+
+fn env() -> impl Strategy<Value = std::collections::BTreeMap<String, String>> {
+    prop::collection::btree_map(text(), text(), 0..5)
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    let bind = (
+        env(),
+        prop::collection::vec(text(), 0..5),
+        any::<Option<bool>>(),
+        text(),
+    );
+    let bind = bind.prop_map(|(env, unset, which, word)| {
+        let (cwd, kernel_id) = ((which == Some(true)).then(|| word.clone()), which.map(|_| word));
+        Command::Bind(Box::new(Bind {
+            env,
+            unset,
+            cwd,
+            kernel_id,
+        }))
+    });
+    let fork = (text(), env(), any::<(bool, bool)>(), any::<(u64, u64, u64)>());
+    let fork = fork.prop_map(
+        |(socket, env, (copy, strict), (max_copy_bytes, wait_ms, probe_ms))| {
+            Command::Fork(Box::new(Fork {
+                cwd: copy.then(|| socket.clone()),
+                socket,
+                files: if copy {
+                    BranchFiles::Copy
+                } else {
+                    BranchFiles::Share
+                },
+                max_copy_bytes,
+                env,
+                policy: if strict {
+                    ForkPolicy::Strict
+                } else {
+                    ForkPolicy::Report
+                },
+                wait_ms,
+                probe_ms,
+            }))
+        },
+    );
+    let close = any::<u64>().prop_map(|grace_ms| Command::Close(Stop { grace_ms }));
+    prop_oneof![bind, fork, close]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let request = any::<(u64, u64)>().prop_map(|(epoch, number)| RequestId { epoch, number });
+    let hazard = (text(), text(), text(), any::<bool>()).prop_map(|(kind, name, detail, warn)| Hazard {
+        kind,
+        name,
+        detail,
+        severity: if warn { Severity::Warn } else { Severity::Refuse },
+    });
+    let hazards = prop::collection::vec(hazard, 0..4);
+    let codes = prop::sample::select(vec![
+        ForkFailure::Busy,
+        ForkFailure::Hazard,
+        ForkFailure::Unsupported,
+        ForkFailure::FilesTooLarge,
+        ForkFailure::CopyFailed,
+        ForkFailure::ProbeFailed,
+        ForkFailure::NotRunning,
+        ForkFailure::BadRequest,
+        ForkFailure::Failed,
+    ]);
+    let paths = prop::sample::select(vec![StartPath::Zygote, StartPath::Fork, StartPath::Cold]);
+    (
+        request,
+        text(),
+        hazards,
+        codes,
+        paths,
+        any::<(i32, u64, u32, bool)>(),
+        0..4,
+    )
+        .prop_map(
+            |(request, text, hazards, code, path, (pid, bytes, skipped, ok), which)| match which {
+                0 => Event::Bound(Bound {
+                    request,
+                    ok,
+                    reason: text,
+                }),
+                1 => Event::ForkFailed(ForkFailed {
+                    request,
+                    reason: text,
+                    code,
+                    hazards,
+                }),
+                2 => Event::Started(Started {
+                    pid,
+                    incarnation: skipped,
+                    start_ms: bytes,
+                    request,
+                    path,
+                }),
+                _ => {
+                    let ms = ForkTimes {
+                        copy: bytes,
+                        ..ForkTimes::default()
+                    };
+                    Event::Forked(Forked {
+                        request,
+                        pid,
+                        cwd: text,
+                        copied_bytes: bytes,
+                        skipped,
+                        hazards,
+                        ms,
+                    })
+                }
+            },
+        )
+}
+
+proptest! {
+    #[test]
+    fn every_body_of_version_3_survives(command in command(), event in event(), kernel in any::<u16>()) {
+        let mut decoder = Decoder::new();
+        let packet = ToShim::Command { kernel, number: 7, command };
+        packet.encode(decoder.buffer()).unwrap();
+        let frame = decoder.next().unwrap().unwrap();
+        prop_assert!(ToGateway::parse(frame.clone()).is_err());
+        prop_assert_eq!(ToShim::parse(frame).unwrap(), packet);
+        let packet = ToGateway::Event { kernel, link: 8, event };
+        packet.encode(decoder.buffer()).unwrap();
+        let frame = decoder.next().unwrap().unwrap();
+        prop_assert!(ToShim::parse(frame.clone()).is_err());
+        prop_assert_eq!(ToGateway::parse(frame).unwrap(), packet);
+    }
+
+    #[test]
+    fn json_of_any_shape_is_refused_or_understood(body in "[\\[\\]{}\":,a-z_0-9 ]{0,120}", kind in 0..Kind::ALL.len()) {
+        let kind = Kind::ALL[kind];
+        let body = Bytes::from(body);
+        if body.len() <= kind.limit() {
+            let frame = Frame { kind, kernel: 1, number: 1, body };
+            let _ = ToGateway::parse(frame.clone());
+            let _ = ToShim::parse(frame);
+        }
+    }
+}
+
+#[test]
+fn bytes_of_kinds_are_never_reused_and_each_has_its_version() {
+    let mut bytes: Vec<u8> = Kind::ALL.iter().map(|kind| *kind as u8).collect();
+    bytes.sort_unstable();
+    bytes.dedup();
+    assert_eq!(bytes.len(), Kind::ALL.len());
+    let since = |version: u16| Kind::ALL.iter().filter(|kind| kind.since() == version).count();
+    assert_eq!((since(1), since(STATS_SINCE), since(PROTOCOL_MAX)), (18, 1, 6));
+}
+
+#[test]
+fn bodies_of_older_sides_are_read() {
+    let started = r#"{"pid":1,"incarnation":1,"start_ms":2,"request":{"epoch":1,"number":1}}"#;
+    assert_eq!(
+        serde_json::from_str::<Started>(started).unwrap().path,
+        StartPath::Cold
+    );
+    let spec = r#"{"argv":[],"env":{},"cwd":"/"}"#;
+    assert!(!serde_json::from_str::<KernelSpec>(spec).unwrap().via_zygote);
 }
 
 #[test]
@@ -118,6 +288,7 @@ fn every_body_survives() {
             ..ResourceLimits::default()
         },
         connect_ms: 5,
+        via_zygote: true,
     };
     let to_shim = [
         ToShim::Command {

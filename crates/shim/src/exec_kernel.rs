@@ -23,7 +23,7 @@ pub(crate) const MODE: &str = "exec-kernel";
 /// Exit code when the kernel could not be executed.
 const FAILED: u8 = 127;
 /// `oom_score_adj` when the plan names none.
-const OOM_SCORE_ADJ: i16 = 500;
+pub(crate) const OOM_SCORE_ADJ: i16 = 500;
 
 /// What to become.
 #[derive(Debug, Serialize, Deserialize)]

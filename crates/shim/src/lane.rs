@@ -11,7 +11,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::chain::Chain;
-use crate::shim::Shim;
+use crate::link::Link;
 
 /// Between two dials, with up to half of it more or less.
 const REDIAL: Duration = Duration::from_millis(200);
@@ -22,13 +22,15 @@ const CHAIN_BYTES: usize = 256 * 1024;
 /// Chains that are written before the other tasks have their turn.
 const PUMP_ROUNDS: usize = 16;
 /// An `accepted` waits this long for company.
-const ACCEPTED: Duration = Duration::from_millis(20);
+pub(crate) const ACCEPTED: Duration = Duration::from_millis(20);
+/// What announces a beginning waits at most this long for what follows.
+const LINGER: Duration = Duration::from_millis(2);
 
 /// Dials one lane for ever.
-pub(crate) async fn run(shim: Rc<Shim>, lane: Lane) {
+pub(crate) async fn run(link: Rc<Link>, lane: Lane) {
     let mut quiet = false;
     loop {
-        match connect(&shim, lane).await {
+        match connect(&link, lane).await {
             Ok(()) => quiet = false,
             Err(error) => {
                 // Once per outage: a gateway may be away for days.
@@ -37,15 +39,15 @@ pub(crate) async fn run(shim: Rc<Shim>, lane: Lane) {
                 }
             }
         }
-        shim.lane_lost(lane);
+        link.lane_lost(lane);
         let jitter = crate::kernel::random_u64().unwrap_or(0) % 200;
         sleep(REDIAL / 2 + REDIAL.mul_f64(f64::from(u32::try_from(jitter).unwrap_or(0)) / 200.0)).await;
     }
 }
 
 /// One connection, from hello to its end. `Ok` when it had been welcomed.
-async fn connect(shim: &Rc<Shim>, lane: Lane) -> Result<(), Error> {
-    let stream = UnixStream::connect(shim.options.socket()).await?;
+async fn connect(link: &Rc<Link>, lane: Lane) -> Result<(), Error> {
+    let stream = UnixStream::connect(link.socket()).await?;
     let (read, write) = stream.into_split();
     let mut connection = Connection {
         read,
@@ -53,11 +55,11 @@ async fn connect(shim: &Rc<Shim>, lane: Lane) -> Result<(), Error> {
         decoder: Decoder::new(),
         chain: Chain::default(),
     };
-    timeout(WELCOME, connection.greet(shim, lane))
+    timeout(WELCOME, connection.greet(link, lane))
         .await
         .map_err(|_| Error::Io(io::Error::new(io::ErrorKind::TimedOut, "no welcome")))??;
-    tracing::info!(%lane, epoch = shim.outlet.link(|link| link.epoch_seen()), "connected");
-    let end = connection.serve(shim, lane).await;
+    tracing::info!(%lane, epoch = link.outlet.link(|link| link.epoch_seen()), "connected");
+    let end = connection.serve(link, lane).await;
     if let Err(error) = end {
         tracing::info!(%lane, "connection ended: {error}");
     }
@@ -104,8 +106,8 @@ struct Connection {
 
 impl Connection {
     /// Says hello and takes in the welcome.
-    async fn greet(&mut self, shim: &Shim, lane: Lane) -> Result<(), Error> {
-        let hello = shim.hello(lane);
+    async fn greet(&mut self, link: &Link, lane: Lane) -> Result<(), Error> {
+        let hello = link.hello(lane);
         let mut frame = BytesMut::new();
         ToGateway::Hello(Box::new(hello)).encode(&mut frame)?;
         self.chain.push(&[], &frame.freeze());
@@ -120,7 +122,7 @@ impl Connection {
         };
         match ToShim::parse(frame)? {
             ToShim::Welcome(welcome) => {
-                shim.welcomed(lane, &welcome)?;
+                link.welcomed(lane, &welcome)?;
                 Ok(())
             }
             ToShim::Denied(denied) => Err(Error::Denied(denied.reason)),
@@ -129,62 +131,74 @@ impl Connection {
     }
 
     /// Reads and writes until the connection ends.
-    async fn serve(&mut self, shim: &Rc<Shim>, lane: Lane) -> Result<(), Error> {
+    async fn serve(&mut self, link: &Rc<Link>, lane: Lane) -> Result<(), Error> {
         // What came right behind the welcome.
-        let mut armed = self.dispatch(shim, lane)?;
+        let mut armed = self.dispatch(link, lane)?;
         // Armed once and left to fire: a timer that is set anew with each request costs more than it saves.
         let mut timer = pin!(sleep(ACCEPTED));
         let mut now = false;
+        let mut linger = pin!(sleep(LINGER));
+        let (mut lingering, mut patient) = (false, false);
         loop {
-            self.pump(shim, lane, std::mem::take(&mut now))?;
+            if !std::mem::take(&mut patient) {
+                self.pump(link, lane, std::mem::take(&mut now))?;
+            }
             tokio::select! {
                 read = self.read.read_buf(self.decoder.buffer()) => {
                     received(read)?;
-                    if self.dispatch(shim, lane)? && !armed {
+                    if self.dispatch(link, lane)? && !armed {
                         armed = true;
                         timer.as_mut().reset(Instant::now() + ACCEPTED);
                     }
                 }
                 ready = self.write.writable(), if !self.chain.is_empty() => ready?,
-                () = shim.outlet.woken(lane), if self.chain.len() < CHAIN_BYTES => {
+                () = link.outlet.woken(lane), if self.chain.len() < CHAIN_BYTES => {
                     // Let the readers that are ready put in what they have: one write for all.
                     tokio::task::yield_now().await;
                 }
-                () = shim.cut(lane) => return Err(Error::Replaced),
+                () = link.outlet.hinted(lane) => {
+                    patient = true;
+                    if !lingering {
+                        lingering = true;
+                        linger.as_mut().reset(Instant::now() + LINGER);
+                    }
+                }
+                () = link.cut(lane) => return Err(Error::Replaced),
                 () = &mut timer, if armed => (armed, now) = (false, true),
+                () = &mut linger, if lingering => lingering = false,
             }
         }
     }
 
     /// Moves what is to be sent into the socket, until it takes no more or nothing is left. What was accepted is told
     /// along with other things, or `now`.
-    fn pump(&mut self, shim: &Shim, lane: Lane, now: bool) -> Result<(), Error> {
+    fn pump(&mut self, link: &Link, lane: Lane, now: bool) -> Result<(), Error> {
         for _ in 0..PUMP_ROUNDS {
             while self.chain.len() < CHAIN_BYTES {
                 if lane == Lane::Now
-                    && let Some(frame) = shim.outlet.take_transient()
+                    && let Some(frame) = link.outlet.take_transient()
                 {
                     self.chain.push(&[], &frame);
                     continue;
                 }
-                let Some(item) = shim.outlet.link(|link| link.next_item(lane)) else {
+                let Some(item) = link.outlet.link(|link| link.next_item(lane)) else {
                     break;
                 };
                 self.chain.push(item.prefix(), item.body());
             }
             if !self.chain.is_empty() || now {
-                self.push_accepted(shim, lane)?;
+                self.push_accepted(link, lane)?;
             }
             if self.chain.is_empty() || !self.chain.write_to(&self.write)? {
                 return Ok(());
             }
         }
-        shim.outlet.wake(lane);
+        link.outlet.wake(lane);
         Ok(())
     }
 
-    fn push_accepted(&mut self, shim: &Shim, lane: Lane) -> Result<(), Error> {
-        while let Some((kernel, number)) = shim.outlet.link(|link| link.take_accepted(lane)) {
+    fn push_accepted(&mut self, link: &Link, lane: Lane) -> Result<(), Error> {
+        while let Some((kernel, number)) = link.outlet.link(|link| link.take_accepted(lane)) {
             let mut frame = BytesMut::new();
             ToGateway::Accepted { kernel, number }.encode(&mut frame)?;
             self.chain.push(&frame, &Bytes::new());
@@ -193,10 +207,10 @@ impl Connection {
     }
 
     /// Does what the frames that are there ask for. True when one of them was a request.
-    fn dispatch(&mut self, shim: &Rc<Shim>, lane: Lane) -> Result<bool, Error> {
+    fn dispatch(&mut self, link: &Rc<Link>, lane: Lane) -> Result<bool, Error> {
         let mut requests = false;
         while let Some(frame) = self.decoder.next()? {
-            requests |= shim.receive(lane, ToShim::parse(frame)?)?;
+            requests |= link.receive(lane, ToShim::parse(frame)?)?;
         }
         Ok(requests)
     }

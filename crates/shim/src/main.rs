@@ -1,15 +1,20 @@
 //! `himalia-shim`: the first process of a sandbox.
 //!
 //! It starts kernels, owns their ZMQ sockets (ipc, inside the sandbox), numbers what they say, keeps it until the
-//! gateway has stored it, and dials the gateway for ever. The link is described in `himalia_shim_protocol`.
+//! gateway has stored it, and dials the gateway for ever. The link is described in `himalia_shim_protocol`; a branch of a
+//! kernel has one of its own.
 //!
-//! One thread runs everything; another exists only while a message above 1 MiB is verified.
+//! One thread runs everything; others exist only while a message above 1 MiB is verified or files are copied or removed.
 
 mod chain;
+mod children;
 mod exec_kernel;
+mod fork;
 mod harden;
+mod inherited;
 mod kernel;
 mod lane;
+mod link;
 mod options;
 mod outlet;
 mod proc_tree;
@@ -18,6 +23,9 @@ mod shim;
 mod signals;
 mod spill_file;
 mod stats;
+mod text;
+mod work_dir;
+mod zygote;
 
 use std::process::ExitCode;
 
@@ -53,7 +61,7 @@ fn main() -> ExitCode {
 fn start(options: Options) -> anyhow::Result<()> {
     // Before the key is read, and long before a kernel could look.
     harden::apply(&options)?;
-    let key = options.read_key()?;
+    let inherited = options.inherit()?;
     let signals = signals::Signals::block().context("signalfd")?;
     let options = options.prepare()?;
     // Not a `LocalSet`: each wake of one of its tasks costs an eventfd write.
@@ -62,5 +70,5 @@ fn start(options: Options) -> anyhow::Result<()> {
         .build_local(LocalOptions::default());
     runtime
         .context("runtime")?
-        .block_on(shim::run(options, key, signals))
+        .block_on(shim::run(options, inherited, signals))
 }

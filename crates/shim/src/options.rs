@@ -1,19 +1,23 @@
 use std::fs;
 use std::io::Read;
+use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
 use himalia_shim_protocol::{PROTOCOL_MAX, PROTOCOL_MIN, VersionRange};
 
-/// Most bytes of a key file.
+use crate::inherited;
+
+/// Most bytes of a key.
 const KEY_BYTES: u64 = 4096;
 
 /// First process of a Himalia sandbox.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "himalia-shim", version)]
 pub(crate) struct Options {
-    /// Directory with the gateway's socket `gw.sock` and, until the gateway deletes it, the file `key`.
+    /// Directory with the gateway's sockets (`gw.sock`, and those of branches) and, until the gateway deletes it, the
+    /// file `key`.
     #[arg(long)]
     pub(crate) gateway_dir: PathBuf,
     /// Private directory for kernels' sockets and connection files; emptied at start, removed at exit.
@@ -38,6 +42,12 @@ pub(crate) struct Options {
     /// A kernel that makes the shim need more than this ends the sandbox.
     #[arg(long)]
     pub(crate) memory_limit: Option<u64>,
+    /// Inherited descriptor to read the sandbox key from, instead of the file `key`; it is closed then.
+    #[arg(long, value_name = "FD")]
+    pub(crate) key_fd: Option<RawFd>,
+    /// Inherited descriptor of the socket to the sandbox's zygote.
+    #[arg(long, value_name = "FD")]
+    pub(crate) zygote_fd: Option<RawFd>,
     /// Least severe messages on standard error.
     #[arg(long, default_value = "info")]
     pub(crate) log: tracing::Level,
@@ -46,18 +56,36 @@ pub(crate) struct Options {
     pub(crate) protocol_max: u16,
 }
 
+/// What the shim was given beside its command line.
+#[derive(Debug)]
+pub(crate) struct Inherited {
+    /// The sandbox key.
+    pub(crate) key: String,
+    /// The socket to the zygote.
+    pub(crate) zygote: Option<OwnedFd>,
+}
+
 impl Options {
-    /// Reads the sandbox key.
-    pub(crate) fn read_key(&self) -> anyhow::Result<String> {
+    /// Takes over what was inherited and reads the sandbox key. Must be called before anything is opened.
+    pub(crate) fn inherit(&self) -> anyhow::Result<Inherited> {
+        let take =
+            |number: RawFd, name: &str| inherited::take(number).with_context(|| format!("--{name} {number}"));
+        let key_fd = self.key_fd.map(|number| take(number, "key-fd")).transpose()?;
+        let zygote = self
+            .zygote_fd
+            .map(|number| take(number, "zygote-fd"))
+            .transpose()?;
         let path = self.gateway_dir.join("key");
-        let file = fs::File::open(&path).with_context(|| format!("key file {}", path.display()))?;
+        let (name, file) = match key_fd {
+            Some(fd) => ("--key-fd".to_owned(), Ok(fs::File::from(fd))),
+            None => (format!("key file {}", path.display()), fs::File::open(&path)),
+        };
         let mut key = String::new();
-        file.take(KEY_BYTES)
-            .read_to_string(&mut key)
-            .with_context(|| format!("key file {}", path.display()))?;
-        let key = key.trim();
-        ensure!(!key.is_empty(), "key file {} is empty", path.display());
-        Ok(key.to_owned())
+        file.and_then(|file| file.take(KEY_BYTES).read_to_string(&mut key))
+            .with_context(|| name.clone())?;
+        let key = key.trim().to_owned();
+        ensure!(!key.is_empty(), "{name} is empty");
+        Ok(Inherited { key, zygote })
     }
 
     /// Checks the values, makes the directories and makes their paths absolute.
@@ -76,11 +104,6 @@ impl Options {
             *dir = absolute(dir, "spill-dir")?;
         }
         Ok(self)
-    }
-
-    /// The gateway's socket.
-    pub(crate) fn socket(&self) -> PathBuf {
-        self.gateway_dir.join("gw.sock")
     }
 
     /// Where spill files are made.

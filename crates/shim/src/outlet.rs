@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use bytes::{Bytes, BytesMut};
 use himalia_shim_protocol::shim_link::{ProcessView, WindowLimits};
 use himalia_shim_protocol::{
-    Event, GapReason, Heartbeat, Lane, Origin, PerLane, ProtocolError, RequestId, STATS_SINCE, ShimLink,
-    Stats, ToGateway,
+    Event, GapReason, Heartbeat, Lane, Origin, PerLane, ProtocolError, RefusalKind, RequestId, STATS_SINCE,
+    ShimLink, Stats, ToGateway,
 };
 use himalia_wire::Channel;
 use tokio::sync::Notify;
@@ -23,8 +23,22 @@ pub(crate) struct Outlet {
     link: RefCell<ShimLink<SpillFile>>,
     transient: RefCell<VecDeque<Bytes>>,
     wake: PerLane<Notify>,
+    /// Something is there that may wait for company.
+    hint: PerLane<Notify>,
     spill_dir: PathBuf,
     limits: PerLane<WindowLimits>,
+}
+
+/// What may be done with a message on its way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Nature {
+    /// Its loss may be marked by a gap: output.
+    Droppable,
+    /// It announces that something begins. It may wait a moment for what follows, so that a short cell costs one write
+    /// and wakes the gateway once.
+    Patient,
+    /// Everything else: it carries state or is waited for.
+    Prompt,
 }
 
 /// The lane of a channel.
@@ -55,6 +69,7 @@ impl Outlet {
             link: RefCell::new(ShimLink::new(options.protocol(), spills(&spill_dir))),
             transient: RefCell::default(),
             wake: PerLane::default(),
+            hint: PerLane::default(),
             spill_dir,
             limits,
         }
@@ -75,6 +90,11 @@ impl Outlet {
         self.wake[lane].notified().await;
     }
 
+    /// Waits for something that may wait for company.
+    pub(crate) async fn hinted(&self, lane: Lane) {
+        self.hint[lane].notified().await;
+    }
+
     pub(crate) fn add_kernel(&self, kernel: u16) -> Result<(), ProtocolError> {
         self.link(|link| link.add_kernel(kernel, spills(&self.spill_dir), self.limits))
     }
@@ -85,7 +105,7 @@ impl Outlet {
         channel: Channel,
         origin: Origin,
         frame: Bytes,
-        droppable: bool,
+        nature: Nature,
     ) {
         let lane = lane_of(channel);
         let bytes = frame.len();
@@ -96,9 +116,10 @@ impl Outlet {
             {
                 link.finish(kernel, request);
             }
-            link.push_message(kernel, lane, origin, frame, droppable)
+            link.push_message(kernel, lane, origin, frame, nature == Nature::Droppable)
         });
         match kept {
+            Ok(_) if nature == Nature::Patient => self.hint[lane].notify_one(),
             Ok(_) => self.wake(lane),
             Err(_) => self.loss(kernel, channel, origin.incarnation, bytes),
         }
@@ -122,11 +143,19 @@ impl Outlet {
         self.wake(Lane::Now);
     }
 
-    pub(crate) fn refuse(&self, kernel: u16, lane: Lane, request: RequestId, reason: &str) {
+    pub(crate) fn refuse(
+        &self,
+        kernel: u16,
+        lane: Lane,
+        request: RequestId,
+        kind: RefusalKind,
+        reason: &str,
+    ) {
         tracing::info!(kernel, number = request.number, "request refused: {reason}");
         let refused = himalia_shim_protocol::Refused {
             request,
             lane,
+            kind,
             reason: reason.to_owned(),
         };
         self.link(|link| link.finish(kernel, request));

@@ -1,68 +1,78 @@
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use himalia_shim_protocol::shim_link::Accept;
-use himalia_shim_protocol::{
-    Command, Event, Hello, Lane, PerLane, ProtocolError, RequestId, StartFailed, ToShim, Welcome,
-};
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::{sleep, timeout};
 
+use crate::children::Children;
 use crate::kernel::{Kernel, Order};
-use crate::options::Options;
-use crate::outlet::Outlet;
-use crate::reaper::Reaper;
+use crate::link::Link;
+use crate::options::{Inherited, Options};
 use crate::signals::{Asked, Listener, Signals};
-use crate::{lane, proc_tree, stats};
+use crate::zygote::Zygote;
+use crate::{proc_tree, stats};
 
-/// How long the end of the shim waits for the gateway to store what it has.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// Longest grace that is honoured, milliseconds.
-const GRACE_MAX_MS: u64 = 3_600_000;
+/// How long the end of the shim, or of a link, waits for the gateway to store what it has.
+pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
+/// Most links, the first one and branches in the making included.
+const LINKS_MAX: usize = 64;
+/// File name of the first link's socket.
+const FIRST_SOCKET: &str = "gw.sock";
 
-/// The shim: its kernels, its reaper, its way to the gateway.
+/// The shim: its links, its children, its end.
+#[derive(Debug)]
 pub(crate) struct Shim {
-    pub(crate) options: Rc<Options>,
-    pub(crate) outlet: Rc<Outlet>,
-    pub(crate) kernels: RefCell<BTreeMap<u16, Rc<Kernel>>>,
-    reaper: Rc<Reaper>,
-    key: String,
-    cuts: PerLane<Notify>,
-    connected: Cell<PerLane<bool>>,
-    /// Since when no gateway is there.
-    alone_since: Cell<Option<Instant>>,
+    pub(crate) options: Options,
+    pub(crate) children: Rc<Children>,
+    pub(crate) key: String,
+    links: RefCell<Vec<Rc<Link>>>,
+    /// File names of the sockets of all links, those of branches in the making included.
+    sockets: RefCell<BTreeSet<String>>,
+    /// Branches that were ever begun.
+    branches: Cell<u32>,
+    /// One copy of files at a time.
+    pub(crate) copying: Semaphore,
+    /// Set when copying must end.
+    pub(crate) cancel: Arc<AtomicBool>,
     end: Notify,
     /// Grace of the end once it has begun.
     ending: Cell<Option<Duration>>,
 }
 
 /// Runs the shim to its end.
-pub(crate) async fn run(options: Options, key: String, signals: Signals) -> anyhow::Result<()> {
-    let options = Rc::new(options);
+pub(crate) async fn run(options: Options, inherited: Inherited, signals: Signals) -> anyhow::Result<()> {
+    let zygote = inherited.zygote.map(Zygote::new).transpose()?;
     let shim = Rc::new(Shim {
-        outlet: Rc::new(Outlet::new(&options)),
-        kernels: RefCell::default(),
-        reaper: Rc::default(),
-        key,
-        cuts: PerLane::default(),
-        connected: Cell::default(),
-        alone_since: Cell::new(Some(Instant::now())),
+        children: Rc::new(Children {
+            zygote,
+            ..Children::default()
+        }),
+        key: inherited.key,
+        links: RefCell::default(),
+        sockets: RefCell::default(),
+        branches: Cell::new(0),
+        copying: Semaphore::new(1),
+        cancel: Arc::default(),
         end: Notify::new(),
         ending: Cell::new(None),
         options,
     });
     tokio::task::spawn_local(Rc::clone(&shim).signals(signals.listen()?));
-    for lane in Lane::ALL {
-        tokio::task::spawn_local(lane::run(Rc::clone(&shim), lane));
-    }
+    shim.sockets.borrow_mut().insert(FIRST_SOCKET.to_owned());
+    let first = Link::new(Rc::clone(&shim), FIRST_SOCKET.to_owned(), None, None);
+    shim.open(&first);
     tokio::task::spawn_local(stats::run(Rc::clone(&shim)));
-    tokio::task::spawn_local(Rc::clone(&shim).orphan());
     tracing::info!(pid = std::process::id(), "ready");
     shim.end.notified().await;
     shim.stop_all().await;
+    // Here, since nothing that is dropped later can count on its task.
+    for files in shim.links.borrow().iter().filter_map(|link| link.files()) {
+        files.remove_now();
+    }
     if let Err(error) = std::fs::remove_dir_all(&shim.options.runtime_dir) {
         tracing::info!("{} stays: {error}", shim.options.runtime_dir.display());
     }
@@ -72,54 +82,83 @@ pub(crate) async fn run(options: Options, key: String, signals: Signals) -> anyh
 impl Shim {
     /// Reaps children and listens to whoever may end the shim.
     async fn signals(self: Rc<Self>, mut listener: Listener) {
+        let reaper = &self.children.reaper;
         // Children may have ended before the signals were blocked (the shim can be exec'ed by their parent).
-        self.reaper.reap();
+        reaper.reap();
         loop {
             match listener.next().await {
                 Ok(asked) => {
                     for asked in asked {
                         match asked {
-                            Asked::Reap => self.reaper.reap(),
-                            Asked::Terminate => {
-                                self.begin_end(
-                                    "terminated",
-                                    Duration::from_millis(self.options.stop_grace_ms),
-                                );
-                            }
+                            Asked::Reap => reaper.reap(),
+                            Asked::Terminate => self.begin_end("terminated", self.stop_grace()),
                         }
                     }
                 }
                 Err(error) => {
                     tracing::error!("signals: {error}");
                     sleep(Duration::from_millis(100)).await;
-                    self.reaper.reap();
+                    reaper.reap();
                 }
             }
         }
     }
 
-    /// Ends the shim when no gateway was there for the configured time.
-    async fn orphan(self: Rc<Self>) {
-        let ttl = Duration::from_secs(self.options.orphan_ttl);
-        if ttl.is_zero() {
-            return;
-        }
-        loop {
-            let left = match self.alone_since.get() {
-                Some(since) => ttl.saturating_sub(since.elapsed()),
-                None => ttl,
-            };
-            if left.is_zero() {
-                self.begin_end("no gateway", Duration::from_millis(self.options.stop_grace_ms));
-                return;
-            }
-            sleep(left).await;
+    /// What kernels get for an orderly end when nobody has said.
+    pub(crate) fn stop_grace(&self) -> Duration {
+        Duration::from_millis(self.options.stop_grace_ms)
+    }
+
+    /// Lets a link dial.
+    pub(crate) fn open(&self, link: &Rc<Link>) {
+        self.links.borrow_mut().push(Rc::clone(link));
+        link.dial();
+    }
+
+    /// A link was given up. The shim ends with the last one.
+    pub(crate) fn closed(&self, link: &Rc<Link>) {
+        self.links.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
+        self.release_socket(link.socket_name());
+        if self.links.borrow().is_empty() {
+            self.begin_end("the last link is closed", Duration::ZERO);
         }
     }
 
-    fn begin_end(&self, reason: &str, grace: Duration) {
+    /// All kernels of all links.
+    pub(crate) fn kernels(&self) -> Vec<Rc<Kernel>> {
+        let links = self.links.borrow();
+        links.iter().flat_map(|link| link.kernels()).collect()
+    }
+
+    /// Takes the name of a socket for a new link. False when another link has it.
+    pub(crate) fn reserve_socket(&self, name: &str) -> bool {
+        self.sockets.borrow_mut().insert(name.to_owned())
+    }
+
+    /// Is there no room for another link?
+    pub(crate) fn is_full(&self) -> bool {
+        self.sockets.borrow().len() >= LINKS_MAX
+    }
+
+    pub(crate) fn release_socket(&self, name: &str) {
+        self.sockets.borrow_mut().remove(name);
+    }
+
+    /// The number of a new branch, in names of directories: 2, 3, … (the first link is 1).
+    pub(crate) fn next_branch(&self) -> u32 {
+        self.branches.set(self.branches.get().saturating_add(1));
+        self.branches.get().saturating_add(1)
+    }
+
+    /// Has the end begun?
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.get().is_some()
+    }
+
+    pub(crate) fn begin_end(&self, reason: &str, grace: Duration) {
         if self.ending.get().is_none_or(|before| grace < before) {
             tracing::info!("ending: {reason}");
+            self.cancel.store(true, Ordering::Relaxed);
             self.ending.set(Some(grace));
             self.end.notify_one();
         }
@@ -128,9 +167,8 @@ impl Shim {
     /// Stops every kernel, then whatever is left below the shim, then waits for the gateway to store it all.
     async fn stop_all(self: &Rc<Self>) {
         let grace = self.ending.get().unwrap_or_default();
-        let kernels: Vec<Rc<Kernel>> = self.kernels.borrow().values().cloned().collect();
         let mut stops = Vec::new();
-        for kernel in kernels {
+        for kernel in self.kernels() {
             let (done, wait) = tokio::sync::oneshot::channel();
             kernel.order(Order::Stop {
                 request: None,
@@ -147,7 +185,7 @@ impl Shim {
                     // Asked again with less grace: the kernels hear it too.
                     () = self.end.notified() => {
                         let grace = self.ending.get().unwrap_or_default();
-                        for kernel in self.kernels.borrow().values() {
+                        for kernel in self.kernels() {
                             kernel.order(Order::Stop { request: None, grace, done: None });
                         }
                     }
@@ -156,7 +194,7 @@ impl Shim {
         }
         self.kill_rest().await;
         let drained = async {
-            while self.alone_since.get().is_none() && !self.outlet.link(|link| link.is_drained()) {
+            while self.links.borrow().iter().any(|link| link.has_more()) {
                 sleep(Duration::from_millis(10)).await;
             }
         };
@@ -172,153 +210,4 @@ impl Shim {
             tracing::info!(killed, left, "processes without a kernel");
         }
     }
-
-    pub(crate) fn hello(&self, lane: Lane) -> Hello {
-        let pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-        self.outlet
-            .link(|link| link.hello(lane, &self.key, env!("CARGO_PKG_VERSION"), pid))
-    }
-
-    pub(crate) fn welcomed(&self, lane: Lane, welcome: &Welcome) -> Result<(), ProtocolError> {
-        if self.outlet.link(|link| link.welcome(lane, welcome))? {
-            let other = if lane == Lane::Now { Lane::Data } else { Lane::Now };
-            self.cuts[other].notify_one();
-        }
-        let mut connected = self.connected.get();
-        connected[lane] = true;
-        self.connected.set(connected);
-        self.alone_since.set(None);
-        if lane == Lane::Now {
-            self.outlet.clear_transient();
-        }
-        Ok(())
-    }
-
-    pub(crate) fn lane_lost(&self, lane: Lane) {
-        self.outlet.link(|link| link.disconnected(lane));
-        let mut connected = self.connected.get();
-        connected[lane] = false;
-        self.connected.set(connected);
-        if !connected.now && !connected.data && self.alone_since.get().is_none() {
-            self.alone_since.set(Some(Instant::now()));
-        }
-    }
-
-    /// Waits for the order to close a lane.
-    pub(crate) async fn cut(&self, lane: Lane) {
-        self.cuts[lane].notified().await;
-    }
-
-    /// Does what a frame asks for. True when it was a request.
-    pub(crate) fn receive(self: &Rc<Self>, lane: Lane, packet: ToShim) -> Result<bool, ProtocolError> {
-        match packet {
-            ToShim::Ack {
-                kernel,
-                lane,
-                link: last,
-            } => {
-                self.outlet.link(|link| link.acknowledge(kernel, lane, last))?;
-                self.outlet.wake(lane);
-                Ok(false)
-            }
-            ToShim::Command {
-                kernel,
-                number,
-                command,
-            } => {
-                if lane != Lane::Now {
-                    return Err(ProtocolError::State("a command on the data lane".into()));
-                }
-                self.command(kernel, number, command)?;
-                Ok(true)
-            }
-            ToShim::Message {
-                kernel,
-                number,
-                frame,
-            } => {
-                if let Accept::New(request) = self.accept(lane, kernel, number)?
-                    && let Some(kernel) = self.kernel(kernel)
-                {
-                    kernel.send(lane, request, &frame);
-                }
-                Ok(true)
-            }
-            ToShim::Denied(denied) => Err(ProtocolError::State(format!("denied: {}", denied.reason))),
-            ToShim::Welcome(_) => Err(ProtocolError::State("a second welcome".into())),
-        }
-    }
-
-    fn accept(&self, lane: Lane, kernel: u16, number: u64) -> Result<Accept, ProtocolError> {
-        let accept = self.outlet.link(|link| link.accept(lane, kernel, number))?;
-        if matches!(accept, Accept::NoKernel(_)) {
-            tracing::warn!(kernel, number, "a request for a kernel that does not exist");
-        }
-        Ok(accept)
-    }
-
-    fn kernel(&self, kernel: u16) -> Option<Rc<Kernel>> {
-        self.kernels.borrow().get(&kernel).cloned()
-    }
-
-    fn command(self: &Rc<Self>, kernel: u16, number: u64, command: Command) -> Result<(), ProtocolError> {
-        if matches!(command, Command::Start(_)) && kernel != 0 && self.kernel(kernel).is_none() {
-            self.outlet.add_kernel(kernel)?;
-            let made = Kernel::spawn(
-                kernel,
-                &self.options,
-                Rc::clone(&self.outlet),
-                Rc::clone(&self.reaper),
-            );
-            self.kernels.borrow_mut().insert(kernel, made);
-        }
-        let Accept::New(request) = self.accept(Lane::Now, kernel, number)? else {
-            return Ok(());
-        };
-        if let Command::Shutdown(stop) = command {
-            self.begin_end("asked by the gateway", grace(stop.grace_ms));
-            return Ok(());
-        }
-        let Some(target) = self.kernel(kernel) else {
-            self.outlet
-                .refuse(kernel, Lane::Now, request, "kernel 0 is the shim itself");
-            return Ok(());
-        };
-        match command {
-            Command::Start(_) | Command::Restart(_) if self.ending.get().is_some() => {
-                self.start_failed(kernel, request, "the shim is ending");
-            }
-            Command::Start(start) => target.order(Order::Start {
-                request,
-                spec: Rc::new(start.spec),
-            }),
-            Command::Restart(stop) => target.order(Order::Restart {
-                request,
-                grace: grace(stop.grace_ms),
-            }),
-            Command::Stop(stop) => {
-                target.order(Order::Stop {
-                    request: Some(request),
-                    grace: grace(stop.grace_ms),
-                    done: None,
-                });
-            }
-            Command::Interrupt => target.interrupt(),
-            Command::Shutdown(_) => {}
-        }
-        Ok(())
-    }
-
-    fn start_failed(&self, kernel: u16, request: RequestId, reason: &str) {
-        let failed = StartFailed {
-            reason: reason.to_owned(),
-            stderr: String::new(),
-            request,
-        };
-        self.outlet.event(kernel, Event::StartFailed(failed));
-    }
-}
-
-fn grace(ms: u64) -> Duration {
-    Duration::from_millis(ms.min(GRACE_MAX_MS))
 }

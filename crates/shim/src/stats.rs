@@ -16,8 +16,7 @@ pub(crate) async fn run(shim: Rc<Shim>) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let kernels: Vec<_> = shim.kernels.borrow().values().cloned().collect();
-        for kernel in kernels {
+        for kernel in shim.kernels() {
             let Some(pid) = kernel.pid() else { continue };
             let processes = proc_tree::tree(pid);
             let stats = Stats {
@@ -31,8 +30,7 @@ pub(crate) async fn run(shim: Rc<Shim>) {
                     .fold(0, u64::saturating_add),
                 pids: u32::try_from(processes.len()).unwrap_or(u32::MAX),
             };
-            kernel.sampled(stats.rss);
-            shim.outlet.stats(kernel.number(), stats);
+            kernel.report(stats);
         }
     }
 }

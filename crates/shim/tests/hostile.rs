@@ -38,11 +38,12 @@ async fn attack(code: &str, expected: Outcome) {
         .await;
     // Some attacks say nothing more on any socket: then it is enough that a second has passed.
     let deadline = tokio::time::Instant::now() + Duration::from_secs(1);
-    while tokio::time::Instant::now() < deadline && world.shim.try_wait().unwrap().is_none() {
+    while tokio::time::Instant::now() < deadline && world.shim.as_mut().unwrap().try_wait().unwrap().is_none()
+    {
         let _ = tokio::time::timeout(Duration::from_millis(50), world.receive()).await;
     }
     assert!(resident(world.shim_pid()) < LIMIT, "{code}");
-    if world.shim.try_wait().unwrap().is_none() {
+    if world.shim.as_mut().unwrap().try_wait().unwrap().is_none() {
         world
             .message(Channel::Control, &build::kernel_info_request("test"))
             .await;
@@ -51,7 +52,7 @@ async fn attack(code: &str, expected: Outcome) {
     let end = tokio::time::Instant::now() + support::PATIENCE;
     let stopped = |world: &World| world.events().any(|event| matches!(event, Event::Stopped(_)));
     while !stopped(&world) {
-        if let Some(status) = world.shim.try_wait().unwrap() {
+        if let Some(status) = world.shim.as_mut().unwrap().try_wait().unwrap() {
             assert_eq!(
                 expected,
                 Outcome::MayAbort,

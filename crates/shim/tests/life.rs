@@ -5,7 +5,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use himalia_shim_protocol::{Cause, Command, Event, Exited, KernelState, Stop, Stopped};
+use himalia_shim_protocol::{Cause, Command, Event, Exited, KernelState, RefusalKind, Stop, Stopped};
 use himalia_wire::Channel;
 use support::{World, execute, fake_spec, lives, resident, spec};
 
@@ -171,12 +171,13 @@ async fn every_death_has_its_cause_and_the_last_words() {
         assert!(exited.stderr_tail.contains("farewell"), "{}", exited.stderr_tail);
         assert!(world.reply(id).is_none());
         let refused = world.message(Channel::Shell, &execute("print x")).await;
-        world
+        let kind = world
             .event("refused", |event| match event {
-                Event::Refused(event) if event.request == refused => Some(()),
+                Event::Refused(event) if event.request == refused => Some(event.kind),
                 _ => None,
             })
             .await;
+        assert_eq!(kind, RefusalKind::NotRunning);
         // A start after a death is the next incarnation.
         world.start(fake_spec(&[])).await;
         world.ready().await;

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use himalia_shim_protocol::{Event, Lane, ToShim, VersionRange, Welcome};
+use himalia_shim_protocol::{Event, Lane, RefusalKind, Refused, ToShim, VersionRange, Welcome};
 use himalia_wire::{Channel, build};
 use support::{Entry, World, execute, fake_spec};
 
@@ -210,13 +210,14 @@ async fn messages_that_make_no_sense_are_refused_with_a_reason() {
             frame,
         })
         .await;
-    let reason = world
+    let Refused { kind, reason, .. } = world
         .event("refused", |event| match event {
-            Event::Refused(refused) if refused.request.number == wrong.number => Some(refused.reason.clone()),
+            Event::Refused(refused) if refused.request.number == wrong.number => Some(refused.clone()),
             _ => None,
         })
         .await;
     assert!(reason.contains("lane now"), "{reason}");
+    assert_eq!(kind, RefusalKind::Never);
     // The number is used up: the link's next one is above it.
     world
         .message(Channel::Control, &build::kernel_info_request("test"))

@@ -1,5 +1,7 @@
 //! One row per kernel: what a new gateway process needs to take it over.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{OptionalExtension as _, Row, named_params};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -36,6 +38,28 @@ pub struct KernelRecord {
     pub life: KernelLife,
     /// Why it died, if it did.
     pub dead_cause: Option<String>,
+    /// Kind of the provisioner that made its sandbox.
+    pub provisioner: String,
+    /// Name of the socket, in the sandbox's gateway directory, that its link calls. Branches have their own.
+    pub socket: String,
+    /// The kernel that it was forked from. That one may be gone.
+    pub parent: Option<Uuid>,
+    /// The template that it was started from; the kernelspec's name for an implicit one.
+    pub template: String,
+    /// `pool`, `zygote`, `cold` or `fork`.
+    pub start_path: String,
+    /// Why it did not come from a pool, one line.
+    pub start_reason: Option<String>,
+    /// Limits, level and the like of its sandbox, in the engine's own terms.
+    pub sandbox: serde_json::Value,
+    /// Its owner's marks.
+    pub labels: BTreeMap<String, String>,
+    /// Idle for so many milliseconds, it is ended.
+    pub idle_timeout_ms: Option<u64>,
+    /// When it is ended whatever it does, in microseconds since the Unix epoch.
+    pub expires_micros: Option<i64>,
+    /// `jupyter` or `v1`.
+    pub origin: String,
 }
 
 /// How a kernel was launched, without its environment: that is secret, and a restart does not need it since
@@ -83,15 +107,19 @@ impl KernelLife {
 
 const INSERT: &str = "
 INSERT INTO kernels (id, owner, kernelspec, session_dir, run_dir, sandbox_id, sandbox_key_hash, isolation,
-    incarnation, created_micros, launch, life, dead_cause)
+    incarnation, created_micros, launch, life, dead_cause, provisioner, socket, parent, template, start_path,
+    start_reason, sandbox, labels, idle_timeout_ms, expires_micros, origin)
 VALUES (:id, :owner, :kernelspec, :session_dir, :run_dir, :sandbox_id, :sandbox_key_hash, :isolation,
-    :incarnation, :created_micros, :launch, :life, :dead_cause)";
+    :incarnation, :created_micros, :launch, :life, :dead_cause, :provisioner, :socket, :parent, :template, :start_path,
+    :start_reason, :sandbox, :labels, :idle_timeout_ms, :expires_micros, :origin)";
 
 const UPDATE: &str = "
 UPDATE kernels SET owner = :owner, kernelspec = :kernelspec, session_dir = :session_dir, run_dir = :run_dir,
     sandbox_id = :sandbox_id, sandbox_key_hash = :sandbox_key_hash, isolation = :isolation,
     incarnation = :incarnation, created_micros = :created_micros, launch = :launch, life = :life,
-    dead_cause = :dead_cause
+    dead_cause = :dead_cause, provisioner = :provisioner, socket = :socket, parent = :parent,
+    template = :template, start_path = :start_path, start_reason = :start_reason, sandbox = :sandbox,
+    labels = :labels, idle_timeout_ms = :idle_timeout_ms, expires_micros = :expires_micros, origin = :origin
 WHERE id = :id";
 
 impl Store {
@@ -128,6 +156,17 @@ impl Store {
                     "UPDATE kernels SET life = ?2, incarnation = ?3, dead_cause = ?4 WHERE id = ?1",
                 )?
                 .execute((id.to_string(), life.as_str(), incarnation, dead_cause))?;
+            Ok(changed == 1)
+        })
+        .await
+    }
+
+    /// Sets how the kernel came to be; `false` when there is no such kernel.
+    pub async fn set_kernel_start_path(&self, id: Uuid, path: &'static str) -> Result<bool, StoreError> {
+        self.write(move |transaction| {
+            let changed = transaction
+                .prepare_cached("UPDATE kernels SET start_path = ?2 WHERE id = ?1")?
+                .execute((id.to_string(), path))?;
             Ok(changed == 1)
         })
         .await
@@ -171,7 +210,8 @@ fn put(
     sql: &str,
     kernel: &KernelRecord,
 ) -> Result<usize, StoreError> {
-    let launch = serde_json::to_string(&kernel.launch).map_err(|error| bad("launch", error.to_string()))?;
+    let launch = json("launch", &kernel.launch)?;
+    let idle = kernel.idle_timeout_ms.map(i64::try_from).transpose();
     Ok(transaction.prepare_cached(sql)?.execute(named_params! {
         ":id": kernel.id.to_string(),
         ":owner": kernel.owner,
@@ -186,14 +226,26 @@ fn put(
         ":launch": launch,
         ":life": kernel.life.as_str(),
         ":dead_cause": kernel.dead_cause,
+        ":provisioner": kernel.provisioner,
+        ":socket": kernel.socket,
+        ":parent": kernel.parent.map(|parent| parent.to_string()),
+        ":template": kernel.template,
+        ":start_path": kernel.start_path,
+        ":start_reason": kernel.start_reason,
+        ":sandbox": json("sandbox", &kernel.sandbox)?,
+        ":labels": json("labels", &kernel.labels)?,
+        ":idle_timeout_ms": idle.map_err(|error| bad("idle_timeout_ms", error.to_string()))?,
+        ":expires_micros": kernel.expires_micros,
+        ":origin": kernel.origin,
     })?)
 }
 
 fn read(row: &Row<'_>) -> Result<KernelRecord, StoreError> {
     let id: String = row.get("id")?;
     let hash: Vec<u8> = row.get("sandbox_key_hash")?;
-    let launch: String = row.get("launch")?;
     let life: String = row.get("life")?;
+    let parent: Option<String> = row.get("parent")?;
+    let idle: Option<i64> = row.get("idle_timeout_ms")?;
     Ok(KernelRecord {
         id: Uuid::try_parse(&id).map_err(|error| bad("id", error.to_string()))?,
         owner: row.get("owner")?,
@@ -207,10 +259,36 @@ fn read(row: &Row<'_>) -> Result<KernelRecord, StoreError> {
         isolation: row.get("isolation")?,
         incarnation: row.get("incarnation")?,
         created_micros: row.get("created_micros")?,
-        launch: serde_json::from_str(&launch).map_err(|error| bad("launch", error.to_string()))?,
+        launch: parsed(row, "launch")?,
         life: KernelLife::parse(&life)?,
         dead_cause: row.get("dead_cause")?,
+        provisioner: row.get("provisioner")?,
+        socket: row.get("socket")?,
+        parent: parent
+            .map(|parent| Uuid::try_parse(&parent))
+            .transpose()
+            .map_err(|error| bad("parent", error.to_string()))?,
+        template: row.get("template")?,
+        start_path: row.get("start_path")?,
+        start_reason: row.get("start_reason")?,
+        sandbox: parsed(row, "sandbox")?,
+        labels: parsed(row, "labels")?,
+        idle_timeout_ms: idle
+            .map(u64::try_from)
+            .transpose()
+            .map_err(|error| bad("idle_timeout_ms", error.to_string()))?,
+        expires_micros: row.get("expires_micros")?,
+        origin: row.get("origin")?,
     })
+}
+
+fn json<T: Serialize>(column: &'static str, value: &T) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| bad(column, error.to_string()))
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: &'static str) -> Result<T, StoreError> {
+    let text: String = row.get(column)?;
+    serde_json::from_str(&text).map_err(|error| bad(column, error.to_string()))
 }
 
 fn bad(column: &'static str, reason: String) -> StoreError {

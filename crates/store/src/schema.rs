@@ -8,10 +8,10 @@ use crate::StoreError;
 pub(crate) const APPLICATION_ID: i64 = 0x4849_4d41;
 
 /// The schema version that this code writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: i64 = 1;
+pub const SCHEMA_VERSION: i64 = 2;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-pub(crate) const MIGRATIONS: &[&str] = &[V1];
+pub(crate) const MIGRATIONS: &[&str] = &[V1, V2];
 
 const V1: &str = "
 CREATE TABLE meta (
@@ -49,6 +49,22 @@ CREATE INDEX jupyter_sessions_by_path ON jupyter_sessions (owner, path);
 CREATE INDEX jupyter_sessions_by_kernel ON jupyter_sessions (kernel_id);
 ";
 
+/// What a kernel was made from and what is around it. Rows of version 1 were all local ones made by `/api`.
+const V2: &str = "
+ALTER TABLE kernels ADD COLUMN provisioner TEXT NOT NULL DEFAULT 'local';
+ALTER TABLE kernels ADD COLUMN socket TEXT NOT NULL DEFAULT 'gw.sock';
+ALTER TABLE kernels ADD COLUMN parent TEXT;
+ALTER TABLE kernels ADD COLUMN template TEXT NOT NULL DEFAULT '';
+ALTER TABLE kernels ADD COLUMN start_path TEXT NOT NULL DEFAULT 'cold';
+ALTER TABLE kernels ADD COLUMN start_reason TEXT;
+ALTER TABLE kernels ADD COLUMN sandbox TEXT NOT NULL DEFAULT '{}';
+ALTER TABLE kernels ADD COLUMN labels TEXT NOT NULL DEFAULT '{}';
+ALTER TABLE kernels ADD COLUMN idle_timeout_ms INTEGER CHECK (idle_timeout_ms >= 0);
+ALTER TABLE kernels ADD COLUMN expires_micros INTEGER;
+ALTER TABLE kernels ADD COLUMN origin TEXT NOT NULL DEFAULT 'jupyter' CHECK (origin IN ('jupyter', 'v1'));
+UPDATE kernels SET template = kernelspec;
+";
+
 /// The schema version of an open file.
 pub(crate) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
@@ -78,6 +94,6 @@ pub(crate) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 1 && SCHEMA_VERSION == 1,
+    MIGRATIONS.len() == 2 && SCHEMA_VERSION == 2,
     "a step and its version come together"
 );

@@ -70,5 +70,16 @@ fn kernel(n: u128) -> KernelRecord {
         },
         life: KernelLife::Starting,
         dead_cause: None,
+        provisioner: "docker".into(),
+        socket: "k2.sock".into(),
+        parent: Some(Uuid::from_u128(99)),
+        template: "analysis".into(),
+        start_path: "fork".into(),
+        start_reason: Some("another image".into()),
+        sandbox: serde_json::json!({"limits": {"memory_bytes": 5}}),
+        labels: [("team".to_owned(), "a".to_owned())].into(),
+        idle_timeout_ms: Some(60_000),
+        expires_micros: Some(7),
+        origin: "v1".into(),
     }
 }

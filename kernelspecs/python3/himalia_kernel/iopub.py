@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+import weakref
 from functools import partial
 
 import zmq
@@ -31,6 +32,17 @@ def _size(frames):
     return sum(frame.nbytes if isinstance(frame, memoryview) else len(frame) for frame in frames)
 
 
+_THREADS = weakref.WeakSet()
+
+
+def _forget_parent():
+    for thread in list(_THREADS):
+        thread.forget_parent()
+
+
+os.register_at_fork(after_in_child=_forget_parent)
+
+
 class BoundedIOPubThread(IOPubThread):
     """`IOPubThread` whose senders wait while too much is unsent, and which can always be woken and stopped."""
 
@@ -38,9 +50,9 @@ class BoundedIOPubThread(IOPubThread):
         self.budget = Budget()
         self._give_up_at = None
         super().__init__(socket, pipe=pipe, session=session)
-        os.register_at_fork(after_in_child=self._forget_parent)
+        _THREADS.add(self)
 
-    def _forget_parent(self):
+    def forget_parent(self):
         """In a forked child: the parent sends what is queued, and nobody may hold the lock."""
         self.budget = Budget()
         self._events.clear()

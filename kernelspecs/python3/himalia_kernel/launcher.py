@@ -9,13 +9,9 @@ def main():
 
     Set `HIMALIA_PLAIN_KERNEL=1` to start plain ipykernel, for instance to see whether a problem is ours.
     """
-    # Read at import by pydevd. It looks for frozen modules, which are no problem for a kernel.
-    os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+    from himalia_kernel import preload
 
-    problem = "HIMALIA_PLAIN_KERNEL is set" if os.environ.get("HIMALIA_PLAIN_KERNEL") == "1" else None
-    application = None
-    if problem is None:
-        application, problem = _prepare()
+    application, problem = choose()
     if application is None:
         print(
             f"himalia_kernel: plain ipykernel is started, without bounded output: {problem}",
@@ -23,11 +19,16 @@ def main():
             flush=True,
         )
         from ipykernel.kernelapp import IPKernelApp as application
+    preload.load(preload.names())
     application.launch_instance()
 
 
-def _prepare():
-    """Return `(application class, None)`, or `(None, why it cannot be used)`."""
+def choose():
+    """Return `(HimaliaKernelApp, None)`, or `(None, why it cannot be used)`."""
+    # Read at import by pydevd. It looks for frozen modules, which are no problem for a kernel.
+    os.environ.setdefault("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+    if os.environ.get("HIMALIA_PLAIN_KERNEL") == "1":
+        return None, "HIMALIA_PLAIN_KERNEL is set"
     try:
         from himalia_kernel import deferred
 

@@ -6,12 +6,28 @@ import inspect
 # Minor versions of ipykernel that tests/python/kernel passes with.
 TESTED = ((7, 2), (7, 3), (7, 4))
 
+# The same of Python, for forks of a live kernel: they renew private parts of asyncio's loop and of thread pools.
+TESTED_PYTHON = ((3, 11),)
+
 # Private and public names that the additions use: (module, dotted name, parameters that it must have).
 _USED = (
     ("ipykernel.kernelapp", "IOPubThread", None),
     ("ipykernel.kernelapp", "IPKernelApp._bind_socket", ("self", "s", "port")),
     ("ipykernel.kernelapp", "IPKernelApp.log_connection_info", ("self",)),
     ("ipykernel.kernelapp", "IPKernelApp.outstream_class", None),
+    ("ipykernel.kernelapp", "IPKernelApp.close", ("self",)),
+    ("ipykernel.kernelapp", "IPKernelApp.configure_tornado_logger", ("self",)),
+    ("ipykernel.kernelapp", "IPKernelApp.init_heartbeat", ("self",)),
+    ("ipykernel.kernelapp", "IPKernelApp.init_io", ("self",)),
+    ("ipykernel.kernelapp", "IPKernelApp.init_sockets", ("self",)),
+    ("ipykernel.kernelapp", "IPKernelApp.kernel_class", None),
+    ("ipykernel.kernelapp", "IPKernelApp.write_connection_file", None),
+    ("ipykernel.kernelbase", "Kernel._aborting", None),
+    ("ipykernel.kernelbase", "Kernel._publish_status", ("self", "status", "channel", "parent")),
+    ("ipykernel.kernelbase", "Kernel.control_msg_types", None),
+    ("ipykernel.shellchannel", "ShellChannelThread.manager", None),
+    ("ipykernel.iostream", "BackgroundSocket.send_multipart", None),
+    ("ipykernel.iostream", "OutStream._watch_pipe_fd", ("self",)),
     ("ipykernel.iostream", "IOPubThread.__init__", ("self", "socket", "pipe", "session")),
     ("ipykernel.iostream", "IOPubThread._check_mp_mode", ("self",)),
     ("ipykernel.iostream", "IOPubThread._event_pipe", None),
@@ -33,6 +49,15 @@ _USED = (
     ("ipykernel.thread", "SHELL_CHANNEL_THREAD_NAME", None),
 )
 
+_USED_BY_FORK = (
+    ("asyncio.selector_events", "BaseSelectorEventLoop._make_self_pipe", ("self",)),
+    ("concurrent.futures.thread", "_threads_queues", None),
+    ("concurrent.futures.thread", "_worker", None),
+    ("tempfile", "TemporaryDirectory._cleanup", None),
+    ("tornado.ioloop", "IOLoop._ioloop_for_asyncio", None),
+    ("weakref", "finalize._registry", None),
+)
+
 
 def problem():
     """Return why the additions cannot be used here, or None. Costs about a millisecond beside the imports.
@@ -46,7 +71,28 @@ def problem():
     if minor not in TESTED:
         tested = ", ".join(f"{a}.{b}" for a, b in TESTED)
         return f"ipykernel {minor[0]}.{minor[1]} is not a version that was tested (these were: {tested})"
-    for module, name, parameters in _USED:
+    return _missing(_USED)
+
+
+def fork_problem():
+    """Return why a live kernel cannot be forked here, or None."""
+    import concurrent.futures
+    import sys
+
+    if not sys.platform.startswith("linux"):
+        return "forks of a live kernel need Linux"
+    if sys.version_info[:2] not in TESTED_PYTHON:
+        tested = ", ".join(f"{a}.{b}" for a, b in TESTED_PYTHON)
+        return f"Python {sys.version_info[0]}.{sys.version_info[1]} is not a version that was tested (these were: {tested})"
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    for name in ("_threads", "_work_queue", "_idle_semaphore", "_shutdown_lock"):
+        if not hasattr(pool, name):
+            return f"ThreadPoolExecutor has no {name}"
+    return _missing(_USED_BY_FORK)
+
+
+def _missing(used):
+    for module, name, parameters in used:
         place = importlib.import_module(module)
         for part in name.split("."):
             # As stored: the properties among these must not be evaluated.

@@ -49,6 +49,28 @@ class BoundedOutStream(OutStream):
         self._direct = _Direct(self.pub_thread)
         os.register_at_fork(after_in_child=self._forget_parent)
 
+    def move_to(self, pub_thread):
+        """In the copy of a kernel in a forked process: publish through another thread, with a pipe of its own.
+
+        The descriptors 1 and 2 lead into the parent's pipe until this is done, and its reading end is here too.
+        """
+        self.pub_thread = pub_thread
+        self._io_loop = pub_thread.io_loop
+        self._direct = _Direct(pub_thread)
+        self._master_pid = os.getpid()
+        self._subprocess_flush_pending = False
+        self._forget_parent()
+        if not self._should_watch:
+            return
+        reading, writing = os.pipe()
+        os.dup2(writing, self._original_stdstream_fd)
+        os.close(writing)
+        os.close(self._fid)
+        self._fid = reading
+        self._exc = None
+        self.watch_fd_thread = threading.Thread(target=self._watch_pipe_fd, daemon=True)
+        self.watch_fd_thread.start()
+
     def _forget_parent(self):
         """In a forked child: the text that was written before the fork is the parent's to send."""
         self._texts = {}

@@ -15,44 +15,25 @@ from jupyter_client.session import Session
 PACKAGE = Path(__file__).resolve().parents[3] / "kernelspecs" / "python3"
 
 
-class RawKernel:
-    """`python -m himalia_kernel` and the sockets of one client. `before` gets the work directory before the start."""
+def connection_info(prefix):
+    """What a connection file says: sockets at `<prefix>-1` to `-5`, and a new key."""
+    return {
+        "transport": "ipc",
+        "ip": str(prefix),
+        "key": uuid.uuid4().hex,
+        "signature_scheme": "hmac-sha256",
+        "kernel_name": "python3",
+        **{f"{name}_port": n for n, name in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)},
+    }
 
-    def __init__(self, python, *, argv=("-m", "himalia_kernel"), env=None, subscribe=True, before=None):
-        self.directory = tempfile.TemporaryDirectory(prefix="hmk")
-        self.info = {
-            "transport": "ipc",
-            "ip": f"{self.directory.name}/k",
-            "key": uuid.uuid4().hex,
-            "signature_scheme": "hmac-sha256",
-            "kernel_name": "python3",
-            **{f"{name}_port": n for n, name in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)},
-        }
-        connection = Path(self.directory.name) / "kernel.json"
-        connection.write_text(json.dumps(self.info))
-        if before is not None:
-            before(Path(self.directory.name))
-        self.stderr_path = Path(self.directory.name) / "stderr"
-        self.stdout_path = Path(self.directory.name) / "stdout"
-        environment = {
-            "PATH": "/usr/bin:/bin",
-            "HOME": self.directory.name,
-            "PYTHONPATH": str(PACKAGE),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            **(env or {}),
-        }
-        with self.stderr_path.open("wb") as stderr, self.stdout_path.open("wb") as stdout:
-            self.process = subprocess.Popen(
-                [str(python), *argv, "-f", str(connection)],
-                env=environment,
-                cwd=self.directory.name,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-            )
+
+class Client:
+    """The sockets of one client of a kernel that somebody else started."""
+
+    def __init__(self, info, *, subscribe=True):
+        self.info = info
         self.context = zmq.Context()
-        self.session = Session(key=self.info["key"].encode())
+        self.session = Session(key=info["key"].encode())
         self.shell = self._connect(zmq.DEALER, "shell")
         self.control = self._connect(zmq.DEALER, "control")
         self.iopub = None
@@ -120,6 +101,45 @@ class RawKernel:
         msg_id = self.execute(code)
         messages = list(self.outputs(msg_id, timeout))
         return self.reply(msg_id), text_of(messages), messages
+    def stderr(self):
+        """Unknown here."""
+        return ""
+
+    def disconnect(self):
+        """Close the sockets."""
+        self.context.destroy(linger=0)
+
+
+class RawKernel(Client):
+    """`python -m himalia_kernel` and the sockets of one client. `before` gets the work directory before the start."""
+
+    def __init__(self, python, *, argv=("-m", "himalia_kernel"), env=None, subscribe=True, before=None):
+        self.directory = tempfile.TemporaryDirectory(prefix="hmk")
+        info = connection_info(f"{self.directory.name}/k")
+        connection = Path(self.directory.name) / "kernel.json"
+        connection.write_text(json.dumps(info))
+        if before is not None:
+            before(Path(self.directory.name))
+        self.stderr_path = Path(self.directory.name) / "stderr"
+        self.stdout_path = Path(self.directory.name) / "stdout"
+        environment = {
+            "PATH": "/usr/bin:/bin",
+            "HOME": self.directory.name,
+            "PYTHONPATH": str(PACKAGE),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **(env or {}),
+        }
+        with self.stderr_path.open("wb") as stderr, self.stdout_path.open("wb") as stdout:
+            self.process = subprocess.Popen(
+                [str(python), *argv, "-f", str(connection)],
+                env=environment,
+                cwd=self.directory.name,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        super().__init__(info, subscribe=subscribe)
 
     def interrupt(self):
         """SIGINT, as the shim sends it."""

@@ -80,7 +80,7 @@ class Himalia(Server):
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [
-                    os.environ["HIMALIA_BIN"],
+                    *self.command(),
                     "serve",
                     *("--listen", self.listen),
                     *("--data-dir", str(self.directory / "data")),
@@ -104,6 +104,10 @@ class Himalia(Server):
         else:
             raise AssertionError(f"himalia ended with {self.process.wait()}: {self.log.read_text()[-3000:]}")
         self._open()
+
+    def command(self):
+        """The program."""
+        return [os.environ["HIMALIA_BIN"]]
 
     def kill(self):
         """kill -9 of the gateway alone."""

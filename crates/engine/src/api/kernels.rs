@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Engine;
 use crate::feed::{Connection, Reader, start_position};
-use crate::kernel::{Command, CommandError, Handle};
+use crate::kernel::{Answer, Command, CommandError, Handle};
 use crate::{
     Action, Attach, Attachment, EngineError, EventFeed, Feed, KernelId, KernelModel, Object, Principal,
     Requests, StartKernel,
@@ -44,7 +44,8 @@ impl Engine {
         start: StartKernel,
     ) -> Result<KernelModel, EngineError> {
         self.allow(principal, Action::Create, Object::Kernels)?;
-        self.inner.start_kernel(principal, start).await
+        let handle = self.inner.start_kernel(principal, start).await?;
+        Ok(handle.model())
     }
 
     /// Ends a kernel; returns when its process is gone. A second call meanwhile waits for the same end.
@@ -162,9 +163,9 @@ impl Engine {
 }
 
 /// An order's answer in the caller's terms.
-fn answer(id: KernelId, ordered: Option<Result<(), CommandError>>) -> Result<(), EngineError> {
+fn answer(id: KernelId, ordered: Option<Result<Answer, CommandError>>) -> Result<(), EngineError> {
     match ordered {
-        Some(Ok(())) => Ok(()),
+        Some(Ok(_)) => Ok(()),
         None => Err(EngineError::no_kernel(id)),
         Some(Err(CommandError::StartFailed { reason, stderr })) => Err(EngineError::KernelStart {
             cause: reason,

@@ -2,6 +2,7 @@
 
 mod kernels;
 mod open;
+mod sandboxes;
 mod sessions;
 mod specs;
 

@@ -1,9 +1,9 @@
 //! Opening, stopping, and the state of the whole.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use himalia_sandbox::Provisioner;
 use himalia_store::{Store, StoreError};
 use time::OffsetDateTime;
 use tokio::sync::Semaphore;
@@ -18,15 +18,29 @@ use crate::inner::Inner;
 use crate::jupyter_sessions::JupyterSessions;
 use crate::kernel::{Command, from_micros, wall_micros};
 use crate::kernelspecs::{Catalog, HostEnvironment};
+use crate::pool::Pool;
 use crate::registry::Registry;
-use crate::{Action, EngineConfig, EngineError, GatewayStatus, Object, Principal};
+use crate::templates::{self, Templates};
+use crate::{Action, EngineConfig, EngineError, GatewayStatus, Object, Principal, Provisioners};
+
+/// Beyond its grace, how long the end of what waits in pools may take.
+const POOL_SLACK: Duration = Duration::from_secs(5);
 
 impl Engine {
     /// Opens the data directory, takes the next epoch and adopts the kernels that an earlier gateway left.
     ///
     /// Returns as soon as commands can be served: kernels whose shim has not called yet are listed as `unknown`.
-    /// Must be called within a tokio runtime. Two gateways on one data directory: [`EngineError::Conflict`].
-    pub async fn open(config: EngineConfig, provisioner: Arc<dyn Provisioner>) -> Result<Self, EngineError> {
+    /// Must be called within a tokio runtime. Two gateways on one data directory: [`EngineError::Conflict`]; a template
+    /// that cannot work: [`EngineError::BadRequest`].
+    pub async fn open(
+        config: EngineConfig,
+        provisioners: impl Into<Provisioners>,
+    ) -> Result<Self, EngineError> {
+        let provisioners = provisioners.into();
+        if provisioners.first().is_none() {
+            return Err(EngineError::bad_request("provisioners", "there is none"));
+        }
+        templates::check(&config)?;
         let dir = config.data_dir.clone();
         let opened = tokio::task::spawn_blocking(move || {
             let made = std::fs::create_dir_all(dir.join("kernels"));
@@ -48,7 +62,10 @@ impl Engine {
             .unwrap_or(usize::MAX)
             .min(Semaphore::MAX_PERMITS);
         let inner = Arc::new(Inner {
-            provisioner,
+            provisioners,
+            templates: Templates::of(&config),
+            pools: OnceLock::new(),
+            leases: parking_lot::Mutex::default(),
             sessions: JupyterSessions::new(store.clone()),
             store,
             registry: Arc::new(Registry::default()),
@@ -66,9 +83,16 @@ impl Engine {
         });
         inner.adopt().await?;
         inner.background.spawn(Arc::clone(&inner).keep_synced());
+        inner.background.spawn(Arc::clone(&inner).keep_lifetimes());
         if !inner.config.cull.idle_timeout.is_zero() {
             inner.background.spawn(Arc::clone(&inner).keep_culling());
         }
+        let pools = inner.templates.pooled().map(|(name, template)| {
+            let pool = Pool::start(&inner, name, template.pool);
+            (name.clone(), pool)
+        });
+        // It is set here alone.
+        let _ = inner.pools.set(pools.collect());
         Ok(Self { inner })
     }
 
@@ -110,6 +134,17 @@ impl Engine {
         inner.draining.cancel();
         if inner.drained.swap(true, Ordering::AcqRel) {
             return Ok(());
+        }
+        // What waits is of no use to the next gateway.
+        let mut closes = JoinSet::new();
+        for pool in inner.pools.get().into_iter().flat_map(|pools| pools.values()) {
+            let pool = pool.clone();
+            closes.spawn(async move { pool.close().await });
+        }
+        // One that is just being started may take long; the next gateway's sweep removes what is left then.
+        let limit = inner.config.shutdown_grace + POOL_SLACK;
+        if tokio::time::timeout(limit, closes.join_all()).await.is_err() {
+            tracing::warn!("a pool is not empty in time");
         }
         let mut ended = Vec::new();
         if drain == Drain::StopKernels {

@@ -197,7 +197,7 @@ impl Feed {
     /// wire session. Cheap; call it after each write that the transport took.
     pub fn acknowledge(&self, seq: u64) {
         if let Err(error) = self.reader.handle.journal.positions().set(self.owner, seq) {
-            tracing::warn!(kernel = %self.reader.handle.facts.id, %error, "cannot keep a client's position");
+            tracing::warn!(kernel = %self.reader.handle.id(), %error, "cannot keep a client's position");
         }
     }
 
@@ -223,8 +223,8 @@ pub(crate) fn start_position(handle: &Handle, owner: u64, after: Option<u64>) ->
     if kept.is_none()
         && let Err(error) = handle.journal.positions().set(owner, position)
     {
-        tracing::warn!(kernel = %handle.facts.id, %error, "cannot keep a client's position");
+        tracing::warn!(kernel = %handle.id(), %error, "cannot keep a client's position");
     }
-    tracing::debug!(kernel = %handle.facts.id, position, "a client attaches");
+    tracing::debug!(kernel = %handle.id(), position, "a client attaches");
     position
 }

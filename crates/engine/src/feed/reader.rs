@@ -88,7 +88,7 @@ impl Reader {
             crate::kernel::may_block(|| cursor.read(records, bytes))
         };
         read.map_err(|error| {
-            tracing::error!(kernel = %self.handle.facts.id, %error, "cannot read a kernel's log");
+            tracing::error!(kernel = %self.handle.id(), %error, "cannot read a kernel's log");
             Closed::Storage
         })
     }

@@ -77,7 +77,7 @@ impl Requests {
     }
 
     fn gone(&self) -> EngineError {
-        EngineError::no_kernel(self.handle.facts.id)
+        EngineError::no_kernel(self.handle.id())
     }
 
     fn understand(&self, channel: Channel, frame: Bytes) -> Result<Request, EngineError> {

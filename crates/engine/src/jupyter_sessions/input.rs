@@ -30,6 +30,7 @@ pub(super) fn start_for(new: &NewSession) -> StartKernel {
             }
         }),
         env,
+        ..StartKernel::default()
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::core::Core;
-use super::event::{CommandError, Effect, Event, Now};
+use super::event::{Answer, CommandError, Effect, Event, Now};
 use super::handle::{Envelope, Handle, Mailboxes, Order, Stage, wall_micros};
 use super::lane_io::LaneIo;
 use super::life::Phase;
@@ -35,6 +35,8 @@ pub(crate) struct Actor {
     pub(crate) teardown: Teardown,
     /// Tells, once, how the sandbox ended; `None` when it was gone from the beginning.
     pub(crate) sandbox_exit: Option<oneshot::Receiver<String>>,
+    /// Tells whether a death was for want of memory, once for each question.
+    pub(crate) memory: (mpsc::Sender<bool>, mpsc::Receiver<bool>),
     /// Ends the actor and leaves the kernel running.
     pub(crate) stop: CancellationToken,
     /// Without a call of the shim by then the sandbox is given up.
@@ -47,18 +49,20 @@ pub(crate) struct Actor {
 pub(super) struct Running {
     pub(super) actor: Actor,
     pub(super) lanes: PerLane<Option<LaneIo>>,
-    pub(super) waiters: HashMap<u64, oneshot::Sender<Result<(), CommandError>>>,
+    pub(super) waiters: HashMap<u64, oneshot::Sender<Result<Answer, CommandError>>>,
     pub(super) next_waiter: u64,
     /// Answers to callers; they are given when what they speak of can be seen.
-    pub(super) answers: Vec<(u64, Result<(), CommandError>)>,
+    pub(super) answers: Vec<(u64, Result<Answer, CommandError>)>,
     pub(super) effects: Vec<Effect>,
     pub(super) protocol: u16,
+    /// Numbers of records that the state machine wants to see.
+    pub(super) fetches: Vec<u64>,
     /// The kernel is over, to be forgotten or not.
     pub(super) over: Option<bool>,
     pub(super) roll_due: bool,
 }
 
-enum Wake {
+pub(super) enum Wake {
     Stop,
     Order(Option<Order>),
     Arrival(Option<Arrival>),
@@ -66,6 +70,7 @@ enum Wake {
     Urgent(Option<Envelope>),
     Shell(Option<Envelope>),
     SandboxExit(Option<String>),
+    Memory(bool),
     Deadline,
 }
 
@@ -83,6 +88,7 @@ impl Actor {
             answers: Vec::new(),
             effects: Vec::new(),
             protocol: 0,
+            fetches: Vec::new(),
             over: None,
             roll_due: false,
         };
@@ -109,7 +115,7 @@ impl Actor {
 }
 
 impl Running {
-    async fn wait(&mut self) -> Wake {
+    pub(super) async fn wait(&mut self) -> Wake {
         let Self { actor, lanes, .. } = self;
         let takes_output = actor.core.takes_output();
         let takes_urgent = actor.core.takes_requests(Channel::Control);
@@ -136,6 +142,7 @@ impl Running {
             read = poll_fn(|cx| poll_lane(now, cx, true)) => Wake::Lane(Lane::Now, read),
             envelope = urgent.recv(), if takes_urgent => Wake::Urgent(envelope),
             cause = sandbox_end(&mut actor.sandbox_exit) => Wake::SandboxExit(cause),
+            Some(killed) = actor.memory.1.recv() => Wake::Memory(killed),
             () = maybe_sleep(deadline) => Wake::Deadline,
             read = poll_fn(|cx| poll_lane(data, cx, takes_output)) => Wake::Lane(Lane::Data, read),
             envelope = shell.recv(), if takes_shell => Wake::Shell(envelope),
@@ -143,7 +150,7 @@ impl Running {
     }
 
     /// One thing that happened, and a bounded number of what waits behind it.
-    fn round(&mut self, wake: Wake) {
+    pub(super) fn round(&mut self, wake: Wake) {
         let now = self.now();
         match wake {
             Wake::Stop => {}
@@ -162,6 +169,7 @@ impl Running {
                     self.step(Event::SandboxGone(cause), now);
                 }
             }
+            Wake::Memory(killed) => self.step(Event::MemoryChecked { killed }, now),
             Wake::Deadline => self.deadline(now),
         }
         for _ in 0..PER_ROUND {
@@ -227,6 +235,7 @@ impl Running {
         let Arrival { hello, protocol, io } = arrival;
         let Hello { lane, .. } = *hello;
         self.protocol = protocol;
+        self.actor.core.set_protocol(protocol);
         // A newer connection replaces the older one.
         self.lanes[lane] = Some(io);
         self.step(Event::Hello(hello), now);
@@ -252,7 +261,7 @@ impl Running {
     }
 
     pub(super) fn close(&mut self, lane: Lane, reason: &str, now: Now) {
-        tracing::debug!(kernel = %self.actor.handle.facts.id, lane = lane.as_str(), reason, "a lane is closed");
+        tracing::debug!(kernel = %self.actor.handle.id(), lane = lane.as_str(), reason, "a lane is closed");
         self.lanes[lane] = None;
         self.step(Event::LaneClosed(lane), now);
     }
@@ -269,8 +278,11 @@ impl Running {
         self.step(Event::Tick, now);
     }
 
-    /// The kernel is over: its log is complete, now its sandbox goes.
+    /// The kernel is over: its log is complete, now its sandbox goes, if nobody else is in it.
     async fn end(mut self) {
+        if !self.actor.teardown.leave() {
+            self.close_link().await;
+        }
         self.lanes = PerLane {
             now: None,
             data: None,
@@ -288,6 +300,7 @@ impl Running {
         };
         self.actor.sandbox_exit = None;
         self.actor.adoption_deadline = None;
+        self.actor.teardown.leave();
         self.actor.teardown.run(&self.actor.handle, false).await;
     }
 }

@@ -7,6 +7,7 @@ use himalia_shim_protocol::{Lane, ToShim, Welcome};
 
 use super::actor::Running;
 use super::event::{Effect, Event, Now};
+use super::handle::record;
 
 /// A batch from this size on is written where a blocking thread is expected.
 const BLOCKING_BYTES: usize = 1 << 20;
@@ -40,11 +41,16 @@ impl Running {
                 let kernel = self.actor.teardown.kernel;
                 self.queue(Lane::Now, &ToShim::Ack { kernel, lane, link });
             }
+            Effect::Fetch(seq) => self.fetches.push(seq),
             Effect::Done(waiter, result) => self.answers.push((waiter, result)),
-            Effect::ProcessStarted(pid) => self
-                .actor
-                .teardown
-                .process_started(pid, self.actor.core.snapshot().incarnation),
+            Effect::ProcessStarted(pid, path) => {
+                let incarnation = self.actor.core.snapshot().incarnation;
+                let actor = &self.actor;
+                actor
+                    .teardown
+                    .process_started(&actor.handle, pid, incarnation, path);
+            }
+            Effect::CheckMemory => self.actor.teardown.check_memory(self.actor.memory.0.clone()),
             Effect::Over { forget } => self.over = Some(forget),
         }
     }
@@ -60,6 +66,10 @@ impl Running {
     /// Journals what waits, sends what may go, and shows what has changed.
     pub(super) fn settle(&mut self) {
         let now = self.now();
+        for seq in std::mem::take(&mut self.fetches) {
+            let record = may_block(|| record(&self.actor.handle.journal, seq));
+            self.step(Event::Fetched { seq, record }, now);
+        }
         while let Some(batch) = self.actor.core.take_batch() {
             let bytes: usize = batch.iter().map(|record| record.body.len()).sum();
             let journal = &self.actor.handle.journal;
@@ -78,7 +88,7 @@ impl Running {
                 }
                 Err(error) => {
                     self.roll_due |= matches!(error, JournalError::RollOverdue { .. });
-                    tracing::error!(kernel = %self.actor.handle.facts.id, %error, "cannot write a kernel's log");
+                    tracing::error!(kernel = %self.actor.handle.id(), %error, "cannot write a kernel's log");
                     self.step(Event::WriteFailed { batch }, now);
                     self.roll();
                 }
@@ -103,7 +113,7 @@ impl Running {
         }
         self.roll_due = false;
         if let Err(error) = self.actor.handle.journal.roll(&self.actor.core.checkpoint()) {
-            tracing::error!(kernel = %self.actor.handle.facts.id, %error, "cannot begin a new segment");
+            tracing::error!(kernel = %self.actor.handle.id(), %error, "cannot begin a new segment");
         }
     }
 

@@ -11,7 +11,8 @@ use himalia_shim_protocol::{KernelState, PerLane};
 use himalia_wire::Channel;
 
 use super::activity::Activity;
-use super::event::{Command, CommandError, Effect, Event, Now};
+use super::early::Early;
+use super::event::{Answer, Command, CommandError, Effect, Event, Now};
 use super::held::HeldQueues;
 use super::ledger::Ledger;
 use super::life::{Life, Phase};
@@ -19,6 +20,7 @@ use super::messages::IopubParent;
 use super::outbox::Outbox;
 use super::readiness::Readiness;
 use super::recovery::Carried;
+use super::rules::{Rules, Stopwatch};
 use super::writes::{Then, Writes};
 use crate::ExecutionState;
 
@@ -43,6 +45,8 @@ pub(crate) struct Snapshot {
     pub(crate) incarnation: u32,
     pub(crate) ready: bool,
     pub(crate) connected: bool,
+    /// It answers heartbeats.
+    pub(crate) alive: bool,
     pub(crate) reason: Option<String>,
     pub(crate) kernel_session: std::sync::Arc<str>,
 }
@@ -63,9 +67,13 @@ pub(crate) struct Core {
     pub(super) kernel_session: std::sync::Arc<str>,
     pub(super) iopub_parent: Option<IopubParent>,
     pub(super) held: HeldQueues,
+    /// Orders that wait for the sandbox's connections, in the order in which they came.
+    pub(super) early: Vec<Early>,
     /// Requests of earlier epochs that the shim may not have accepted.
     pub(super) carried: PerLane<BTreeMap<u64, Carried>>,
     pub(super) alive: bool,
+    pub(super) rules: Rules,
+    pub(super) stopwatch: Stopwatch,
     /// What the shim last said that the kernel is doing, and its incarnation.
     pub(super) met: (KernelState, u32),
     /// Rebuilt from a journal.
@@ -88,8 +96,14 @@ impl Core {
             kernel_session: "".into(),
             iopub_parent: None,
             held: HeldQueues::default(),
+            early: Vec::new(),
             carried: PerLane::default(),
             alive: true,
+            rules: Rules {
+                restart_limit: settings.restart_limit,
+                ..Rules::default()
+            },
+            stopwatch: Stopwatch::default(),
             met: (KernelState::New, 0),
             adopted: false,
             changed: true,
@@ -102,7 +116,10 @@ impl Core {
         match event {
             Event::Shim(lane, frame) => self.shim(lane, frame, out),
             Event::Written { first_seq, batch } => self.written(first_seq, batch, out),
-            Event::Request(request) => self.request(request),
+            Event::Request(request) => {
+                self.revive_for(&request, out);
+                self.request(request);
+            }
             Event::Command { waiter, command } => self.command(waiter, command, out),
             Event::Hello(hello) => self.hello(&hello, out),
             Event::LaneClosed(lane) => {
@@ -113,7 +130,12 @@ impl Core {
                 self.take_back(batch, out);
             }
             Event::SandboxGone(cause) => self.sandbox_gone(cause, out),
+            Event::Fetched { seq, record } => self.fetched(seq, record.as_ref()),
+            Event::MemoryChecked { killed } => self.memory_checked(killed, out),
             Event::Tick => self.tick(out),
+        }
+        if !self.early.is_empty() {
+            self.give_held_orders(out);
         }
         self.outbox.ack(now.mono, out);
     }
@@ -144,6 +166,11 @@ impl Core {
         {
             self.settle_exit(out);
         }
+        let memory = self.life.exit.as_ref().and_then(|exit| exit.memory);
+        if memory.is_some_and(|at| at <= self.now.mono) {
+            self.memory_checked(false, out);
+        }
+        self.limit_execution(out);
         if self.life.phase == Phase::Running
             && self.outbox.greeted()
             && self.readiness.nudge_due(self.now.mono)
@@ -151,6 +178,7 @@ impl Core {
             self.probe();
         }
         self.writes.end_pause(self.now.mono);
+        self.held.end_pauses(self.now.mono);
         self.release();
         if self.life.stop_deadline.is_some_and(|at| at <= self.now.mono) {
             self.over("killed_by_user", out);
@@ -167,8 +195,12 @@ impl Core {
         [
             nudge,
             exit,
+            self.life.exit.as_ref().and_then(|exit| exit.memory),
+            self.stopwatch.deadline(),
             self.life.stop_deadline,
             self.writes.retry_at(),
+            self.held.pause_ends(),
+            self.held_order_deadline(),
             self.outbox.ack_at(),
         ]
         .into_iter()
@@ -216,6 +248,7 @@ impl Core {
             incarnation: self.life.incarnation,
             ready: self.readiness.is_ready() && self.life.phase == Phase::Running,
             connected,
+            alive: self.alive,
             reason: self.life.reason.clone(),
             kernel_session: self.kernel_session.clone(),
         }
@@ -244,20 +277,23 @@ impl Core {
     }
 
     /// An order of a caller.
-    fn command(&mut self, waiter: u64, command: Command, out: &mut Vec<Effect>) {
+    pub(super) fn command(&mut self, waiter: u64, command: Command, out: &mut Vec<Effect>) {
         let result = match command {
+            command if self.is_early(&command) => self.hold_order(waiter, command),
             Command::Start(spec) => self.start(waiter, *spec, out),
             Command::Interrupt => self.interrupt(waiter, out),
             Command::Restart => self.restart(waiter, out),
+            Command::Claim(claim) => self.claim(waiter, *claim, out),
+            Command::Fork(fork) => self.fork(waiter, fork, out),
             Command::Stop(cause) => {
                 self.stop(cause, out);
                 Ok(true)
             }
         };
         match result {
-            Ok(true) => out.push(Effect::Done(waiter, Ok(()))),
+            Ok(true) => out.push(Effect::Done(waiter, Ok(Answer::Done))),
             Ok(false) => {}
-            Err(error) => out.push(Effect::Done(waiter, Err::<(), CommandError>(error))),
+            Err(error) => out.push(Effect::Done(waiter, Err::<Answer, CommandError>(error))),
         }
     }
 }

@@ -8,6 +8,8 @@ use crate::{CullConfig, ExecutionState};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CullFacts {
     pub(crate) state: ExecutionState,
+    /// Dead, it waits to be used again.
+    pub(crate) revives: bool,
     pub(crate) connections: u32,
     pub(crate) last_micros: u64,
     /// `metadata.cull_idle_timeout` of the kernelspec, in seconds; zero = never.
@@ -16,7 +18,7 @@ pub(crate) struct CullFacts {
 
 /// Whether the kernel is to be ended now. Only asked while the culler runs (`CullConfig::idle_timeout` > 0).
 pub(crate) fn due(facts: &CullFacts, config: &CullConfig, now_micros: u64) -> bool {
-    if facts.state == ExecutionState::Dead {
+    if facts.state == ExecutionState::Dead && !facts.revives {
         return true;
     }
     let timeout = match facts.spec_timeout {
@@ -41,6 +43,7 @@ mod tests {
     fn facts() -> CullFacts {
         CullFacts {
             state: ExecutionState::Idle,
+            revives: false,
             connections: 0,
             last_micros: 0,
             spec_timeout: None,
@@ -126,5 +129,10 @@ mod tests {
             ..facts()
         };
         assert!(due(&dead, &config(), 0));
+        let revives = CullFacts {
+            revives: true,
+            ..dead
+        };
+        assert!(!due(&revives, &config(), 0));
     }
 }

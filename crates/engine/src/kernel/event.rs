@@ -1,11 +1,16 @@
 //! What happens to a kernel, and what its state machine wants done. Time, disk and links are all events.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use himalia_journal::NewRecord;
-use himalia_shim_protocol::{Hello, KernelSpec, Lane, Pending, Resume, ToGateway};
+use himalia_journal::{NewRecord, Record};
+use himalia_shim_protocol::{
+    Bind, Fork, ForkFailed, Forked, Hello, KernelSpec, Lane, Pending, Resume, StartPath, ToGateway,
+};
 use himalia_wire::Channel;
 
 use super::ledger::RequestKind;
+use super::rules::Rules;
 
 /// The present, as the driver sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +42,26 @@ pub(crate) enum Command {
     Restart,
     /// End the kernel for good. The text becomes its cause of death (`killed_by_user`, `idle_culled` …).
     Stop(&'static str),
+    /// From now on the kernel is somebody's: these rules hold, and it is told what it would have been started with. Done
+    /// when it has been told.
+    Claim(Box<Claim>),
+    /// Make a branch of it.
+    Fork(Box<Fork>),
+}
+
+/// What a kernel that waited is given.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    /// For the kernel itself; `None` when there is nothing to tell.
+    pub(crate) bind: Option<Bind>,
+    pub(crate) rules: Rules,
+}
+
+/// What an order has brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Done,
+    Forked(Box<Forked>),
 }
 
 /// Why an order was not carried out.
@@ -51,6 +76,14 @@ pub(crate) enum CommandError {
     Disconnected,
     #[error("the kernel was started already")]
     Superseded,
+    /// Its sandbox is of an earlier version.
+    #[error("{0}")]
+    Unsupported(String),
+    /// It could not be told what it was claimed with.
+    #[error("{0}")]
+    NotBound(String),
+    #[error("{}", .0.reason)]
+    ForkFailed(Box<ForkFailed>),
     /// The shim refused or holds too much already.
     #[error("{0}")]
     Refused(String),
@@ -79,6 +112,15 @@ pub(crate) enum Event {
     },
     /// The sandbox has ended, or is given up. One line.
     SandboxGone(String),
+    /// The record that [`Effect::Fetch`] asked for; `None` if it is not there any more.
+    Fetched {
+        seq: u64,
+        record: Option<Arc<Record>>,
+    },
+    /// The answer to [`Effect::CheckMemory`].
+    MemoryChecked {
+        killed: bool,
+    },
     Tick,
 }
 
@@ -91,10 +133,15 @@ pub(crate) enum Effect {
     Send(Lane, Pending),
     /// Acknowledge on the now lane everything of this lane up to the link.
     Ack(Lane, u64),
+    /// Read this record of the journal.
+    Fetch(u64),
     /// An order is done.
-    Done(u64, Result<(), CommandError>),
+    Done(u64, Result<Answer, CommandError>),
     /// A process runs, as the shim says.
-    ProcessStarted(i32),
+    ProcessStarted(i32, StartPath),
+    /// Find out whether a process of the sandbox was killed for want of memory just now. What is not known within
+    /// [`super::life::MEMORY_WAIT`] is not waited for.
+    CheckMemory,
     /// The kernel is over: once the journal is written, end its sandbox. `forget` is whether it was meant to end, so that
     /// nobody wants to see it any more; otherwise it stays listed as dead.
     Over { forget: bool },

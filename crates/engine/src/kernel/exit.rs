@@ -2,13 +2,13 @@
 
 use himalia_journal::NewRecord;
 use himalia_shim_protocol::{
-    Command as ShimCommand, Exited, KernelSpec, KernelState, Lane, RequestId, Start, Stop,
+    Cause, Command as ShimCommand, Exited, KernelSpec, KernelState, Lane, PendingFull, RequestId, Start, Stop,
 };
 use himalia_wire::Channel;
 
 use super::core::Core;
-use super::event::{CommandError, Effect};
-use super::life::{Awaited, FLUSH_WAIT, PendingExit, Phase, STABLE, cause_text};
+use super::event::{Answer, CommandError, Effect};
+use super::life::{Awaited, FLUSH_WAIT, MEMORY_WAIT, PendingExit, Phase, STABLE};
 use super::lifecycle::LifecycleRecord;
 use super::meta::{RecordKind, RecordMeta};
 use super::synthetic;
@@ -17,8 +17,11 @@ use super::writes::Then;
 /// Beyond its grace, how long a stop may take before the sandbox is killed as a whole, microseconds.
 const STOP_SLACK: u64 = 5_000_000;
 
+/// Signal 9, whatever the architecture.
+const SIGKILL: i32 = 9;
+
 /// `Ok(true)`: done already; `Ok(false)`: answered later.
-type Ordered = Result<bool, CommandError>;
+pub(super) type Ordered = Result<bool, CommandError>;
 
 impl Core {
     pub(super) fn start(&mut self, waiter: u64, spec: KernelSpec, out: &mut Vec<Effect>) -> Ordered {
@@ -34,7 +37,6 @@ impl Core {
 
     pub(super) fn interrupt(&mut self, waiter: u64, out: &mut Vec<Effect>) -> Ordered {
         match self.life.phase {
-            Phase::Running if !self.outbox.connected(Lane::Now) => Err(CommandError::Disconnected),
             Phase::Running if self.readiness.is_ready() => {
                 self.order(&ShimCommand::Interrupt, out)?;
                 Ok(true)
@@ -57,7 +59,7 @@ impl Core {
         if waiting.is_empty() {
             return;
         }
-        let result = self.order(&ShimCommand::Interrupt, out).map(drop);
+        let result = self.order(&ShimCommand::Interrupt, out).map(|_| Answer::Done);
         out.extend(
             waiting
                 .into_iter()
@@ -73,14 +75,11 @@ impl Core {
             Phase::Running | Phase::Restarting | Phase::Dead => {}
             _ => return Err(CommandError::NotRunning),
         }
-        if !self.outbox.connected(Lane::Now) {
-            return Err(CommandError::Disconnected);
-        }
         if self.life.phase == Phase::Restarting {
             // One is under way: its process is the answer to this one too.
             let id = self.life.waiters.iter().find_map(|waiter| match waiter.what {
                 Awaited::Process(id) => Some(id),
-                Awaited::Ready => None,
+                _ => None,
             });
             if let Some(id) = id {
                 self.wait(waiter, Awaited::Process(id));
@@ -137,10 +136,15 @@ impl Core {
         self.now.mono + self.settings.grace_ms.saturating_mul(1000) + STOP_SLACK
     }
 
-    fn order(&mut self, command: &ShimCommand, out: &mut Vec<Effect>) -> Result<RequestId, CommandError> {
-        self.outbox
-            .command(command, out)
-            .map_err(|full| CommandError::Refused(full.to_string()))
+    pub(super) fn order(
+        &mut self,
+        command: &ShimCommand,
+        out: &mut Vec<Effect>,
+    ) -> Result<RequestId, CommandError> {
+        self.outbox.command(command, out).map_err(|full| match full {
+            PendingFull::Version { .. } => CommandError::Unsupported(full.to_string()),
+            _ => CommandError::Refused(full.to_string()),
+        })
     }
 
     pub(super) fn exited(&mut self, exited: Exited, out: &mut Vec<Effect>) {
@@ -148,20 +152,19 @@ impl Core {
             return;
         }
         self.met = (KernelState::Exited, exited.incarnation);
-        self.life.exit = Some(PendingExit {
-            exited,
-            deadline: self.now.mono + FLUSH_WAIT,
-            stopped: false,
-        });
+        let mut exit = PendingExit::new(exited, self.now.mono + FLUSH_WAIT);
+        let lives = matches!(self.life.phase, Phase::Running | Phase::Starting) && !self.life.told_to_end;
+        if lives && !exit.exited.asked && exit.exited.cause == (Cause::Signal { signal: SIGKILL }) {
+            exit.memory = Some(self.now.mono + MEMORY_WAIT);
+            out.push(Effect::CheckMemory);
+        }
+        self.life.exit = Some(exit);
         self.after_data(Lane::Data, out);
     }
 
     /// Something of the data lane arrived: a death may have waited for it; so may interrupts for readiness.
     pub(super) fn after_data(&mut self, lane: Lane, out: &mut Vec<Effect>) {
-        if let Some(exit) = &self.life.exit
-            && lane == Lane::Data
-            && self.outbox.received(Lane::Data) >= exit.exited.last_data
-        {
+        if lane == Lane::Data && self.death_is_complete() {
             self.settle_exit(out);
         }
         if !self.life.waiters.is_empty() {
@@ -169,19 +172,41 @@ impl Core {
         }
     }
 
-    /// A process has ended and its output is complete, as far as it will come.
-    pub(super) fn settle_exit(&mut self, out: &mut Vec<Effect>) {
-        let Some(PendingExit { exited, stopped, .. }) = self.life.exit.take() else {
+    /// Whether a process has ended, its output is here, and its cause is known.
+    pub(super) fn death_is_complete(&self) -> bool {
+        let complete = |exit: &PendingExit| {
+            exit.memory.is_none() && self.outbox.received(Lane::Data) >= exit.exited.last_data
+        };
+        self.life.exit.as_ref().is_some_and(complete)
+    }
+
+    /// Whether memory was the cause of a death is known now, or will not be.
+    pub(super) fn memory_checked(&mut self, killed: bool, out: &mut Vec<Effect>) {
+        let Some(exit) = self.life.exit.as_mut().filter(|exit| exit.memory.is_some()) else {
             return;
         };
+        exit.memory = None;
+        exit.oom = killed;
+        if self.death_is_complete() {
+            self.settle_exit(out);
+        }
+    }
+
+    /// A process has ended and its output is complete, as far as it will come.
+    pub(super) fn settle_exit(&mut self, out: &mut Vec<Effect>) {
+        let Some(exit) = self.life.exit.take() else {
+            return;
+        };
+        let (asked, stopped) = (exit.exited.asked, exit.stopped);
+        self.stopwatch.reset();
         self.forget_accepted();
         self.iopub_parent = None;
         self.changed = true;
         match self.life.phase {
             Phase::Running | Phase::Starting if self.life.told_to_end => self.over("killed_by_user", out),
             // Asked for by an earlier gateway; what comes next says whether it was a restart.
-            Phase::Running if exited.asked => self.life.phase = Phase::Restarting,
-            Phase::Running | Phase::Starting => self.crashed(cause_text(&exited), out),
+            Phase::Running if asked => self.life.phase = Phase::Restarting,
+            Phase::Running | Phase::Starting => self.crashed(exit.cause(), out),
             Phase::New | Phase::Restarting | Phase::Stopping | Phase::Dead | Phase::Over => {}
         }
         if stopped {
@@ -192,7 +217,7 @@ impl Core {
     /// What a process had accepted is lost with it; what is still on its way goes to the next one.
     fn forget_accepted(&mut self) {
         let outbox = &self.outbox;
-        self.ledger.retain(|id, _| outbox.is_on_its_way(id));
+        self.ledger.lose(|id| outbox.is_on_its_way(id));
     }
 
     /// A process ended that nobody had asked to end: start the next one, or give up.
@@ -201,14 +226,18 @@ impl Core {
             self.life.crashes = 0;
         }
         self.life.crashes += 1;
-        if self.life.crashes > self.settings.restart_limit {
+        if self.life.crashes > self.rules.restart_limit {
             self.dead(cause, out);
             return;
         }
-        let crashes = self.life.crashes;
+        self.restarting(&cause, out);
+    }
+
+    /// Starts the next process, and says so.
+    pub(super) fn restarting(&mut self, cause: &str, out: &mut Vec<Effect>) {
         self.decide(&LifecycleRecord::Restarting {
-            cause: cause.clone(),
-            crashes,
+            cause: cause.to_owned(),
+            crashes: self.life.crashes,
         });
         self.say("restarting");
         self.life.phase = Phase::Restarting;
@@ -223,13 +252,14 @@ impl Core {
             exit.stopped = true;
             return;
         }
+        let ours = self.stopwatch.stopped();
         match self.life.phase {
             Phase::Stopping => {
                 let cause = self.life.reason.clone().unwrap_or_default();
                 self.over(&cause, out);
             }
             // An earlier gateway, or the shim itself, had asked for the end.
-            Phase::Restarting | Phase::Running if !self.life.is_awaited() => {
+            Phase::Restarting | Phase::Running if !ours && !self.life.is_awaited() => {
                 self.over("killed_by_user", out);
             }
             _ => {}
@@ -305,7 +335,7 @@ impl Core {
         for token in self.life.take(|what| matches!(what, Awaited::Process(_))) {
             out.push(Effect::Done(token, Err(error.clone())));
         }
-        for token in self.life.take(|what| what == Awaited::Ready) {
+        for token in self.life.take(|_| true) {
             out.push(Effect::Done(token, Err(CommandError::NotRunning)));
         }
     }

@@ -5,15 +5,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use himalia_journal::Journal;
-use parking_lot::Mutex;
+use himalia_journal::{Journal, Record};
+use parking_lot::{Mutex, RwLock};
 use time::OffsetDateTime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 use super::core::Snapshot;
-use super::event::{Command, CommandError, Request};
+use super::event::{Answer, Command, CommandError, Request};
 use super::life::Phase;
+use crate::facts::Facts;
 use crate::feed::Seat;
+use crate::lease::Lease;
+use crate::model::{Origin, SessionInfo};
 use crate::{KernelId, KernelModel};
 
 /// Commands that wait for the actor.
@@ -40,7 +43,7 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) command: Command,
-    pub(crate) reply: oneshot::Sender<Result<(), CommandError>>,
+    pub(crate) reply: oneshot::Sender<Result<Answer, CommandError>>,
 }
 
 /// A message on its way to the actor, with its share of the bytes that may wait.
@@ -60,20 +63,14 @@ pub(crate) struct Mailboxes {
     pub(crate) stage: watch::Sender<Stage>,
 }
 
-/// A kernel's facts that never change.
-#[derive(Clone, Debug)]
-pub(crate) struct Facts {
-    pub(crate) id: KernelId,
-    pub(crate) name: String,
-    pub(crate) created_micros: u64,
-    /// `metadata.cull_idle_timeout` of its kernelspec, seconds.
-    pub(crate) cull_timeout: Option<f64>,
-}
-
 /// One kernel, as everybody but its actor sees it.
 #[derive(Debug)]
 pub(crate) struct Handle {
-    pub(crate) facts: Facts,
+    facts: RwLock<Arc<Facts>>,
+    /// The sandbox that it is in.
+    pub(crate) lease: Arc<Lease>,
+    /// The kernel's place under the limit of kernels; given back at its end.
+    pub(crate) place: Mutex<Option<OwnedSemaphorePermit>>,
     pub(crate) journal: Journal,
     pub(crate) orders: mpsc::Sender<Order>,
     pub(crate) urgent: mpsc::Sender<Envelope>,
@@ -143,6 +140,7 @@ impl Handle {
     /// A handle and the ends for its actor.
     pub(crate) fn new(
         facts: Facts,
+        lease: Arc<Lease>,
         journal: Journal,
         snapshot: Snapshot,
         last_activity: u64,
@@ -154,7 +152,9 @@ impl Handle {
         let (stage_in, stage) = watch::channel(Stage::Present);
         let bytes = || Arc::new(Semaphore::new(WAITING_BYTES as usize));
         let handle = Self {
-            facts,
+            facts: RwLock::new(Arc::new(facts)),
+            lease,
+            place: Mutex::new(None),
             dir: LogDir {
                 path: journal.dir().to_owned(),
                 remove: AtomicBool::new(false),
@@ -183,12 +183,33 @@ impl Handle {
         (Arc::new(handle), mailboxes)
     }
 
+    /// Its facts as of now.
+    pub(crate) fn facts(&self) -> Arc<Facts> {
+        Arc::clone(&self.facts.read())
+    }
+
+    /// Changes its facts.
+    pub(crate) fn change_facts(&self, change: impl FnOnce(&mut Facts)) {
+        change(Arc::make_mut(&mut self.facts.write()));
+    }
+
+    /// Its identifier.
+    pub(crate) fn id(&self) -> KernelId {
+        self.facts.read().id
+    }
+
+    /// The kernel with what is around it.
+    pub(crate) fn info(&self) -> SessionInfo {
+        self.facts().info(self.model())
+    }
+
     /// The kernel as commands show it.
     pub(crate) fn model(&self) -> KernelModel {
+        let facts = self.facts();
         let snapshot = self.snapshot.borrow();
         KernelModel {
-            id: self.facts.id,
-            name: self.facts.name.clone(),
+            id: facts.id,
+            name: facts.name.clone(),
             last_activity: from_micros(self.last_activity.load(Ordering::Relaxed)),
             execution_state: snapshot.state,
             connections: self.connections.load(Ordering::Relaxed),
@@ -201,14 +222,15 @@ impl Handle {
     pub(crate) fn cull_facts(&self) -> super::culling::CullFacts {
         super::culling::CullFacts {
             state: self.snapshot.borrow().state,
+            revives: self.facts().origin == Origin::V1,
             connections: self.connections.load(Ordering::Relaxed),
             last_micros: self.last_activity.load(Ordering::Relaxed),
-            spec_timeout: self.facts.cull_timeout,
+            spec_timeout: self.facts().cull_timeout,
         }
     }
 
     /// Gives an order and waits for its answer. `None` when the kernel is over.
-    pub(crate) async fn order(&self, command: Command) -> Option<Result<(), CommandError>> {
+    pub(crate) async fn order(&self, command: Command) -> Option<Result<Answer, CommandError>> {
         let (reply, answer) = oneshot::channel();
         self.orders.send(Order { command, reply }).await.ok()?;
         answer.await.ok()
@@ -228,7 +250,7 @@ impl Handle {
     /// Removes the log's directory once nobody reads it any more.
     pub(crate) fn forget_log(&self) {
         if let Err(error) = std::fs::write(self.dir.path.join(FORGOTTEN), "") {
-            tracing::warn!(kernel = %self.facts.id, %error, "cannot mark a log that is not needed any more");
+            tracing::warn!(kernel = %self.id(), %error, "cannot mark a log that is not needed any more");
         }
         self.dir.remove.store(true, Ordering::Release);
     }
@@ -241,6 +263,16 @@ impl Handle {
     /// A share for a message of `bytes`, when there is room.
     pub(crate) fn share(bytes: usize) -> u32 {
         u32::try_from(bytes).unwrap_or(u32::MAX).clamp(1, WAITING_BYTES)
+    }
+}
+
+/// One record of a log; `None` if it is not there any more. May block on the disk.
+pub(crate) fn record(journal: &Journal, seq: u64) -> Option<Arc<Record>> {
+    match journal.cursor(seq.checked_sub(1)?).read(1, 1) {
+        Ok(himalia_journal::Read::Records(records)) => {
+            records.into_iter().next().filter(|record| record.seq == seq)
+        }
+        _ => None,
     }
 }
 

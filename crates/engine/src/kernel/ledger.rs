@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::ops::Bound;
 
 use himalia_shim_protocol::RequestId;
 use himalia_wire::Channel;
@@ -14,8 +15,11 @@ use super::event::Request;
 
 /// Requests that are kept; beyond it the oldest one that is not an unanswered `execute_request` is forgotten.
 pub(crate) const MAX_OPEN: usize = 4096;
-/// Unanswered requests with which no further one is sent: the shim refuses from 1,024 on.
+/// Unanswered requests with which no further one is sent, so that a kernel that is busy for long finds a bounded number.
+/// Those do not count that came before one that was answered on their channel: kernels answer in order, or never.
 pub(crate) const MAX_UNANSWERED: usize = 1000;
+/// Requests lost with a process of which it is known whose they were; the latest ones.
+const MAX_LOST: usize = 1024;
 
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +34,8 @@ pub(crate) struct Entry {
     pub(crate) kind: RequestKind,
     pub(crate) replied: bool,
     pub(crate) idle: bool,
+    /// A later one of its channel was answered before.
+    pub(crate) overtaken: bool,
 }
 
 impl Entry {
@@ -50,6 +56,7 @@ impl Entry {
             kind,
             replied: false,
             idle: false,
+            overtaken: false,
         }
     }
 }
@@ -101,12 +108,16 @@ pub(crate) struct Ledger {
     open: BTreeMap<RequestId, Entry>,
     by_parent: ParentIndex,
     unanswered: usize,
+    /// The latest that was answered: on shell, on control.
+    answered: [Option<RequestId>; 2],
+    /// What was forgotten with a process. The shim may still say that it never ran.
+    lost: BTreeMap<RequestId, Entry>,
 }
 
 impl Entry {
     /// Whether a reply is still to be expected. Kernels go idle without one on types that they do not know.
     fn unanswered(&self) -> bool {
-        self.kind.replies() && !self.replied && !self.idle
+        self.kind.replies() && !self.replied && !self.idle && !self.overtaken
     }
 }
 
@@ -187,6 +198,7 @@ impl Ledger {
         set(entry);
         self.unanswered -= usize::from(before && !entry.unanswered());
         let done = entry.idle && (entry.replied || !entry.kind.replies());
+        let channel = entry.channel;
         let progress = Progress {
             id,
             owner: entry.owner,
@@ -196,7 +208,23 @@ impl Ledger {
         if done {
             self.remove(id);
         }
+        self.overtake(id, channel);
         Some(progress)
+    }
+
+    /// What came before an answered request on its channel and has no answer will not get one.
+    fn overtake(&mut self, id: RequestId, channel: Channel) {
+        let latest = &mut self.answered[usize::from(channel == Channel::Control)];
+        if latest.is_some_and(|latest| latest >= id) {
+            return;
+        }
+        let from = latest.replace(id).map_or(Bound::Unbounded, Bound::Included);
+        for (_, entry) in self.open.range_mut((from, Bound::Excluded(id))) {
+            if entry.channel == channel && entry.unanswered() {
+                entry.overtaken = true;
+                self.unanswered -= 1;
+            }
+        }
     }
 
     /// Forgets a request.
@@ -212,16 +240,43 @@ impl Ledger {
         Some(entry)
     }
 
-    /// Forgets all that `gone` says, for example when the kernel's process ended.
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(RequestId, &Entry) -> bool) {
-        let gone: Vec<RequestId> = self
-            .iter()
-            .filter(|(id, entry)| !keep(*id, entry))
-            .map(|(id, _)| id)
-            .collect();
+    /// The kernel's process has ended: forgets all but what `keep` names, as far as it was not refused.
+    pub(crate) fn lose(&mut self, keep: impl Fn(RequestId) -> bool) {
+        let gone: Vec<RequestId> = self.open.keys().copied().filter(|id| !keep(*id)).collect();
         for id in gone {
-            self.remove(id);
+            if let Some(entry) = self.remove(id) {
+                self.insert_lost(id, entry);
+            }
         }
+    }
+
+    /// Adds to what was lost with a process.
+    pub(crate) fn insert_lost(&mut self, id: RequestId, entry: Entry) {
+        self.lost.insert(id, entry);
+        if self.lost.len() > MAX_LOST {
+            self.lost.pop_first();
+        }
+    }
+
+    /// What was lost with a process.
+    pub(crate) fn iter_lost(&self) -> impl Iterator<Item = (RequestId, &Entry)> {
+        self.lost.iter().map(|(id, entry)| (*id, entry))
+    }
+
+    /// A request that the shim may have refused: open, or lost with a process.
+    pub(crate) fn refusable(&self, id: RequestId) -> Option<&Entry> {
+        self.open.get(&id).or_else(|| self.lost.get(&id))
+    }
+
+    /// The one of [`Self::refusable`] whose record has this number.
+    pub(crate) fn of_record(&self, seq: u64) -> Option<RequestId> {
+        let mut all = self.iter().chain(self.iter_lost());
+        all.find_map(|(id, entry)| (seq != 0 && entry.seq == seq).then_some(id))
+    }
+
+    /// Takes out one of [`Self::refusable`].
+    pub(crate) fn take(&mut self, id: RequestId) -> Option<Entry> {
+        self.remove(id).or_else(|| self.lost.remove(&id))
     }
 }
 
@@ -242,6 +297,7 @@ mod tests {
             kind,
             replied: false,
             idle: false,
+            overtaken: false,
         }
     }
 
@@ -287,8 +343,63 @@ mod tests {
         assert_eq!(ledger.len(), MAX_OPEN);
         assert!(ledger.get(id(1)).is_some() && ledger.get(id(2)).is_none());
         assert!(ledger.is_full());
-        ledger.retain(|id, _| id.number <= 1000);
+        ledger.lose(|id| id.number <= 1000);
         assert!(!ledger.is_full());
+    }
+
+    #[test]
+    fn what_a_kernel_passed_over_fills_nothing() {
+        let mut ledger = Ledger::default();
+        for number in 1..=2000 {
+            ledger.insert(id(2 * number), entry(RequestKind::Request, 0));
+            ledger.insert(id(2 * number + 1), entry(RequestKind::Execute, number));
+            assert!(!ledger.replied(id(2 * number + 1)).unwrap().done);
+            assert!(!ledger.is_full());
+        }
+        // A late answer is still an answer, and counts nothing twice.
+        for number in 1..=2000 {
+            ledger.replied(id(2 * number));
+            ledger.remove(id(2 * number));
+        }
+        for number in 5000..5000 + MAX_UNANSWERED as u64 {
+            assert!(!ledger.is_full());
+            ledger.insert(id(number), entry(RequestKind::Execute, number));
+        }
+        assert!(ledger.is_full());
+        // Another channel says nothing of this one.
+        let mut control = entry(RequestKind::Request, 0);
+        control.channel = Channel::Control;
+        ledger.insert(id(9000), control);
+        ledger.replied(id(9000));
+        assert!(ledger.is_full());
+    }
+
+    #[test]
+    fn what_is_lost_with_a_process_can_still_be_refused() {
+        let mut ledger = Ledger::default();
+        for number in 1..=3 {
+            let seq = 10 + number;
+            ledger.insert(
+                id(number),
+                Entry {
+                    seq,
+                    ..entry(RequestKind::Execute, number)
+                },
+            );
+        }
+        ledger.lose(|id| id.number == 3);
+        assert_eq!((ledger.len(), ledger.iter_lost().count()), (1, 2));
+        assert!(ledger.get(id(1)).is_none() && ledger.refusable(id(1)).is_some());
+        assert_eq!(
+            (ledger.of_record(12), ledger.of_record(13)),
+            (Some(id(2)), Some(id(3)))
+        );
+        assert_eq!(ledger.take(id(2)).unwrap().seq, 12);
+        assert!(ledger.take(id(2)).is_none());
+        for number in 10..10 + MAX_LOST as u64 {
+            ledger.insert_lost(id(number), entry(RequestKind::Execute, number));
+        }
+        assert!(ledger.take(id(1)).is_none() && ledger.take(id(10)).is_some());
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(crate) enum Phase {
     Over,
 }
 
+/// How long a death by SIGKILL waits to be known for want of memory, microseconds.
+pub(crate) const MEMORY_WAIT: u64 = 500_000;
 /// A restart by the engine resets its count after a process lived this long (jupyter's `stable_start_time`), micros.
 pub(super) const STABLE: u64 = 10_000_000;
 /// How long a death waits for the output before it, microseconds.
@@ -56,6 +58,31 @@ pub(super) struct PendingExit {
     pub(super) deadline: u64,
     /// The stop that it belongs to is complete.
     pub(super) stopped: bool,
+    /// Until when it is waited for to know whether memory was the cause.
+    pub(super) memory: Option<u64>,
+    /// It was.
+    pub(super) oom: bool,
+}
+
+impl PendingExit {
+    pub(super) fn new(exited: Exited, deadline: u64) -> Self {
+        Self {
+            exited,
+            deadline,
+            stopped: false,
+            memory: None,
+            oom: false,
+        }
+    }
+
+    /// The cause of death.
+    pub(super) fn cause(&self) -> String {
+        if self.oom {
+            "oom".to_owned()
+        } else {
+            cause_text(&self.exited)
+        }
+    }
 }
 
 /// A caller that waits for the end of an order.
@@ -71,6 +98,20 @@ pub(super) enum Awaited {
     Process(RequestId),
     /// Readiness, to be interrupted then.
     Ready,
+    /// That the kernel was told what it was claimed with, by this request.
+    Bound(RequestId),
+    /// A branch, made by this request.
+    Branch(RequestId),
+}
+
+impl Awaited {
+    /// The request whose end is awaited.
+    pub(super) fn request(self) -> Option<RequestId> {
+        match self {
+            Self::Process(id) | Self::Bound(id) | Self::Branch(id) => Some(id),
+            Self::Ready => None,
+        }
+    }
 }
 
 impl Life {

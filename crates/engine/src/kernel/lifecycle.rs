@@ -15,12 +15,27 @@ pub(crate) enum LifecycleRecord {
     Exited(Exited),
     /// A stop is complete.
     Stopped { killed: u32, left: u32 },
-    /// The shim took a request and did not do it.
-    Refused { reason: String },
+    /// The shim took a request and did not do it, and will not. `record` is the number of the request's record, 0 if it
+    /// has none; with `again` it is sent again, under a new one.
+    Refused {
+        reason: String,
+        #[serde(default)]
+        record: u64,
+        #[serde(default)]
+        again: bool,
+    },
     /// The engine starts the next process after a crash.
     Restarting { cause: String, crashes: u32 },
     /// The kernel is dead; `over` if it was meant to end, so that nothing of it is kept.
     Dead { cause: String, over: bool },
+    /// The kernel was told what it was claimed with, or could not be.
+    Bound { ok: bool },
+    /// A branch was made. Process id and directory as the sandbox sees them.
+    Forked { pid: i32, cwd: String },
+    /// A branch was not made.
+    ForkFailed { reason: String },
+    /// An execution took longer than its limit: what is done about it (`interrupt`, `kill`).
+    ExecutionLimit { step: String },
     /// Requests of earlier epochs that the shim never accepted: they are sent again. Journal numbers of their records.
     Carried { requests: Vec<u64> },
     /// A record of a later version.
@@ -61,12 +76,24 @@ mod tests {
                 over: true,
             },
             LifecycleRecord::Carried { requests: vec![1, 2] },
+            LifecycleRecord::Refused {
+                reason: "no".into(),
+                record: 3,
+                again: true,
+            },
         ] {
             assert_eq!(
                 serde_json::from_slice::<LifecycleRecord>(&record.to_body()).unwrap(),
                 record
             );
         }
+        let earlier = serde_json::from_str(r#"{"event":"refused","reason":"no"}"#).unwrap();
+        let refused = LifecycleRecord::Refused {
+            reason: "no".into(),
+            record: 0,
+            again: false,
+        };
+        assert_eq!(refused, earlier);
         let later = serde_json::from_str::<LifecycleRecord>(r#"{"event":"teleported"}"#).unwrap();
         assert_eq!(later, LifecycleRecord::Unknown);
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_sandbox::{KEY_FILE, SOCKET_FILE};
+use himalia_sandbox::KEY_FILE;
 use himalia_shim_protocol::{Decoder, Denied, Hello, ToGateway, ToShim, VersionRange};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -41,9 +41,9 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Binds the socket, in place of one that an earlier gateway left. `key_hash` is the SHA-256 of the sandbox key.
-    pub(crate) fn bind(dir: &Path, key_hash: [u8; 32], epoch: u64) -> io::Result<Self> {
-        let path = dir.join(SOCKET_FILE);
+    /// Binds the socket of this name, in place of one that an earlier gateway left. `key_hash` is the SHA-256 of the sandbox key.
+    pub(crate) fn bind(dir: &Path, name: &str, key_hash: [u8; 32], epoch: u64) -> io::Result<Self> {
+        let path = dir.join(name);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -177,6 +177,7 @@ fn same(one: &[u8], other: &[u8; 32]) -> bool {
 mod tests {
     use super::*;
     use bytes::BytesMut;
+    use himalia_sandbox::SOCKET_FILE;
     use himalia_shim_protocol::Lane;
 
     const KEY: &str = "the key";
@@ -205,7 +206,7 @@ mod tests {
     fn listen() -> Place {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join(KEY_FILE), KEY).unwrap();
-        let listener = Listener::bind(dir.path(), Sha256::digest(KEY).into(), 5).unwrap();
+        let listener = Listener::bind(dir.path(), SOCKET_FILE, Sha256::digest(KEY).into(), 5).unwrap();
         let (arrivals_in, arrivals) = mpsc::channel(4);
         let stop = CancellationToken::new();
         tokio::spawn(listener.run(arrivals_in, stop.clone()));
@@ -263,6 +264,6 @@ mod tests {
     #[tokio::test]
     async fn an_older_socket_is_replaced() {
         let place = listen();
-        assert!(Listener::bind(place.dir.path(), [0; 32], 6).is_ok());
+        assert!(Listener::bind(place.dir.path(), SOCKET_FILE, [0; 32], 6).is_ok());
     }
 }

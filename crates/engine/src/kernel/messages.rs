@@ -175,10 +175,17 @@ impl Core {
                 self.changed = true;
             }
         }
+        if status.as_deref() == Some("busy")
+            && origin.incarnation == self.life.incarnation
+            && let Some(id) = key.and_then(|key| self.ledger.find(key, true))
+        {
+            self.execution_began(id);
+        }
         if status.as_deref() == Some("idle")
             && let Some(id) = key.and_then(|key| self.ledger.find(key, true))
             && let Some(progress) = self.ledger.idle(id)
         {
+            self.stopwatch.ended(id);
             put_request(meta, Some(id));
             meta.word |= word::IDLE | (u32::from(progress.done) * word::DONE);
         }

@@ -3,8 +3,10 @@
 mod activity;
 mod actor;
 mod actor_effects;
+mod closing;
 mod core;
 pub(crate) mod culling;
+mod early;
 mod event;
 mod exit;
 mod handle;
@@ -19,8 +21,11 @@ mod meta;
 mod outbox;
 mod readiness;
 mod recovery;
+mod refusal;
 mod requests;
+mod rules;
 mod sandbox_end;
+mod sharing;
 mod shim;
 mod synthetic;
 mod teardown;
@@ -29,14 +34,21 @@ mod writes;
 pub(crate) use self::core::{Core, Settings};
 pub(crate) use actor::Actor;
 pub(crate) use actor_effects::may_block;
-pub(crate) use event::{Command, CommandError, Effect, Event, Now, Request};
-pub(crate) use handle::{Envelope, Facts, Handle, Stage, from_micros, remove_forgotten_logs, wall_micros};
+pub(crate) use event::{Answer, Claim, Command, CommandError, Effect, Event, Now, Request};
+pub(crate) use handle::{Envelope, Handle, Stage, from_micros, record, remove_forgotten_logs, wall_micros};
 pub(crate) use ledger::{RequestKind, parent_key};
-pub(crate) use listener::Listener;
+pub(crate) use life::MEMORY_WAIT;
+pub(crate) use life::Phase;
+pub(crate) use listener::{Arrival, Listener};
 pub(crate) use meta::{RecordKind, RecordMeta};
+pub(crate) use rules::Rules;
 pub(crate) use sandbox_end::death_cause;
 pub(crate) use synthetic::notice;
 pub(crate) use teardown::Teardown;
 
+#[cfg(test)]
+mod core_tests;
+#[cfg(test)]
+mod rules_tests;
 #[cfg(test)]
 mod sim;

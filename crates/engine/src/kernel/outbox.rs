@@ -8,8 +8,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use himalia_shim_protocol::{
-    Command, GatewayLink, KernelEntry, Lane, LinkCheck, Pending, PendingFull, PerLane, RequestId, Resumed,
-    ToGateway,
+    Command, GatewayLink, KernelEntry, Kind, Lane, LinkCheck, Pending, PendingFull, PerLane, RequestId,
+    Resumed, ToGateway,
 };
 
 use super::event::Effect;
@@ -59,6 +59,11 @@ impl Outbox {
         }
     }
 
+    /// The version that the sandbox speaks, as of its latest welcome.
+    pub(super) fn set_protocol(&mut self, version: u16) {
+        self.link.set_protocol(version);
+    }
+
     /// Whether both lanes have said hello in this epoch and what earlier ones left is settled, so that requests may be
     /// numbered and sent.
     pub(super) fn greeted(&self) -> bool {
@@ -102,6 +107,13 @@ impl Outbox {
             may_go: false,
         });
         Ok(id)
+    }
+
+    /// Whether an order to start again is on its way.
+    pub(super) fn restarts(&self) -> bool {
+        self.link
+            .pending(Lane::Now)
+            .any(|pending| pending.kind == Kind::Restart)
     }
 
     /// The record of a request is in the journal, under `seq`.
@@ -201,6 +213,15 @@ impl Outbox {
                 .map(|pending| pending.number)
                 .collect();
             self.dropped.retain(|number| waiting.contains(number));
+        }
+    }
+
+    /// The shim says that it has accepted the request and will not do it.
+    pub(super) fn refused(&mut self, id: RequestId) {
+        if id.epoch == self.link.epoch() {
+            for lane in Lane::ALL {
+                self.journaled[lane].retain(|(number, _)| *number != id.number);
+            }
         }
     }
 

@@ -26,11 +26,11 @@ use crate::ExecutionState;
 /// A request that is in the journal and that the shim may not have accepted.
 #[derive(Clone, Debug)]
 pub(crate) struct Carried {
-    id: RequestId,
-    /// It is known that the shim never accepted it.
-    confirmed: bool,
+    pub(super) id: RequestId,
+    /// It is known that the shim never accepted it, or that it refused it.
+    pub(super) confirmed: bool,
     /// Filled from the journal before the core is used.
-    held: Option<Held>,
+    pub(super) held: Option<Held>,
 }
 
 /// The state as of a place in the journal. JSON; unknown fields of later versions are ignored.
@@ -59,6 +59,10 @@ struct Checkpoint {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of a file format, not a state machine"
+)]
 struct OpenRequest {
     id: RequestId,
     seq: u64,
@@ -68,6 +72,11 @@ struct OpenRequest {
     kind: u32,
     replied: bool,
     idle: bool,
+    #[serde(default)]
+    overtaken: bool,
+    /// A process has ended that may have had it.
+    #[serde(default)]
+    lost: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -109,7 +118,9 @@ impl Core {
                 confirmed: carried.confirmed,
             })
         });
-        let open = self.ledger.iter().map(|(id, entry)| OpenRequest {
+        let lost = self.ledger.iter_lost().map(|(id, entry)| (id, entry, true));
+        let open = self.ledger.iter().map(|(id, entry)| (id, entry, false));
+        let open = open.chain(lost).map(|(id, entry, lost)| OpenRequest {
             id,
             seq: entry.seq,
             owner: entry.owner,
@@ -118,6 +129,8 @@ impl Core {
             kind: entry.kind as u32,
             replied: entry.replied,
             idle: entry.idle,
+            overtaken: entry.overtaken,
+            lost,
         });
         let checkpoint = Checkpoint {
             phase: self.life.phase,
@@ -211,9 +224,8 @@ impl Core {
             self.life.stop_deadline = Some(self.stop_deadline());
         }
         self.life.exit = checkpoint.exit.map(|exited| PendingExit {
-            exited,
-            deadline,
             stopped: checkpoint.stopped,
+            ..PendingExit::new(exited, deadline)
         });
         self.activity = Activity {
             state: word::to_state(checkpoint.state).unwrap_or(ExecutionState::Starting),
@@ -235,8 +247,13 @@ impl Core {
                 kind: RequestKind::from_word(open.kind),
                 replied: open.replied,
                 idle: open.idle,
+                overtaken: open.overtaken,
             };
-            self.ledger.insert(open.id, entry);
+            if open.lost {
+                self.ledger.insert_lost(open.id, entry);
+            } else {
+                self.ledger.insert(open.id, entry);
+            }
         }
         for Unaccepted {
             id,
@@ -293,12 +310,7 @@ impl Core {
         if let Some(entry) = self.ledger.get(id)
             && meta.word & (word::IDLE | word::REPLY) != 0
         {
-            let lane = if entry.channel == Channel::Control {
-                Lane::Now
-            } else {
-                Lane::Data
-            };
-            self.carried[lane].remove(&entry.seq);
+            self.carried[entry.lane()].remove(&entry.seq);
         }
         if meta.word & word::TOUCH != 0 {
             self.activity.touch(record.at_micros);
@@ -335,11 +347,7 @@ impl Core {
             }
             LifecycleRecord::Exited(exited) => {
                 let deadline = self.now.mono + FLUSH_WAIT;
-                self.life.exit = Some(PendingExit {
-                    exited,
-                    deadline,
-                    stopped: false,
-                });
+                self.life.exit = Some(PendingExit::new(exited, deadline));
             }
             LifecycleRecord::Stopped { .. } => match &mut self.life.exit {
                 Some(exit) => exit.stopped = true,
@@ -368,16 +376,31 @@ impl Core {
                     });
                 }
             }
+            LifecycleRecord::Refused { record, again, .. } => self.fold_refused(record, again),
             LifecycleRecord::StartFailed { .. }
-            | LifecycleRecord::Refused { .. }
+            | LifecycleRecord::Bound { .. }
+            | LifecycleRecord::Forked { .. }
+            | LifecycleRecord::ForkFailed { .. }
+            | LifecycleRecord::ExecutionLimit { .. }
             | LifecycleRecord::Unknown => {}
+        }
+    }
+
+    fn fold_refused(&mut self, record: u64, again: bool) {
+        if let Some(id) = self.ledger.of_record(record) {
+            self.never_ran(id, again);
+        } else if !again {
+            // It was to go again, and could not.
+            for lane in Lane::ALL {
+                self.carried[lane].remove(&record);
+            }
         }
     }
 
     /// Forgets what a process that ended had accepted.
     fn forget_open(&mut self) {
         let carried = &self.carried;
-        self.ledger.retain(|id, _| {
+        self.ledger.lose(|id| {
             Lane::ALL
                 .into_iter()
                 .any(|lane| carried[lane].values().any(|carried| carried.id == id))
@@ -400,21 +423,21 @@ impl Core {
 
     /// All lanes are settled: what was never accepted goes out again, in its old order, under new numbers.
     pub(super) fn hold_carried(&mut self) {
-        let now = std::mem::take(&mut self.carried.now);
-        let mut all = std::mem::take(&mut self.carried.data);
-        all.extend(now);
-        for (seq, carried) in all.into_iter().rev() {
-            self.ledger.remove(carried.id);
-            if let Some(mut held) = carried.held {
-                held.again = seq;
-                self.held.push_first(held);
+        for lane in Lane::ALL {
+            for (seq, carried) in std::mem::take(&mut self.carried[lane]) {
+                self.ledger.remove(carried.id);
+                match carried.held {
+                    Some(held) => self.held.put_back(held),
+                    // Its record is being fetched.
+                    None => drop(self.carried[lane].insert(seq, carried)),
+                }
             }
         }
     }
 }
 
 /// A request record as a request that is to be sent again.
-fn held_again(record: &Record) -> Option<Held> {
+pub(super) fn held_again(record: &Record) -> Option<Held> {
     let meta = RecordMeta::decode(&record.meta);
     let channel = meta.channel?;
     let (_, parts) = v1::decode(&record.body, &Limits::KERNEL).ok()?;

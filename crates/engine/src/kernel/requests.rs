@@ -42,7 +42,7 @@ impl Core {
                 return;
             };
             if let Err(held) = self.admit(held) {
-                self.held.push_first(held);
+                self.held.put_back(held);
                 return;
             }
         }
@@ -101,7 +101,7 @@ impl Core {
                 parent,
                 frame: record.body,
             };
-            self.held.push_first(Held {
+            self.held.put_back(Held {
                 request,
                 again: meta.link,
             });

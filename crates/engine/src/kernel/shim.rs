@@ -2,12 +2,12 @@
 
 use himalia_journal::NewRecord;
 use himalia_shim_protocol::{
-    Event as ShimEvent, Gap, Hello, KernelState, Lane, LinkCheck, Refused, StartFailed, Started, ToGateway,
+    Event as ShimEvent, Gap, Hello, KernelState, Lane, LinkCheck, StartFailed, Started, ToGateway,
 };
 use serde_json::json;
 
 use super::core::Core;
-use super::event::{CommandError, Effect};
+use super::event::{Answer, CommandError, Effect};
 use super::life::{Awaited, Phase, Waiter};
 use super::lifecycle::LifecycleRecord;
 use super::meta::{RecordKind, RecordMeta};
@@ -39,13 +39,20 @@ impl Core {
                 self.outbox.accepted(lane, number);
                 self.release();
             }
-            ToGateway::Heartbeat { heartbeat, .. } => self.alive = heartbeat.alive,
+            ToGateway::Heartbeat { heartbeat, .. } => {
+                self.changed |= self.alive != heartbeat.alive;
+                self.alive = heartbeat.alive;
+            }
             ToGateway::Stats { .. } | ToGateway::Hello(_) => {}
         }
     }
 
     fn lifecycle(&mut self, lane: Lane, link: u64, event: ShimEvent, out: &mut Vec<Effect>) {
-        let (incarnation, record) = self.describe(&event);
+        let refusal = match &event {
+            ShimEvent::Refused(refused) => self.judge_refusal(refused),
+            _ => (0, false),
+        };
+        let (incarnation, record) = self.describe(&event, refusal);
         let meta = RecordMeta {
             kernel: self.settings.kernel,
             lane: Some(lane),
@@ -59,12 +66,15 @@ impl Core {
             ShimEvent::StartFailed(failed) => self.start_failed(&failed, out),
             ShimEvent::Exited(exited) => self.exited(exited, out),
             ShimEvent::Stopped(_) => self.stopped(out),
-            ShimEvent::Refused(refused) => self.refused(&refused, out),
+            ShimEvent::Refused(refused) => self.refused(&refused, refusal.1, out),
+            ShimEvent::Bound(bound) => self.bound(bound, out),
+            ShimEvent::Forked(forked) => self.forked(forked, out),
+            ShimEvent::ForkFailed(failed) => self.fork_failed(failed, out),
         }
         self.changed = true;
     }
 
-    fn describe(&self, event: &ShimEvent) -> (u32, LifecycleRecord) {
+    fn describe(&self, event: &ShimEvent, (record, again): (u64, bool)) -> (u32, LifecycleRecord) {
         let now = self.life.incarnation;
         match event {
             ShimEvent::Started(Started { incarnation, .. }) => (
@@ -87,10 +97,21 @@ impl Core {
                 };
                 (stopped.incarnation, record)
             }
+            ShimEvent::Bound(bound) => (now, LifecycleRecord::Bound { ok: bound.ok }),
+            ShimEvent::Forked(forked) => {
+                let (pid, cwd) = (forked.pid, forked.cwd.clone());
+                (now, LifecycleRecord::Forked { pid, cwd })
+            }
+            ShimEvent::ForkFailed(failed) => {
+                let reason = failed.reason.clone();
+                (now, LifecycleRecord::ForkFailed { reason })
+            }
             ShimEvent::Refused(refused) => (
                 now,
                 LifecycleRecord::Refused {
                     reason: refused.reason.clone(),
+                    record,
+                    again,
                 },
             ),
         }
@@ -112,13 +133,15 @@ impl Core {
         self.activity.state = ExecutionState::Starting;
         self.activity.touch(self.now.wall);
         self.readiness = super::readiness::Readiness::default();
+        self.held.process_started();
         self.iopub_parent = None;
         if self.life.phase != Phase::Stopping && self.life.phase != Phase::Over {
             self.life.phase = Phase::Running;
         }
-        out.push(Effect::ProcessStarted(started.pid));
+        self.stopwatch.reset();
+        out.push(Effect::ProcessStarted(started.pid, started.path));
         for token in self.life.take(|what| matches!(what, Awaited::Process(_))) {
-            out.push(Effect::Done(token, Ok(())));
+            out.push(Effect::Done(token, Ok(Answer::Done)));
         }
         if self.outbox.greeted() {
             self.probe();
@@ -142,17 +165,6 @@ impl Core {
             Phase::Restarting if asked => self.dead(format!("restart failed: {}", failed.reason), out),
             Phase::Restarting => self.crashed(failed.reason.clone(), out),
             _ => {}
-        }
-    }
-
-    fn refused(&mut self, refused: &Refused, out: &mut Vec<Effect>) {
-        self.ledger.remove(refused.request);
-        tracing::info!(reason = %refused.reason, "the shim refused a request");
-        for token in self.life.take(|what| what == Awaited::Process(refused.request)) {
-            out.push(Effect::Done(
-                token,
-                Err(CommandError::Refused(refused.reason.clone())),
-            ));
         }
     }
 
@@ -271,14 +283,15 @@ impl Core {
     /// Goes on with what an earlier gateway had begun.
     pub(super) fn greet(&mut self, out: &mut Vec<Effect>) {
         self.hold_carried();
+        let restarts = self.outbox.restarts();
         self.outbox.greet(out);
         self.changed = true;
         let (state, shim_incarnation) = self.met;
         match self.life.phase {
             Phase::Running if !self.readiness.is_ready() && self.life.exit.is_none() => self.probe(),
-            // The order to start again may not have arrived.
+            // The order to start again may not have arrived. It is given once, also if the death was told before this.
             Phase::Restarting
-                if state == KernelState::Exited && shim_incarnation == self.life.incarnation =>
+                if state == KernelState::Exited && shim_incarnation == self.life.incarnation && !restarts =>
             {
                 self.order_restart(out);
             }
@@ -293,6 +306,11 @@ impl Core {
                 if !self.readiness.is_ready() {
                     self.probe();
                 }
+            }
+            // Its process was running before its log was begun: a branch.
+            Phase::New if matches!(state, KernelState::Connecting | KernelState::Running) => {
+                self.take_running(shim_incarnation);
+                self.probe();
             }
             // A start whose caller is gone.
             Phase::Dead | Phase::Over => {}

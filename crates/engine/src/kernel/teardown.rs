@@ -1,66 +1,104 @@
 //! The outside of a kernel as its actor needs it: its sandbox and its row in the store.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use himalia_sandbox::{Provisioner, SandboxId};
+use himalia_sandbox::SOCKET_FILE;
+use himalia_shim_protocol::StartPath as ShimStartPath;
 use himalia_store::{KernelLife, Store};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc;
 
 use super::handle::Handle;
-use crate::KernelId;
+use crate::lease::Share;
+use crate::model::StartPath;
 use crate::registry::Registry;
 
 /// What is left to do when a kernel ends.
 #[derive(Debug)]
 pub(crate) struct Teardown {
-    pub(crate) id: KernelId,
     /// The kernel's number on its link.
     pub(crate) kernel: u16,
-    pub(crate) sandbox_id: SandboxId,
-    pub(crate) provisioner: Arc<dyn Provisioner>,
+    /// Name of the socket that its link calls.
+    pub(crate) socket: String,
+    pub(crate) share: Share,
+    /// The sandbox is to be ended, since nobody else is in it.
+    pub(crate) last: bool,
     pub(crate) store: Store,
     pub(crate) registry: Arc<Registry>,
-    /// The kernel's place under the limit.
-    pub(crate) permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Teardown {
     /// A process runs: it is noted where a later gateway looks, and for whoever has to kill it.
-    pub(crate) fn process_started(&self, pid: i32, incarnation: u32) {
-        let (store, provisioner, id, sandbox) = (
-            self.store.clone(),
-            Arc::clone(&self.provisioner),
-            self.id,
-            self.sandbox_id,
-        );
+    pub(crate) fn process_started(
+        &self,
+        handle: &Arc<Handle>,
+        pid: i32,
+        incarnation: u32,
+        path: ShimStartPath,
+    ) {
+        let facts = handle.facts();
+        let first = incarnation == 1 && facts.start_path == StartPath::Cold && path == ShimStartPath::Zygote;
+        if first {
+            handle.change_facts(|facts| facts.start_path = StartPath::Zygote);
+        }
+        let (store, lease, id) = (self.store.clone(), Arc::clone(self.share.lease()), facts.id);
         tokio::spawn(async move {
-            if let Err(error) = store
+            let noted = store
                 .set_kernel_life(id.0, KernelLife::Live, incarnation, None)
-                .await
-            {
+                .await;
+            if let Err(error) = noted {
                 tracing::error!(kernel = %id, %error, "cannot note a kernel's start");
             }
+            if first
+                && let Err(error) = store
+                    .set_kernel_start_path(id.0, StartPath::Zygote.as_str())
+                    .await
+            {
+                tracing::error!(kernel = %id, %error, "cannot note how a kernel was started");
+            }
             if let Ok(pid) = u32::try_from(pid)
-                && let Err(error) = provisioner.note_process(sandbox, pid).await
+                && let Err(error) = lease.provisioner().note_process(lease.id(), pid).await
             {
                 tracing::debug!(kernel = %id, %error, "cannot note a kernel's process");
             }
         });
     }
 
-    /// Ends the sandbox and removes what is left; with `forget` also the kernel itself, otherwise it stays listed as
-    /// dead.
+    /// Finds out whether a death was for want of memory.
+    pub(crate) fn check_memory(&self, answer: mpsc::Sender<bool>) {
+        let lease = Arc::clone(self.share.lease());
+        tokio::spawn(async move {
+            let killed = lease.killed_for_memory().await;
+            // The kernel may be over.
+            let _ = answer.send(killed).await;
+        });
+    }
+
+    /// The kernel leaves its sandbox. `true` if it was the last one in it.
+    pub(crate) fn leave(&mut self) -> bool {
+        self.last |= self.share.leave();
+        self.last
+    }
+
+    /// Ends the sandbox if the kernel was the last one in it, and removes what is left; with `forget` also the kernel
+    /// itself, otherwise it stays listed as dead.
     pub(crate) async fn run(&mut self, handle: &Arc<Handle>, forget: bool) {
-        match self.provisioner.stop(self.sandbox_id, Duration::ZERO).await {
-            Ok(_) | Err(himalia_sandbox::SandboxError::NotFound(_)) => {}
-            Err(error) => tracing::error!(kernel = %self.id, %error, "cannot end a sandbox"),
+        if self.last {
+            self.share.stop_sandbox().await;
+        } else if let Some(sandbox) = self
+            .share
+            .lease()
+            .sandbox()
+            .filter(|_| self.socket != SOCKET_FILE)
+        {
+            // Gone with the sandbox, if that has ended meanwhile.
+            let _ = std::fs::remove_file(sandbox.gateway_dir.join(&self.socket));
         }
+        let id = handle.id();
         let noted = if forget {
             handle.forget_log();
-            let deleted = self.store.delete_kernel(self.id.0).await.map(drop);
+            let deleted = self.store.delete_kernel(id.0).await.map(drop);
             // Its id is free from here on.
-            self.registry.remove(self.id);
+            self.registry.remove(handle);
             deleted
         } else {
             let (incarnation, reason) = {
@@ -68,13 +106,13 @@ impl Teardown {
                 (snapshot.incarnation, snapshot.reason.clone())
             };
             self.store
-                .set_kernel_life(self.id.0, KernelLife::Dead, incarnation, reason)
+                .set_kernel_life(id.0, KernelLife::Dead, incarnation, reason)
                 .await
                 .map(drop)
         };
         if let Err(error) = noted {
-            tracing::error!(kernel = %self.id, %error, "cannot note a kernel's end");
+            tracing::error!(kernel = %id, %error, "cannot note a kernel's end");
         }
-        self.permit = None;
+        drop(handle.place.lock().take());
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn is_name(name: &str) -> bool {
 }
 
 /// Checks the variables of a request. [`EngineError::BadRequest`] names the variable, never its value.
-pub(super) fn check(request: &BTreeMap<String, String>) -> Result<(), EngineError> {
+pub(crate) fn check(request: &BTreeMap<String, String>) -> Result<(), EngineError> {
     let bad = |reason: String| Err(EngineError::bad_request("env", reason));
     if request.len() > MAX_VARIABLES {
         return bad(format!(

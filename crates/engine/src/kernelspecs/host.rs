@@ -65,7 +65,7 @@ impl HostEnvironment {
     }
 
     /// `HOME`, if it is absolute.
-    pub(super) fn home(&self) -> Option<PathBuf> {
+    pub(crate) fn home(&self) -> Option<PathBuf> {
         self.path("HOME").filter(|home| home.is_absolute())
     }
 
@@ -88,6 +88,30 @@ impl HostEnvironment {
             essentials.insert("LANG".to_owned(), "C.UTF-8".to_owned());
         }
         essentials
+    }
+
+    /// The variables that a kernel with a root of its own starts with. In a built root the host's language and `PATH`
+    /// are right; in a container they are the image's, which only the sandbox knows.
+    pub(crate) fn inside(&self, container: bool) -> BTreeMap<String, String> {
+        if container {
+            return BTreeMap::new();
+        }
+        let mut inside = self.essentials();
+        for name in ["LOGNAME", "USER", "SHELL", "TMPDIR"] {
+            inside.remove(name);
+        }
+        inside.insert("HOME".to_owned(), super::SANDBOX_WORK_DIR.to_owned());
+        inside
+    }
+
+    /// Variables of a kernel in a container whose image says nothing of them.
+    pub(crate) fn container_defaults() -> [(String, String); 3] {
+        [
+            ("PATH", PLAIN_PATH),
+            ("LANG", "C.UTF-8"),
+            ("HOME", super::SANDBOX_WORK_DIR),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
     }
 
     /// Where a kernel works when nothing else is said: the home directory, else `/`.

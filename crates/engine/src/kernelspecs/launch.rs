@@ -7,6 +7,18 @@ use super::{HostEnvironment, cwd, environment, paths, program, template};
 use crate::EngineError;
 use crate::model::{InterruptMode, KernelSpec};
 
+/// Where a container has the directory that holds our kernel package.
+const CONTAINER_KERNEL_DIR: &str = "/himalia/kernel";
+/// Where a kernel works that does not share the host's files.
+pub(crate) const SANDBOX_WORK_DIR: &str = "/session";
+/// The module of our own launcher, which can be bound late, forked, and started by a zygote.
+const LAUNCHER: [&str; 2] = ["-m", "himalia_kernel"];
+
+/// Whether a kernelspec starts our own launcher.
+pub(crate) fn is_ours(spec: &KernelSpec) -> bool {
+    spec.spec.argv.windows(2).any(|words| words == LAUNCHER)
+}
+
 /// What a start knows beside the kernelspec. Everything of one request travels in here, as a value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LaunchRequest {
@@ -16,8 +28,12 @@ pub(crate) struct LaunchRequest {
     pub(crate) cwd: Option<String>,
     /// Variables that the sandbox wants in each of its kernels (`SandboxHandle::kernel_env`); nothing overrides them.
     pub(crate) marks: BTreeMap<String, String>,
+    /// Variables of the template, under those of the request.
+    pub(crate) template_env: BTreeMap<String, String>,
     /// Whether the kernel sees the host's files at their own paths: level `none`.
     pub(crate) shares_files: bool,
+    /// Whether its files are those of an image, so that the kernelspec's program is looked up there.
+    pub(crate) in_container: bool,
     /// Where it starts when the wish is not met; `None` is the home directory.
     pub(crate) fallback_cwd: Option<PathBuf>,
 }
@@ -29,6 +45,10 @@ pub(crate) struct Launch {
     pub(crate) argv: Vec<String>,
     /// The complete environment; secret.
     pub(crate) env: BTreeMap<String, String>,
+    /// What of it does not come from the request; the same for every kernel of a template.
+    pub(crate) base_env: BTreeMap<String, String>,
+    /// Where it starts when nobody wishes for a directory.
+    pub(crate) base_cwd: String,
     /// An absolute path. At level `none` it is a directory, unless the fallback is not.
     pub(crate) cwd: String,
     /// How it is interrupted.
@@ -49,18 +69,38 @@ pub(crate) fn launch(
         cause,
         stderr_tail: String::new(),
     };
-    if let Some(problem) = &spec.problem {
+    // A program that this host has not may well be in an image.
+    let of_host = |problem: &String| request.in_container && problem.starts_with(program::PROBLEM_BEGINS);
+    if let Some(problem) = spec.problem.as_ref().filter(|problem| !of_host(problem)) {
         return Err(failed(format!("kernelspec {}: {problem}", spec.name)));
     }
-    let mut env = environment::build(host.essentials(), &spec.spec.env, &request.env);
+    let base = if request.shares_files {
+        host.essentials()
+    } else {
+        host.inside(request.in_container)
+    };
+    let asked = |of_request: &BTreeMap<String, String>| {
+        let mut asked = request.template_env.clone();
+        asked.extend(of_request.clone());
+        let mut env = environment::build(base.clone(), &spec.spec.env, &asked);
+        if request.in_container && is_ours(spec) {
+            env.insert("PYTHONPATH".to_owned(), CONTAINER_KERNEL_DIR.to_owned());
+        }
+        env
+    };
+    let base_env = asked(&BTreeMap::new());
+    let mut env = asked(&request.env);
     let wish = request
         .cwd
         .as_deref()
         .or_else(|| request.env.get(cwd::CLIENT_VARIABLE).map(String::as_str));
-    let fallback = request
-        .fallback_cwd
-        .clone()
-        .unwrap_or_else(|| host.fallback_cwd());
+    let fallback = request.fallback_cwd.clone().unwrap_or_else(|| {
+        if request.shares_files {
+            host.fallback_cwd()
+        } else {
+            PathBuf::from(SANDBOX_WORK_DIR)
+        }
+    });
     let choice = cwd::choose(wish, request.shares_files, &fallback)?;
     if let Some(unused) = choice.unused {
         env.insert(cwd::UNUSED_VARIABLE.to_owned(), unused);
@@ -68,15 +108,22 @@ pub(crate) fn launch(
     env.extend(request.marks.clone());
 
     let mut argv: Vec<String> = spec.spec.argv.iter().map(|word| place(word, &spec.dir)).collect();
-    if let Some(first) = argv.first_mut().filter(|_| request.shares_files) {
-        let path = env.get("PATH").map(String::as_str).unwrap_or_default();
-        let program = program::resolve(first, paths::prefix_of(&spec.dir), path)
-            .map_err(|problem| failed(format!("kernelspec {}: {problem}", spec.name)))?;
-        *first = utf8(&program).map_err(failed)?;
+    if let Some(first) = argv.first_mut() {
+        if !request.in_container {
+            let path = env.get("PATH").map(String::as_str).unwrap_or_default();
+            let program = program::resolve(first, paths::prefix_of(&spec.dir), path)
+                .map_err(|problem| failed(format!("kernelspec {}: {problem}", spec.name)))?;
+            *first = utf8(&program).map_err(failed)?;
+        } else if is_ours(spec) {
+            // The image's own interpreter, with our package from the mount.
+            "python3".clone_into(first);
+        }
     }
     Ok(Launch {
         argv,
         env,
+        base_env,
+        base_cwd: utf8(&fallback).map_err(failed)?,
         cwd: utf8(&choice.cwd).map_err(failed)?,
         interrupt_mode: spec.spec.interrupt_mode,
     })

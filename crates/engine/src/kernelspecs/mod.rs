@@ -35,5 +35,6 @@ mod template;
 mod tests;
 
 pub(crate) use catalog::Catalog;
+pub(crate) use environment::check as check_variables;
 pub(crate) use host::HostEnvironment;
-pub(crate) use launch::{Launch, LaunchRequest, launch};
+pub(crate) use launch::{Launch, LaunchRequest, SANDBOX_WORK_DIR, is_ours, launch};

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
+/// How every problem with a program begins.
+pub(super) const PROBLEM_BEGINS: &str = "argv[0]";
+
 /// The file that `word` (argv[0]) starts.
 ///
 /// A path is taken as it is. A bare `python…` of a kernelspec that lies below a prefix is that prefix's

@@ -1,9 +1,15 @@
 //! What commands take and return. Plain data; serialisation to a dialect is the facade's.
 
+mod fork;
 mod kernel;
 mod kernelspec;
+mod sandbox;
 mod session;
+mod template;
 
-pub use kernel::{ExecutionState, GatewayStatus, KernelModel, StartKernel};
+pub use fork::{Branch, ForkFiles, ForkKernel, ForkPolicy, Hazard, MAX_BRANCHES};
+pub use kernel::{ExecutionState, GatewayStatus, KernelModel, Secrets, StartKernel};
 pub use kernelspec::{InterruptMode, KernelJson, KernelSpec, KernelSpecs, SpecFile};
+pub use sandbox::{Origin, PoolStatus, ProvisionerInfo, SessionInfo, StartPath};
 pub use session::{KernelRef, NewSession, SessionModel, SessionPatch};
+pub use template::{FilesMode, PoolConfig, ProvisionerChoice, SessionLimits, Template, TemplateInfo};

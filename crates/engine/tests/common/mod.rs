@@ -62,6 +62,21 @@ impl Place {
         place.kernelspec("missing", &json!({
             "argv": ["/no/such/program", "{connection_file}"], "display_name": "Missing", "language": "script",
         }));
+        for (name, more) in [
+            ("late", &[][..]),
+            ("deaf", &["--bind", "error"][..]),
+            ("busy", &["--fork", "busy"][..]),
+            ("hazardous", &["--fork", "hazard"][..]),
+        ] {
+            let mut argv = vec![fake.to_str().unwrap(), "-f", "{connection_file}"];
+            argv.extend(more);
+            place.kernelspec(
+                name,
+                &json!({
+                    "argv": argv, "display_name": name, "language": "script", "metadata": {"himalia": {"late_bind": true}},
+                }),
+            );
+        }
         place.kernelspec(
             "stillborn",
             &json!({

@@ -8,7 +8,8 @@ use rustix::fs::{Access, access, statvfs};
 use super::host::mebibytes;
 use super::{Finding, Level};
 use crate::config::Config;
-use crate::{rundir, shim};
+use crate::programs::{SHIM, version};
+use crate::rundir;
 
 /// Free space below which the logs of a few kernels do not fit.
 const LITTLE_SPACE: u64 = 2 << 30;
@@ -66,8 +67,8 @@ fn run_dir(config: &Config) -> Finding {
 }
 
 fn find_shim(config: &Config) -> Finding {
-    let found = shim::find(config.shim.as_deref());
-    let tried = found.and_then(|path| Ok(format!("{}, {}", path.display(), shim::version(&path)?)));
+    let found = SHIM.find(config.shim.as_deref());
+    let tried = found.and_then(|path| Ok(format!("{}, {}", path.display(), version(&path)?)));
     Finding::of("himalia-shim", tried)
 }
 

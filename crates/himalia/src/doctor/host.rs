@@ -2,19 +2,17 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::thread;
 
 use rustix::process::{Resource, getrlimit};
 
 use super::{Finding, Level};
-use crate::paths;
 
 /// Open files below which fifty kernels with their clients do not fit.
 const FEW_FILES: u64 = 4_096;
 
 pub(super) fn look() -> Vec<Finding> {
-    vec![system(), open_files(), isolation(), namespaces(), cgroups()]
+    vec![system(), open_files(), seccomp(), cgroups()]
 }
 
 fn system() -> Finding {
@@ -45,40 +43,17 @@ fn open_files() -> Finding {
     Finding::new(Level::Good, "open files", text)
 }
 
-fn isolation() -> Finding {
-    let user = rustix::process::geteuid().as_raw();
-    let who = if user == 0 {
-        "root".to_owned()
-    } else {
-        format!("user {user}")
-    };
-    let text = format!("none: kernels are plain processes of {who} and may do what that user may");
-    Finding::new(Level::Info, "isolation", text)
-}
-
-/// Tried, since several switches of different distributions can forbid them.
-fn namespaces() -> Finding {
-    let topic = "user namespaces";
-    if line_value("/proc/sys/user/max_user_namespaces", "") == Some(0) {
-        return Finding::new(
-            Level::Info,
-            topic,
-            "switched off: sysctl user.max_user_namespaces is 0",
-        );
-    }
-    if paths::on_path("unshare").is_none() {
-        return Finding::new(Level::Info, topic, "not tried, as there is no unshare(1) here");
-    }
-    let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--pid", "--fork", "true"]);
-    let output = command.stdin(Stdio::null()).output();
-    match output {
-        Ok(output) if output.status.success() => Finding::new(Level::Info, topic, "can be made"),
-        Ok(output) => {
-            let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            Finding::new(Level::Info, topic, format!("cannot be made: {reason}"))
+/// Whether filters of system calls can be had; the trial of namespaces loads one.
+fn seccomp() -> Finding {
+    match fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail") {
+        Ok(actions) if actions.split_whitespace().any(|action| action == "errno") => {
+            Finding::new(Level::Info, "seccomp", "there")
         }
-        Err(error) => Finding::new(Level::Info, topic, format!("not tried: {error}")),
+        _ => Finding::new(
+            Level::Warn,
+            "seccomp",
+            "this Linux has none: no sandbox can be made",
+        ),
     }
 }
 

@@ -3,8 +3,9 @@
 mod files;
 mod host;
 mod python;
+mod sandboxes;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -61,27 +62,48 @@ impl Finding {
 }
 
 /// Prints all findings; the exit code is 1 if one of them is bad.
-pub(crate) fn run(config: &Config) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(config: &Config, as_json: bool) -> anyhow::Result<ExitCode> {
     let mut findings = host::look();
     findings.extend(files::look(config));
+    findings.extend(sandboxes::look(config)?);
     findings.extend(python::look(config));
-    let mut out = std::io::stdout().lock();
-    for Finding { level, topic, text } in &findings {
+    let bad = findings.iter().any(|finding| finding.level == Level::Bad);
+    let text = if as_json {
+        json(&findings, !bad)
+    } else {
+        plain(&findings)
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::from(u8::from(bad)))
+}
+
+fn json(findings: &[Finding], ok: bool) -> String {
+    let one = |Finding { level, topic, text }: &Finding| {
+        let level = level.to_string().to_lowercase();
+        serde_json::json!({ "level": level, "topic": topic, "text": text })
+    };
+    let findings: Vec<_> = findings.iter().map(one).collect();
+    format!("{:#}\n", serde_json::json!({ "ok": ok, "findings": findings }))
+}
+
+fn plain(findings: &[Finding]) -> String {
+    let mut out = String::new();
+    for Finding { level, topic, text } in findings {
         let mut lines = text.lines();
-        writeln!(out, "{level:<5} {topic:<17} {}", lines.next().unwrap_or_default())?;
+        let _ = writeln!(out, "{level:<5} {topic:<17} {}", lines.next().unwrap_or_default());
         for line in lines {
-            writeln!(out, "{:23} {line}", "")?;
+            let _ = writeln!(out, "{:23} {line}", "");
         }
     }
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     let (bad, warnings) = (count(Level::Bad), count(Level::Warn));
-    match (bad, warnings) {
-        (0, 0) => writeln!(out, "\nAll is well: himalia serve can start.")?,
+    let _ = match (bad, warnings) {
+        (0, 0) => writeln!(out, "\nAll is well: himalia serve can start."),
         (0, _) => writeln!(
             out,
             "\nhimalia serve can start; see the {warnings} line(s) marked warn."
-        )?,
-        _ => writeln!(out, "\nMend the {bad} line(s) marked FAIL first.")?,
-    }
-    Ok(ExitCode::from(u8::from(bad > 0)))
+        ),
+        _ => writeln!(out, "\nMend the {bad} line(s) marked FAIL first."),
+    };
+    out
 }

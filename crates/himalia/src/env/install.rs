@@ -1,6 +1,7 @@
 //! Putting the embedded package and kernelspec into an environment.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -26,23 +27,37 @@ pub(super) fn install(env: &PythonEnv) -> anyhow::Result<()> {
 }
 
 /// The directory of this version of the package, written and compiled if it was not there.
-fn package(env: &PythonEnv) -> anyhow::Result<PathBuf> {
+pub(super) fn package(env: &PythonEnv) -> anyhow::Result<PathBuf> {
+    place(&env.dir.join("himalia"), |fresh| compile(env, fresh))
+}
+
+/// As [`package`], in `parent` and for whatever Python will run it, so without compiling it.
+pub(crate) fn install_package(parent: &Path) -> anyhow::Result<PathBuf> {
+    place(parent, |_| {})
+}
+
+/// Writes the embedded package into a directory named by its content, unless it is there, and calls `finish` before it
+/// appears. Everybody may read it: in sandboxes it is another user who does.
+fn place(parent: &Path, finish: impl FnOnce(&Path)) -> anyhow::Result<PathBuf> {
     let parts = embedded::PACKAGE
         .iter()
         .flat_map(|(name, content)| [name.as_bytes(), content]);
-    let dir = env.dir.join("himalia").join(&hash(parts)[..16]);
+    let dir = parent.join(&hash(parts)[..16]);
     if dir.is_dir() {
         return Ok(dir);
     }
     let fresh = dir.with_extension(std::process::id().to_string());
     for (name, content) in embedded::PACKAGE {
         let path = fresh.join(name);
-        let parent = path.parent().unwrap_or(&fresh);
-        fs::create_dir_all(parent)
+        let dir = path.parent().unwrap_or(&fresh);
+        fs::create_dir_all(dir)
             .and_then(|()| fs::write(&path, content))
+            .and_then(|()| readable(&path, 0o644))
+            .and_then(|()| readable(dir, 0o755))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
-    compile(env, &fresh);
+    readable(&fresh, 0o755).with_context(|| format!("cannot write {}", fresh.display()))?;
+    finish(&fresh);
     match fs::rename(&fresh, &dir) {
         Ok(()) => {}
         // Another process was faster; the content is the same.
@@ -50,6 +65,11 @@ fn package(env: &PythonEnv) -> anyhow::Result<PathBuf> {
         Err(error) => return Err(error).with_context(|| format!("cannot make {}", dir.display())),
     }
     Ok(dir)
+}
+
+/// Sets the mode, whatever the umask was.
+fn readable(path: &Path, mode: u32) -> std::io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
 /// Makes `.pyc` files, for a quicker start. They are checked against the content, as the directory is renamed after.
@@ -146,6 +166,18 @@ mod tests {
             .map(|e| e.unwrap().file_name())
             .collect();
         assert_eq!(left.len(), 1, "{left:?}");
+    }
+
+    #[test]
+    fn the_package_can_be_had_without_an_environment() {
+        let data = tempfile::tempdir().unwrap();
+        let parent = data.path().join("kernel-package");
+        let dir = install_package(&parent).unwrap();
+        assert_eq!(install_package(&parent).unwrap(), dir);
+        assert!(dir.join("himalia_kernel/__init__.py").is_file());
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&dir), mode(&dir.join("himalia_kernel"))), (0o755, 0o755));
+        assert_eq!(mode(&dir.join("himalia_kernel/__init__.py")), 0o644);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 mod build;
 mod embedded;
+mod image;
 mod install;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ use sha2::{Digest as _, Sha256};
 use crate::hex::hex;
 
 pub(crate) use build::{build, check_python};
+pub(crate) use image::build_image;
+pub(crate) use install::install_package;
 
 /// Where the environment of this program's lock file is, or would be.
 #[derive(Clone, Debug)]
@@ -52,6 +55,11 @@ impl PythonEnv {
     /// Brings the embedded package and kernelspec in it up to date; a few small files, or nothing.
     pub(crate) fn refresh(&self) -> anyhow::Result<()> {
         install::install(self)
+    }
+
+    /// The directory that holds this version of the embedded package.
+    pub(crate) fn package(&self) -> anyhow::Result<PathBuf> {
+        install::package(self)
     }
 
     fn marker(&self) -> PathBuf {

@@ -153,8 +153,7 @@ async fn a_shim_of_the_first_protocol_version_is_adopted() {
     let mut socket = WsClient::connect(&connect).await.unwrap();
     let cell = socket.finish(&msg_id).await.unwrap();
     assert_eq!((cell.status().as_str(), cell.stdout().as_str()), ("ok", "1\n"));
-    // Refused (503) for the moment in which one of its two connections is still to come.
-    assert_eventually!(order(&gateway, &kernel, "restart").await == 200);
+    assert_eq!(order(&gateway, &kernel, "restart").await, 200);
     assert_eq!(socket.execute("print on").await.unwrap().stdout(), "on\n");
     let model: Value = until_state(&gateway, &kernel, "idle").await;
     assert_eq!(model["name"], "fake");

@@ -13,6 +13,8 @@
 //! | `hostile` | kernels that attack |
 //! | `lifetimes` | culling, orphans, shims of an earlier version |
 //! | `logs` | logs of kernels that have ended |
+//! | `sessions` | the native API: templates, limits, branches, `himalia session` |
+//! | `namespaces` | the same kernels in sandboxes, over a crash of the gateway |
 
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
@@ -27,6 +29,8 @@ mod floods;
 mod hostile;
 mod lifetimes;
 mod logs;
+mod namespaces;
 mod secrets;
+mod sessions;
 mod starts;
 mod stopping;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{KernelId, KernelModel, StartKernel};
 
@@ -15,11 +15,12 @@ use crate::auth::Caller;
 use crate::body::{self, Fields};
 use crate::error::ApiError;
 use crate::etag;
+use crate::variables;
 
-/// Largest value of an environment variable, bytes (the system's limit for one string of `execve`).
-const ENV_VALUE_BYTES: usize = 128 << 10;
-/// Most environment variables of one request.
-const ENV_COUNT: usize = 1000;
+/// How a new kernel was started: `pool`, `zygote`, `cold`.
+const STARTED_BY: HeaderName = HeaderName::from_static("x-himalia-started-by");
+/// The level of its sandbox.
+const ISOLATION: HeaderName = HeaderName::from_static("x-himalia-isolation");
 
 /// `GET /api/kernels`: all of them, never paged. Clients take an absent kernel for culled.
 pub(crate) async fn list(
@@ -44,20 +45,24 @@ pub(crate) async fn start(
     body: Body,
 ) -> Result<Response, ApiError> {
     let mut fields = body::fields(&app, &headers, body).await?.unwrap_or_default();
-    let env = env(&mut fields)?;
+    let env = variables::read(&mut fields, "env")?;
     let start = StartKernel {
         name: fields.string("name")?.filter(|n| !n.is_empty()),
         id: optional_kernel_id(&mut fields, "kernel_id")?,
         cwd: cwd(&mut fields, &env)?,
         env,
+        ..StartKernel::default()
     };
     let model = app.engine().start_kernel(&principal, start).await?;
-    Ok(created(
-        &app,
-        "/api/kernels/",
-        &model.id.to_string(),
-        &Kernel::from(model),
-    ))
+    let id = model.id;
+    let mut response = created(&app, "/api/kernels/", &id.to_string(), &Kernel::from(model));
+    // Beside Jupyter's shape, which stays as it is. It may have ended in the meantime.
+    if let Ok(info) = app.engine().session_info(&principal, id) {
+        let headers = response.headers_mut();
+        headers.insert(STARTED_BY, HeaderValue::from_static(info.start_path.as_str()));
+        headers.insert(ISOLATION, HeaderValue::from_static(info.isolation.as_str()));
+    }
+    Ok(response)
 }
 
 /// `GET /api/kernels/{id}`.
@@ -102,44 +107,12 @@ pub(crate) async fn restart(
 }
 
 /// 201 with `Location`.
-pub(super) fn created(app: &App, path: &str, id: &str, model: &impl serde::Serialize) -> Response {
+pub(crate) fn created(app: &App, path: &str, id: &str, model: &impl serde::Serialize) -> Response {
     let mut response = (StatusCode::CREATED, Json(model)).into_response();
     if let Ok(location) = HeaderValue::from_str(&app.url(&format!("{path}{id}"))) {
         response.headers_mut().insert(header::LOCATION, location);
     }
     response
-}
-
-/// The member `env`: an object of strings that `execve` can take.
-pub(super) fn env(fields: &mut Fields) -> Result<BTreeMap<String, String>, ApiError> {
-    let Some(env) = fields.object("env")? else {
-        return Ok(BTreeMap::new());
-    };
-    let env = env.into_strings()?;
-    if env.len() > ENV_COUNT {
-        return Err(ApiError::bad_request(format!(
-            "env: more than {ENV_COUNT} variables"
-        )));
-    }
-    for (name, value) in &env {
-        let shown: String = name.chars().take(100).flat_map(char::escape_debug).collect();
-        if name.is_empty() || name.contains(['=', '\0']) {
-            return Err(ApiError::bad_request(format!(
-                "env.{shown}: not a variable's name"
-            )));
-        }
-        if value.contains('\0') {
-            return Err(ApiError::bad_request(format!(
-                "env.{shown}: holds a NUL character"
-            )));
-        }
-        if name.len() + value.len() > ENV_VALUE_BYTES {
-            return Err(ApiError::bad_request(format!(
-                "env.{shown}: longer than {ENV_VALUE_BYTES} bytes"
-            )));
-        }
-    }
-    Ok(env)
 }
 
 /// The wanted working directory: `path`, or what gateway clients put into the environment.
@@ -149,15 +122,12 @@ fn cwd(fields: &mut Fields, env: &BTreeMap<String, String>) -> Result<Option<Str
 }
 
 /// A member that names a kernel; absent, null and empty are `None`.
-pub(super) fn optional_kernel_id(fields: &mut Fields, name: &str) -> Result<Option<KernelId>, ApiError> {
+pub(crate) fn optional_kernel_id(fields: &mut Fields, name: &str) -> Result<Option<KernelId>, ApiError> {
     let Some(text) = fields.string(name)?.filter(|t| !t.is_empty()) else {
         return Ok(None);
     };
     match text.parse() {
         Ok(id) => Ok(Some(id)),
-        Err(_) => Err(ApiError::bad_request(format!(
-            "{}: not a UUID",
-            fields.name(name)
-        ))),
+        Err(_) => Err(ApiError::bad_field(fields.name(name), "not a UUID")),
     }
 }

@@ -7,13 +7,14 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use himalia_engine::{KernelRef, NewSession, SessionPatch};
 
-use super::kernels::{created, env, optional_kernel_id};
+use super::kernels::{created, optional_kernel_id};
 use super::models::{Session, session_id};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body::{self, Fields};
 use crate::error::ApiError;
 use crate::etag;
+use crate::variables;
 
 /// `GET /api/sessions`.
 pub(crate) async fn list(
@@ -52,7 +53,7 @@ pub(crate) async fn create(
     let Some(kind) = given(kind) else {
         return Err(ApiError::bad_request("Missing field in JSON data: type"));
     };
-    let env = env(&mut fields)?;
+    let env = variables::read(&mut fields, "env")?;
     let kernel = kernel(&mut fields)?.unwrap_or_default();
     let new = NewSession {
         path,

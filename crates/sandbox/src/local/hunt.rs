@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::proc::{Process, ProcessId};
-use super::record::Record;
-use super::spawn::MARK_VARIABLE;
+use super::noted::{Noted, Record};
+use crate::host::MARK_VARIABLE;
+use crate::host::proc::{Process, ProcessId};
 
 /// How long processes may take to end after SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,8 +37,8 @@ impl Hunt {
     /// `program` and `gateway_dir` are those of the shim's command line.
     pub(super) fn new(record: &Record, program: &Path, gateway_dir: &Path) -> Self {
         use std::os::unix::ffi::OsStrExt as _;
-        let noted = record.noted.iter();
-        let leaders = |led: fn(&super::record::Noted) -> i32| {
+        let noted = record.details.noted.iter();
+        let leaders = |led: fn(&Noted) -> i32| {
             // Only numbers that name the process itself: all others belong to somebody else or to the shim.
             noted
                 .clone()
@@ -58,6 +58,7 @@ impl Hunt {
                 .is_none()
                 .then(|| (bytes(program), bytes(gateway_dir))),
             known: record
+                .details
                 .noted
                 .iter()
                 .map(|noted| noted.process)

@@ -1,35 +1,27 @@
 //! One sandbox that this gateway process watches.
 
-use std::os::fd::OwnedFd;
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
-use tokio::sync::watch;
+use tokio::sync::watch::Sender;
 
 use super::config::LocalConfig;
-use super::housekeeping::{bound_log, log_tail};
 use super::hunt::{Hunt, Survivors};
-use super::layout::Layout;
-use super::proc::{Process, ProcessId};
-use super::record::Record;
+use super::noted::Record;
+use crate::host::layout::Layout;
+use crate::host::log::log_tail;
+use crate::host::proc::{Process, ProcessId};
+use crate::host::{short, watch};
 use crate::{ExitCause, SandboxError, SandboxExit, SandboxId};
-
-/// How often a shim is looked at where the kernel has no pidfd.
-const POLL: Duration = Duration::from_millis(100);
-/// How often the log is looked at.
-const LOG_CHECK: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) id: SandboxId,
     pub(super) shim: ProcessId,
     pub(super) record: Mutex<Record>,
-    pub(super) exit: watch::Sender<Option<SandboxExit>>,
+    pub(super) exit: Sender<Option<SandboxExit>>,
     pub(super) stopping: AtomicBool,
     /// The files are being removed; set and read under the lock of `record`, which is not written any more then.
     ended: AtomicBool,
@@ -41,7 +33,7 @@ impl Member {
             id: record.id,
             shim,
             record: Mutex::new(record),
-            exit: watch::Sender::new(None),
+            exit: Sender::new(None),
             stopping: AtomicBool::new(false),
             ended: AtomicBool::new(false),
         })
@@ -50,7 +42,7 @@ impl Member {
     /// Adds a process to the record; `false` if that is full or the sandbox has ended.
     pub(super) fn note(&self, process: &Process, layout: &Layout) -> Result<bool, SandboxError> {
         let mut record = self.record.lock();
-        if self.ended.load(Ordering::Acquire) || !record.note(process) {
+        if self.ended.load(Ordering::Acquire) || !record.details.note(process) {
             return Ok(false);
         }
         record.write(&layout.record(self.id))?;
@@ -59,17 +51,7 @@ impl Member {
 
     /// Waits until the shim has ended; `child` if it is ours, and then it is reaped.
     pub(super) async fn shim_ended(&self, mut child: Option<Child>, layout: &Layout) -> ExitCause {
-        let mut pidfd = self.shim.pidfd().and_then(watchable);
-        let log = layout.log(self.id);
-        loop {
-            if let Some(cause) = self.look(child.as_mut()) {
-                return cause;
-            }
-            if next_look(&mut pidfd).await {
-                let log = log.clone();
-                let _ = tokio::task::spawn_blocking(move || bound_log(&log)).await;
-            }
-        }
+        watch::until(self.shim, &layout.log(self.id), || self.look(child.as_mut())).await
     }
 
     fn look(&self, child: Option<&mut Child>) -> Option<ExitCause> {
@@ -120,42 +102,11 @@ pub(super) fn clean(record: &Record, config: &LocalConfig, layout: &Layout) -> (
     }
 }
 
-/// The first digits of a name: enough to tell sandboxes apart in a log, too few to find the directory.
-pub(super) fn short(id: SandboxId) -> String {
-    id.to_string().chars().take(8).collect()
-}
-
 fn cause(status: ExitStatus) -> ExitCause {
     use std::os::unix::process::ExitStatusExt as _;
     match (status.code(), status.signal()) {
         (Some(code), _) => ExitCause::Exited(code),
         (None, Some(signal)) => ExitCause::Signaled(signal),
         (None, None) => ExitCause::Lost,
-    }
-}
-
-/// Hands the descriptor to the runtime's poller.
-#[expect(
-    deprecated,
-    reason = "its successor is unsafe for the sake of types whose descriptor may change; this one's cannot"
-)]
-fn watchable(fd: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
-    AsyncFd::with_interest(fd, Interest::READABLE).ok()
-}
-
-/// Waits for a reason to look at the shim again; `true` when it is also time to look at the log.
-async fn next_look(pidfd: &mut Option<AsyncFd<OwnedFd>>) -> bool {
-    let Some(fd) = pidfd else {
-        tokio::time::sleep(POLL).await;
-        return true;
-    };
-    tokio::select! {
-        ready = fd.readable() => {
-            if ready.is_err() {
-                *pidfd = None;
-            }
-            false
-        }
-        () = tokio::time::sleep(LOG_CHECK) => true,
     }
 }

@@ -20,13 +20,10 @@
 //! that starts processes faster than one pass over `/proc` certain to lose. No limit is enforced.
 
 mod config;
-mod housekeeping;
 mod hunt;
-mod layout;
 mod member;
-mod proc;
+mod noted;
 mod provisioner;
-mod record;
 mod spawn;
 mod sweep;
 
@@ -34,5 +31,4 @@ mod sweep;
 mod tests;
 
 pub use config::LocalConfig;
-pub use layout::{KEY_FILE, RUNTIME_NAME_BYTES, SOCKET_FILE, SOCKET_PATH_BYTES};
 pub use provisioner::LocalProvisioner;

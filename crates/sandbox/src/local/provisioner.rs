@@ -11,12 +11,13 @@ use rustix::process::Signal;
 
 use super::config::LocalConfig;
 use super::hunt::Hunt;
-use super::layout::{Layout, private_dir};
 use super::member::{Member, clean};
-use super::proc::{Process, ProcessId};
-use super::record::Record;
-use super::spawn::{MARK_VARIABLE, spawn};
+use super::noted::{Details, Record};
+use super::spawn::spawn;
 use super::sweep::sweep;
+use crate::host::layout::{Layout, private_dir};
+use crate::host::proc::{Process, ProcessId};
+use crate::host::{MARK_VARIABLE, blocking};
 use crate::{
     BoxFuture, Isolation, LimitReport, Provisioner, SandboxError, SandboxExit, SandboxHandle, SandboxId,
     SandboxInfo, SandboxSpec, Usage,
@@ -107,7 +108,7 @@ impl Provisioner for LocalProvisioner {
             }
             let inner = Arc::clone(&self.inner);
             let found = blocking(move || {
-                let record = Record::read(&inner.layout.record(id)).filter(|record| record.id == id)?;
+                let record = Record::read(&inner.layout.record(id), id)?;
                 let shim = record.living_shim();
                 if shim.is_none() {
                     clean(&record, &inner.config, &inner.layout);
@@ -150,7 +151,7 @@ impl Provisioner for LocalProvisioner {
                 let ids = inner.layout.sandboxes()?;
                 let records = ids
                     .into_iter()
-                    .filter_map(|id| Record::read(&inner.layout.record(id)));
+                    .filter_map(|id| Record::read(&inner.layout.record(id), id));
                 Ok(records.map(|record| info(&record)).collect())
             })
             .await?
@@ -161,7 +162,7 @@ impl Provisioner for LocalProvisioner {
         Box::pin(async move {
             let inner = Arc::clone(&self.inner);
             blocking(move || {
-                let record = Record::read(&inner.layout.record(id)).filter(|record| record.id == id);
+                let record = Record::read(&inner.layout.record(id), id);
                 let record = record.ok_or(SandboxError::NotFound(id))?;
                 let mut info = info(&record);
                 if info.alive {
@@ -216,8 +217,11 @@ impl Inner {
             id: member.id,
             gateway_dir: self.layout.gateway_dir(member.id),
             runtime_dir: self.layout.runtime_dir(member.id),
+            work_dir: None,
+            zygote: false,
             isolation: Isolation::None,
             limits: LimitReport::default(),
+            base_env: BTreeMap::new(),
             kernel_env: BTreeMap::from([(MARK_VARIABLE.to_owned(), mark)]),
             exit: member.exit.subscribe(),
         }
@@ -260,7 +264,7 @@ impl Fresh {
         let id = SandboxId::generate()?;
         let mark = SandboxId::generate()?.to_string();
         inner.members.lock().insert(id, Slot::Starting);
-        let record = Record::new(id, mark, spec.labels.clone());
+        let record = Record::new(id, mark, spec.labels.clone(), Details::default());
         let mut fresh = Self {
             inner,
             record,
@@ -269,7 +273,9 @@ impl Fresh {
         let layout = &fresh.inner.layout;
         let path = layout.record(id);
         fresh.record.write(&path)?;
-        layout.create(id, &spec.key)?;
+        layout.create_gateway_dir(id)?;
+        layout.create_runtime_dir(id)?;
+        layout.write_key(id, &spec.key)?;
         let child = spawn(
             &fresh.inner.config,
             spec,
@@ -354,15 +360,4 @@ fn usage(hunt: &mut Hunt) -> Usage {
                 .cpu_millis
                 .saturating_add(process.cpu_ticks.saturating_mul(1000) / ticks_per_second),
         })
-}
-
-/// Runs what touches the disk or `/proc` beside the async threads.
-async fn blocking<T, F>(work: F) -> Result<T, SandboxError>
-where
-    T: Send + 'static,
-    F: FnOnce() -> T + Send + 'static,
-{
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|_| SandboxError::Closed)
 }

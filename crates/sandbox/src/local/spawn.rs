@@ -1,16 +1,13 @@
 //! The shim's process.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use super::config::LocalConfig;
+use crate::host::MARK_VARIABLE;
+use crate::host::log::open_log;
 use crate::{SandboxError, SandboxSpec};
-
-/// Variable that marks the processes of a sandbox; its value is random and in the sandbox's record.
-pub(super) const MARK_VARIABLE: &str = "HIMALIA_SANDBOX_MARK";
 
 /// Starts `himalia-shim --gateway-dir <dir> --runtime-dir <dir>` and the options that are set.
 ///
@@ -60,14 +57,4 @@ pub(super) fn spawn(
             program: config.shim.clone(),
             source,
         })
-}
-
-/// Opened for appending, so that it can be emptied under a running shim.
-fn open_log(path: &Path) -> Result<File, SandboxError> {
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| SandboxError::io(path, error))
 }

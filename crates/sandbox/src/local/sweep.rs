@@ -1,10 +1,11 @@
 //! Sandboxes that an earlier gateway process left.
 
 use super::config::LocalConfig;
-use super::layout::Layout;
-use super::member::{clean, short};
-use super::record::Record;
+use super::member::clean;
+use super::noted::{Details, Record};
 use crate::SandboxId;
+use crate::host::layout::Layout;
+use crate::host::short;
 
 /// Ends and removes the given sandboxes; gives back those of which nothing is left. Blocks.
 pub(super) fn sweep(ids: Vec<SandboxId>, config: &LocalConfig, layout: &Layout) -> Vec<SandboxId> {
@@ -21,8 +22,14 @@ pub(super) fn sweep(ids: Vec<SandboxId>, config: &LocalConfig, layout: &Layout) 
 }
 
 fn read_or_blank(id: SandboxId, layout: &Layout) -> Record {
-    Record::read(&layout.record(id))
-        .filter(|record| record.id == id)
+    Record::read(&layout.record(id), id)
         // The name itself is a mark that no process has.
-        .unwrap_or_else(|| Record::new(id, id.to_string(), std::collections::BTreeMap::new()))
+        .unwrap_or_else(|| {
+            Record::new(
+                id,
+                id.to_string(),
+                std::collections::BTreeMap::new(),
+                Details::default(),
+            )
+        })
 }

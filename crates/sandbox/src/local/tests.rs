@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::proc::{Process, ProcessId};
 use super::{LocalConfig, LocalProvisioner};
+use crate::host::proc::{Process, ProcessId};
 use crate::{Provisioner as _, SandboxHandle, SandboxKey, SandboxSpec};
 
 mod ending;

@@ -1,6 +1,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::{Frame, HEAD_BYTES, Kind, ORIGIN_BYTES, Origin, ProtocolError, encode_head};
+use crate::packet::to_json;
+use crate::{Frame, Gap, GapReason, HEAD_BYTES, Kind, ORIGIN_BYTES, Origin, ProtocolError, encode_head};
 
 /// Bytes that a kept frame costs beside its body: the entry, its prefix and the allocation.
 const OVERHEAD: usize = 256;
@@ -64,6 +65,20 @@ impl Item {
         let (origin, _) = Origin::split(body.clone())?;
         body.advance(ORIGIN_BYTES);
         Self::message(kernel, number, origin, body)
+    }
+
+    /// A gap in the place of this one.
+    pub(super) fn as_gap(&self, kernel: u16, incarnation: u32) -> Option<Self> {
+        let gap = Gap {
+            incarnation,
+            from: self.link,
+            to: self.link,
+            messages: 1,
+            bytes: self.body.len() as u64,
+            reason: GapReason::Unknown,
+        };
+        let body = to_json(Kind::Gap, &gap).ok()?;
+        Self::other(Kind::Gap, kernel, self.link, body.into()).ok()
     }
 
     /// The bytes before the body.

@@ -256,11 +256,11 @@ impl<S: SpillStore> ShimLink<S> {
         }
     }
 
-    /// The accepted request will be answered by the kernel; false when too many are unanswered (refuse it then).
-    pub fn track(&mut self, kernel: u16, request: RequestId) -> bool {
-        self.kernels
-            .get_mut(&kernel)
-            .is_some_and(|link| link.requests.track(request))
+    /// The accepted request will be answered by the kernel. Beyond [`UNFINISHED_MAX`] the oldest is forgotten.
+    pub fn track(&mut self, kernel: u16, request: RequestId) {
+        if let Some(link) = self.kernels.get_mut(&kernel) {
+            link.requests.track(request);
+        }
     }
 
     /// The kernel has answered the request.
@@ -359,9 +359,10 @@ impl<S: SpillStore> ShimLink<S> {
     }
 
     /// The next frame to write on the lane; it counts as sent. Kernels take turns. `None` when the lane is not
-    /// connected, all is sent, or the window is full of what is not acknowledged.
+    /// connected, all is sent, or the window is full of what is not acknowledged. An event that the version of the
+    /// connection does not have is replaced by a gap.
     pub fn next_item(&mut self, lane: Lane) -> Option<Item> {
-        self.connected[lane]?;
+        let protocol = self.connected[lane]?.protocol;
         let turn = self.turn[lane];
         let order = self.kernels.range(turn..).chain(self.kernels.range(..turn));
         let ready = order.map(|(kernel, link)| (*kernel, &link.outboxes[lane]));
@@ -370,7 +371,13 @@ impl<S: SpillStore> ShimLink<S> {
             .find(|(_, outbox)| outbox.ready())
             .map(|(kernel, _)| kernel)?;
         self.turn[lane] = kernel.wrapping_add(1);
-        self.kernels.get_mut(&kernel)?.outboxes[lane].next_item()
+        let link = self.kernels.get_mut(&kernel)?;
+        let item = link.outboxes[lane].next_item()?;
+        if item.kind().since() <= protocol {
+            return Some(item);
+        }
+        // The gateway does not know the kind: it would take the link for lost without a word.
+        Some(item.as_gap(kernel, link.process.incarnation).unwrap_or(item))
     }
 
     /// Is everything of every kernel sent and acknowledged?

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use crate::{Lane, PerLane, RequestId, RequestMarks};
 
-/// Most requests of one kernel that are accepted and not answered.
+/// Most requests of one kernel that are listed as accepted and not answered; beyond it the oldest is forgotten.
 pub const UNFINISHED_MAX: usize = 1024;
 
 /// What to do with a request that has arrived.
@@ -41,12 +41,12 @@ impl Requests {
         Accept::New(request)
     }
 
-    pub(super) fn track(&mut self, request: RequestId) -> bool {
+    /// The list is for information only: that a request was accepted is known by the marks alone.
+    pub(super) fn track(&mut self, request: RequestId) {
         if self.unfinished.len() >= UNFINISHED_MAX {
-            return false;
+            self.unfinished.pop_front();
         }
         self.unfinished.push_back(request);
-        true
     }
 
     pub(super) fn finish(&mut self, request: RequestId) {

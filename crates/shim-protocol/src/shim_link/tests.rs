@@ -265,7 +265,7 @@ fn a_request_is_accepted_at_most_once_per_lane_and_epoch() {
     assert_eq!(link.take_accepted(Lane::Data), None);
 
     // A gateway that never sends anything does not hide what the one before it had sent.
-    assert!(link.track(1, id(2)));
+    link.track(1, id(2));
     connect(&mut link, 4, 0).unwrap();
     let hello = link.hello(Lane::Data, "key", "test", 1);
     let marks = &hello.kernel(1).unwrap().requests;
@@ -285,16 +285,21 @@ fn a_request_is_accepted_at_most_once_per_lane_and_epoch() {
 #[test]
 fn unfinished_requests_are_bounded_and_end_with_their_incarnation() {
     let mut link = link();
-    for number in 1..=UNFINISHED_MAX as u64 {
-        assert!(link.track(1, RequestId { epoch: 1, number }));
+    connect(&mut link, 1, 0).unwrap();
+    let latest = UNFINISHED_MAX as u64 + 5;
+    for number in 1..=latest {
+        let accepted = link.accept(Lane::Data, 1, number).unwrap();
+        assert_eq!(accepted, Accept::New(RequestId { epoch: 1, number }));
+        link.track(1, RequestId { epoch: 1, number });
     }
-    assert!(!link.track(
-        1,
-        RequestId {
-            epoch: 1,
-            number: 9999
-        }
-    ));
+    assert_eq!(link.unfinished(1), UNFINISHED_MAX);
+    let hello = link.hello(Lane::Now, "key", "test", 1);
+    let listed = &hello.kernel(1).unwrap().requests.unfinished;
+    assert_eq!((listed[0].number, listed.last().unwrap().number), (6, latest));
+    // What is not listed any more is as little done again as the rest.
+    for number in [1, 5, 6, latest] {
+        assert_eq!(link.accept(Lane::Data, 1, number).unwrap(), Accept::Duplicate);
+    }
     link.set_process(
         1,
         ProcessView {
@@ -345,6 +350,7 @@ fn kernels_take_turns() {
             incarnation: 1,
             start_ms: 0,
             request: RequestId { epoch: 1, number: 1 },
+            path: crate::StartPath::Cold,
         })
     };
     for pid in 0..3 {
@@ -367,4 +373,38 @@ fn kernels_take_turns() {
     assert_eq!(kernels, [1, 2, 1, 2, 1, 2]);
     assert!(link.push_event(7, started(1)).is_err());
     assert_eq!(Kind::from_byte(200), None);
+}
+
+#[test]
+fn an_event_that_an_older_gateway_does_not_know_becomes_a_gap_for_it_alone() {
+    let mut link = link();
+    let request = RequestId { epoch: 1, number: 1 };
+    let bound = Event::Bound(crate::Bound {
+        request,
+        ok: true,
+        reason: String::new(),
+    });
+    link.push_event(1, bound.clone()).unwrap();
+    for (epoch, protocol) in [(1, 2), (2, 3)] {
+        link.hello(Lane::Now, "key", "test", 1);
+        let welcome = Welcome {
+            protocol,
+            epoch,
+            resume: vec![],
+        };
+        link.welcome(Lane::Now, &welcome).unwrap();
+        let item = link.next_item(Lane::Now).unwrap();
+        assert_eq!((item.link(), link.next_item(Lane::Now).is_none()), (1, true));
+        let mut decoder = Decoder::new();
+        decoder.buffer().extend_from_slice(item.prefix());
+        decoder.buffer().extend_from_slice(item.body());
+        let packet = ToGateway::parse(decoder.next().unwrap().unwrap()).unwrap();
+        match packet {
+            ToGateway::Gap { gap, .. } => assert_eq!((gap.from, gap.to, protocol), (1, 1, 2)),
+            ToGateway::Event { event, .. } => assert_eq!((event, protocol), (bound.clone(), 3)),
+            other => panic!("{other:?}"),
+        }
+    }
+    link.acknowledge(1, Lane::Now, 1).unwrap();
+    assert!(link.is_drained());
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use himalia_shim_protocol::shim_link::ProcessView;
 use himalia_shim_protocol::{
-    Cause, Event, Exited, KernelSpec, KernelState, RequestId, StartFailed, Started, Usage,
+    Cause, Event, Exited, KernelSpec, KernelState, RequestId, StartFailed, StartPath, Started, Usage,
 };
 use himalia_wire::ConnectionFile;
 use rustix::process::{Pid, Signal};
@@ -14,8 +14,8 @@ use tokio::time::timeout;
 
 use super::output::Tail;
 use super::session::{self, Flow};
-use super::{Kernel, Order, process};
-use crate::reaper::{Death, Reaper};
+use super::{Adoption, Kernel, Order, process};
+use crate::reaper::Death;
 
 /// A killed process is gone by then, unless the host is in trouble.
 const AFTER_KILL: Duration = Duration::from_secs(2);
@@ -23,12 +23,10 @@ const AFTER_KILL: Duration = Duration::from_secs(2);
 /// Does a kernel's orders one after the other and notices its death.
 pub(super) struct Actor {
     pub(super) kernel: Rc<Kernel>,
-    pub(super) reaper: Rc<Reaper>,
     pub(super) inbox: mpsc::Receiver<Order>,
     /// Orders that came while another one was under way.
     pub(super) backlog: VecDeque<Order>,
     pub(super) running: Option<Running>,
-    spec: Option<Rc<KernelSpec>>,
     file: Option<ConnectionFile>,
     incarnation: u32,
     /// Process, group and session of the present or last incarnation.
@@ -42,18 +40,22 @@ pub(super) struct Running {
     /// Ends with a reason when the sockets are of no use.
     session: JoinHandle<String>,
     flow: Rc<Flow>,
-    tail: Tail,
+}
+
+/// A process that was just started.
+struct Begun {
+    pid: Pid,
+    death: oneshot::Receiver<Death>,
+    path: StartPath,
 }
 
 /// Starts nothing by itself: the first order is a start.
-pub(super) async fn run(kernel: Rc<Kernel>, reaper: Rc<Reaper>, inbox: mpsc::Receiver<Order>) {
+pub(super) async fn run(kernel: Rc<Kernel>, inbox: mpsc::Receiver<Order>) {
     let mut actor = Actor {
         kernel,
-        reaper,
         inbox,
         backlog: VecDeque::new(),
         running: None,
-        spec: None,
         file: None,
         incarnation: 0,
         last_pid: 0,
@@ -81,12 +83,13 @@ impl Actor {
             },
         };
         match next {
-            Next::Order(None) => return false,
+            Next::Order(None | Some(Order::End)) => return false,
+            Next::Order(Some(Order::Adopt(adoption))) => self.adopt(*adoption),
             Next::Order(Some(Order::Start { request, spec })) => {
                 if self.running.is_some() {
                     self.start_failed(request, "the kernel is running", String::new());
                 } else {
-                    self.spec = Some(spec);
+                    self.kernel.set_spec(spec);
                     self.start(request).await;
                 }
                 self.kernel.start_is_done();
@@ -131,67 +134,115 @@ impl Actor {
 
     /// Starts the next incarnation from the kept specification.
     async fn start(&mut self, request: RequestId) {
-        let Some(spec) = self.spec.clone() else {
+        let Some(spec) = self.kernel.spec() else {
             return self.start_failed(request, "it was never started", String::new());
         };
         if self.incarnation > 0 {
             // What an earlier incarnation left behind.
             self.sweep().await;
         }
-        let kernel = Rc::clone(&self.kernel);
         let tail = Tail::default();
-        let begun = process::prepare(&kernel.dir, &spec, self.file.take()).and_then(|file| {
-            self.file = Some(file.clone());
-            let spawned = process::spawn(&kernel.dir, &spec).map_err(|error| format!("fork: {error}"))?;
-            Ok((file, spawned))
-        });
-        let (file, spawned) = match begun {
-            Ok(begun) => begun,
+        let file = match process::prepare(&self.kernel.dir, &spec, self.file.take()) {
+            Ok(file) => file,
             Err(reason) => return self.start_failed(request, &reason, String::new()),
         };
+        self.file = Some(file.clone());
+        let begun = match self.begin(&spec, &tail).await {
+            Ok(begun) => begun,
+            Err(reason) => return self.start_failed(request, &reason, tail.text()),
+        };
+        let (pid, path) = (begun.pid.as_raw_nonzero().get(), begun.path);
+        let patience = Duration::from_millis(spec.connect_ms);
+        let start_ms = self.runs(begun.pid, begun.death, &spec, file, tail, patience);
+        let incarnation = self.incarnation;
+        let started = Started {
+            pid,
+            incarnation,
+            start_ms,
+            request,
+            path,
+        };
+        let kernel = &self.kernel;
+        kernel.outlet.event(kernel.number, Event::Started(started));
+        tracing::info!(kernel = kernel.number, pid, incarnation, ?path, "started");
+    }
+
+    /// Has the zygote fork the kernel if that is wanted, else, or if it fails, executes the program.
+    async fn begin(&self, spec: &KernelSpec, tail: &Tail) -> Result<Begun, String> {
+        let kernel = &self.kernel;
+        let reaper = &kernel.children.reaper;
+        if let Some(zygote) = kernel.children.zygote.as_ref().filter(|_| spec.via_zygote) {
+            match process::fork(zygote, reaper, &kernel.dir, spec, tail).await {
+                Ok((pid, death)) => {
+                    let path = StartPath::Zygote;
+                    return Ok(Begun { pid, death, path });
+                }
+                Err(reason) => {
+                    tracing::warn!(kernel = kernel.number, "started without the zygote: {reason}");
+                }
+            }
+        }
+        let spawned = process::spawn(&kernel.dir, spec).map_err(|error| format!("fork: {error}"))?;
         let pid = spawned.pid;
-        let mut death = self.reaper.watch(pid);
-        if let Err(reason) = spawned.executed(&tail).await {
+        let mut death = reaper.watch(pid);
+        if let Err(reason) = spawned.executed(tail).await {
             kernel.pid.set(Some(pid));
             kernel.signal(Signal::KILL);
             kernel.pid.set(None);
             let _ = timeout(AFTER_KILL, &mut death).await;
-            return self.start_failed(request, &reason, tail.text());
+            return Err(reason);
         }
+        let path = StartPath::Cold;
+        Ok(Begun { pid, death, path })
+    }
+
+    /// Goes on with a branch that its parent has forked.
+    fn adopt(&mut self, adoption: Adoption) {
+        let Adoption {
+            spec,
+            file,
+            pid,
+            death,
+            parent,
+            patience,
+        } = adoption;
+        let tail = parent.tail.borrow().clone();
+        self.kernel.set_spec(Rc::clone(&spec));
+        self.file = Some(file.clone());
+        self.runs(pid, death, &spec, file, tail, patience);
+    }
+
+    /// A process of the next incarnation runs: its sockets are connected from now on. Gives the time of its start.
+    fn runs(
+        &mut self,
+        pid: Pid,
+        death: oneshot::Receiver<Death>,
+        spec: &KernelSpec,
+        file: ConnectionFile,
+        tail: Tail,
+        patience: Duration,
+    ) -> u64 {
+        let kernel = Rc::clone(&self.kernel);
         self.incarnation = self.incarnation.saturating_add(1);
+        self.last_pid = pid.as_raw_nonzero().get();
         kernel.pid.set(Some(pid));
         kernel.interrupt_mode.set(spec.interrupt_mode);
         kernel.echoes.set(None);
         kernel.max_rss.set(0);
+        *kernel.tail.borrow_mut() = tail;
         let start_ms = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
             .as_millis();
         let start_ms = u64::try_from(start_ms).unwrap_or(u64::MAX);
-        let raw = pid.as_raw_nonzero().get();
-        self.last_pid = raw;
         kernel.set_view(ProcessView {
             incarnation: self.incarnation,
-            pid: Some(raw),
+            pid: Some(self.last_pid),
             state: KernelState::Connecting,
             start_ms,
             alive: true,
         });
-        let started = Started {
-            pid: raw,
-            incarnation: self.incarnation,
-            start_ms,
-            request,
-        };
-        kernel.outlet.event(kernel.number, Event::Started(started));
-        tracing::info!(
-            kernel = kernel.number,
-            pid = raw,
-            incarnation = self.incarnation,
-            "started"
-        );
         let flow = Flow::new();
-        let patience = Duration::from_millis(spec.connect_ms);
         let session = session::run(kernel, file, self.incarnation, patience, Rc::clone(&flow));
         let session = tokio::task::spawn_local(session);
         self.running = Some(Running {
@@ -199,8 +250,8 @@ impl Actor {
             death,
             session,
             flow,
-            tail,
         });
+        start_ms
     }
 
     fn start_failed(&self, request: RequestId, reason: &str, stderr: String) {
@@ -242,7 +293,7 @@ impl Actor {
             cause: death.cause,
             asked,
             detail,
-            stderr_tail: running.tail.text(),
+            stderr_tail: kernel.tail.borrow().text(),
             last_data: 0,
             usage,
         };

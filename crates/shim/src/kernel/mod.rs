@@ -1,8 +1,10 @@
 //! One kernel: its process, its sockets, and what is asked of it.
 
 mod actor;
+mod asking;
 mod heartbeat;
 mod output;
+mod private;
 mod process;
 mod reader;
 mod session;
@@ -11,27 +13,35 @@ mod stop;
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use himalia_shim_protocol::shim_link::ProcessView;
-use himalia_shim_protocol::{InterruptMode, KernelSpec, KernelState, Lane, RequestId};
-use himalia_wire::{Channel, Limits, Parts};
+use himalia_shim_protocol::{InterruptMode, KernelSpec, KernelState, Lane, RefusalKind, RequestId, Stats};
+use himalia_wire::{Channel, ConnectionFile, Limits, Parts};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::options::Options;
+use crate::children::Children;
 use crate::outlet::{Outlet, lane_of};
-use crate::reaper::Reaper;
+use crate::reaper::Death;
+use output::Tail;
+use private::Private;
 use session::Outlets;
+
+pub(crate) use asking::{Unanswered, error_of};
+pub(crate) use process::prepare;
 
 /// Orders that wait for a kernel's actor.
 const ORDERS_MAX: usize = 256;
-/// Messages that wait for the sockets of a starting kernel, and their bytes.
-const WAITING_MAX: usize = 256;
+/// Messages that wait for the sockets of a starting kernel, and their bytes. More than the gateway sends without an
+/// answer, as long as it gives no notices.
+const WAITING_MAX: usize = 2048;
 const WAITING_BYTES: usize = 64 << 20;
+/// Why a message is refused for which there is no process.
+const NOT_RUNNING: &str = "the kernel is not running";
 
 /// What the actor does one after the other.
 #[derive(Debug)]
@@ -49,6 +59,27 @@ pub(crate) enum Order {
     },
     /// Stop it, then start it again.
     Restart { request: RequestId, grace: Duration },
+    /// Go on with a process that exists: a branch.
+    Adopt(Box<Adoption>),
+    /// Nothing more will be ordered.
+    End,
+}
+
+/// A branch's process, for its kernel.
+#[derive(Debug)]
+pub(crate) struct Adoption {
+    /// What it is restarted from.
+    pub(crate) spec: Rc<KernelSpec>,
+    /// Where it listens.
+    pub(crate) file: ConnectionFile,
+    /// The process.
+    pub(crate) pid: Pid,
+    /// Its end.
+    pub(crate) death: oneshot::Receiver<Death>,
+    /// The parent, whose standard output it shares.
+    pub(crate) parent: Rc<Kernel>,
+    /// For its sockets to come up.
+    pub(crate) patience: Duration,
 }
 
 /// One kernel, as everybody but its actor sees it.
@@ -68,6 +99,18 @@ pub(crate) struct Kernel {
     /// Does it echo identity frames? Not known before its first reply.
     echoes: Cell<Option<bool>>,
     max_rss: Cell<u64>,
+    /// What it was, or will be, started from.
+    spec: RefCell<Option<Rc<KernelSpec>>>,
+    /// What the present process wrote to its standard output and error.
+    tail: RefCell<Tail>,
+    private: Private,
+    /// Nothing that it says goes to the gateway: a branch that is not yet known to work.
+    muted: Cell<bool>,
+    /// Told when the state changes; for one task at a time.
+    changed: Notify,
+    /// One fork at a time.
+    pub(crate) forking: tokio::sync::Mutex<()>,
+    children: Rc<Children>,
     orders: mpsc::Sender<Order>,
     dir: PathBuf,
 }
@@ -82,8 +125,13 @@ struct Waiting {
 }
 
 impl Kernel {
-    /// Makes a kernel without a process and starts its actor.
-    pub(crate) fn spawn(number: u16, options: &Options, outlet: Rc<Outlet>, reaper: Rc<Reaper>) -> Rc<Self> {
+    /// Makes a kernel without a process and starts its actor. `dir` is for its sockets and connection file.
+    pub(crate) fn spawn(
+        number: u16,
+        dir: PathBuf,
+        outlet: Rc<Outlet>,
+        children: Rc<Children>,
+    ) -> io::Result<Rc<Self>> {
         let (orders, inbox) = mpsc::channel(ORDERS_MAX);
         let kernel = Rc::new(Self {
             number,
@@ -96,11 +144,18 @@ impl Kernel {
             starting: Cell::new(0),
             echoes: Cell::new(None),
             max_rss: Cell::new(0),
+            spec: RefCell::default(),
+            tail: RefCell::default(),
+            private: Private::new()?,
+            muted: Cell::new(false),
+            changed: Notify::new(),
+            forking: tokio::sync::Mutex::default(),
+            children,
             orders,
-            dir: options.runtime_dir.join(number.to_string()),
+            dir,
         });
-        tokio::task::spawn_local(actor::run(Rc::clone(&kernel), reaper, inbox));
-        kernel
+        tokio::task::spawn_local(actor::run(Rc::clone(&kernel), inbox));
+        Ok(kernel)
     }
 
     pub(crate) fn number(&self) -> u16 {
@@ -112,9 +167,39 @@ impl Kernel {
         self.pid.get().map(|pid| pid.as_raw_nonzero().get())
     }
 
-    /// Notes a sample of its memory.
-    pub(crate) fn sampled(&self, rss: u64) {
-        self.max_rss.set(self.max_rss.get().max(rss));
+    /// Its directory for sockets and connection file.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What it was started from, late bindings included.
+    pub(crate) fn spec(&self) -> Option<Rc<KernelSpec>> {
+        self.spec.borrow().clone()
+    }
+
+    fn set_spec(&self, spec: Rc<KernelSpec>) {
+        *self.spec.borrow_mut() = Some(spec);
+    }
+
+    /// What it is doing.
+    pub(crate) fn state(&self) -> KernelState {
+        self.view.get().state
+    }
+
+    /// Waits for the state to change; a change since the last call counts.
+    pub(crate) async fn state_changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Hides what it says from the gateway, or no longer.
+    pub(crate) fn mute(&self, muted: bool) {
+        self.muted.set(muted);
+    }
+
+    /// Tells what it uses, and notes its memory.
+    pub(crate) fn report(&self, stats: Stats) {
+        self.max_rss.set(self.max_rss.get().max(stats.rss));
+        self.outlet.stats(self.number, stats);
     }
 
     /// Queues an order; refused when hundreds wait already.
@@ -131,10 +216,11 @@ impl Kernel {
                 request: Some(request),
                 ..
             } => {
-                self.outlet
-                    .refuse(self.number, Lane::Now, request, "too many orders wait");
+                self.refuse(Lane::Now, request, RefusalKind::Full, "too many orders wait");
             }
-            Order::Stop { .. } => tracing::error!(kernel = self.number, "too many orders wait"),
+            Order::Stop { .. } | Order::Adopt(_) | Order::End => {
+                tracing::error!(kernel = self.number, "too many orders wait");
+            }
         }
     }
 
@@ -165,7 +251,7 @@ impl Kernel {
     /// Sends a request of our own on control; nothing happens while the sockets are not there.
     fn send_own(&self, parts: &Parts) {
         if let Some(outlets) = &mut *self.outlets.borrow_mut()
-            && let Err(reason) = outlets.send(Channel::Control, None, parts)
+            && let Err((_, reason)) = outlets.send(Channel::Control, None, parts)
         {
             tracing::warn!(kernel = self.number, "own request not sent: {reason}");
         }
@@ -173,13 +259,14 @@ impl Kernel {
 
     /// Passes a message of the gateway on. What cannot be passed on is refused with a reason.
     pub(crate) fn send(&self, lane: Lane, request: RequestId, frame: &Bytes) {
-        let refuse = |reason: &str| self.outlet.refuse(self.number, lane, request, reason);
+        let refuse = |kind, reason: &str| self.refuse(lane, request, kind, reason);
         let (channel, parts) = match himalia_wire::v1::decode(frame, &Limits::KERNEL) {
             Ok(message) => message,
-            Err(error) => return refuse(&error.to_string()),
+            Err(error) => return refuse(RefusalKind::Never, &error.to_string()),
         };
         if channel == Channel::Iopub || lane_of(channel) != lane {
-            return refuse(&format!("{} does not belong on lane {lane}", channel.as_str()));
+            let reason = format!("{} does not belong on lane {lane}", channel.as_str());
+            return refuse(RefusalKind::Never, &reason);
         }
         match self.view.get().state {
             KernelState::Running | KernelState::Stopping => self.pass(lane, request, channel, &parts),
@@ -188,7 +275,8 @@ impl Kernel {
                 let bytes: usize = waiting.iter().map(|other| other.parts.byte_len()).sum();
                 if waiting.len() >= WAITING_MAX || bytes + parts.byte_len() > WAITING_BYTES {
                     drop(waiting);
-                    return refuse("the kernel is starting and too many messages wait for it");
+                    let reason = "the kernel is starting and too many messages wait for it";
+                    return refuse(RefusalKind::Full, reason);
                 }
                 // A copy: the received bytes would keep the whole read buffer.
                 let parts = Parts {
@@ -209,7 +297,7 @@ impl Kernel {
                     parts,
                 });
             }
-            _ => refuse("the kernel is not running"),
+            _ => refuse(RefusalKind::NotRunning, NOT_RUNNING),
         }
     }
 
@@ -218,17 +306,15 @@ impl Kernel {
             && self.echoes.get() != Some(false)
             && himalia_wire::header::peek(&parts.header)
                 .is_ok_and(|head| head.msg_type.ends_with("_request"));
-        if answered && !self.outlet.link(|link| link.track(self.number, request)) {
-            return self
-                .outlet
-                .refuse(self.number, lane, request, "too many requests are unanswered");
+        if answered {
+            self.outlet.link(|link| link.track(self.number, request));
         }
         let sent = match &mut *self.outlets.borrow_mut() {
             Some(outlets) => outlets.send(channel, Some(request), parts),
-            None => Err("the kernel is not running".to_owned()),
+            None => Err((RefusalKind::NotRunning, NOT_RUNNING.to_owned())),
         };
-        if let Err(reason) = sent {
-            self.outlet.refuse(self.number, lane, request, &reason);
+        if let Err((kind, reason)) = sent {
+            self.refuse(lane, request, kind, &reason);
         }
     }
 
@@ -251,6 +337,7 @@ impl Kernel {
     fn gone(&self) {
         self.pid.set(None);
         self.outlets.borrow_mut().take();
+        self.private.clear();
         self.refuse_waiting();
     }
 
@@ -264,9 +351,12 @@ impl Kernel {
 
     fn refuse_waiting(&self) {
         for Waiting { lane, request, .. } in self.waiting.take() {
-            self.outlet
-                .refuse(self.number, lane, request, "the kernel is not running");
+            self.refuse(lane, request, RefusalKind::NotRunning, NOT_RUNNING);
         }
+    }
+
+    fn refuse(&self, lane: Lane, request: RequestId, kind: RefusalKind, reason: &str) {
+        self.outlet.refuse(self.number, lane, request, kind, reason);
     }
 
     fn set_state(&self, state: KernelState) {
@@ -278,6 +368,7 @@ impl Kernel {
 
     fn set_view(&self, view: ProcessView) {
         self.view.set(view);
+        self.changed.notify_one();
         self.outlet.set_process(self.number, view);
     }
 

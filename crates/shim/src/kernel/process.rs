@@ -1,22 +1,26 @@
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use himalia_shim_protocol::KernelSpec;
+use himalia_shim_protocol::{KernelSpec, ResourceLimits};
 use himalia_wire::ConnectionFile;
-use rustix::process::Pid;
+use rustix::process::{Pid, Resource, getrlimit};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::output::Tail;
 use super::random_u64;
-use crate::exec_kernel::{MODE, Plan};
+use crate::exec_kernel::{MODE, OOM_SCORE_ADJ, Plan};
+use crate::reaper::{Death, Reaper};
+use crate::zygote::{self, Zygote};
 
 /// For the step between the shim and the kernel.
 const EXEC: Duration = Duration::from_secs(10);
@@ -29,7 +33,7 @@ pub(super) struct Spawned {
 }
 
 /// Makes the directory of a kernel, its connection file and, the first time, its key; removes old sockets.
-pub(super) fn prepare(
+pub(crate) fn prepare(
     dir: &Path,
     spec: &KernelSpec,
     before: Option<ConnectionFile>,
@@ -43,7 +47,7 @@ pub(super) fn prepare(
         Some(file) => file,
         None => ConnectionFile::new_ipc(
             dir,
-            &new_key().map_err(|error| format!("no random numbers (is /dev/urandom there?): {error}"))?,
+            &new_key().map_err(|error| format!("no random numbers: {error}"))?,
         )
         .map_err(|error| error.to_string())?,
     };
@@ -70,9 +74,58 @@ fn new_key() -> io::Result<String> {
     ))
 }
 
+/// Has the zygote fork the kernel. It is our child, watched from here on.
+pub(super) async fn fork(
+    zygote: &Zygote,
+    reaper: &Reaper,
+    dir: &Path,
+    spec: &KernelSpec,
+    tail: &Tail,
+) -> Result<(Pid, oneshot::Receiver<Death>), String> {
+    let failed = |error: io::Error| error.to_string();
+    let connection_file = connection_path(dir);
+    let start = zygote::Start {
+        connection_file: &connection_file,
+        env: &spec.env,
+        cwd: &spec.cwd,
+        rlimits: rlimits(&spec.limits),
+        oom_score_adj: spec.limits.oom_score_adj.unwrap_or(OOM_SCORE_ADJ),
+    };
+    let (output, write) = io::pipe().map_err(failed)?;
+    let output = pipe::Receiver::from_owned_fd(output.into()).map_err(failed)?;
+    let pid = zygote.start(&start, write.as_fd()).await?;
+    let Some(death) = reaper.adopt(pid).await else {
+        return Err("the zygote names a process that is not our child".into());
+    };
+    tokio::task::spawn_local(tail.clone().follow(output));
+    Ok((pid, death))
+}
+
+/// Limits as the zygote wants them: never above our own hard limits, which it has inherited too.
+fn rlimits(limits: &ResourceLimits) -> BTreeMap<&'static str, [u64; 2]> {
+    let named = [
+        ("RLIMIT_NOFILE", Resource::Nofile, limits.open_files),
+        ("RLIMIT_NPROC", Resource::Nproc, limits.processes),
+        ("RLIMIT_CORE", Resource::Core, limits.core_bytes),
+        ("RLIMIT_FSIZE", Resource::Fsize, limits.file_bytes),
+        ("RLIMIT_DATA", Resource::Data, limits.data_bytes),
+        ("RLIMIT_CPU", Resource::Cpu, limits.cpu_seconds),
+    ];
+    let bounded = named.into_iter().filter_map(|(name, resource, value)| {
+        let hard = getrlimit(resource).maximum.unwrap_or(u64::MAX);
+        let value = value?.min(hard);
+        Some((name, [value, value]))
+    });
+    bounded.collect()
+}
+
+fn connection_path(dir: &Path) -> String {
+    dir.join("connection.json").to_string_lossy().into_owned()
+}
+
 /// Forks the step to the kernel. The caller must watch the pid before it awaits anything.
 pub(super) fn spawn(dir: &Path, spec: &KernelSpec) -> io::Result<Spawned> {
-    let connection = dir.join("connection.json").to_string_lossy().into_owned();
+    let connection = connection_path(dir);
     let plan = Plan {
         argv: spec
             .argv

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use himalia_shim_protocol::{Origin, RequestId};
-use himalia_wire::{Channel, DuplicateGuard, Error, Limits, Signer, header, v1, zmq};
+use himalia_wire::{Channel, DuplicateGuard, Error, Limits, Parts, Signer, header, v1, zmq};
 use tokio::time::sleep;
 
 use super::Kernel;
+use super::private;
 use super::session::Flow;
 use super::sockets::Receiver;
+use crate::outlet::Nature;
 
 /// Messages from this size on are verified on another thread, so that the now lane is not behind them.
 const LARGE_BYTES: usize = 1 << 20;
@@ -31,8 +33,15 @@ pub(super) struct Reader {
 struct Framed {
     signature: Bytes,
     answers: Option<RequestId>,
-    droppable: bool,
-    frame: Bytes,
+    nature: Nature,
+    content: Content,
+}
+
+enum Content {
+    /// For the gateway: a v1 frame.
+    Frame(Bytes),
+    /// An answer to a request of the shim's own.
+    Private(Parts),
 }
 
 impl Reader {
@@ -64,10 +73,12 @@ impl Reader {
         let bytes: usize = frames.iter().map(Bytes::len).fold(0, usize::saturating_add);
         let channel = self.channel;
         let framed = if bytes < LARGE_BYTES {
-            check(frames, channel, &self.signer)
+            check(frames, channel, &self.signer, self.kernel.private.expected())
         } else {
             let signer = (*self.signer).clone();
-            match tokio::task::spawn_blocking(move || check(frames, channel, &signer)).await {
+            let private = self.kernel.private.expected().map(ToOwned::to_owned);
+            let check = move || check(frames, channel, &signer, private.as_deref());
+            match tokio::task::spawn_blocking(check).await {
                 Ok(framed) => framed,
                 Err(error) => return self.log(&error.to_string()),
             }
@@ -87,6 +98,16 @@ impl Reader {
     }
 
     fn put(&self, framed: Framed) {
+        let frame = match framed.content {
+            Content::Private(parts) => {
+                if let Some(late) = self.kernel.private.take(self.channel, &parts) {
+                    self.kernel.too_late(&late);
+                }
+                return;
+            }
+            Content::Frame(_) if self.kernel.muted.get() => return,
+            Content::Frame(frame) => frame,
+        };
         if matches!(self.channel, Channel::Shell | Channel::Control) {
             self.kernel.note_echo(framed.answers.is_some());
         }
@@ -94,13 +115,9 @@ impl Reader {
             incarnation: self.incarnation,
             answers: framed.answers,
         };
-        self.kernel.outlet.message(
-            self.kernel.number,
-            self.channel,
-            origin,
-            framed.frame,
-            framed.droppable,
-        );
+        self.kernel
+            .outlet
+            .message(self.kernel.number, self.channel, origin, frame, framed.nature);
     }
 
     /// Says what was dropped, ever more rarely: the 1st, 2nd, 4th, 8th … time.
@@ -114,7 +131,13 @@ impl Reader {
     }
 }
 
-fn check(frames: Vec<Bytes>, channel: Channel, signer: &Signer) -> Result<Framed, Error> {
+/// `private` is the wire session of the shim's own requests, while there is something to look for.
+fn check(
+    frames: Vec<Bytes>,
+    channel: Channel,
+    signer: &Signer,
+    private: Option<&str>,
+) -> Result<Framed, Error> {
     let message = zmq::decode(frames, signer, &Limits::KERNEL)?;
     let iopub = channel == Channel::Iopub;
     let answers = if iopub {
@@ -125,16 +148,33 @@ fn check(frames: Vec<Bytes>, channel: Channel, signer: &Signer) -> Result<Framed
             .iter()
             .find_map(|identity| RequestId::from_identity(identity))
     };
-    let droppable = iopub && is_droppable(&header::peek(&message.parts.header)?.msg_type);
+    let nature = if iopub {
+        nature(
+            &header::peek(&message.parts.header)?.msg_type,
+            &message.parts.content,
+        )
+    } else {
+        Nature::Prompt
+    };
+    let content = if private.is_some_and(|session| private::is_for(session, &message.parts)) {
+        Content::Private(message.parts)
+    } else {
+        Content::Frame(v1::encode(channel, &message.parts))
+    };
     Ok(Framed {
         signature: message.signature,
         answers,
-        droppable,
-        frame: v1::encode(channel, &message.parts),
+        nature,
+        content,
     })
 }
 
-/// Output whose loss may be marked by a gap. Everything else carries state.
-fn is_droppable(msg_type: &str) -> bool {
-    matches!(msg_type, "stream" | "display_data" | "update_display_data")
+/// What kind of message of iopub this is. The content of a status is looked at, not parsed: a wrong guess costs a moment.
+fn nature(msg_type: &str, content: &[u8]) -> Nature {
+    match msg_type {
+        "stream" | "display_data" | "update_display_data" => Nature::Droppable,
+        "execute_input" => Nature::Patient,
+        "status" if content.windows(6).any(|word| word == b"\"busy\"") => Nature::Patient,
+        _ => Nature::Prompt,
+    }
 }

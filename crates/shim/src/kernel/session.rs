@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use himalia_shim_protocol::RequestId;
+use himalia_shim_protocol::{RefusalKind, RequestId};
 use himalia_wire::{Channel, ConnectionFile, Parts, Signer, zmq};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -38,17 +38,18 @@ impl std::fmt::Debug for Outlets {
 }
 
 impl Outlets {
-    /// Signs a message and hands it to its socket. The error is a reason in one line.
+    /// Signs a message and hands it to its socket, or says what stands in its way, with a reason in one line.
     pub(super) fn send(
         &mut self,
         channel: Channel,
         request: Option<RequestId>,
         parts: &Parts,
-    ) -> Result<(), String> {
+    ) -> Result<(), (RefusalKind, String)> {
         let bytes = parts.byte_len();
         let queued = self.queued.load(Ordering::Relaxed);
         if queued > 0 && queued + bytes > QUEUED_BYTES {
-            return Err(format!("the kernel does not read: {queued} bytes wait for it"));
+            let reason = format!("the kernel does not read: {queued} bytes wait for it");
+            return Err((RefusalKind::Full, reason));
         }
         let identity = request.map(|request| Bytes::from(request.identity()));
         let mut frames = zmq::encode(identity.as_slice(), parts, &self.signer);
@@ -59,7 +60,7 @@ impl Outlets {
             Channel::Shell => &mut self.shell,
             Channel::Control => &mut self.control,
             Channel::Stdin => &mut self.stdin,
-            Channel::Iopub => return Err("iopub takes no messages".into()),
+            Channel::Iopub => return Err((RefusalKind::Never, "iopub takes no messages".into())),
         };
         socket.send(frames)
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{FutureExt, Stream, StreamExt};
+use himalia_shim_protocol::RefusalKind;
 use himalia_wire::{ConnectionFile, Socket as Name};
 use tokio::time::{sleep, timeout};
 use zeromq::util::PeerIdentity;
@@ -118,14 +119,24 @@ pub(super) struct Sender(DealerSendHalf);
 
 impl Sender {
     /// Hands a message to the socket's queue.
-    pub(super) fn send(&mut self, frames: Vec<Bytes>) -> Result<(), String> {
-        let message = ZmqMessage::try_from(frames).map_err(|error| error.to_string())?;
-        match self.0.send(message).now_or_never() {
-            Some(Ok(())) => Ok(()),
-            Some(Err(ZmqError::ReturnToSender { .. })) => Err("the kernel has closed the channel".into()),
-            Some(Err(error)) => Err(error.to_string()),
-            None => Err("the kernel does not read the channel".into()),
-        }
+    pub(super) fn send(&mut self, frames: Vec<Bytes>) -> Result<(), (RefusalKind, String)> {
+        let message =
+            ZmqMessage::try_from(frames).map_err(|error| (RefusalKind::Never, error.to_string()))?;
+        let (kind, reason) = match self.0.send(message).now_or_never() {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(ZmqError::ReturnToSender { .. })) => (
+                RefusalKind::NotRunning,
+                "the kernel has closed the channel".to_owned(),
+            ),
+            // The connection is gone, and the message was not queued for it.
+            Some(Err(error)) => (RefusalKind::NotRunning, error.to_string()),
+            // A full queue may have taken this one in all the same, so that it must not be sent again.
+            None => (
+                RefusalKind::Never,
+                "the kernel does not read the channel".to_owned(),
+            ),
+        };
+        Err((kind, reason))
     }
 }
 

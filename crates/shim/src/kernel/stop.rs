@@ -111,16 +111,18 @@ impl Actor {
     /// other kernels that run are spared.
     pub(super) async fn sweep(&self) -> (u32, u32) {
         let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-        let others = self.reaper.watched();
-        if own == 1 && others.is_empty() {
+        let children = &self.kernel.children;
+        let others = children.reaper.watched();
+        let spared = children.spared();
+        if own == 1 && others.is_empty() && spared.is_empty() {
             // Reaches also what is being forked at this moment.
             let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(-1), nix::sys::signal::SIGKILL);
         }
-        proc_tree::sweep(|| self.victims(own, &others)).await
+        proc_tree::sweep(|| self.victims(own, &others, &spared)).await
     }
 
-    fn victims(&self, own: i32, others: &HashSet<i32>) -> Vec<Process> {
-        let below = proc_tree::below(own, others);
+    fn victims(&self, own: i32, others: &HashSet<i32>, spared: &HashSet<i32>) -> Vec<Process> {
+        let below = proc_tree::below(own, &(others | spared));
         if others.is_empty() {
             return below;
         }

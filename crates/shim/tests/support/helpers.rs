@@ -32,6 +32,7 @@ pub fn spec(argv: Vec<String>) -> KernelSpec {
         kernel_name: "fake".to_owned(),
         limits: himalia_shim_protocol::ResourceLimits::default(),
         connect_ms: 30_000,
+        via_zygote: false,
     }
 }
 

@@ -9,8 +9,9 @@
     reason = "a test"
 )]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -50,7 +51,7 @@ pub struct Lanes {
 }
 
 pub struct World {
-    pub root: TempDir,
+    pub root: Rc<TempDir>,
     listener: UnixListener,
     pub link: GatewayLink,
     pub lanes: PerLane<Option<Lanes>>,
@@ -58,12 +59,28 @@ pub struct World {
     pub stats: Vec<Stats>,
     pub hello: Option<Hello>,
     pub versions: VersionRange,
-    pub shim: Child,
+    /// Absent for the link of a branch.
+    pub shim: Option<Child>,
 }
 
 impl World {
     /// A shim that has not been welcomed yet.
     pub fn spawn(options: &[&str]) -> Self {
+        Self::spawn_as(options, |shim, _| shim)
+    }
+
+    /// The same with a zygote, and with the key in a descriptor.
+    pub fn spawn_with_zygote(mode: &str, options: &[&str]) -> Self {
+        Self::spawn_as(options, |shim, root| {
+            let mut first = Process::new(himalia_testkit::binaries::fake_kernel().unwrap());
+            first.arg("--become-shim").arg("--zygote-mode").arg(mode);
+            first.arg("--key").arg(root.join("g/key")).arg("--");
+            first.arg(shim.get_program()).args(shim.get_args());
+            first
+        })
+    }
+
+    fn spawn_as(options: &[&str], wrap: impl Fn(Process, &Path) -> Process) -> Self {
         let root = tempfile::Builder::new()
             .prefix("shim")
             .tempdir_in("/tmp")
@@ -72,18 +89,29 @@ impl World {
         std::fs::create_dir(&gateway).unwrap();
         std::fs::write(gateway.join("key"), "secret\n").unwrap();
         let listener = UnixListener::bind(gateway.join("gw.sock")).unwrap();
-        let shim = Process::new(env!("CARGO_BIN_EXE_himalia-shim"))
-            .arg("--gateway-dir")
+        let mut shim = Process::new(env!("CARGO_BIN_EXE_himalia-shim"));
+        shim.arg("--gateway-dir")
             .arg(&gateway)
             .arg("--runtime-dir")
             .arg(root.path().join("r"))
             .args(options)
+            .arg("--log=warn");
+        let shim = wrap(shim, root.path())
             .env_clear()
             .env("LEAK", "this must not reach a kernel")
-            .arg("--log=warn")
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
+        Self::with(Rc::new(root), listener, Some(shim))
+    }
+
+    /// The gateway's side of a branch's link. Make it before the fork.
+    pub fn branch(&self, socket: &str) -> Self {
+        let listener = UnixListener::bind(self.root.path().join("g").join(socket)).unwrap();
+        Self::with(Rc::clone(&self.root), listener, None)
+    }
+
+    fn with(root: Rc<TempDir>, listener: UnixListener, shim: Option<Child>) -> Self {
         Self {
             root,
             listener,
@@ -120,7 +148,7 @@ impl World {
     }
 
     pub fn shim_pid(&self) -> i32 {
-        i32::try_from(self.shim.id()).unwrap()
+        i32::try_from(self.shim.as_ref().unwrap().id()).unwrap()
     }
 
     /// Takes the next connection and its hello; no answer yet.
@@ -150,6 +178,7 @@ impl World {
         let resumed = self.link.hello(lane, hello.kernel(KERNEL));
         assert_eq!((resumed.lost, resumed.rewound), (None, false));
         let protocol = self.versions.negotiate(hello.protocol).unwrap();
+        self.link.set_protocol(protocol);
         let resume = vec![resumed.resume];
         connection
             .send(&ToShim::Welcome(Welcome {
@@ -417,11 +446,29 @@ impl World {
         self.link.stored(lane, link);
     }
 
+    /// A command for the shim, or for this link as a whole.
+    pub async fn command_to_shim(&mut self, command: Command) {
+        let command = ToShim::Command {
+            kernel: 0,
+            number: 1,
+            command,
+        };
+        self.lanes.now.as_mut().unwrap().send(&command).await;
+    }
+
+    /// Waits until the shim has closed both lanes.
+    pub async fn until_closed(&mut self) {
+        self.until("both lanes are closed", |world| {
+            world.lanes.now.is_none() && world.lanes.data.is_none()
+        })
+        .await;
+    }
+
     /// Waits for the end of the shim.
     pub async fn shim_ends(&mut self) -> i32 {
         let end = Instant::now() + PATIENCE;
         loop {
-            if let Some(status) = self.shim.try_wait().unwrap() {
+            if let Some(status) = self.shim.as_mut().unwrap().try_wait().unwrap() {
                 return status.code().unwrap_or(-1);
             }
             assert!(Instant::now() < end, "the shim goes on");
@@ -432,8 +479,10 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        let _ = self.shim.kill();
-        let _ = self.shim.wait();
+        if let Some(shim) = &mut self.shim {
+            let _ = shim.kill();
+            let _ = shim.wait();
+        }
     }
 }
 

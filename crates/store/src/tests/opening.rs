@@ -195,3 +195,38 @@ fn a_migration_that_fails_changes_nothing() {
     schema::migrate(&mut connection, &mended).unwrap();
     assert_eq!(schema::version(&connection).unwrap(), 2);
 }
+
+/// A row as version 1 wrote it.
+const ROW_OF_VERSION_1: &str = "
+INSERT INTO kernels (id, owner, kernelspec, session_dir, run_dir, sandbox_id, sandbox_key_hash, isolation,
+    incarnation, created_micros, launch, life, dead_cause)
+VALUES ('00000000-0000-0000-0000-000000000001', 'operator', 'python3', 'kernels/1', '/run/himalia', 'aa', zeroblob(32), 'none',
+    2, 5, '{\"argv\":[\"python3\"],\"cwd\":\"/\",\"interrupt_mode\":\"signal\"}', 'live', NULL)";
+
+#[tokio::test]
+async fn a_file_of_version_1_is_brought_up_and_keeps_its_rows() {
+    let place = Place::new();
+    let mut old = raw(&place.path());
+    schema::migrate(&mut old, &schema::MIGRATIONS[..1]).unwrap();
+    old.execute_batch(ROW_OF_VERSION_1).unwrap();
+    drop(old);
+    let store = place.open().unwrap();
+    let row = store.kernel(Uuid::from_u128(1)).await.unwrap().unwrap();
+    assert_eq!((row.incarnation, row.life), (2, KernelLife::Live));
+    assert_eq!(
+        (
+            row.provisioner.as_str(),
+            row.socket.as_str(),
+            row.template.as_str(),
+            row.origin.as_str()
+        ),
+        ("local", "gw.sock", "python3", "jupyter")
+    );
+    assert_eq!(
+        (row.parent, row.idle_timeout_ms, row.expires_micros),
+        (None, None, None)
+    );
+    assert!(row.labels.is_empty());
+    store.insert_kernel(kernel(2)).await.unwrap();
+    assert_eq!(store.kernel(Uuid::from_u128(2)).await.unwrap(), Some(kernel(2)));
+}

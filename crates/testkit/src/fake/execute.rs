@@ -1,6 +1,6 @@
 //! The shell channel: one request after the other, and the life of an execution.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use super::branch::State;
 use super::interrupt::{Interrupted, Interrupter, Interrupts};
 use super::iopub::Iopub;
 use super::maker::Maker;
@@ -77,7 +78,7 @@ pub(super) struct Shell {
     pub(super) interrupts: Interrupts,
     pub(super) interrupter: Interrupter,
     pub(super) ignore_shutdown: Arc<AtomicBool>,
-    pub(super) variables: BTreeMap<String, String>,
+    pub(super) state: State,
     pub(super) held: Vec<Vec<u8>>,
     pub(super) children: Vec<Child>,
     pub(super) count: u64,
@@ -95,6 +96,7 @@ impl Shell {
         interrupts: Interrupts,
         interrupter: Interrupter,
         ignore_shutdown: Arc<AtomicBool>,
+        state: State,
     ) -> Self {
         Self {
             requests,
@@ -107,7 +109,7 @@ impl Shell {
             interrupts,
             interrupter,
             ignore_shutdown,
-            variables: BTreeMap::new(),
+            state,
             held: Vec::new(),
             children: Vec::new(),
             count: 0,

@@ -1,5 +1,6 @@
 //! The kernel's tasks: shell one request after the other, control beside it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use zeromq::{RepSocket, Socket, SocketRecv, SocketSend};
 
+use super::branch::{BindMode, ForkMode, State};
 use super::execute::Shell;
 use super::interrupt::Interrupter;
 use super::iopub::Iopub;
@@ -33,6 +35,14 @@ pub struct Options {
     pub echo_identities: bool,
     /// Waits before it binds its sockets.
     pub start_delay: Duration,
+    /// Variables that it has from the start.
+    pub variables: BTreeMap<String, String>,
+    /// How it is bound late.
+    pub bind: BindMode,
+    /// How it forks.
+    pub fork: ForkMode,
+    /// Whether it answers nothing on shell.
+    pub mute: bool,
 }
 
 /// Runs the kernel until it is told to end; the value is the exit code.
@@ -61,6 +71,7 @@ pub async fn run(options: Options) -> Result<i32> {
 
     iopub.status(&Bytes::new(), "starting").await;
     let ignore_shutdown = Arc::<AtomicBool>::default();
+    let state = State::new(options.variables);
     let shell = Shell::new(
         shell_requests,
         shell,
@@ -71,14 +82,23 @@ pub async fn run(options: Options) -> Result<i32> {
         interrupts,
         interrupter.clone(),
         ignore_shutdown.clone(),
+        state.clone(),
     );
-    tokio::spawn(shell.run());
+    if options.mute {
+        // Kept, so that the sockets stay.
+        std::mem::forget(shell);
+    } else {
+        tokio::spawn(shell.run());
+    }
     let control = Control {
         replies: control,
         iopub,
         maker,
         interrupter,
         ignore_shutdown,
+        state,
+        bind: options.bind,
+        fork: options.fork,
     };
     Ok(control.run(control_requests).await)
 }
@@ -103,6 +123,9 @@ struct Control {
     maker: Maker,
     interrupter: Interrupter,
     ignore_shutdown: Arc<AtomicBool>,
+    state: State,
+    bind: BindMode,
+    fork: ForkMode,
 }
 
 impl Control {
@@ -126,7 +149,11 @@ impl Control {
     async fn answer(&mut self, request: &Request) {
         let parent = &request.parts.header;
         let content: Value = serde_json::from_slice(&request.parts.content).unwrap_or_default();
-        self.iopub.status(parent, "busy").await;
+        // A bound kernel shows no trace of it.
+        let quiet = request.msg_type == "himalia_bind_request" && self.bind != BindMode::Noisy;
+        if !quiet {
+            self.iopub.status(parent, "busy").await;
+        }
         let reply = match request.msg_type.as_str() {
             "interrupt_request" => {
                 self.interrupter.interrupt();
@@ -136,6 +163,8 @@ impl Control {
                 let restart = content.get("restart").and_then(Value::as_bool).unwrap_or(false);
                 Some(json!({ "status": "ok", "restart": restart }))
             }
+            "himalia_bind_request" => self.state.bind(self.bind, &content),
+            "himalia_fork_request" => Some(self.state.fork(self.fork, &content).await),
             other => requests::answer(other, &content),
         };
         if let (Some(reply), Some(kind)) = (reply, request.msg_type.strip_suffix("_request")) {
@@ -146,6 +175,8 @@ impl Control {
                 self.iopub.send(reply, "kernel.fake.shutdown_reply").await;
             }
         }
-        self.iopub.status(parent, "idle").await;
+        if !quiet {
+            self.iopub.status(parent, "idle").await;
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What each command of a script does.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt;
@@ -82,12 +83,10 @@ impl Shell {
                 let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
                 file.write_all(format!("{text}\n").as_bytes())?;
             }
-            Step::Set { name, value } => {
-                self.variables.insert(name, value);
-            }
+            Step::Set { name, value } => self.state.set(name, value),
             Step::Get(name) => {
                 let missing = || Raised::new("NameError", format!("name {name:?} is not defined"));
-                let value = self.variables.get(&name).ok_or_else(missing)?;
+                let value = self.state.get(&name).ok_or_else(missing)?;
                 self.iopub.stream(parent, "stdout", &format!("{value}\n")).await;
             }
             Step::Pid => {
@@ -103,7 +102,7 @@ impl Shell {
             }
             Step::Env(name) => {
                 self.iopub
-                    .stream(parent, "stdout", &environment(name.as_deref()))
+                    .stream(parent, "stdout", &environment(&self.state.env(), name.as_deref()))
                     .await;
             }
             // Written to, so that it is resident.
@@ -204,14 +203,16 @@ fn digits(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
-fn environment(name: Option<&str>) -> String {
+fn environment(env: &BTreeMap<String, String>, name: Option<&str>) -> String {
     if let Some(name) = name {
-        return std::env::var(name).map_or_else(|_| "unset\n".to_owned(), |value| format!("{value}\n"));
+        return env
+            .get(name)
+            .map_or_else(|| "unset\n".to_owned(), |value| format!("{value}\n"));
     }
-    let mut all: Vec<String> = std::env::vars_os()
-        .map(|(name, value)| format!("{}={}", name.to_string_lossy(), value.to_string_lossy()))
+    let all: Vec<String> = env
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
         .collect();
-    all.sort();
     all.join("\n") + "\n"
 }
 

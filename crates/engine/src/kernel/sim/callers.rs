@@ -41,6 +41,7 @@ impl World {
             Asked {
                 owner,
                 epoch: self.epoch,
+                replies: msg_type.ends_with("_request"),
             },
         );
         let frame = v1::encode(channel, &parts);
@@ -66,10 +67,18 @@ impl World {
         let waiter = self.next_waiter;
         self.next_waiter += 1;
         self.note(|| format!("order {command:?}"));
+        if self.gateway.is_some() {
+            self.waiters.insert(waiter);
+        }
         self.step(Event::Command { waiter, command });
     }
 
     pub(super) fn tick(&mut self) {
+        // It may also never be known, and a late answer is about nothing any more.
+        if std::mem::take(&mut self.memory_asked) {
+            let killed = self.rng.percent(50);
+            self.step(Event::MemoryChecked { killed });
+        }
         if self.rng.percent(20) {
             self.now.mono += self.rng.below(6_000_000);
         }

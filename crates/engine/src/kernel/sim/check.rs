@@ -1,6 +1,6 @@
 //! The promises, checked after a schedule has come to rest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use himalia_shim_protocol::{Lane, PerLane};
 use himalia_wire::{Channel, Limits, header, v1};
@@ -9,12 +9,16 @@ use serde::Deserialize;
 use super::world::{World, fingerprint};
 use crate::ExecutionState;
 use crate::kernel::life::Phase;
+use crate::kernel::lifecycle::LifecycleRecord;
 use crate::kernel::meta::{RecordKind, RecordMeta};
 use crate::kernel::synthetic::ENGINE_SESSION;
 
 pub(super) fn check(world: &World) -> Result<(), String> {
     let journaled = journal(world)?;
     once(world, &journaled)?;
+    if world.over.is_none() {
+        ended(world)?;
+    }
     reader(world)?;
     if world.over.is_none() {
         rest(world)?;
@@ -134,13 +138,60 @@ fn once(world: &World, journaled: &BTreeSet<String>) -> Result<(), String> {
         if world.over.is_some() {
             continue;
         }
-        if known && begun == 0 && !lost {
+        let refused = world.shim.refused.contains(key);
+        if begun > 0 && refused {
+            return Err(format!("{key} ran although it was refused for good"));
+        }
+        if known && begun == 0 && !lost && !refused {
             return Err(format!("{key} is in the journal and neither ran nor was lost"));
         }
         if !known && asked.epoch == world.epoch {
             return Err(format!(
                 "{key} was taken by the gateway that is still there, and never sent"
             ));
+        }
+    }
+    Ok(())
+}
+
+/// Every request that is in the journal has its reply there, or a process that had it is known to have ended, or it is
+/// said to be refused. The record of the last time that it was sent decides.
+fn ended(world: &World) -> Result<(), String> {
+    let (mut open, mut refused, mut replied) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+    for record in &world.disk.records {
+        let meta = RecordMeta::decode(&record.meta);
+        match RecordKind::from_byte(record.kind) {
+            Some(RecordKind::Request) if meta.owner != 0 => {
+                let key = key_of(&record.body);
+                let before = open.insert(key.clone(), record.seq);
+                if before.is_some_and(|before| before != meta.link) {
+                    return Err(format!(
+                        "{key} has the records {before:?} and {}, unlinked",
+                        record.seq
+                    ));
+                }
+            }
+            Some(RecordKind::Message) if meta.channel != Some(Channel::Iopub) => {
+                let (_, parts) = v1::decode(&record.body, &Limits::KERNEL).unwrap();
+                let parent = header::peek_parent(&parts.parent_header).unwrap().unwrap();
+                replied.insert(format!("{}/{}", parent.session, parent.msg_id));
+            }
+            Some(RecordKind::Lifecycle) => {
+                if let Ok(LifecycleRecord::Refused {
+                    record, again: false, ..
+                }) = serde_json::from_slice(&record.body)
+                {
+                    refused.insert(record);
+                }
+            }
+            _ => {}
+        }
+    }
+    for (key, record) in open {
+        let end = replied.contains(&key) || refused.contains(&record);
+        let lost = world.shim.lost.contains(&key) || world.shim.dropped_all_kinds;
+        if world.asked[&key].replies && !end && !lost {
+            return Err(format!("{key}, last sent with record {record}, has no end"));
         }
     }
     Ok(())
@@ -175,6 +226,9 @@ fn rest(world: &World) -> Result<(), String> {
             "it rests and is {}, ready: {}",
             snapshot.state, snapshot.ready
         ));
+    }
+    if told_all && !world.waiters.is_empty() {
+        return Err(format!("orders {:?} are not answered", world.waiters));
     }
     if !world.shim.link.is_drained() {
         return Err("something is not acknowledged".to_owned());

@@ -1,12 +1,19 @@
 //! What goes wrong.
 
-use himalia_shim_protocol::{Cause, Lane};
+use himalia_shim_protocol::{Cause, Lane, RefusalKind};
 
 use super::world::World;
 
 impl World {
     pub(super) fn fault(&mut self, lane: Lane) {
-        if self.rng.percent(40) && self.deaths_left > 0 {
+        if self.rng.percent(20) {
+            let kind = match self.rng.below(4) {
+                0 => RefusalKind::Never,
+                _ => RefusalKind::Full,
+            };
+            self.note(|| format!("the next message is refused: {kind:?}"));
+            self.shim.refuse_next = Some(kind);
+        } else if self.rng.percent(40) && self.deaths_left > 0 {
             self.deaths_left -= 1;
             self.note(|| "the kernel dies".to_owned());
             self.shim.end(Cause::Signal { signal: 9 }, false);
@@ -35,6 +42,7 @@ impl World {
         self.crashes_left -= 1;
         self.note(|| "gateway is killed".to_owned());
         let gateway = self.gateway.take();
+        self.waiters.clear();
         if let Some(batch) = gateway.and_then(|gateway| gateway.at_disk)
             && self.rng.percent(50)
         {

@@ -6,8 +6,8 @@ use std::io;
 use bytes::Bytes;
 use himalia_shim_protocol::shim_link::{Accept, Placed, ProcessView, SpillStore, WindowLimits};
 use himalia_shim_protocol::{
-    Cause, Event, Exited, KernelState, Kind, Lane, Origin, Pending, PerLane, Refused, RequestId, ShimLink,
-    StartFailed, Started, Stopped, VersionRange,
+    Cause, Event, Exited, KernelState, Kind, Lane, Origin, Pending, PerLane, RefusalKind, Refused, RequestId,
+    ShimLink, StartFailed, Started, Stopped, VersionRange,
 };
 use himalia_wire::{Channel, Limits, header, v1};
 
@@ -66,8 +66,12 @@ pub(super) struct SimShim {
     pub(super) dropped_all_kinds: bool,
     /// How often each request was begun.
     pub(super) begun: BTreeMap<String, u32>,
-    /// Requests that were taken and lost with a process, or refused.
+    /// Requests that were taken and lost with a process.
     pub(super) lost: BTreeSet<String>,
+    /// Requests that were refused for good.
+    pub(super) refused: BTreeSet<String>,
+    /// What the next message is refused for, whoever is there to take it.
+    pub(super) refuse_next: Option<RefusalKind>,
     pub(super) interrupts: u32,
     pub(super) deaths: u32,
 }
@@ -114,6 +118,8 @@ impl SimShim {
             dropped_all_kinds: false,
             begun: BTreeMap::new(),
             lost: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            refuse_next: None,
             interrupts: 0,
             deaths: 0,
         }
@@ -164,13 +170,18 @@ impl SimShim {
         let header = header::peek(&parts.header).unwrap();
         let key = format!("{}/{}", header.session, header.msg_id);
         let tracked = channel != Channel::Stdin && header.msg_type.ends_with("_request");
-        let Some(process) = &mut self.process else {
-            self.lost.insert(key);
-            let reason = "the kernel is not running".to_owned();
+        let refusal = self.refuse_next.take();
+        let Some(process) = self.process.as_mut().filter(|_| refusal.is_none()) else {
+            let kind = refusal.unwrap_or(RefusalKind::NotRunning);
+            // Input is for the process that asked for it.
+            if kind == RefusalKind::Never || channel == Channel::Stdin {
+                self.refused.insert(key);
+            }
             self.event(Event::Refused(Refused {
                 request: id,
                 lane,
-                reason,
+                kind,
+                reason: "told to".to_owned(),
             }));
             return;
         };
@@ -217,6 +228,7 @@ impl SimShim {
             incarnation,
             start_ms: 0,
             request,
+            path: himalia_shim_protocol::StartPath::Cold,
         }));
     }
 

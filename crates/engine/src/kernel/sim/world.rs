@@ -1,6 +1,6 @@
 //! Everything there is, and what can happen to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use himalia_journal::NewRecord;
 use himalia_shim_protocol::{KernelSpec, Lane, PerLane, Welcome};
@@ -23,6 +23,8 @@ pub(super) struct Asked {
     pub(super) owner: u64,
     /// Number of the gateway that took it.
     pub(super) epoch: u64,
+    /// Whether the kernel replies to it.
+    pub(super) replies: bool,
 }
 
 #[derive(Debug)]
@@ -51,6 +53,10 @@ pub(super) struct World {
     pub(super) orders_left: u32,
     pub(super) disk_faults_left: u32,
     pub(super) next_waiter: u64,
+    /// Somebody is finding out whether memory was the cause of a death.
+    pub(super) memory_asked: bool,
+    /// Callers whose orders are not answered.
+    pub(super) waiters: BTreeSet<u64>,
     trace: Option<Vec<String>>,
 }
 
@@ -78,6 +84,8 @@ impl World {
             orders_left: rng.small(4),
             disk_faults_left: rng.small(5),
             next_waiter: 1,
+            memory_asked: false,
+            waiters: BTreeSet::from([0]),
             trace: trace.then(Vec::new),
             rng,
         };
@@ -90,6 +98,7 @@ impl World {
             kernel_name: "sim".into(),
             limits: himalia_shim_protocol::ResourceLimits::default(),
             connect_ms: 1000,
+            via_zygote: false,
         };
         world.step(Event::Command {
             waiter: 0,
@@ -163,7 +172,19 @@ impl World {
                 self.over = Some(forget);
                 return;
             }
-            Effect::Done(..) | Effect::ProcessStarted(_) => return,
+            Effect::Fetch(seq) => {
+                let record = self.disk.read(seq);
+                return self.step(Event::Fetched { seq, record });
+            }
+            Effect::Done(waiter, _) => {
+                assert!(self.waiters.remove(&waiter), "an order is answered once");
+                return;
+            }
+            Effect::ProcessStarted(..) => return,
+            Effect::CheckMemory => {
+                self.memory_asked = true;
+                return;
+            }
         };
         if let Some(wire) = &mut self.wires[lane]
             && wire.gateway

@@ -95,16 +95,29 @@ fn a_bare_program_is_found_on_the_kernels_path() {
         &host(),
     );
     assert_eq!(launched.unwrap().argv[0], "/bin/sh");
-    // Inside a sandbox with files of its own it is looked up there.
+    // In a container it is looked up among the image's files.
     let mut inside = request([]);
     inside.shares_files = false;
-    let launched = launch(
-        &spec(r#"{"argv": ["sh", "{connection_file}"]}"#),
-        &inside,
-        &host(),
-    )
-    .unwrap();
-    assert_eq!(launched.argv[0], "sh");
+    inside.in_container = true;
+    let spec_of = |argv: &str| spec(&format!(r#"{{"argv": {argv}}}"#));
+    let launched = launch(&spec_of(r#"["sh", "{connection_file}"]"#), &inside, &host()).unwrap();
+    assert_eq!(
+        (launched.argv[0].as_str(), launched.cwd.as_str()),
+        ("sh", "/session")
+    );
+    assert!(!launched.env.contains_key("PYTHONPATH"));
+    // Our own launcher comes with the mount and runs on the image's interpreter.
+    let ours = spec_of(r#"["/opt/env/bin/python3", "-m", "himalia_kernel", "-f", "{connection_file}"]"#);
+    let launched = launch(&ours, &inside, &host()).unwrap();
+    assert_eq!(launched.argv[..3], ["python3", "-m", "himalia_kernel"]);
+    assert_eq!(launched.env["PYTHONPATH"], "/himalia/kernel");
+    // In a root that is built from the host's files it is the host's program, in a home of the kernel's own.
+    inside.in_container = false;
+    let launched = launch(&spec_of(r#"["sh", "{connection_file}"]"#), &inside, &host()).unwrap();
+    assert_eq!(
+        (launched.argv[0].as_str(), launched.env["HOME"].as_str()),
+        ("/usr/bin/sh", "/session")
+    );
 }
 
 #[test]

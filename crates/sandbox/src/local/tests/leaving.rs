@@ -50,7 +50,8 @@ fn one_that_died_meanwhile_is_cleared_away() {
         pid(&old, "shim").await.signal(Signal::KILL).unwrap();
         let provisioner = place.provisioner();
         eventually("the end of the shim", || {
-            let shim = super::super::record::Record::read(&place.run().join(format!("{}.json", old.id)));
+            let shim =
+                super::super::noted::Record::read(&place.run().join(format!("{}.json", old.id)), old.id);
             shim.unwrap().living_shim().is_none().then_some(())
         })
         .await;
@@ -100,7 +101,7 @@ fn a_record_of_an_earlier_boot_names_no_process() {
     let old = abandoned(&place);
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let path = place.run().join(format!("{}.json", old.id));
-        let mut record = super::super::record::Record::read(&path).unwrap();
+        let mut record = super::super::noted::Record::read(&path, old.id).unwrap();
         let shim = record.shim.unwrap();
         let child = pid(&old, "child").await;
         record.boot = "earlier".into();

@@ -1,0 +1,211 @@
+//! What is known of a kernel and does not change while it runs.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use himalia_sandbox::{Isolation, LimitReport, Network};
+use himalia_store::{KernelLife, KernelRecord, LaunchRecord};
+use serde::{Deserialize, Serialize};
+
+use crate::KernelId;
+use crate::kernel::from_micros;
+use crate::model::{FilesMode, KernelModel, Origin, SessionInfo, SessionLimits, StartPath};
+
+/// Facts of one kernel. Those of one that waits in a pool are replaced when it is claimed.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) id: KernelId,
+    /// The principal's name.
+    pub(crate) owner: String,
+    /// The kernelspec.
+    pub(crate) name: String,
+    pub(crate) created_micros: u64,
+    /// `metadata.cull_idle_timeout` of its kernelspec, seconds.
+    pub(crate) cull_timeout: Option<f64>,
+    pub(crate) origin: Origin,
+    pub(crate) template: String,
+    /// Kind of the provisioner.
+    pub(crate) provisioner: String,
+    pub(crate) around: Around,
+    pub(crate) cwd: String,
+    pub(crate) start_path: StartPath,
+    pub(crate) start_reason: Option<String>,
+    pub(crate) start_ms: u64,
+    pub(crate) parent: Option<KernelId>,
+    pub(crate) idle_timeout: Option<Duration>,
+    /// Microseconds since 1970.
+    pub(crate) expires_micros: Option<u64>,
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+/// What is around a kernel. Stored as JSON; unknown fields of later versions are ignored.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Around {
+    pub(crate) isolation: Isolation,
+    pub(crate) limits: SessionLimits,
+    pub(crate) enforcement: LimitReport,
+    pub(crate) network: Network,
+    pub(crate) image: Option<String>,
+    pub(crate) files: FilesMode,
+}
+
+/// Where a kernel's sandbox, link and log are.
+#[derive(Clone, Debug)]
+pub(crate) struct Whereabouts {
+    /// Directory of its log, relative to the data directory.
+    pub(crate) log: String,
+    pub(crate) gateway_dir: String,
+    pub(crate) sandbox_id: String,
+    pub(crate) key_hash: [u8; 32],
+    pub(crate) socket: String,
+    pub(crate) argv: Vec<String>,
+    pub(crate) interrupt_mode: String,
+}
+
+impl Facts {
+    /// The row of a kernel.
+    pub(crate) fn record(&self, place: &Whereabouts, life: KernelLife, incarnation: u32) -> KernelRecord {
+        KernelRecord {
+            id: self.id.0,
+            owner: self.owner.clone(),
+            kernelspec: self.name.clone(),
+            session_dir: place.log.clone(),
+            run_dir: place.gateway_dir.clone(),
+            sandbox_id: place.sandbox_id.clone(),
+            sandbox_key_hash: place.key_hash,
+            isolation: self.around.isolation.to_string(),
+            incarnation,
+            created_micros: i64::try_from(self.created_micros).unwrap_or(i64::MAX),
+            launch: LaunchRecord {
+                argv: place.argv.clone(),
+                cwd: self.cwd.clone(),
+                interrupt_mode: place.interrupt_mode.clone(),
+            },
+            life,
+            dead_cause: None,
+            provisioner: self.provisioner.clone(),
+            socket: place.socket.clone(),
+            parent: self.parent.map(|parent| parent.0),
+            template: self.template.clone(),
+            start_path: self.start_path.as_str().to_owned(),
+            start_reason: self.start_reason.clone(),
+            sandbox: serde_json::to_value(&self.around).unwrap_or_default(),
+            labels: self.labels.clone(),
+            idle_timeout_ms: self
+                .idle_timeout
+                .map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
+            expires_micros: self
+                .expires_micros
+                .map(|at| i64::try_from(at).unwrap_or(i64::MAX)),
+            origin: self.origin.as_str().to_owned(),
+        }
+    }
+
+    /// From the row of a kernel.
+    pub(crate) fn of_record(row: &KernelRecord, cull_timeout: Option<f64>) -> Self {
+        let mut around: Around = serde_json::from_value(row.sandbox.clone()).unwrap_or_default();
+        around.isolation = row.isolation.parse().unwrap_or_default();
+        let start_path = [StartPath::Pool, StartPath::Zygote, StartPath::Fork]
+            .into_iter()
+            .find(|path| path.as_str() == row.start_path);
+        Self {
+            id: KernelId(row.id),
+            owner: row.owner.clone(),
+            name: row.kernelspec.clone(),
+            created_micros: u64::try_from(row.created_micros).unwrap_or(0),
+            cull_timeout,
+            origin: if row.origin == Origin::V1.as_str() {
+                Origin::V1
+            } else {
+                Origin::Jupyter
+            },
+            template: row.template.clone(),
+            provisioner: row.provisioner.clone(),
+            around,
+            cwd: row.launch.cwd.clone(),
+            start_path: start_path.unwrap_or_default(),
+            start_reason: row.start_reason.clone(),
+            start_ms: 0,
+            parent: row.parent.map(KernelId),
+            idle_timeout: row.idle_timeout_ms.map(Duration::from_millis),
+            expires_micros: row.expires_micros.and_then(|at| u64::try_from(at).ok()),
+            labels: row.labels.clone(),
+        }
+    }
+
+    /// The session as commands show it.
+    pub(crate) fn info(&self, kernel: KernelModel) -> SessionInfo {
+        let around = self.around.clone();
+        SessionInfo {
+            kernel,
+            origin: self.origin,
+            created: from_micros(self.created_micros),
+            template: self.template.clone(),
+            provisioner: self.provisioner.clone(),
+            isolation: around.isolation,
+            limits: around.limits,
+            enforcement: around.enforcement,
+            network: around.network,
+            image: around.image,
+            files: around.files,
+            cwd: self.cwd.clone(),
+            start_path: self.start_path,
+            start_reason: self.start_reason.clone(),
+            start_ms: self.start_ms,
+            parent: self.parent,
+            idle_timeout: self.idle_timeout,
+            expires: self.expires_micros.map(from_micros),
+            labels: self.labels.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_come_back_from_their_row() {
+        let facts = Facts {
+            id: KernelId::random(),
+            owner: "operator".into(),
+            name: "python3".into(),
+            created_micros: 5,
+            cull_timeout: None,
+            origin: Origin::V1,
+            template: "analysis".into(),
+            provisioner: "docker".into(),
+            around: Around {
+                isolation: Isolation::Gvisor,
+                limits: SessionLimits {
+                    memory_bytes: Some(7),
+                    ..SessionLimits::default()
+                },
+                network: Network::Open("net".into()),
+                ..Around::default()
+            },
+            cwd: "/session".into(),
+            start_path: StartPath::Pool,
+            start_reason: None,
+            start_ms: 9,
+            parent: Some(KernelId::random()),
+            idle_timeout: Some(Duration::from_secs(3)),
+            expires_micros: Some(11),
+            labels: [("a".to_owned(), "b".to_owned())].into(),
+        };
+        let place = Whereabouts {
+            log: "kernels/a".into(),
+            gateway_dir: "/run/x".into(),
+            sandbox_id: "s".into(),
+            key_hash: [1; 32],
+            socket: "k2.sock".into(),
+            argv: vec!["python3".into()],
+            interrupt_mode: "signal".into(),
+        };
+        let row = facts.record(&place, KernelLife::Live, 1);
+        let back = Facts::of_record(&row, None);
+        let expected = Facts { start_ms: 0, ..facts };
+        assert_eq!(format!("{back:?}"), format!("{expected:?}"));
+    }
+}

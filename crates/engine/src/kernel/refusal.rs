@@ -1,0 +1,120 @@
+//! Requests that the shim has accepted and refused: they never ran.
+//!
+//! A message that only found no process, or no room, goes again under a new number once that may help. Its record is
+//! read back from the journal, since nobody keeps a frame that the shim has accepted. Whatever else is refused ends
+//! with the lifecycle record that says so.
+
+use std::sync::Arc;
+
+use himalia_journal::Record;
+use himalia_shim_protocol::{Lane, RefusalKind, Refused, RequestId};
+use himalia_wire::Channel;
+
+use super::core::Core;
+use super::event::{CommandError, Effect};
+use super::ledger::{Entry, RequestKind};
+use super::life::Phase;
+use super::lifecycle::LifecycleRecord;
+use super::recovery::{Carried, held_again};
+
+impl Core {
+    /// Number of the record of a refused message, 0 if it is not known, and whether it is sent again. An order never is:
+    /// its caller is told.
+    pub(super) fn judge_refusal(&self, refused: &Refused) -> (u64, bool) {
+        let Some(entry) = self.ledger.refusable(refused.request) else {
+            return (0, false);
+        };
+        let again = refused.kind != RefusalKind::Never
+            && self.life.phase != Phase::Over
+            && entry.seq != 0
+            // The engine's own questions are asked again when their time comes.
+            && entry.kind != RequestKind::Probe
+            // A shim that takes back what was answered is not believed.
+            && !entry.replied
+            && !entry.idle;
+        (entry.seq, again)
+    }
+
+    pub(super) fn refused(&mut self, refused: &Refused, again: bool, out: &mut Vec<Effect>) {
+        let id = refused.request;
+        tracing::info!(reason = %refused.reason, again, "the shim refused a request");
+        for token in self.life.take(|what| what.request() == Some(id)) {
+            out.push(Effect::Done(
+                token,
+                Err(CommandError::Refused(refused.reason.clone())),
+            ));
+        }
+        self.outbox.refused(id);
+        let Some(entry) = self.never_ran(id, again).filter(|_| again) else {
+            return;
+        };
+        if refused.kind == RefusalKind::Full {
+            self.held.pause(entry.channel, self.now.mono);
+        } else {
+            self.held.wait_for_process(entry.channel);
+        }
+        let carried = self.carried[entry.lane()].get(&entry.seq);
+        if carried.is_some_and(|carried| carried.held.is_none()) {
+            out.push(Effect::Fetch(entry.seq));
+        }
+    }
+
+    /// Nobody waits for an answer to the request any more; with `again` it is kept as one that goes again.
+    pub(super) fn never_ran(&mut self, id: RequestId, again: bool) -> Option<Entry> {
+        let entry = self.ledger.take(id);
+        let mut held = None;
+        for lane in Lane::ALL {
+            let known = self.carried[lane].iter().find(|(_, carried)| carried.id == id);
+            if let Some(seq) = known.map(|(seq, _)| *seq) {
+                held = self.carried[lane].remove(&seq).and_then(|carried| carried.held);
+            }
+        }
+        if let Some(entry) = entry.as_ref().filter(|_| again) {
+            let carried = Carried {
+                id,
+                confirmed: true,
+                held,
+            };
+            self.carried[entry.lane()].insert(entry.seq, carried);
+        }
+        entry
+    }
+
+    /// The answer to [`Effect::Fetch`]: the record of a refused request, if there still is one.
+    pub(super) fn fetched(&mut self, seq: u64, record: Option<&Arc<Record>>) {
+        let Some((lane, carried)) = Lane::ALL
+            .into_iter()
+            .find_map(|lane| Some((lane, self.carried[lane].remove(&seq)?)))
+        else {
+            return;
+        };
+        let held = record.and_then(|record| held_again(record));
+        let Some(held) = held.filter(|held| self.held.takes_back(&held.request)) else {
+            self.decide(&LifecycleRecord::Refused {
+                reason: "it cannot be sent again".to_owned(),
+                record: seq,
+                again: false,
+            });
+            return;
+        };
+        if self.outbox.greeted() {
+            self.held.put_back(held);
+            self.release();
+        } else {
+            // It takes its place when all that earlier epochs left is known.
+            let held = Some(held);
+            self.carried[lane].insert(seq, Carried { held, ..carried });
+        }
+    }
+}
+
+impl Entry {
+    /// The lane that the request came on.
+    pub(super) fn lane(&self) -> Lane {
+        if self.channel == Channel::Control {
+            Lane::Now
+        } else {
+            Lane::Data
+        }
+    }
+}

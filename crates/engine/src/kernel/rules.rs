@@ -1,0 +1,127 @@
+//! What depends on who made a kernel: what follows a crash, and how long one execution may take.
+
+use himalia_shim_protocol::{Command as ShimCommand, RequestId, Stop};
+
+use super::core::Core;
+use super::event::{Effect, Request};
+use super::ledger::RequestKind;
+use super::life::Phase;
+use super::lifecycle::LifecycleRecord;
+
+/// From one rung of the ladder to the next, microseconds: an interrupt, another one, the end of the process.
+const RUNG: u64 = 5_000_000;
+/// Interrupts before the process is ended.
+const INTERRUPTS: u8 = 2;
+/// The cause of death of a process that did not stop in time.
+const TIMED_OUT: &str = "execution_timeout";
+
+/// Rules for one kernel. They change once at most: when one that waited in a pool is claimed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// Automatic restarts in a row after crashes.
+    pub(crate) restart_limit: u32,
+    /// A dead kernel is started again by the next execution.
+    pub(crate) revive: bool,
+    /// Wall time of one execution, microseconds.
+    pub(crate) execution: Option<u64>,
+}
+
+/// The execution under way, where there is a limit.
+#[derive(Debug, Default)]
+pub(super) struct Stopwatch {
+    running: Option<Timed>,
+    /// The stop of a process that was not replaced is under way: its end is not the kernel's.
+    stopping: bool,
+}
+
+#[derive(Debug)]
+struct Timed {
+    id: RequestId,
+    /// When the next rung is due, monotonic.
+    due: u64,
+    interrupts: u8,
+}
+
+impl Stopwatch {
+    /// A request is done.
+    pub(super) fn ended(&mut self, id: RequestId) {
+        self.running.take_if(|timed| timed.id == id);
+    }
+
+    /// The process is another one.
+    pub(super) fn reset(&mut self) {
+        self.running = None;
+    }
+
+    /// A stop is complete. `true` if it was the one that an execution without end had asked for.
+    pub(super) fn stopped(&mut self) -> bool {
+        std::mem::take(&mut self.stopping)
+    }
+
+    pub(super) fn deadline(&self) -> Option<u64> {
+        self.running.as_ref().map(|timed| timed.due)
+    }
+}
+
+impl Core {
+    /// Other rules hold from now on.
+    pub(crate) fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+    }
+
+    /// The kernel works on a request now. Time counts from here, not from when the request was sent: it may have waited
+    /// behind others. After a change of the gateway it counts anew.
+    pub(super) fn execution_began(&mut self, id: RequestId) {
+        let Some(limit) = self.rules.execution else { return };
+        let is_execution = |kind| kind == RequestKind::Execute;
+        if self.ledger.get(id).is_some_and(|entry| is_execution(entry.kind)) {
+            self.stopwatch.running = Some(Timed {
+                id,
+                due: self.now.mono.saturating_add(limit),
+                interrupts: 0,
+            });
+        }
+    }
+
+    /// The ladder for an execution that takes too long.
+    pub(super) fn limit_execution(&mut self, out: &mut Vec<Effect>) {
+        let now = self.now.mono;
+        let Some(timed) = self.stopwatch.running.as_mut().filter(|timed| timed.due <= now) else {
+            return;
+        };
+        if self.life.phase != Phase::Running || self.life.exit.is_some() {
+            self.stopwatch.reset();
+            return;
+        }
+        timed.due = now + RUNG;
+        timed.interrupts += 1;
+        let kill = timed.interrupts > INTERRUPTS;
+        let step = if kill { "kill" } else { "interrupt" }.to_owned();
+        self.decide(&LifecycleRecord::ExecutionLimit { step });
+        if !kill {
+            // Refused when too much waits for the shim: the next rung comes all the same.
+            let _ = self.order(&ShimCommand::Interrupt, out);
+            return;
+        }
+        self.stopwatch.reset();
+        self.crashed(TIMED_OUT.to_owned(), out);
+        if self.life.phase == Phase::Dead {
+            // It was not replaced, so it still runs.
+            let ordered = self.order(&ShimCommand::Stop(Stop { grace_ms: 0 }), out);
+            self.stopwatch.stopping = ordered.is_ok();
+        }
+    }
+
+    /// An execution for a dead kernel whose sandbox lives starts its next process, where the rules say so. The request
+    /// waits for it.
+    pub(super) fn revive_for(&mut self, request: &Request, out: &mut Vec<Effect>) {
+        let asks = self.rules.revive && request.kind == RequestKind::Execute;
+        if !asks || self.life.phase != Phase::Dead || self.life.sandbox_gone {
+            return;
+        }
+        let cause = self.life.reason.clone().unwrap_or_default();
+        // Not counted as a crash of its own; above 0, so that it stays known why.
+        self.life.crashes = self.life.crashes.max(1);
+        self.restarting(&cause, out);
+    }
+}

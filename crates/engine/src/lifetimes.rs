@@ -1,0 +1,174 @@
+//! Sessions that end by themselves: those idle for too long, those too old. The times are in their rows, so that a
+//! deadline that passed while there was no gateway is met by the next one.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use himalia_sandbox::Enforcement;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::ExecutionState;
+use crate::facts::Facts;
+use crate::inner::Inner;
+use crate::kernel::{Command, Handle, Phase, wall_micros};
+
+/// How often it is looked.
+const EVERY: Duration = Duration::from_secs(1);
+/// Looks from one at the files of a sandbox whose space is watched to the next.
+const DISK_EVERY: u32 = 10;
+/// Looks from one at the count of memory kills to the next: a kill is put down to a death within 5 to 10 s.
+const MEMORY_EVERY: u32 = 5;
+
+/// Why a session is to be ended now, if it is. A client that is attached, and code that runs, keep it from being idle; a
+/// lifetime is kept whatever happens.
+fn due(
+    facts: &Facts,
+    state: ExecutionState,
+    connections: u32,
+    last_micros: u64,
+    now_micros: u64,
+) -> Option<&'static str> {
+    if facts.expires_micros.is_some_and(|at| at <= now_micros) {
+        return Some("ttl");
+    }
+    let idle = Duration::from_micros(now_micros.saturating_sub(last_micros));
+    let is_idle = connections == 0 && state != ExecutionState::Busy;
+    (is_idle && facts.idle_timeout.is_some_and(|timeout| idle > timeout)).then_some("idle_culled")
+}
+
+fn ends(handle: &Handle, now_micros: u64) -> Option<&'static str> {
+    let (phase, state) = {
+        let snapshot = handle.snapshot.borrow();
+        (snapshot.phase, snapshot.state)
+    };
+    if matches!(phase, Phase::Stopping | Phase::Over) {
+        return None;
+    }
+    let cull = handle.cull_facts();
+    due(
+        &handle.facts(),
+        state,
+        cull.connections,
+        cull.last_micros,
+        now_micros,
+    )
+}
+
+impl Inner {
+    /// Ends sessions whose time has come, until the engine stops.
+    pub(crate) async fn keep_lifetimes(self: Arc<Self>) {
+        let mut ticks = interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut under_way = HashSet::new();
+        let mut count = 0_u32;
+        loop {
+            tokio::select! {
+                () = self.draining.cancelled() => return,
+                _ = ticks.tick() => {}
+            }
+            let now = wall_micros();
+            let all = self.registry.all_unordered();
+            under_way.retain(|id| all.iter().any(|handle| handle.id() == *id));
+            for handle in all {
+                if let Some(cause) = ends(&handle, now)
+                    && under_way.insert(handle.id())
+                {
+                    tracing::info!(kernel = %handle.id(), cause, "the time of a session has come");
+                    self.background.spawn(async move {
+                        handle.order(Command::Stop(cause)).await;
+                    });
+                }
+            }
+            count = count.wrapping_add(1);
+            if count.is_multiple_of(MEMORY_EVERY) {
+                self.look_at_memory().await;
+            }
+            if count.is_multiple_of(DISK_EVERY) {
+                self.background.spawn(Arc::clone(&self).look_at_disks());
+            }
+        }
+    }
+
+    /// Interrupts what runs in a sandbox whose files take more space than they may.
+    async fn look_at_disks(self: Arc<Self>) {
+        for handle in self.registry.all_unordered() {
+            let watched = handle.facts().around.enforcement.disk == Enforcement::Watched;
+            if !watched || handle.snapshot.borrow().state != ExecutionState::Busy {
+                continue;
+            }
+            let lease = &handle.lease;
+            match lease.provisioner().disk_over(lease.id()).await {
+                Ok(true) => {
+                    tracing::warn!(kernel = %handle.id(), "the files of a session take more space than they may");
+                    // Nobody waits for the answer.
+                    let _ = handle.order(Command::Interrupt).await;
+                }
+                Ok(false) => {}
+                Err(error) => tracing::debug!(kernel = %handle.id(), %error, "cannot measure files"),
+            }
+        }
+    }
+
+    async fn look_at_memory(&self) {
+        let leases: Vec<_> = self
+            .leases
+            .lock()
+            .iter()
+            .filter_map(std::sync::Weak::upgrade)
+            .collect();
+        for lease in leases {
+            lease.look_at_memory().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::Around;
+    use crate::{KernelId, Origin, StartPath};
+
+    fn facts(idle: Option<u64>, expires: Option<u64>) -> Facts {
+        Facts {
+            id: KernelId::random(),
+            owner: String::new(),
+            name: String::new(),
+            created_micros: 0,
+            cull_timeout: None,
+            origin: Origin::V1,
+            template: String::new(),
+            provisioner: String::new(),
+            around: Around::default(),
+            cwd: String::new(),
+            start_path: StartPath::Cold,
+            start_reason: None,
+            start_ms: 0,
+            parent: None,
+            idle_timeout: idle.map(Duration::from_micros),
+            expires_micros: expires,
+            labels: std::collections::BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn idle_is_with_nobody_there_and_nothing_running() {
+        let timed = facts(Some(10), None);
+        assert_eq!(due(&timed, ExecutionState::Idle, 0, 5, 15), None);
+        assert_eq!(due(&timed, ExecutionState::Idle, 0, 5, 16), Some("idle_culled"));
+        assert_eq!(due(&timed, ExecutionState::Idle, 1, 5, 16), None);
+        assert_eq!(due(&timed, ExecutionState::Busy, 0, 5, 16), None);
+        assert_eq!(due(&timed, ExecutionState::Dead, 0, 5, 16), Some("idle_culled"));
+        assert_eq!(
+            due(&facts(None, None), ExecutionState::Idle, 0, 0, u64::MAX),
+            None
+        );
+    }
+
+    #[test]
+    fn a_lifetime_ends_whatever_happens() {
+        let old = facts(None, Some(10));
+        assert_eq!(due(&old, ExecutionState::Busy, 3, 9, 9), None);
+        assert_eq!(due(&old, ExecutionState::Busy, 3, 9, 10), Some("ttl"));
+    }
+}

@@ -1,0 +1,161 @@
+//! Templates: what the operator offers, and the bounds within which a caller may ask for something else.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use himalia_sandbox::{Isolation, Network};
+use serde::{Deserialize, Serialize};
+
+/// What a kernel is made from: a kernelspec, the sandbox around it, its limits, and how many are kept warm.
+///
+/// Every kernelspec that no template of its name hides is a template too, with [`Template::default`] or what
+/// [`EngineConfig::defaults`](crate::EngineConfig::defaults) says instead.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Template {
+    /// The kernelspec; `None` is the configured default, or the kernelspec itself for an implicit template.
+    pub kernelspec: Option<String>,
+    /// Who makes the sandbox.
+    pub provisioner: ProvisionerChoice,
+    /// Image of the root, for `docker`; `None` is the provisioner's own. Callers may name one of
+    /// [`EngineConfig::images`](crate::EngineConfig::images) instead.
+    pub image: Option<String>,
+    /// Runtime of the container engine, for `docker`; `None` is the provisioner's own.
+    pub runtime: Option<String>,
+    /// The weakest isolation that will do. Callers may ask for more, never for less.
+    pub isolation: Isolation,
+    /// What of the network kernels see. `Open` needs `docker` and a name in
+    /// [`EngineConfig::networks`](crate::EngineConfig::networks).
+    pub network: Network,
+    /// Limits of a session that asks for nothing.
+    pub limits: SessionLimits,
+    /// The most that a session may ask for; a field that is `None` allows no more than `limits` gives.
+    pub max: SessionLimits,
+    /// A session idle for so long is ended; `None` never, beside what
+    /// [`CullConfig`](crate::CullConfig) says. Callers may ask for less, and for anything where this is `None`.
+    pub idle_timeout: Option<Duration>,
+    /// A session older than this is ended; `None` never. Callers may ask for less, and for anything where this is
+    /// `None`.
+    pub lifetime: Option<Duration>,
+    /// Variables of every kernel, over those of the kernelspec and under those of the caller.
+    pub env: BTreeMap<String, String>,
+    /// Modules that a zygote imports before its first fork.
+    pub preload: Vec<String>,
+    /// What becomes of the files.
+    pub files: FilesMode,
+    /// How many kernels are kept ready.
+    pub pool: PoolConfig,
+    /// Those that may share a zygote, and with it memory pages.
+    pub trust_domain: String,
+}
+
+impl Default for Template {
+    fn default() -> Self {
+        Self {
+            kernelspec: None,
+            provisioner: ProvisionerChoice::Auto,
+            image: None,
+            runtime: None,
+            isolation: Isolation::None,
+            network: Network::None,
+            limits: SessionLimits::default(),
+            max: SessionLimits::default(),
+            idle_timeout: None,
+            lifetime: None,
+            env: BTreeMap::new(),
+            preload: Vec::new(),
+            files: FilesMode::Ephemeral,
+            pool: PoolConfig::default(),
+            trust_domain: "gateway".to_owned(),
+        }
+    }
+}
+
+/// Which provisioner makes a sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProvisionerChoice {
+    /// `docker` where an image, a runtime, an open network or a level above `namespaces` is wanted, else `local`.
+    #[default]
+    Auto,
+    /// Processes of this host.
+    Local,
+    /// Containers.
+    Docker,
+}
+
+/// What becomes of the files in a work directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FilesMode {
+    /// They end with the sandbox.
+    #[default]
+    Ephemeral,
+    /// They are kept under the session's id and survive its sandbox.
+    Session,
+}
+
+/// Limits of a session; `None` is no limit, or the template's where a caller asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionLimits {
+    /// Memory, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pids: Option<u32>,
+    /// Processors, in thousandths of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_millis: Option<u32>,
+    /// Files in the work directory, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_bytes: Option<u64>,
+    /// Size of `/tmp`, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tmp_bytes: Option<u64>,
+    /// Size of `/dev/shm`, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shm_bytes: Option<u64>,
+    /// Open files of each process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
+    /// Output that is kept in the session's log, in bytes; older output becomes a marked gap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_bytes: Option<u64>,
+    /// Wall time of one execution, in milliseconds. Over it the execution is interrupted, then interrupted again, then
+    /// the kernel's process is replaced (or ended, for `/v1`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution_ms: Option<u64>,
+}
+
+/// How many kernels of a template are kept ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolConfig {
+    /// How many at rest; 0 is no pool.
+    pub size: u32,
+    /// How many at most while claims come fast, those that are being started included. At least `size`. Pooled
+    /// kernels do not count towards `max_kernels`; a claim takes a place there.
+    pub max: u32,
+    /// One that waited for so long is replaced.
+    pub max_age: Duration,
+}
+
+impl Default for PoolConfig {
+    fn default() -> Self {
+        Self {
+            size: 0,
+            max: 0,
+            max_age: Duration::from_hours(1),
+        }
+    }
+}
+
+/// A template as a caller sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TemplateInfo {
+    /// Its name.
+    pub name: String,
+    /// Whether it is only a kernelspec's implicit one.
+    pub implicit: bool,
+    /// What it says.
+    pub template: Template,
+}

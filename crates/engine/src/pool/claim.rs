@@ -1,0 +1,111 @@
+//! A claim: a kernel that waited becomes somebody's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use himalia_store::KernelLife;
+use tokio::time::timeout;
+
+use super::late::binding;
+use super::member::Pooled;
+use crate::facts::Facts;
+use crate::inner::Inner;
+use crate::kernel::{Claim, Command, Handle, wall_micros};
+use crate::model::StartPath;
+use crate::start::{Accepted, millis_since};
+
+/// Members that a claim tries, should they die in its hands.
+const TRIES: usize = 3;
+/// How long a kernel may take to be told what it was claimed with; the shim itself waits 5 s.
+const BIND_TIME: Duration = Duration::from_secs(10);
+
+impl Inner {
+    /// A kernel of the template's pool, bound and with its row, not yet in the registry.
+    ///
+    /// # Errors
+    /// Why it has to be a new one, one line; `None` when the template has no pool.
+    pub(crate) async fn from_pool(
+        self: &Arc<Self>,
+        accepted: &Accepted,
+    ) -> Result<Arc<Handle>, Option<String>> {
+        let (plan, launch) = (&accepted.plan, &accepted.launch);
+        let pools = self.pools.get();
+        let pool = pools.and_then(|pools| pools.get(&plan.template)).ok_or(None)?;
+        if let Some(why) = &plan.unlike_pool {
+            return Err(Some(why.clone()));
+        }
+        let bind = binding(&plan.spec, launch, plan.shares_files(), accepted.id).map_err(Some)?;
+        for _ in 0..TRIES {
+            let pooled = pool.claim().await;
+            let pooled = pooled.ok_or_else(|| Some("none was ready".to_owned()))?;
+            if pooled.argv != launch.argv || pooled.env != launch.base_env {
+                self.background.spawn(pooled.end());
+                pool.stale().await;
+                return Err(Some("its kernelspec has changed".to_owned()));
+            }
+            if !pooled.is_fit() {
+                self.background.spawn(pooled.end());
+                continue;
+            }
+            let claim = Claim {
+                bind,
+                rules: self.rules(accepted.origin, &plan.limits),
+            };
+            return self.bind(accepted, pooled, claim).await.map_err(Some);
+        }
+        Err(Some("those that were ready had died".to_owned()))
+    }
+
+    async fn bind(
+        self: &Arc<Self>,
+        accepted: &Accepted,
+        pooled: Pooled,
+        claim: Claim,
+    ) -> Result<Arc<Handle>, String> {
+        let handle = Arc::clone(&pooled.handle);
+        let ordered = timeout(BIND_TIME, handle.order(Command::Claim(Box::new(claim)))).await;
+        let failure = match ordered {
+            Ok(Some(Ok(_))) => None,
+            Ok(Some(Err(error))) => Some(error.to_string()),
+            Ok(None) => Some("it died".to_owned()),
+            Err(_) => Some("it did not answer".to_owned()),
+        };
+        if let Some(failure) = failure {
+            self.background.spawn(pooled.end());
+            return Err(format!("the one that was ready could not be bound: {failure}"));
+        }
+        let before = handle.facts();
+        handle.change_facts(|facts| claimed(facts, accepted));
+        let record = handle.facts().record(&pooled.place, KernelLife::Live, 1);
+        if let Err(error) = self.store.insert_kernel(record).await {
+            tracing::error!(kernel = %accepted.id, %error, "cannot note a claimed kernel");
+            handle.change_facts(|facts| facts.clone_from(&before));
+            // The next one has the same id: this one has to be gone before.
+            pooled.end().await;
+            return Err("the one that was ready could not be noted".to_owned());
+        }
+        Ok(handle)
+    }
+}
+
+/// What changes with a claim.
+fn claimed(facts: &mut Facts, accepted: &Accepted) {
+    let plan = &accepted.plan;
+    let created_micros = wall_micros();
+    let lifetime = plan
+        .lifetime
+        .map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    facts.id = accepted.id;
+    facts.owner.clone_from(&accepted.owner);
+    facts.created_micros = created_micros;
+    facts.origin = accepted.origin;
+    facts.around.limits = plan.limits.clone();
+    facts.idle_timeout = plan.idle_timeout;
+    facts.expires_micros = lifetime.map(|time| created_micros.saturating_add(time));
+    facts.labels.clone_from(&plan.labels);
+    facts.start_path = StartPath::Pool;
+    facts.start_ms = millis_since(accepted.begun);
+    if accepted.launch.cwd != accepted.launch.base_cwd && plan.shares_files() {
+        facts.cwd.clone_from(&accepted.launch.cwd);
+    }
+}

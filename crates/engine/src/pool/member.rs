@@ -1,0 +1,110 @@
+//! One kernel that waits.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::time::timeout;
+
+use crate::facts::Whereabouts;
+use crate::inner::Inner;
+use crate::kernel::{Command, Handle, Phase, Rules, Stage, wall_micros};
+use crate::start::facts;
+use crate::{EngineError, KernelId, StartKernel};
+
+/// A kernel that was started for nobody yet.
+#[derive(Debug)]
+pub(crate) struct Pooled {
+    pub(super) handle: Arc<Handle>,
+    pub(super) place: Whereabouts,
+    /// What it was started with, to be compared with what it would be started with now.
+    pub(super) argv: Vec<String>,
+    pub(super) env: BTreeMap<String, String>,
+}
+
+impl Pooled {
+    /// Whether it can be claimed now.
+    pub(super) fn is_fit(&self) -> bool {
+        is_fit(&self.handle)
+    }
+
+    /// Waits until it cannot be claimed any more.
+    pub(super) fn unfit(&self) -> impl Future<Output = ()> + Send + 'static {
+        let handle = Arc::downgrade(&self.handle);
+        let (mut snapshot, mut stage) = (self.handle.snapshot.clone(), self.handle.stage.clone());
+        async move {
+            while handle.upgrade().is_some_and(|handle| is_fit(&handle)) {
+                let changed = tokio::select! {
+                    changed = snapshot.changed() => changed,
+                    changed = stage.changed() => changed,
+                };
+                if changed.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Ends it. Returns when nothing of it is left running.
+    pub(crate) async fn end(self) {
+        self.handle.order(Command::Stop("pool")).await;
+        self.handle.gone().await;
+    }
+}
+
+fn is_fit(handle: &Handle) -> bool {
+    let snapshot = handle.snapshot.borrow();
+    *handle.stage.borrow() == Stage::Present
+        && snapshot.phase == Phase::Running
+        && snapshot.ready
+        && snapshot.connected
+        && snapshot.alive
+}
+
+impl Inner {
+    /// Starts a kernel of a template for nobody, and waits until it is ready. A failure leaves nothing.
+    pub(super) async fn start_pooled(self: &Arc<Self>, template: &str) -> Result<Pooled, EngineError> {
+        let wish = StartKernel {
+            name: Some(template.to_owned()),
+            ..StartKernel::default()
+        };
+        let plan = self.plan(&wish).await?;
+        let launch = self.launch(&plan, BTreeMap::new(), None)?;
+        let (id, created_micros) = (KernelId::random(), wall_micros());
+        let made = self.make_sandbox(&plan, &launch, id, created_micros).await?;
+        let (facts, place, spec) = (
+            facts(&plan, &made, id, created_micros),
+            made.place.clone(),
+            made.shim_spec(),
+        );
+        // One that crashes while it waits is replaced, not started again.
+        let log = place.log.clone();
+        let handle = match self.settle_in(made, facts, Rules::default()).await {
+            Ok(handle) => handle,
+            Err(error) => {
+                self.undo(id, &log).await;
+                return Err(error);
+            }
+        };
+        self.first_process(&handle, spec).await?;
+        let mut snapshot = handle.snapshot.clone();
+        let up = snapshot.wait_for(|now| now.ready || now.phase != Phase::Running);
+        let limit = self.config.ready_timeout;
+        let fit = timeout(limit, up).await.is_ok() && is_fit(&handle);
+        let pooled = Pooled {
+            handle,
+            place,
+            argv: launch.argv,
+            env: launch.base_env,
+        };
+        if fit {
+            return Ok(pooled);
+        }
+        let reason = pooled.handle.model().reason;
+        pooled.end().await;
+        Err(EngineError::KernelStart {
+            cause: reason.unwrap_or_else(|| "it did not become ready".to_owned()),
+            stderr_tail: String::new(),
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! The provisioners of this gateway, and which of them a sandbox comes from.
+
+use std::sync::Arc;
+
+use himalia_sandbox::{Isolation, Provisioner, SandboxId};
+
+use crate::model::ProvisionerInfo;
+
+/// The kind of provisioners that run processes of this host.
+pub(crate) const LOCAL: &str = "local";
+/// The kind of provisioners that run containers.
+pub(crate) const DOCKER: &str = "docker";
+
+/// Every provisioner of a gateway, the preferred one of each kind first. Several of one kind differ in their level: the
+/// later ones are there so that sandboxes of an earlier configuration are taken over.
+#[derive(Clone, Debug)]
+pub struct Provisioners {
+    all: Vec<Arc<dyn Provisioner>>,
+}
+
+impl Provisioners {
+    /// These, in order of preference.
+    pub fn new(all: Vec<Arc<dyn Provisioner>>) -> Self {
+        Self { all }
+    }
+
+    /// What there is, for `doctor` and status pages.
+    pub(crate) fn infos(&self) -> Vec<ProvisionerInfo> {
+        let info = |one: &Arc<dyn Provisioner>| ProvisionerInfo {
+            kind: one.kind().to_owned(),
+            isolation: one.isolation(),
+            enforcement: one.limits(),
+        };
+        self.all.iter().map(info).collect()
+    }
+
+    /// The preferred one of a kind.
+    pub(crate) fn of_kind(&self, kind: &str) -> Option<&Arc<dyn Provisioner>> {
+        self.all.iter().find(|one| one.kind() == kind)
+    }
+
+    /// The most preferred one.
+    pub(crate) fn first(&self) -> Option<&Arc<dyn Provisioner>> {
+        self.all.first()
+    }
+
+    /// The one that made a sandbox of this kind and level; of the kind alone where none has the level.
+    pub(crate) fn maker(&self, kind: &str, isolation: Isolation) -> Option<&Arc<dyn Provisioner>> {
+        self.all
+            .iter()
+            .find(|one| one.kind() == kind && one.isolation() == isolation)
+            .or_else(|| self.of_kind(kind))
+    }
+
+    /// Ends what earlier gateways left and nobody keeps. Failures are logged.
+    pub(crate) async fn sweep(&self, keep: &[SandboxId]) {
+        for one in &self.all {
+            match one.sweep(keep.to_vec()).await {
+                Ok(swept) if swept.is_empty() => {}
+                Ok(swept) => tracing::warn!(
+                    kind = one.kind(),
+                    sandboxes = swept.len(),
+                    "ended sandboxes that no kernel belongs to"
+                ),
+                Err(error) => tracing::error!(kind = one.kind(), %error, "cannot sweep sandboxes"),
+            }
+        }
+    }
+}
+
+impl<P: Provisioner> From<Arc<P>> for Provisioners {
+    fn from(one: Arc<P>) -> Self {
+        Self::new(vec![one])
+    }
+}
+
+impl From<Arc<dyn Provisioner>> for Provisioners {
+    fn from(one: Arc<dyn Provisioner>) -> Self {
+        Self::new(vec![one])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::StubProvisioner;
+
+    #[test]
+    fn the_maker_has_the_kind_and_if_possible_the_level() {
+        let stub = |kind, level| -> Arc<dyn Provisioner> { Arc::new(StubProvisioner::new(kind, level)) };
+        let all = Provisioners::new(vec![
+            stub(LOCAL, Isolation::Namespaces),
+            stub(LOCAL, Isolation::None),
+            stub(DOCKER, Isolation::Container),
+        ]);
+        let maker = |kind, level| all.maker(kind, level).map(|one| one.isolation());
+        assert_eq!(maker(LOCAL, Isolation::None), Some(Isolation::None));
+        assert_eq!(maker(LOCAL, Isolation::Namespaces), Some(Isolation::Namespaces));
+        assert_eq!(maker(DOCKER, Isolation::Gvisor), Some(Isolation::Container));
+        assert_eq!(maker("kubernetes", Isolation::None), None);
+    }
+}

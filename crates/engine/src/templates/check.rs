@@ -1,0 +1,196 @@
+//! Templates are checked once, when the engine opens: what is wrong with one is found before a caller finds it.
+
+use himalia_sandbox::Network;
+
+use crate::kernelspecs::check_variables;
+use crate::model::{FilesMode, ProvisionerChoice, SessionLimits, Template};
+use crate::{EngineConfig, EngineError};
+
+/// Characters of a template's name.
+const MAX_NAME: usize = 64;
+/// Modules that a template may preload.
+const MAX_PRELOAD: usize = 64;
+/// Kernels that a pool may hold.
+const MAX_POOL: u32 = 1000;
+
+/// Checks every template of a configuration.
+///
+/// # Errors
+/// [`EngineError::BadRequest`] for `templates`, naming the template and its field.
+pub(crate) fn check(config: &EngineConfig) -> Result<(), EngineError> {
+    for (name, template) in &config.templates {
+        let named = !name.is_empty()
+            && name.len() <= MAX_NAME
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        if !named {
+            let shown: String = name.chars().take(MAX_NAME).collect();
+            let reason = format!("{shown:?} is no name: up to {MAX_NAME} of A-Z a-z 0-9 . _ -");
+            return Err(EngineError::bad_request("templates", reason));
+        }
+        one(config, template)
+            .map_err(|reason| EngineError::bad_request("templates", format!("{name}.{reason}")))?;
+    }
+    let defaults = &config.defaults;
+    if defaults.pool.size > 0 {
+        return Err(EngineError::bad_request(
+            "defaults",
+            "pool.size is for templates with a name",
+        ));
+    }
+    one(config, defaults).map_err(|reason| EngineError::bad_request("defaults", reason))
+}
+
+fn one(config: &EngineConfig, template: &Template) -> Result<(), String> {
+    let docker = template.provisioner != ProvisionerChoice::Local;
+    if let Network::Open(network) = &template.network {
+        if !docker {
+            return Err(
+                "network is open, which provisioner local cannot give (network_unsupported)".to_owned(),
+            );
+        }
+        if !config.networks.contains(network) {
+            return Err(format!("network {network:?} is not in the list of networks"));
+        }
+    }
+    if !docker && (template.image.is_some() || template.runtime.is_some()) {
+        return Err("image and runtime need provisioner docker".to_owned());
+    }
+    if let Some(image) = template
+        .image
+        .as_ref()
+        .filter(|image| !config.images.contains(*image))
+    {
+        return Err(format!("image {image:?} is not in the list of images"));
+    }
+    check_variables(&template.env).map_err(|error| error.to_string())?;
+    if template.preload.len() > MAX_PRELOAD {
+        return Err(format!("preload names more than {MAX_PRELOAD} modules"));
+    }
+    if let Some(module) = template.preload.iter().find(|module| !is_module(module)) {
+        return Err(format!("preload: {module:?} is not the name of a module"));
+    }
+    for (place, limits) in [("limits", &template.limits), ("max", &template.max)] {
+        if let Some(field) = zero(limits) {
+            return Err(format!("{place}.{field} must be above 0"));
+        }
+    }
+    let (size, max) = (template.pool.size, template.pool.max);
+    if size > MAX_POOL || max > MAX_POOL {
+        return Err(format!("pool: at most {MAX_POOL} kernels"));
+    }
+    if size > 0 && max != 0 && max < size {
+        return Err("pool.max is below pool.size".to_owned());
+    }
+    if size > 0 && template.files == FilesMode::Session {
+        return Err(
+            "pool: files of a session are bound at its start, so that none can wait for it".to_owned(),
+        );
+    }
+    if size > 0 && template.pool.max_age.is_zero() {
+        return Err("pool.max_age must be above 0".to_owned());
+    }
+    for (field, value) in [
+        ("idle_timeout", template.idle_timeout),
+        ("lifetime", template.lifetime),
+    ] {
+        if value.is_some_and(|value| value.is_zero()) {
+            return Err(format!("{field} must be above 0"));
+        }
+    }
+    Ok(())
+}
+
+/// A dotted name of Python identifiers, ASCII ones.
+fn is_module(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 128
+        && name.split('.').all(|part| {
+            part.bytes()
+                .all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
+                && part.bytes().next().is_some_and(|first| !first.is_ascii_digit())
+        })
+}
+
+fn zero(limits: &SessionLimits) -> Option<&'static str> {
+    let fields = [
+        ("memory_bytes", limits.memory_bytes),
+        ("pids", limits.pids.map(u64::from)),
+        ("cpu_millis", limits.cpu_millis.map(u64::from)),
+        ("disk_bytes", limits.disk_bytes),
+        ("tmp_bytes", limits.tmp_bytes),
+        ("shm_bytes", limits.shm_bytes),
+        ("open_files", limits.open_files),
+        ("output_bytes", limits.output_bytes),
+        ("execution_ms", limits.execution_ms),
+    ];
+    fields
+        .into_iter()
+        .find(|(_, value)| *value == Some(0))
+        .map(|(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::PoolConfig;
+
+    fn refused(change: impl Fn(&mut Template)) -> String {
+        let mut config = EngineConfig::new("/nowhere");
+        config.images = vec!["known".to_owned()];
+        config.networks = vec!["net".to_owned()];
+        let mut template = Template::default();
+        change(&mut template);
+        config.templates.insert("a".to_owned(), template);
+        check(&config).map_or_else(|error| error.to_string(), |()| String::new())
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        assert_eq!(refused(|_| {}), "");
+        assert_eq!(
+            refused(|one| {
+                one.image = Some("known".to_owned());
+                one.network = Network::Open("net".to_owned());
+            }),
+            ""
+        );
+        let pool = |size, max| PoolConfig {
+            size,
+            max,
+            max_age: Duration::from_secs(1),
+        };
+        assert_eq!(refused(|one| one.pool = pool(2, 0)), "");
+        assert!(refused(|one| one.image = Some("other".to_owned())).contains("a.image \"other\""));
+        assert!(refused(|one| one.network = Network::Open("host".to_owned())).contains("list of networks"));
+        assert!(
+            refused(|one| {
+                one.provisioner = ProvisionerChoice::Local;
+                one.network = Network::Open("net".to_owned());
+            })
+            .contains("network_unsupported")
+        );
+        assert!(refused(|one| one.limits.pids = Some(0)).contains("a.limits.pids must be above 0"));
+        assert!(refused(|one| one.preload = vec!["os; import x".to_owned()]).contains("preload"));
+        assert!(refused(|one| one.pool = pool(2, 1)).contains("below pool.size"));
+        assert!(
+            refused(|one| {
+                one.pool = pool(1, 1);
+                one.files = FilesMode::Session;
+            })
+            .contains("a.pool")
+        );
+        assert!(refused(|one| drop(one.env.insert("a b".to_owned(), String::new()))).contains("a.env"));
+        let mut config = EngineConfig::new("/nowhere");
+        config.templates.insert("a/b".to_owned(), Template::default());
+        assert!(
+            check(&config)
+                .unwrap_err()
+                .to_string()
+                .contains("\"a/b\" is no name")
+        );
+    }
+}

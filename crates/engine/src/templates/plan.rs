@@ -1,0 +1,364 @@
+//! A start, settled: the template under the caller's wishes, and the provisioner that meets them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use himalia_sandbox::{Isolation, MAX_LABEL_BYTES, MAX_LABELS, Network, Provisioner};
+
+use super::{Chosen, limits};
+use crate::model::{FilesMode, KernelSpec, ProvisionerChoice, SessionLimits, StartKernel, Template};
+use crate::provisioners::{DOCKER, LOCAL, Provisioners};
+use crate::{EngineConfig, EngineError, NotOffered};
+
+/// What this gateway has to give.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer<'a> {
+    pub(crate) provisioners: &'a Provisioners,
+    pub(crate) config: &'a EngineConfig,
+}
+
+/// Everything about a start that does not depend on the caller's variables.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Name of the template.
+    pub(crate) template: String,
+    pub(crate) spec: KernelSpec,
+    pub(crate) provisioner: Arc<dyn Provisioner>,
+    pub(crate) isolation: Isolation,
+    pub(crate) network: Network,
+    pub(crate) image: Option<String>,
+    pub(crate) runtime: Option<String>,
+    pub(crate) limits: SessionLimits,
+    pub(crate) files: FilesMode,
+    pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) lifetime: Option<Duration>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) preload: Vec<String>,
+    pub(crate) trust_domain: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Why no kernel of the template's pool will do, whatever its variables.
+    pub(crate) unlike_pool: Option<String>,
+}
+
+impl Plan {
+    /// Whether its kernels see the host's files at their own places.
+    pub(crate) fn shares_files(&self) -> bool {
+        self.provisioner.isolation() == Isolation::None
+    }
+
+    /// Whether its kernels run in a container, with files of an image.
+    pub(crate) fn in_container(&self) -> bool {
+        self.provisioner.kind() == DOCKER
+    }
+}
+
+/// Settles a start.
+///
+/// # Errors
+/// [`EngineError::NotOffered`] and [`EngineError::BadRequest`], naming the field.
+pub(crate) fn plan(offer: Offer<'_>, chosen: Chosen, start: &StartKernel) -> Result<Plan, EngineError> {
+    let Chosen { name, template, spec } = chosen;
+    let isolation = start.isolation.unwrap_or_default().max(template.isolation);
+    let network = start.network.clone().unwrap_or_else(|| template.network.clone());
+    let image = start.image.clone().or_else(|| template.image.clone());
+    let wants = Wants {
+        choice: template.provisioner,
+        isolation,
+        network: &network,
+        image: image.as_deref(),
+        runtime: template.runtime.as_deref(),
+    };
+    let provisioner = Arc::clone(choose(offer.provisioners, &wants)?);
+    refuse(&offer, &template, &wants, &*provisioner, start)?;
+    check_labels(&start.labels)?;
+    let limits = limits::settle(&template, &start.limits)?;
+    let unlike_pool = unlike(&template, &limits, &wants, start);
+    Ok(Plan {
+        unlike_pool,
+        isolation,
+        limits,
+        idle_timeout: duration("idle_timeout", template.idle_timeout, start.idle_timeout)?,
+        lifetime: duration("lifetime", template.lifetime, start.lifetime)?,
+        template: name,
+        spec,
+        provisioner,
+        network,
+        image,
+        runtime: template.runtime,
+        files: template.files,
+        env: template.env,
+        preload: template.preload,
+        trust_domain: template.trust_domain,
+        labels: start.labels.clone(),
+    })
+}
+
+/// What a provisioner is chosen by.
+struct Wants<'a> {
+    choice: ProvisionerChoice,
+    isolation: Isolation,
+    network: &'a Network,
+    image: Option<&'a str>,
+    runtime: Option<&'a str>,
+}
+
+fn choose<'a>(all: &'a Provisioners, wants: &Wants<'_>) -> Result<&'a Arc<dyn Provisioner>, EngineError> {
+    let containers = wants.image.is_some()
+        || wants.runtime.is_some()
+        || wants.isolation > Isolation::Namespaces
+        || *wants.network != Network::None;
+    let found = match wants.choice {
+        ProvisionerChoice::Docker => all.of_kind(DOCKER),
+        ProvisionerChoice::Local => all.of_kind(LOCAL),
+        // With nobody to run containers the refusal says what is missing.
+        ProvisionerChoice::Auto if containers => all.of_kind(DOCKER).or_else(|| all.of_kind(LOCAL)),
+        ProvisionerChoice::Auto => all.of_kind(LOCAL).or_else(|| all.first()),
+    };
+    let kind = match wants.choice {
+        ProvisionerChoice::Docker => DOCKER,
+        ProvisionerChoice::Local => LOCAL,
+        ProvisionerChoice::Auto => "",
+    };
+    found.ok_or_else(|| {
+        let reason = format!("no provisioner {kind} is configured");
+        EngineError::not_offered(NotOffered::Provisioner, "provisioner", reason)
+    })
+}
+
+fn refuse(
+    offer: &Offer<'_>,
+    template: &Template,
+    wants: &Wants<'_>,
+    provisioner: &dyn Provisioner,
+    start: &StartKernel,
+) -> Result<(), EngineError> {
+    let kind = provisioner.kind();
+    let networks = &offer.config.networks;
+    if let Network::Open(name) = wants.network {
+        let no = |reason: String| Err(EngineError::not_offered(NotOffered::Network, "network", reason));
+        if kind != DOCKER {
+            return no(format!(
+                "provisioner {kind} gives no network; an open one needs docker"
+            ));
+        }
+        if !networks.contains(name) {
+            return no(format!(
+                "{name:?} is not one of the networks that the operator named"
+            ));
+        }
+    }
+    if let Some(image) = wants.image {
+        let no = |reason: String| Err(EngineError::not_offered(NotOffered::Image, "image", reason));
+        if kind != DOCKER {
+            return no(format!("provisioner {kind} runs no images"));
+        }
+        let known = offer.config.images.iter().any(|known| known == image);
+        if !known && start.image.is_some() && template.image.as_deref() != Some(image) {
+            return no(format!(
+                "{image:?} is not one of the images that the operator named"
+            ));
+        }
+    }
+    // The level of another runtime is known to the provisioner alone, which refuses too.
+    let given = provisioner.isolation();
+    if wants.runtime.is_none() && given < wants.isolation {
+        let wanted = wants.isolation;
+        let reason = format!("{wanted} is asked for, provisioner {kind} gives {given}");
+        return Err(EngineError::not_offered(
+            NotOffered::Isolation,
+            "isolation",
+            reason,
+        ));
+    }
+    Ok(())
+}
+
+/// Less than the template's, or anything where that has none.
+fn duration(
+    field: &'static str,
+    has: Option<Duration>,
+    asked: Option<Duration>,
+) -> Result<Option<Duration>, EngineError> {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let settled = limits::one(field, has.map(millis), None, asked.map(millis))?;
+    Ok(settled.map(Duration::from_millis))
+}
+
+/// The first thing in which a session is unlike those that its template's pool holds.
+fn unlike(
+    template: &Template,
+    limits: &SessionLimits,
+    wants: &Wants<'_>,
+    start: &StartKernel,
+) -> Option<String> {
+    let of_pool = limits::settle(template, &SessionLimits::default()).ok()?;
+    if wants.image != template.image.as_deref() {
+        return Some("it has an image of its own".to_owned());
+    }
+    if *wants.network != template.network {
+        return Some("it has a network of its own".to_owned());
+    }
+    let same_log = limits.output_bytes == of_pool.output_bytes;
+    if !same_log || limits::of_sandbox(limits) != limits::of_sandbox(&of_pool) {
+        return Some("it has limits of its own".to_owned());
+    }
+    let stronger = start.isolation.is_some_and(|asked| asked > template.isolation);
+    if stronger && template.provisioner == ProvisionerChoice::Auto && wants.isolation > Isolation::Namespaces
+    {
+        return Some("it asks for more isolation".to_owned());
+    }
+    None
+}
+
+pub(crate) fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), EngineError> {
+    let bad = |reason: String| Err(EngineError::bad_request("labels", reason));
+    if labels.len() > MAX_LABELS {
+        return bad(format!("are {}, at most {MAX_LABELS} are allowed", labels.len()));
+    }
+    let fits =
+        |(name, value): (&String, &String)| !name.is_empty() && name.len() + value.len() <= MAX_LABEL_BYTES;
+    if !labels.iter().all(fits) {
+        return bad(format!("name and value must have 1 to {MAX_LABEL_BYTES} bytes"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::StubProvisioner;
+
+    struct Place {
+        provisioners: Provisioners,
+        config: EngineConfig,
+    }
+
+    fn place(kinds: &[(&'static str, Isolation)]) -> Place {
+        let stub = |(kind, level): &(&'static str, Isolation)| -> Arc<dyn Provisioner> {
+            Arc::new(StubProvisioner::new(kind, *level))
+        };
+        let mut config = EngineConfig::new("/nowhere");
+        config.images = vec!["known".to_owned()];
+        config.networks = vec!["net".to_owned()];
+        Place {
+            provisioners: Provisioners::new(kinds.iter().map(stub).collect()),
+            config,
+        }
+    }
+
+    impl Place {
+        fn plan(&self, template: &Template, start: &StartKernel) -> Result<Plan, EngineError> {
+            let offer = Offer {
+                provisioners: &self.provisioners,
+                config: &self.config,
+            };
+            let chosen = Chosen {
+                name: "t".to_owned(),
+                template: template.clone(),
+                spec: KernelSpec {
+                    name: "python3".to_owned(),
+                    spec: crate::KernelJson::default(),
+                    resources: BTreeMap::new(),
+                    dir: "/specs/python3".into(),
+                    problem: None,
+                },
+            };
+            plan(offer, chosen, start)
+        }
+
+        fn kind(&self, template: &Template, start: &StartKernel) -> &'static str {
+            self.plan(template, start).unwrap().provisioner.kind()
+        }
+
+        fn refusal(&self, start: &StartKernel) -> (&'static str, &'static str) {
+            match self.plan(&Template::default(), start).unwrap_err() {
+                EngineError::NotOffered { code, field, .. } => (code.as_str(), field),
+                other => panic!("{other}"),
+            }
+        }
+    }
+
+    fn image(name: &str) -> StartKernel {
+        StartKernel {
+            image: Some(name.to_owned()),
+            ..StartKernel::default()
+        }
+    }
+
+    fn network(name: &str) -> StartKernel {
+        StartKernel {
+            network: Some(Network::Open(name.to_owned())),
+            ..StartKernel::default()
+        }
+    }
+
+    fn level(isolation: Isolation) -> StartKernel {
+        StartKernel {
+            isolation: Some(isolation),
+            ..StartKernel::default()
+        }
+    }
+
+    #[test]
+    fn the_wishes_choose_the_provisioner() {
+        let place = place(&[(LOCAL, Isolation::Namespaces), (DOCKER, Isolation::Container)]);
+        let auto = Template::default();
+        assert_eq!(place.kind(&auto, &StartKernel::default()), LOCAL);
+        assert_eq!(place.kind(&auto, &level(Isolation::Namespaces)), LOCAL);
+        assert_eq!(place.kind(&auto, &level(Isolation::Container)), DOCKER);
+        assert_eq!(place.kind(&auto, &image("known")), DOCKER);
+        assert_eq!(place.kind(&auto, &network("net")), DOCKER);
+        assert_eq!(place.refusal(&image("unknown")), ("image_not_allowed", "image"));
+        assert_eq!(
+            place.refusal(&network("host")),
+            ("network_unsupported", "network")
+        );
+        assert_eq!(
+            place.refusal(&level(Isolation::Microvm)),
+            ("isolation_unavailable", "isolation")
+        );
+    }
+
+    #[test]
+    fn without_containers_the_refusal_says_what_is_missing() {
+        let place = place(&[(LOCAL, Isolation::None)]);
+        assert_eq!(place.refusal(&network("net")), ("network_unsupported", "network"));
+        assert_eq!(place.refusal(&image("known")), ("image_not_allowed", "image"));
+        assert_eq!(
+            place.refusal(&level(Isolation::Namespaces)),
+            ("isolation_unavailable", "isolation")
+        );
+        let docker = Template {
+            provisioner: ProvisionerChoice::Docker,
+            ..Template::default()
+        };
+        let missing = place.plan(&docker, &StartKernel::default()).unwrap_err();
+        assert_eq!(
+            missing.to_string(),
+            "provisioner: no provisioner docker is configured"
+        );
+    }
+
+    #[test]
+    fn a_session_of_its_own_kind_does_not_come_from_the_pool() {
+        let place = place(&[(LOCAL, Isolation::Namespaces), (DOCKER, Isolation::Container)]);
+        let template = Template {
+            idle_timeout: Some(Duration::from_mins(1)),
+            ..Template::default()
+        };
+        let unlike = |start: &StartKernel| place.plan(&template, start).unwrap().unlike_pool;
+        assert_eq!(unlike(&StartKernel::default()), None);
+        assert!(unlike(&image("known")).unwrap().contains("image"));
+        let mut start = StartKernel::default();
+        start.limits.memory_bytes = Some(5);
+        assert!(unlike(&start).unwrap().contains("limits"));
+        // Time is watched by the gateway.
+        let mut start = StartKernel::default();
+        start.limits.execution_ms = Some(5);
+        start.idle_timeout = Some(Duration::from_secs(5));
+        assert_eq!(unlike(&start), None);
+        start.idle_timeout = Some(Duration::from_hours(1));
+        assert!(place.plan(&template, &start).is_err());
+    }
+}

@@ -1,0 +1,52 @@
+//! From a settled start to what the provisioner is told.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use himalia_sandbox::{Files, Isolation, SandboxKey, SandboxSpec, ZygoteSpec};
+
+use super::plan::Plan;
+use super::{binds, limits};
+use crate::kernelspecs::{HostEnvironment, Launch, is_ours};
+use crate::model::FilesMode;
+use crate::provisioners::LOCAL;
+use crate::{EngineError, KernelId};
+
+/// The sandbox of a start. Looks at the disk.
+///
+/// # Errors
+/// [`EngineError::KernelStart`] for paths that a kernelspec adds and that cannot be bound.
+pub(crate) fn sandbox_spec(
+    plan: &Plan,
+    launch: &Launch,
+    host: &HostEnvironment,
+    id: KernelId,
+    key: SandboxKey,
+) -> Result<SandboxSpec, EngineError> {
+    let mut spec = SandboxSpec::new(key);
+    spec.minimum = plan.isolation;
+    spec.limits = limits::of_sandbox(&plan.limits);
+    spec.network = plan.network.clone();
+    spec.image.clone_from(&plan.image);
+    spec.runtime.clone_from(&plan.runtime);
+    spec.files = match plan.files {
+        FilesMode::Ephemeral => Files::Ephemeral,
+        FilesMode::Session => Files::Session(id.to_string()),
+    };
+    spec.labels = BTreeMap::from([("kernel".to_owned(), id.to_string())]);
+    let built_root =
+        plan.provisioner.kind() == LOCAL && plan.provisioner.isolation() == Isolation::Namespaces;
+    if built_root && let Some(program) = launch.argv.first() {
+        let home = host.home();
+        spec.binds = binds::binds(Path::new(program), &plan.spec, home.as_deref())?;
+        if is_ours(&plan.spec) {
+            spec.zygote = Some(ZygoteSpec {
+                trust_domain: plan.trust_domain.clone(),
+                python: PathBuf::from(program),
+                env: launch.base_env.clone(),
+                preload: plan.preload.clone(),
+            });
+        }
+    }
+    Ok(spec)
+}

@@ -1,0 +1,108 @@
+//! `himalia session`: a client of a running gateway's native API.
+
+mod http;
+mod show;
+mod target;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::cli::{GatewayArgs, SessionCommand};
+use http::{Client, Reply};
+
+/// Runs one command; the exit code is 1 when the gateway refuses.
+pub(crate) fn run(command: SessionCommand) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("no runtime")?;
+    runtime.block_on(Box::pin(call(command)))
+}
+
+async fn call(command: SessionCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        SessionCommand::Ls { gateway } => list(&gateway).await,
+        SessionCommand::Fork {
+            session,
+            count,
+            policy,
+            files,
+            gateway,
+        } => {
+            let wish = json!({ "count": count, "policy": policy, "files": files });
+            fork(&gateway, &session, &wish).await
+        }
+        SessionCommand::Rm { sessions, gateway } => remove(&gateway, &sessions).await,
+    }
+}
+
+async fn list(gateway: &GatewayArgs) -> anyhow::Result<ExitCode> {
+    let client = connect(gateway)?;
+    let body = expect(&client.get("/v1/sessions").await?, 200)?;
+    print(gateway.json, &body, show::sessions)
+}
+
+async fn fork(gateway: &GatewayArgs, session: &str, wish: &Value) -> anyhow::Result<ExitCode> {
+    let client = connect(gateway)?;
+    let path = format!("/v1/sessions/{}/fork", id(session)?);
+    let reply = client.post(&path, wish).await?;
+    if reply.status != 207 {
+        let body = expect(&reply, 201)?;
+        return print(gateway.json, &body, show::branches);
+    }
+    let body = reply.json()?;
+    print(gateway.json, &body, show::branches)?;
+    let detail = body.pointer("/error/detail").and_then(Value::as_str);
+    bail!(
+        "not all branches were made: {}",
+        detail.unwrap_or("no reason given")
+    )
+}
+
+async fn remove(gateway: &GatewayArgs, sessions: &[String]) -> anyhow::Result<ExitCode> {
+    let client = connect(gateway)?;
+    for session in sessions {
+        let reply = client.delete(&format!("/v1/sessions/{}", id(session)?)).await?;
+        if reply.status != 204 {
+            bail!("{session}: {}", reply.problem());
+        }
+    }
+    let body = json!({ "removed": sessions });
+    print(gateway.json, &body, |_| String::new())
+}
+
+fn connect(gateway: &GatewayArgs) -> anyhow::Result<Client> {
+    let target = target::find(gateway)?;
+    Client::new(&target)
+}
+
+/// Ids are in an address, so they must be plain.
+fn id(text: &str) -> anyhow::Result<&str> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    ensure!(
+        !text.is_empty() && text.len() <= 64 && text.bytes().all(plain),
+        "{text:?} is no session's id"
+    );
+    Ok(text)
+}
+
+fn expect(reply: &Reply, status: u16) -> anyhow::Result<Value> {
+    if reply.status != status {
+        bail!("{}", reply.problem());
+    }
+    reply.json()
+}
+
+/// The reply as it is, or for people.
+fn print(as_json: bool, body: &Value, show: impl Fn(&Value) -> String) -> anyhow::Result<ExitCode> {
+    let text = if as_json {
+        format!("{body:#}\n")
+    } else {
+        show(body)
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,116 @@
+//! Replies for people.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+/// A table of sessions.
+pub(super) fn sessions(body: &Value) -> String {
+    let empty = Vec::new();
+    let sessions = body["sessions"].as_array().unwrap_or(&empty);
+    if sessions.is_empty() {
+        return "no sessions\n".to_owned();
+    }
+    let mut rows = vec![
+        [
+            "ID",
+            "TEMPLATE",
+            "STATE",
+            "ISOLATION",
+            "STARTED BY",
+            "LAST ACTIVITY",
+            "PARENT",
+        ]
+        .map(str::to_owned),
+    ];
+    rows.extend(sessions.iter().map(row));
+    table(&rows)
+}
+
+/// A table of the branches that were made.
+pub(super) fn branches(body: &Value) -> String {
+    let branches = || body["branches"].as_array().into_iter().flatten();
+    let mut rows = vec![
+        [
+            "ID",
+            "TEMPLATE",
+            "STATE",
+            "ISOLATION",
+            "STARTED BY",
+            "LAST ACTIVITY",
+            "PARENT",
+        ]
+        .map(str::to_owned),
+    ];
+    rows.extend(branches().map(|branch| row(&branch["session"])));
+    let mut text = table(&rows);
+    for hazard in branches().flat_map(|branch| branch["hazards"].as_array().into_iter().flatten()) {
+        let part = |name: &str| clean(hazard[name].as_str().unwrap_or_default());
+        let _ = writeln!(
+            text,
+            "warning: {} {}: {}",
+            part("kind"),
+            part("name"),
+            part("detail")
+        );
+    }
+    text
+}
+
+fn row(session: &Value) -> [String; 7] {
+    [
+        "id",
+        "template",
+        "state",
+        "isolation",
+        "started_by",
+        "last_activity",
+        "parent",
+    ]
+    .map(|field| clean(session[field].as_str().unwrap_or("-")))
+}
+
+/// What others wrote must not steer the terminal.
+fn clean(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(100).collect()
+}
+
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            let _ = write!(line, "{cell:width$}  ");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn columns_are_aligned_and_controls_are_left_out() {
+        let one = json!({"id": "a-b", "template": "x\u{1b}[31m", "state": "idle", "isolation": "none",
+            "started_by": "cold", "last_activity": "2026", "parent": null});
+        let text = sessions(&json!({"sessions": [one]}));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("ID   TEMPLATE  STATE"), "{text}");
+        assert!(
+            lines[1].starts_with("a-b  x[31m     idle") && lines[1].ends_with("2026           -"),
+            "{text}"
+        );
+        assert_eq!(sessions(&json!({"sessions": []})), "no sessions\n");
+    }
+}

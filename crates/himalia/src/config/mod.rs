@@ -1,0 +1,247 @@
+//! Settings, checked: defaults, then the file, then variables and flags.
+
+mod sandboxes;
+mod templates;
+#[cfg(test)]
+mod tests;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use himalia_engine::CullConfig;
+
+pub(crate) use sandboxes::Sandboxes;
+
+use crate::paths;
+use crate::settings::{LogFormat, OnStop, Seconds, Secret, Settings};
+use crate::token;
+
+/// The most kernels that can be asked for.
+const MAX_KERNELS: u32 = 10_000;
+
+/// The gateway's configuration. Everything in it can be used as it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) listen: SocketAddr,
+    pub(crate) token: TokenSource,
+    /// Begins and ends with `/`.
+    pub(crate) base_url: String,
+    pub(crate) allow_origin: Vec<String>,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) run_dir: Option<PathBuf>,
+    pub(crate) env_dir: PathBuf,
+    pub(crate) shim: Option<PathBuf>,
+    pub(crate) jail: Option<PathBuf>,
+    pub(crate) sandboxes: Sandboxes,
+    pub(crate) kernelspec_dirs: Vec<PathBuf>,
+    pub(crate) only_these_kernelspecs: bool,
+    pub(crate) allowed_kernelspecs: Vec<String>,
+    pub(crate) default_kernel: String,
+    pub(crate) max_kernels: u32,
+    pub(crate) cull: CullConfig,
+    pub(crate) orphan_ttl: Duration,
+    pub(crate) on_sigterm: OnStop,
+    pub(crate) on_interrupt: OnStop,
+    pub(crate) log: String,
+    pub(crate) log_format: LogFormat,
+}
+
+/// Where the token comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum TokenSource {
+    /// It was said.
+    Given(Secret),
+    /// It is the first line of this file.
+    File(PathBuf),
+    /// One is made, for loopback only.
+    Made,
+}
+
+/// A setting that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{key}: {reason}")]
+pub(crate) struct ConfigError {
+    /// The setting as it is called in the file, or the file.
+    key: String,
+    /// One line.
+    reason: String,
+}
+
+impl ConfigError {
+    pub(crate) fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            reason: reason.into(),
+        }
+    }
+}
+
+impl Config {
+    /// Adds the file that `said` names, then the defaults, and checks everything.
+    pub(crate) fn load(said: Settings) -> Result<Self, ConfigError> {
+        Self::check(with_file(said)?)
+    }
+
+    /// As [`Config::load`], with a kernel kept ready.
+    pub(crate) fn load_warm(said: Settings) -> Result<Self, ConfigError> {
+        let mut settings = with_file(said)?;
+        settings.warm();
+        Self::check(settings)
+    }
+
+    fn check(mut settings: Settings) -> Result<Self, ConfigError> {
+        let listen = listen(settings.listen.as_deref().unwrap_or("127.0.0.1:8888"))?;
+        let sandboxes = Sandboxes::check(&mut settings, listen.ip())?;
+        let token = match (settings.token, settings.token_file) {
+            (Some(_), Some(_)) => {
+                return Err(ConfigError::new("token", "give token or token_file, not both"));
+            }
+            (Some(token), None) => {
+                token::check(&token.0).map_err(|reason| ConfigError::new("token", reason))?;
+                TokenSource::Given(token)
+            }
+            (None, Some(file)) => TokenSource::File(paths::absolute("token_file", &file)?),
+            (None, None) if listen.ip().to_canonical().is_loopback() => TokenSource::Made,
+            (None, None) => {
+                let reason =
+                    format!("{listen} can be reached from other machines: give --token-file or --token");
+                return Err(ConfigError::new("listen", reason));
+            }
+        };
+        let max_kernels = settings.max_kernels.unwrap_or(100);
+        if !(1..=MAX_KERNELS).contains(&max_kernels) {
+            return Err(ConfigError::new(
+                "max_kernels",
+                format!("is not between 1 and {MAX_KERNELS}"),
+            ));
+        }
+        let default_kernel = settings.default_kernel.unwrap_or_else(|| "python3".into());
+        if default_kernel.is_empty() {
+            return Err(ConfigError::new("default_kernel", "is empty"));
+        }
+        let orphan_ttl = settings.orphan_ttl.unwrap_or(Seconds(86_400));
+        if orphan_ttl.0 == 0 {
+            return Err(ConfigError::new("orphan_ttl", "must be at least one second"));
+        }
+        let defaults = CullConfig::default();
+        let log = settings.log.unwrap_or_else(|| "info".into());
+        crate::log::filter(&log)?;
+        Ok(Self {
+            listen,
+            token,
+            base_url: base_url(settings.base_url.as_deref().unwrap_or("/"))?,
+            allow_origin: origins(settings.allow_origin.unwrap_or_default())?,
+            data_dir: paths::data_dir(settings.data_dir)?,
+            run_dir: settings
+                .run_dir
+                .map(|dir| paths::absolute("run_dir", &dir))
+                .transpose()?,
+            env_dir: paths::env_dir(settings.env_dir)?,
+            shim: settings.shim,
+            jail: settings.jail,
+            sandboxes,
+            kernelspec_dirs: settings.kernelspec_dirs.unwrap_or_default(),
+            only_these_kernelspecs: settings.only_these_kernelspecs.unwrap_or(false),
+            allowed_kernelspecs: settings.allowed_kernelspecs.unwrap_or_default(),
+            default_kernel,
+            max_kernels,
+            cull: CullConfig {
+                idle_timeout: settings
+                    .cull_idle_timeout
+                    .map_or(defaults.idle_timeout, Seconds::duration),
+                interval: settings
+                    .cull_interval
+                    .map_or(defaults.interval, Seconds::duration),
+                connected: settings.cull_connected.unwrap_or(defaults.connected),
+                busy: settings.cull_busy.unwrap_or(defaults.busy),
+            },
+            orphan_ttl: orphan_ttl.duration(),
+            on_sigterm: settings.on_sigterm.unwrap_or(OnStop::Keep),
+            on_interrupt: settings.on_interrupt.unwrap_or(OnStop::Stop),
+            log,
+            log_format: settings.log_format.unwrap_or(LogFormat::Text),
+        })
+    }
+}
+
+/// What was said, with what the file says below it.
+fn with_file(said: Settings) -> Result<Settings, ConfigError> {
+    match said.config.clone() {
+        Some(path) => Ok(said.over(read_file(&path)?)),
+        None => Ok(said),
+    }
+}
+
+/// Reads a configuration file. An error names the key and the line, and quotes no value.
+fn read_file(path: &Path) -> Result<Settings, ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ConfigError::new("config", format!("cannot read {}: {error}", path.display())))?;
+    let mut settings = parse(&text).map_err(|(line, reason)| {
+        let reason = reason.lines().next().unwrap_or_default();
+        ConfigError::new(format!("{}:{line}", path.display()), reason)
+    })?;
+    let base = paths::absolute("config", path)?;
+    settings.anchor(base.parent().unwrap_or(Path::new("/")));
+    Ok(settings)
+}
+
+/// `Err` is the line number, and the key with what is wrong.
+fn parse(text: &str) -> Result<Settings, (usize, String)> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let start = error.span().map_or(0, |span| span.start);
+        let before = text.get(..start).unwrap_or_default();
+        let number = before.matches('\n').count() + 1;
+        let line = text.lines().nth(number - 1).unwrap_or_default();
+        let message = error.message();
+        match line.split_once('=') {
+            Some((key, _)) if !message.contains(key.trim()) => (number, format!("{}: {message}", key.trim())),
+            _ => (number, message.to_owned()),
+        }
+    })
+}
+
+fn listen(text: &str) -> Result<SocketAddr, ConfigError> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
+    let local = local.map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    local.ok_or_else(|| {
+        ConfigError::new(
+            "listen",
+            format!("{text:?} is no address with port, such as 127.0.0.1:8888 or [::1]:8888"),
+        )
+    })
+}
+
+/// In the form `/` or `/a/b/`. Gateway clients lower-case WebSocket addresses, so upper case cannot work.
+fn base_url(text: &str) -> Result<String, ConfigError> {
+    let inner = text.trim_matches('/');
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._~/".contains(c);
+    let dotted = inner.split('/').any(|part| part == "." || part == "..");
+    if !inner.chars().all(plain) || dotted || inner.contains("//") {
+        let reason = format!("{text:?} is no path of lower-case letters, digits, '-', '.', '_' and '~'");
+        return Err(ConfigError::new("base_url", reason));
+    }
+    Ok(if inner.is_empty() {
+        "/".into()
+    } else {
+        format!("/{inner}/")
+    })
+}
+
+fn origins(given: Vec<String>) -> Result<Vec<String>, ConfigError> {
+    for origin in &given {
+        let host = origin
+            .strip_prefix("https://")
+            .or_else(|| origin.strip_prefix("http://"));
+        let sound =
+            |host: &str| !host.trim_end_matches('/').is_empty() && !host.trim_end_matches('/').contains('/');
+        if origin != "*" && !host.is_some_and(sound) {
+            let reason = format!("{origin:?} is no origin such as https://lab.example.org, and not *");
+            return Err(ConfigError::new("allow_origin", reason));
+        }
+    }
+    Ok(given)
+}

@@ -1,0 +1,212 @@
+//! Templates of the configuration file, in the engine's terms.
+
+use std::time::Duration;
+
+use himalia_engine::{FilesMode, ProvisionerChoice, SessionLimits, Template};
+use himalia_sandbox::{Isolation, Network};
+
+use super::ConfigError;
+use super::sandboxes::{Docker, pool, weakest};
+use crate::settings::{ByteSize, LimitsTable, Processors, Seconds, TemplateTable};
+
+/// Longest name of a template.
+const NAME_BYTES: usize = 64;
+/// Most modules of `preload`.
+const MAX_PRELOAD: usize = 64;
+
+/// Reads templates; what one does not say is said by `defaults`, or else here.
+pub(super) struct Reader<'a> {
+    pub(super) docker: &'a Docker,
+    pub(super) defaults: &'a TemplateTable,
+}
+
+impl Reader<'_> {
+    /// The template of kernelspecs that have none of their own.
+    pub(super) fn defaults(&self) -> Result<Template, ConfigError> {
+        self.read("defaults", self.defaults)
+    }
+
+    /// The template of this name.
+    pub(super) fn template(&self, name: &str, table: &TemplateTable) -> Result<Template, ConfigError> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if name.is_empty() || name.len() > NAME_BYTES || !name.bytes().all(plain) {
+            let reason = format!("a name has 1 to {NAME_BYTES} letters, digits, '.', '_' and '-'");
+            return Err(ConfigError::new(format!("templates.{name:?}"), reason));
+        }
+        let mut template = self.read(&format!("templates.{name}"), table)?;
+        template.kernelspec = Some(table.kernelspec.clone().unwrap_or_else(|| name.to_owned()));
+        Ok(template)
+    }
+
+    fn read(&self, key: &str, own: &TemplateTable) -> Result<Template, ConfigError> {
+        let base = self.defaults;
+        let bad = |field: &str, reason: String| Err(ConfigError::new(format!("{key}.{field}"), reason));
+        let plain = Template::default();
+        let network = own.network.as_ref().or(base.network.as_ref());
+        let network = match network.map(String::as_str) {
+            None | Some("none") => Network::None,
+            Some(name) if self.docker.networks.iter().any(|known| known == name) => {
+                Network::Open(name.to_owned())
+            }
+            Some(name) => return bad("network", format!("{name:?} is not in [docker] networks")),
+        };
+        let image = own.image.clone().or_else(|| base.image.clone());
+        if let Some(image) = image.as_ref().filter(|image| !self.docker.images.contains(image)) {
+            return bad(
+                "image",
+                format!("{image:?} is neither [docker] image nor in its images"),
+            );
+        }
+        let mut env = base.env.clone();
+        env.extend(own.env.clone());
+        if let Some(name) = env
+            .keys()
+            .find(|name| name.is_empty() || name.contains(['=', '\0']))
+        {
+            return bad("env", format!("{name:?} is no variable's name"));
+        }
+        let preload = own.preload.as_ref().or(base.preload.as_ref());
+        let preload = preload.cloned().unwrap_or_default();
+        if let Some(name) = preload.iter().find(|name| !is_module(name)) {
+            return bad("preload", format!("{name:?} is no module's name"));
+        }
+        if preload.len() > MAX_PRELOAD {
+            return bad("preload", format!("has more than {MAX_PRELOAD} modules"));
+        }
+        let limits = limits(key, &own.limits(), &base.limits(), true)?;
+        let none = LimitsTable::default();
+        let max = self::limits(
+            &format!("{key}.max"),
+            own.max.as_ref().unwrap_or(&none),
+            base.max.as_ref().unwrap_or(&none),
+            false,
+        )?;
+        let time = |own: Option<Seconds>, base: Option<Seconds>| {
+            own.or(base).map(Seconds::duration).filter(|time| !time.is_zero())
+        };
+        let mut template = Template {
+            kernelspec: None,
+            provisioner: own.provisioner.or(base.provisioner).unwrap_or_default(),
+            image,
+            runtime: own.runtime.clone().or_else(|| base.runtime.clone()),
+            isolation: own.isolation.or(base.isolation).unwrap_or_default(),
+            network,
+            limits,
+            max,
+            idle_timeout: time(own.idle_timeout, base.idle_timeout),
+            lifetime: time(own.lifetime, base.lifetime),
+            env,
+            preload,
+            files: own.files.or(base.files).unwrap_or(FilesMode::Ephemeral),
+            pool: own
+                .pool
+                .as_ref()
+                .map_or(Ok(plain.pool), |table| pool(&format!("{key}.pool"), table))?,
+            trust_domain: (own.trust_domain.clone().or_else(|| base.trust_domain.clone()))
+                .unwrap_or(plain.trust_domain),
+        };
+        if template.trust_domain.is_empty() || template.trust_domain.len() > NAME_BYTES {
+            return bad("trust_domain", format!("has not 1 to {NAME_BYTES} characters"));
+        }
+        self.place(key, own, &mut template)?;
+        Ok(template)
+    }
+
+    /// Checks that provisioner, runtime and level go together, and finds the runtime for a level.
+    fn place(&self, key: &str, own: &TemplateTable, template: &mut Template) -> Result<(), ConfigError> {
+        let bad = |field: &str, reason: String| Err(ConfigError::new(format!("{key}.{field}"), reason));
+        let docker = self.docker;
+        if template.provisioner == ProvisionerChoice::Local {
+            let wants = [
+                ("image", template.image.is_some() && own.image.is_some()),
+                ("runtime", template.runtime.is_some() && own.runtime.is_some()),
+                ("network", template.network != Network::None),
+                ("isolation", template.isolation > Isolation::Namespaces),
+            ];
+            if let Some((field, _)) = wants.iter().find(|(_, wanted)| *wanted) {
+                return bad(field, "is not to be had with provisioner = \"local\"".to_owned());
+            }
+            (template.image, template.runtime) = (None, None);
+            return Ok(());
+        }
+        if let Some(runtime) = &template.runtime {
+            let Some(level) = docker.runtimes.get(runtime) else {
+                return bad("runtime", format!("{runtime:?} is not in [docker.runtimes]"));
+            };
+            if *level < template.isolation {
+                let wanted = template.isolation;
+                return bad(
+                    "runtime",
+                    format!("{runtime} gives {level}, and isolation is {wanted}"),
+                );
+            }
+            return Ok(());
+        }
+        if template.isolation > Isolation::Namespaces {
+            let given = docker.runtimes.get(&docker.runtime);
+            if given.is_some_and(|given| *given >= template.isolation) {
+                return Ok(());
+            }
+            template.runtime = weakest(&docker.runtimes, template.isolation);
+            if template.runtime.is_none() {
+                let wanted = template.isolation;
+                return bad(
+                    "isolation",
+                    format!("{wanted} is given by no runtime of [docker.runtimes]"),
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The limits in the engine's terms; with `fill`, unsaid ones that should exist get their usual value.
+fn limits(
+    key: &str,
+    own: &LimitsTable,
+    base: &LimitsTable,
+    fill: bool,
+) -> Result<SessionLimits, ConfigError> {
+    let size = |own: Option<ByteSize>, base: Option<ByteSize>, usual: u64| {
+        own.or(base).map(|size| size.0).or_else(|| fill.then_some(usual))
+    };
+    let pids = own.pids.or(base.pids).or_else(|| fill.then_some(256));
+    let open_files = own
+        .open_files
+        .or(base.open_files)
+        .or_else(|| fill.then_some(4096));
+    for (field, value, least) in [
+        ("pids", pids.map(u64::from), 16),
+        // The kernel's sockets, pipes and modules.
+        ("open_files", open_files, 64),
+    ] {
+        if let Some(value) = value.filter(|value| !(least..=1 << 20).contains(value)) {
+            let reason = format!("{value} is not between {least} and {}", 1 << 20);
+            return Err(ConfigError::new(format!("{key}.{field}"), reason));
+        }
+    }
+    let time = own.execution_time.or(base.execution_time).map(Seconds::duration);
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    Ok(SessionLimits {
+        memory_bytes: size(own.memory, base.memory, 2 << 30),
+        pids,
+        cpu_millis: own.cpu.or(base.cpu).map(Processors::millis),
+        disk_bytes: size(own.disk, base.disk, 1 << 30),
+        tmp_bytes: size(own.tmp, base.tmp, 256 << 20),
+        shm_bytes: size(own.shm, base.shm, 64 << 20),
+        open_files,
+        output_bytes: own.output.or(base.output).map(|size| size.0),
+        execution_ms: time.filter(|time| !time.is_zero()).map(millis),
+    })
+}
+
+/// Whether this could be imported: `package.module`.
+fn is_module(name: &str) -> bool {
+    let part = |part: &str| {
+        part.bytes().next().is_some_and(|byte| !byte.is_ascii_digit())
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    name.len() <= 255 && name.split('.').all(part)
+}

@@ -1,0 +1,68 @@
+//! Finding the programs that stand beside this one: `himalia-shim`, which every kernel stands below, and `himalia-jail`,
+//! which makes sandboxes of namespaces.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail, ensure};
+
+use crate::paths;
+
+/// A program and the setting that says where it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Program {
+    name: &'static str,
+    setting: &'static str,
+}
+
+/// Stands for a kernel while gateways come and go.
+pub(crate) const SHIM: Program = Program {
+    name: "himalia-shim",
+    setting: "shim",
+};
+/// Makes sandboxes of namespaces.
+pub(crate) const JAIL: Program = Program {
+    name: "himalia-jail",
+    setting: "jail",
+};
+
+impl Program {
+    /// The given program, else the one beside this program, else the first on `PATH`.
+    pub(crate) fn find(self, given: Option<&Path>) -> anyhow::Result<PathBuf> {
+        let Self { name, setting } = self;
+        if let Some(given) = given {
+            let path = std::path::absolute(given).context(setting)?;
+            ensure!(
+                paths::is_executable(&path),
+                "{setting}: {} is not an executable file",
+                path.display()
+            );
+            return Ok(path);
+        }
+        let own = std::env::current_exe().ok();
+        let beside = own.as_deref().and_then(Path::parent).map(|dir| dir.join(name));
+        if let Some(beside) = beside.filter(|file| paths::is_executable(file)) {
+            return Ok(beside);
+        }
+        if let Some(found) = paths::on_path(name) {
+            return Ok(found);
+        }
+        bail!("{name} is neither beside this program nor on PATH; say where it is with --{setting} FILE");
+    }
+}
+
+/// The version that a program reports: shows that it can run here.
+pub(crate) fn version(program: &Path) -> anyhow::Result<String> {
+    let output = Command::new(program)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .output();
+    let output = output.with_context(|| format!("cannot run {}", program.display()))?;
+    ensure!(
+        output.status.success(),
+        "{} --version: {}",
+        program.display(),
+        output.status
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}

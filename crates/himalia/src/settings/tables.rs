@@ -1,0 +1,101 @@
+//! The tables of the configuration file: too much for flags.
+
+use std::collections::BTreeMap;
+
+use himalia_engine::{FilesMode, ProvisionerChoice};
+use himalia_sandbox::Isolation;
+use serde::Deserialize;
+
+use super::values::{ByteSize, DockerHost, Processors, Seconds};
+
+/// `[docker]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct DockerTable {
+    /// Socket of the engine.
+    pub(crate) host: Option<DockerHost>,
+    /// Image of sandboxes that name none.
+    pub(crate) image: Option<String>,
+    /// Further images that templates and callers may name.
+    pub(crate) images: Vec<String>,
+    /// Networks of the engine that templates and callers may name.
+    pub(crate) networks: Vec<String>,
+    /// The engine's runtimes, each with the level that it gives.
+    pub(crate) runtimes: Option<BTreeMap<String, Isolation>>,
+}
+
+/// `[templates.NAME]` and `[defaults]`; what is `None` was not said.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct TemplateTable {
+    pub(crate) kernelspec: Option<String>,
+    pub(crate) provisioner: Option<ProvisionerChoice>,
+    pub(crate) image: Option<String>,
+    pub(crate) runtime: Option<String>,
+    /// `none`, or a name of `[docker] networks`.
+    pub(crate) network: Option<String>,
+    /// At least.
+    pub(crate) isolation: Option<Isolation>,
+    pub(crate) memory: Option<ByteSize>,
+    pub(crate) cpu: Option<Processors>,
+    pub(crate) pids: Option<u32>,
+    pub(crate) disk: Option<ByteSize>,
+    pub(crate) tmp: Option<ByteSize>,
+    pub(crate) shm: Option<ByteSize>,
+    pub(crate) open_files: Option<u64>,
+    pub(crate) output: Option<ByteSize>,
+    pub(crate) execution_time: Option<Seconds>,
+    /// The most that callers may ask for.
+    pub(crate) max: Option<LimitsTable>,
+    pub(crate) idle_timeout: Option<Seconds>,
+    pub(crate) lifetime: Option<Seconds>,
+    pub(crate) files: Option<FilesMode>,
+    pub(crate) preload: Option<Vec<String>>,
+    pub(crate) trust_domain: Option<String>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) pool: Option<PoolTable>,
+}
+
+impl TemplateTable {
+    /// The limits in it.
+    pub(crate) fn limits(&self) -> LimitsTable {
+        LimitsTable {
+            memory: self.memory,
+            cpu: self.cpu,
+            pids: self.pids,
+            disk: self.disk,
+            tmp: self.tmp,
+            shm: self.shm,
+            open_files: self.open_files,
+            output: self.output,
+            execution_time: self.execution_time,
+        }
+    }
+}
+
+/// `[templates.NAME.max]`, and the limits of a template.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LimitsTable {
+    pub(crate) memory: Option<ByteSize>,
+    pub(crate) cpu: Option<Processors>,
+    pub(crate) pids: Option<u32>,
+    pub(crate) disk: Option<ByteSize>,
+    pub(crate) tmp: Option<ByteSize>,
+    pub(crate) shm: Option<ByteSize>,
+    pub(crate) open_files: Option<u64>,
+    pub(crate) output: Option<ByteSize>,
+    pub(crate) execution_time: Option<Seconds>,
+}
+
+/// `[templates.NAME.pool]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PoolTable {
+    /// Kernels kept ready.
+    pub(crate) size: Option<u32>,
+    /// The most while claims come fast.
+    pub(crate) max: Option<u32>,
+    /// One that waited for so long is replaced.
+    pub(crate) max_age: Option<Seconds>,
+}

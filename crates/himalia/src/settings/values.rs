@@ -1,0 +1,349 @@
+//! Single values of settings: how they are written, and what is refused.
+#![allow(
+    clippy::doc_markdown,
+    reason = "the texts of the help are plain, not Markdown"
+)]
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use himalia_sandbox::Isolation;
+use serde::{Deserialize, Deserializer, de};
+
+/// A text that is not shown.
+#[derive(Clone)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl<'de> Deserialize<'de> for Secret {
+    /// Unlike the derived form, an error does not quote the value.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)
+            .map(Self)
+            .map_err(|_| de::Error::custom("is no text"))
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl FromStr for Secret {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// What becomes of kernels when the gateway stops.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum OnStop {
+    /// They go on, and the next gateway finds them again
+    Keep,
+    /// They are ended
+    Stop,
+}
+
+/// Form of the log.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// Lines for people
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+/// A time in whole seconds: `90`, `90s`, `10m`, `24h`, `7d`. At most 10 years.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seconds(pub(crate) u64);
+
+impl Seconds {
+    const MOST: u64 = 10 * 366 * 86_400;
+
+    pub(crate) fn duration(self) -> Duration {
+        Duration::from_secs(self.0)
+    }
+}
+
+impl FromStr for Seconds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (digits, unit) = match text.trim_end_matches(|c: char| c.is_ascii_alphabetic()) {
+            digits if digits.len() == text.len() => (digits, 1),
+            digits => match &text[digits.len()..] {
+                "s" => (digits, 1),
+                "m" => (digits, 60),
+                "h" => (digits, 3_600),
+                "d" => (digits, 86_400),
+                _ => (text, 1),
+            },
+        };
+        let number: Option<u64> = digits
+            .parse()
+            .ok()
+            .and_then(|number: u64| number.checked_mul(unit));
+        match number {
+            Some(seconds) if seconds <= Self::MOST => Ok(Self(seconds)),
+            Some(_) => Err("is longer than 10 years".to_owned()),
+            None => Err("is no time; write seconds, or a number with s, m, h or d, as in 10m".to_owned()),
+        }
+    }
+}
+
+/// A size in bytes: `1048576`, `512KiB`, `64MiB`, `2GiB`, `1TiB`. At least 1 MiB, since less holds nothing and 0 means "no
+/// limit" to some file systems; at most 1 PiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ByteSize(pub(crate) u64);
+
+impl ByteSize {
+    const LEAST: u64 = 1 << 20;
+    const MOST: u64 = 1 << 50;
+}
+
+impl FromStr for ByteSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (digits, unit) = text.split_at(end);
+        let shift = match unit.trim_start() {
+            "" | "B" => 0,
+            "KiB" => 10,
+            "MiB" => 20,
+            "GiB" => 30,
+            "TiB" => 40,
+            _ => return Err(Self::form()),
+        };
+        let number: u64 = digits.parse().map_err(|_| Self::form())?;
+        match number.checked_mul(1 << shift) {
+            Some(bytes) if bytes < Self::LEAST => Err("is less than 1MiB".to_owned()),
+            Some(bytes) if bytes <= Self::MOST => Ok(Self(bytes)),
+            _ => Err("is more than 1024TiB".to_owned()),
+        }
+    }
+}
+
+impl ByteSize {
+    fn form() -> String {
+        "is no size; write bytes, or a number with KiB, MiB, GiB or TiB, as in 512MiB".to_owned()
+    }
+}
+
+/// Processors: `1`, `0.5`, `1.25`. Between 0.01 and 1024.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Processors(f64);
+
+impl Processors {
+    /// In thousandths of one.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 10 and 1,024,000 since it was read"
+    )]
+    pub(crate) fn millis(self) -> u32 {
+        (self.0 * 1000.0).round() as u32
+    }
+}
+
+impl<'de> Deserialize<'de> for Processors {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = f64::deserialize(deserializer)?;
+        if (0.01..=1024.0).contains(&number) {
+            Ok(Self(number))
+        } else {
+            Err(de::Error::custom("is not between 0.01 and 1024 processors"))
+        }
+    }
+}
+
+/// Which isolation kernels get that ask for nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IsolationSetting {
+    /// Namespaces if they work here, else none.
+    Auto,
+    /// This level.
+    Level(Isolation),
+}
+
+impl FromStr for IsolationSetting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            other => other.parse().map(Self::Level).map_err(|_| {
+                let levels = Isolation::ALL.map(Isolation::as_str).join(", ");
+                format!("is none of auto, {levels}")
+            }),
+        }
+    }
+}
+
+/// Host user ids, `200000-265535`: each sandbox of a gateway that runs as root has one of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostUids(pub(crate) RangeInclusive<u32>);
+
+impl FromStr for HostUids {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = || "is no range of user ids such as 200000-265535".to_owned();
+        let (first, last) = text.split_once('-').ok_or_else(form)?;
+        let id = |text: &str| text.trim().parse::<u32>().map_err(|_| form());
+        let (first, last) = (id(first)?, id(last)?);
+        // Below are people and services; the last one means "no change" to the system.
+        if first < 1000 || last == u32::MAX || first > last {
+            return Err("is no range between 1000 and 4294967294".to_owned());
+        }
+        Ok(Self(first..=last))
+    }
+}
+
+/// The container engine's socket: `unix:///var/run/docker.sock`. No other transport, since the engine must see the same
+/// files as this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DockerHost(pub(crate) PathBuf);
+
+impl FromStr for DockerHost {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("unix://") {
+            Some(path) if path.starts_with('/') && path.len() > 1 => Ok(Self(path.into())),
+            _ => Err("is no address such as unix:///var/run/docker.sock".to_owned()),
+        }
+    }
+}
+
+/// Read from a text, or from a whole number, with the same rules as on the command line.
+struct TextOrNumber<T>(std::marker::PhantomData<T>);
+
+impl<T: FromStr<Err = String>> de::Visitor<'_> for TextOrNumber<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number, or a text with a unit")
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+macro_rules! deserialize_by_text {
+    ($visit:ident: $($type:ty),+) => {$(
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.$visit(TextOrNumber(std::marker::PhantomData))
+            }
+        }
+    )+};
+}
+
+deserialize_by_text!(deserialize_any: Seconds, ByteSize);
+deserialize_by_text!(deserialize_str: IsolationSetting, HostUids, DockerHost);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_and_without_unit() {
+        for (text, seconds) in [
+            ("0", 0),
+            ("90", 90),
+            ("90s", 90),
+            ("10m", 600),
+            ("24h", 86_400),
+            ("7d", 604_800),
+        ] {
+            assert_eq!(text.parse(), Ok(Seconds(seconds)), "{text}");
+        }
+        for bad in [
+            "",
+            "m",
+            "-1",
+            "1.5h",
+            "10 m",
+            "10ms",
+            "1h30m",
+            "99999999999999999999",
+            "9999999d",
+        ] {
+            assert!(bad.parse::<Seconds>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_binary_units_and_bounds() {
+        for (text, bytes) in [
+            ("1048576", 1 << 20),
+            ("1048576B", 1 << 20),
+            ("2048KiB", 2 << 20),
+            ("512MiB", 512 << 20),
+            ("2GiB", 2 << 30),
+            ("2 GiB", 2 << 30),
+            ("1TiB", 1 << 40),
+        ] {
+            assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
+        }
+        for bad in [
+            "",
+            "0",
+            "GiB",
+            "2GB",
+            "2G",
+            "-1",
+            "1.5GiB",
+            "512KiB",
+            "1025TiB",
+            "99999999999999TiB",
+            "1 048 576",
+        ] {
+            assert!(bad.parse::<ByteSize>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn levels_ranges_and_addresses() {
+        assert_eq!("auto".parse(), Ok(IsolationSetting::Auto));
+        assert_eq!("gvisor".parse(), Ok(IsolationSetting::Level(Isolation::Gvisor)));
+        let error = "docker".parse::<IsolationSetting>().unwrap_err();
+        assert!(error.contains("auto, none, namespaces"), "{error}");
+        assert_eq!("200000-265535".parse(), Ok(HostUids(200_000..=265_535)));
+        for bad in ["", "5", "0-5", "3000-2000", "200000-4294967295", "a-b", "200000-"] {
+            assert!(bad.parse::<HostUids>().is_err(), "{bad}");
+        }
+        assert_eq!(
+            "unix:///run/docker.sock".parse(),
+            Ok(DockerHost("/run/docker.sock".into()))
+        );
+        for bad in [
+            "/run/docker.sock",
+            "unix://",
+            "unix:///",
+            "unix://run/x",
+            "tcp://127.0.0.1:2375",
+        ] {
+            assert!(bad.parse::<DockerHost>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        assert!(!format!("{:?}", Secret("canary".into())).contains("canary"));
+    }
+}

@@ -1,0 +1,108 @@
+//! Kernels in sandboxes of namespaces. Where these cannot be made, `himalia doctor` says why, and so do these tests.
+
+use himalia_testkit::binaries;
+use himalia_testkit::client::{Framing, WsClient};
+use himalia_testkit::gateway::Gateway;
+use serde_json::{Value, json};
+
+use crate::common::{until, until_state};
+
+/// A gateway whose kernelspec `boxed` has what it needs in its sandbox.
+async fn boxed() -> Gateway {
+    binaries::path("himalia-jail").unwrap();
+    let fake = binaries::fake_kernel().unwrap();
+    let spec = json!({
+        "argv": [fake, "-f", "{connection_file}"], "display_name": "boxed", "language": "script",
+        "interrupt_mode": "signal", "metadata": {"himalia": {"binds": [fake]}},
+    });
+    let builder = Gateway::builder().kernelspec("boxed", spec);
+    builder
+        .arg("--isolation")
+        .arg("namespaces")
+        .start()
+        .await
+        .unwrap()
+}
+
+async fn show(gateway: &Gateway, id: &str) -> Value {
+    let reply = gateway.http().get(&format!("/v1/sessions/{id}")).await.unwrap();
+    reply.expect(200).unwrap().json().unwrap()
+}
+
+#[tokio::test]
+async fn a_kernel_in_a_sandbox_runs_and_outlives_the_gateway() {
+    let mut gateway = boxed().await;
+    let kernel = gateway.start_kernel("boxed").await.unwrap();
+    let session = show(&gateway, &kernel).await;
+    assert_eq!(
+        (&session["isolation"], &session["provisioner"], &session["cwd"]),
+        (&json!("namespaces"), &json!("local"), &json!("/session")),
+        "{session:#}"
+    );
+    assert_ne!(session["limits"]["memory_bytes"]["enforcement"], "none");
+    let connect = gateway.channels(&kernel, Framing::V1);
+    let mut socket = WsClient::connect(&connect).await.unwrap();
+    let cell = socket.execute("set x 1\nenv\npid").await.unwrap();
+    let said = cell.stdout();
+    // A process id of its own namespace, and nothing of the host in its variables.
+    assert!(said.contains("HOME=/session\n"), "{said}");
+    assert!(!said.contains(&gateway.root().display().to_string()), "{said}");
+    assert!(
+        said.lines().last().unwrap().parse::<u32>().unwrap() < 100,
+        "{said}"
+    );
+    gateway.crash().await.unwrap();
+    until_state(&gateway, &kernel, "idle").await;
+    let mut socket = WsClient::connect(&connect).await.unwrap();
+    assert_eq!(socket.execute("get x").await.unwrap().stdout(), "1\n");
+    let path = format!("/v1/sessions/{kernel}");
+    gateway.http().delete(&path).await.unwrap().expect(204).unwrap();
+    let run = gateway.file("run/n");
+    let left = || {
+        let entries = std::fs::read_dir(&run).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name()).collect::<Vec<_>>()
+    };
+    himalia_testkit::assert_eventually!(left().is_empty(), "{:?}", left());
+}
+
+#[tokio::test]
+async fn host_files_are_not_there_and_its_own_are() {
+    let gateway = boxed().await;
+    let kernel = gateway.start_kernel("boxed").await.unwrap();
+    let secret = gateway.file("secret");
+    let mut socket = gateway.connect(&kernel).await.unwrap();
+    let code = format!("touch {}", secret.display());
+    assert_eq!(socket.execute(&code).await.unwrap().status(), "error");
+    assert!(!secret.exists());
+    assert_eq!(
+        socket.execute("touch /session/mine").await.unwrap().status(),
+        "ok"
+    );
+    until(&gateway, &kernel, |model| model["execution_state"] == "idle").await;
+}
+
+#[tokio::test]
+async fn kernels_without_isolation_are_taken_over_by_a_gateway_with_namespaces() {
+    let fake = binaries::fake_kernel().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("himalia.toml");
+    let write = |level: &str| std::fs::write(&file, format!("isolation = \"{level}\"")).unwrap();
+    write("none");
+    let spec = json!({
+        "argv": [fake, "-f", "{connection_file}"], "display_name": "boxed", "language": "script",
+        "metadata": {"himalia": {"binds": [fake]}},
+    });
+    let builder = Gateway::builder().kernelspec("boxed", spec);
+    let config = file.to_str().unwrap();
+    let mut gateway = builder.arg("--config").arg(config).start().await.unwrap();
+    let old = gateway.start_kernel("boxed").await.unwrap();
+    gateway.kill().await.unwrap();
+    write("namespaces");
+    gateway.start().await.unwrap();
+    until_state(&gateway, &old, "idle").await;
+    let new = gateway.start_kernel("boxed").await.unwrap();
+    assert_eq!(show(&gateway, &old).await["isolation"], "none");
+    assert_eq!(show(&gateway, &new).await["isolation"], "namespaces");
+    let mut socket = gateway.connect(&old).await.unwrap();
+    assert_eq!(socket.execute("print here").await.unwrap().stdout(), "here\n");
+}

@@ -1,0 +1,226 @@
+//! Processes of this host, as `/proc` shows them.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of an environment or a command line that are read.
+const MAX_STRINGS: u64 = 2 << 20;
+
+/// A process that cannot be mistaken for a later one with the same number: pid and start time.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ProcessId {
+    pub(crate) pid: i32,
+    /// Clock ticks since boot (`proc(5)`, stat field 22).
+    pub(crate) start: u64,
+}
+
+/// What `/proc/<pid>/stat` says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process {
+    pub(crate) id: ProcessId,
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
+    pub(crate) session: i32,
+    /// It has ended and waits for its parent.
+    pub(crate) ended: bool,
+    /// User and system time, in clock ticks.
+    pub(crate) cpu_ticks: u64,
+}
+
+impl ProcessId {
+    /// The process, if it still lives.
+    pub(crate) fn find(self) -> Option<Process> {
+        Process::read(self.pid).filter(|process| process.id == self && !process.ended)
+    }
+
+    /// Sends a signal to this very process. One that is gone is no error.
+    pub(crate) fn signal(self, signal: Signal) -> io::Result<()> {
+        let Some(pid) = Pid::from_raw(self.pid) else {
+            return Ok(());
+        };
+        let result = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+            // The descriptor holds the number, so what is checked now is what is signalled.
+            Ok(fd) if self.find().is_some() => rustix::process::pidfd_send_signal(&fd, signal),
+            Ok(_) | Err(Errno::SRCH) => return Ok(()),
+            // No pidfd here (gVisor, old kernels): a reused number between these two lines would be hit.
+            Err(_) if self.find().is_some() => rustix::process::kill_process(pid, signal),
+            Err(_) => return Ok(()),
+        };
+        match result {
+            Err(Errno::SRCH) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    /// A descriptor that becomes readable when it ends; `None` where the kernel has none.
+    pub(crate) fn pidfd(self) -> Option<OwnedFd> {
+        let fd = rustix::process::pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
+        (Process::read(self.pid)?.id == self).then_some(fd)
+    }
+}
+
+impl Process {
+    /// One process, ended or not.
+    pub(crate) fn read(pid: i32) -> Option<Self> {
+        parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// Every process that can be seen.
+    pub(crate) fn all() -> io::Result<Vec<Self>> {
+        let mut all = Vec::new();
+        for entry in fs::read_dir("/proc")? {
+            let Ok(entry) = entry else { continue };
+            let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
+            all.extend(pid.and_then(Self::read));
+        }
+        Ok(all)
+    }
+
+    /// Whether its environment at the time of its exec holds this `NAME=value`.
+    pub(crate) fn has_variable(&self, variable: &str) -> bool {
+        self.strings("environ")
+            .split(|byte| *byte == 0)
+            .any(|entry| entry == variable.as_bytes())
+    }
+
+    /// Whether `program` and `argument` are in its command line, the program as its first or (for a script)
+    /// second word.
+    pub(crate) fn runs(&self, program: &[u8], argument: &[u8]) -> bool {
+        let line = self.strings("cmdline");
+        let mut words = line.split(|byte| *byte == 0);
+        words.by_ref().take(2).any(|word| word == program)
+            && line.split(|byte| *byte == 0).any(|word| word == argument)
+    }
+
+    /// Resident memory, in bytes.
+    pub(crate) fn rss_bytes(&self) -> u64 {
+        let statm = fs::read_to_string(format!("/proc/{}/statm", self.id.pid)).unwrap_or_default();
+        let pages: u64 = statm
+            .split(' ')
+            .nth(1)
+            .and_then(|field| field.parse().ok())
+            .unwrap_or(0);
+        pages * rustix::param::page_size() as u64
+    }
+
+    /// Fields of `/proc/<pid>/<file>`, which has lines `name: number kB`, added up in bytes; `None` if it cannot be read.
+    pub(crate) fn memory_fields(&self, file: &str, names: &[&str]) -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/{}/{file}", self.id.pid)).ok()?;
+        let kilobytes = text.lines().filter_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            names.contains(&name).then_some(())?;
+            value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+        });
+        Some(kilobytes.fold(0, u64::saturating_add).saturating_mul(1024))
+    }
+
+    fn strings(&self, file: &str) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // What cannot be read (not ours, just gone) is empty.
+        if let Ok(file) = File::open(format!("/proc/{}/{file}", self.id.pid)) {
+            let _ = file.take(MAX_STRINGS).read_to_end(&mut bytes);
+        }
+        bytes
+    }
+}
+
+/// The living processes at and below `root`, to any depth, among `all`. In a PID namespace that is everything below its
+/// first process.
+pub(crate) fn family(all: &[Process], root: ProcessId) -> Vec<Process> {
+    let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
+    for process in all {
+        children.entry(process.parent).or_default().push(process);
+    }
+    let mut family: Vec<Process> = all.iter().filter(|process| process.id == root).copied().collect();
+    let mut next = 0;
+    // What was read at different moments could seem to be a circle.
+    while next < family.len() && family.len() <= all.len() {
+        let below = children.remove(&family[next].id.pid).unwrap_or_default();
+        family.extend(below.into_iter().filter(|process| process.id != root));
+        next += 1;
+    }
+    family.retain(|process| !process.ended);
+    family
+}
+
+/// The name may hold spaces and brackets, so the fields are counted from the last `)`.
+fn parse(pid: i32, stat: &str) -> Option<Process> {
+    let fields: Vec<&str> = stat
+        .get(stat.rfind(')')? + 1..)?
+        .split_ascii_whitespace()
+        .collect();
+    let number = |n: usize| fields.get(n)?.parse::<u64>().ok();
+    let id = |n: usize| fields.get(n)?.parse::<i32>().ok();
+    Some(Process {
+        id: ProcessId {
+            pid,
+            start: number(19)?,
+        },
+        parent: id(1)?,
+        group: id(2)?,
+        session: id(3)?,
+        ended: matches!(*fields.first()?, "Z" | "X" | "x"),
+        cpu_ticks: number(11)?.saturating_add(number(12)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_confuse_the_fields() {
+        let line = "7 (a) S 1 1) (b) R 3 4 5 0 -1 4194304 1 0 0 0 10 20 0 0 20 0 1 0 777 1 1";
+        let process = parse(7, line).unwrap();
+        assert_eq!((process.parent, process.group, process.session), (3, 4, 5));
+        assert_eq!((process.cpu_ticks, process.id.start), (30, 777));
+        assert!(!process.ended);
+        assert!(parse(7, "7 (a").is_none());
+        assert!(parse(7, "7 (a) R 1").is_none());
+    }
+
+    #[test]
+    fn a_family_is_everything_below() {
+        let process = |pid: i32, parent: i32| {
+            let line = format!("{pid} (a) S {parent} 1 1 0 -1 0 1 0 0 0 1 2 0 0 20 0 1 0 {pid} 1 1");
+            parse(pid, &line).unwrap()
+        };
+        let all =
+            [(1, 0), (7, 1), (8, 7), (9, 8), (10, 1), (11, 7)].map(|(pid, parent)| process(pid, parent));
+        let pids = |root: i32, start: u64| -> Vec<i32> {
+            let family = family(&all, ProcessId { pid: root, start });
+            family.iter().map(|process| process.id.pid).collect()
+        };
+        assert_eq!(pids(7, 7), [7, 8, 11, 9]);
+        assert_eq!(pids(10, 10), [10]);
+        // The number belongs to another process now.
+        assert_eq!(pids(7, 6), [] as [i32; 0]);
+        assert_eq!(
+            super::family(&[process(5, 5)], ProcessId { pid: 5, start: 5 }).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn this_process_is_found_and_another_start_time_is_not() {
+        let me = Process::read(i32::try_from(std::process::id()).unwrap()).unwrap();
+        assert!(me.id.find().is_some());
+        assert!(
+            ProcessId {
+                start: me.id.start + 1,
+                ..me.id
+            }
+            .find()
+            .is_none()
+        );
+        assert!(me.id.pidfd().is_some());
+        assert!(me.rss_bytes() > 0);
+        assert!(Process::all().unwrap().iter().any(|process| process.id == me.id));
+    }
+}

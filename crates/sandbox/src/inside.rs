@@ -1,0 +1,14 @@
+//! Names and places inside every sandbox that has a root of its own.
+
+/// Work directory: kernels start there, and it is their home.
+pub(crate) const WORK_DIR: &str = "/session";
+/// The gateway's directory, read-only.
+pub(crate) const GATEWAY_DIR: &str = "/himalia/gw";
+/// The shim's private directory.
+pub(crate) const RUNTIME_DIR: &str = "/himalia/run";
+/// The shim, read-only.
+pub(crate) const SHIM: &str = "/himalia/bin/himalia-shim";
+/// The directory with the Python package `himalia_kernel`, read-only.
+pub(crate) const KERNEL_DIR: &str = "/himalia/kernel";
+/// Name of the host.
+pub(crate) const HOSTNAME: &str = "kernel";

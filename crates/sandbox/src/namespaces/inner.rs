@@ -1,0 +1,278 @@
+//! What all calls share: which sandboxes and which user ids there are.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use himalia_jail::HostIds;
+use parking_lot::Mutex;
+
+use super::config::NamespacesConfig;
+use super::files::KeptFiles;
+use super::jail::Jail;
+use super::member::Member;
+use super::record::Record;
+use super::uids::HostUids;
+use super::zygote::{Surroundings, Zygotes};
+use super::{ending, root};
+use crate::host::blocking;
+use crate::host::layout::Layout;
+use crate::host::log::log_tail;
+use crate::{
+    Enforcement, ExitCause, Isolation, LimitReport, SandboxError, SandboxExit, SandboxHandle, SandboxId,
+    inside,
+};
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) config: NamespacesConfig,
+    /// Directories that no sandbox may see, resolved.
+    pub(super) private: Vec<PathBuf>,
+    pub(super) layout: Layout,
+    pub(super) kept: KeptFiles,
+    pub(super) jail: Jail,
+    pub(super) zygotes: Zygotes,
+    pub(super) members: Mutex<HashMap<SandboxId, Slot>>,
+    /// The watch over memory runs.
+    pub(super) watching: AtomicBool,
+    uids: Mutex<Uids>,
+}
+
+/// A sandbox of this process.
+#[derive(Debug)]
+pub(super) enum Slot {
+    /// Being started: its files are not left-overs.
+    Starting,
+    Live(Arc<Member>),
+}
+
+#[derive(Debug)]
+struct Uids {
+    host: HostUids,
+    /// Names of kept files that a sandbox uses, which may be one that nobody watches yet.
+    in_use: HashMap<String, SandboxId>,
+}
+
+impl Inner {
+    pub(super) fn open(config: NamespacesConfig) -> Result<Self, SandboxError> {
+        let layout = Layout::open(&config.run_dir)?;
+        let kept = KeptFiles::open(&config.data_dir)?;
+        let private = private(&config)?;
+        let records: Vec<Record> = layout
+            .sandboxes()?
+            .into_iter()
+            .filter_map(|id| Record::read(&layout.record(id), id))
+            .collect();
+        let given = records.iter().filter_map(|record| record.details.host_ids);
+        let taken = given.map(|ids| ids.uid).chain(kept.owners());
+        let is_root = rustix::process::geteuid().is_root();
+        let uids = Uids {
+            host: HostUids::new(config.host_uids.clone(), is_root, taken)?,
+            in_use: records
+                .iter()
+                .filter_map(|record| Some((record.details.files.clone()?, record.id)))
+                .collect(),
+        };
+        Ok(Self {
+            jail: Jail::new(&config.jail),
+            zygotes: Zygotes::new(Surroundings {
+                kernel_package_dir: config.kernel_package_dir.clone(),
+                log: config.run_dir.join("zygotes.log"),
+            }),
+            config,
+            private,
+            layout,
+            kept,
+            members: Mutex::default(),
+            watching: AtomicBool::new(false),
+            uids: Mutex::new(uids),
+        })
+    }
+
+    /// Who can enforce which limit.
+    pub(super) fn limits(&self) -> LimitReport {
+        limits(&self.config)
+    }
+
+    /// Gives a sandbox its user id, and its kept files if it has any; those are made if they are missing.
+    pub(super) fn claim_ids(
+        &self,
+        id: SandboxId,
+        kept: Option<&str>,
+    ) -> Result<Option<HostIds>, SandboxError> {
+        let mut uids = self.uids.lock();
+        let Some(name) = kept else {
+            return uids.host.take();
+        };
+        if uids.in_use.contains_key(name) {
+            return Err(SandboxError::BadSpec {
+                field: "files",
+                reason: format!("named {name} are in use by another sandbox"),
+            });
+        }
+        let ids = if let Some(owner) = self.kept.owner(name) {
+            uids.host.of_files(owner)?
+        } else {
+            let ids = uids.host.take()?;
+            if let Err(error) = self.kept.create(name, ids) {
+                uids.host.release(ids);
+                return Err(error);
+            }
+            ids
+        };
+        uids.in_use.insert(name.to_owned(), id);
+        Ok(ids)
+    }
+
+    /// Removes what a sandbox without processes has left: groups, files, its entry in the list. Blocks.
+    pub(super) fn forget(&self, record: &Record) {
+        ending::remove_or_warn(record, &self.layout);
+        self.members.lock().remove(&record.id);
+        self.release(record);
+    }
+
+    /// Gives back what [`Self::claim_ids`] gave. Files keep their owner.
+    pub(super) fn release(&self, record: &Record) {
+        let mut uids = self.uids.lock();
+        match &record.details.files {
+            None => uids.host.release(record.details.host_ids),
+            Some(name) => {
+                if uids.in_use.get(name) == Some(&record.id) {
+                    uids.in_use.remove(name);
+                }
+            }
+        }
+    }
+
+    /// Removes kept files. Blocks.
+    pub(super) fn remove_files(&self, name: &str) -> Result<(), SandboxError> {
+        super::files::check_name(name)?;
+        // Nobody can begin to use them while they are removed: the lock is held. It is short for a tree of any shape.
+        let mut uids = self.uids.lock();
+        if uids.in_use.contains_key(name) {
+            return Err(SandboxError::BadSpec {
+                field: "files",
+                reason: format!("named {name} are in use by a sandbox"),
+            });
+        }
+        let Some(owner) = self.kept.owner(name) else {
+            return Ok(());
+        };
+        self.kept.remove(name)?;
+        uids.host.release(Some(HostIds {
+            uid: owner,
+            gid: owner,
+        }));
+        Ok(())
+    }
+
+    pub(super) fn member(&self, id: SandboxId) -> Result<Arc<Member>, SandboxError> {
+        match self.members.lock().get(&id) {
+            Some(Slot::Live(member)) => Ok(Arc::clone(member)),
+            Some(Slot::Starting) | None => Err(SandboxError::NotFound(id)),
+        }
+    }
+
+    /// All sandboxes that are watched.
+    pub(super) fn live(&self) -> Vec<Arc<Member>> {
+        let members = self.members.lock();
+        let live = members.values().filter_map(|slot| match slot {
+            Slot::Live(member) => Some(Arc::clone(member)),
+            Slot::Starting => None,
+        });
+        live.collect()
+    }
+
+    pub(super) fn handle(&self, member: &Member) -> SandboxHandle {
+        SandboxHandle {
+            id: member.id,
+            gateway_dir: self.layout.gateway_dir(member.id),
+            runtime_dir: inside::RUNTIME_DIR.into(),
+            work_dir: Some(inside::WORK_DIR.into()),
+            zygote: member.record.details.zygote,
+            isolation: Isolation::Namespaces,
+            limits: member.record.details.limits,
+            base_env: base_env(),
+            kernel_env: BTreeMap::new(),
+            exit: member.exit.subscribe(),
+        }
+    }
+
+    /// Enters a sandbox into the list and watches it until it ends. If another call was faster, its member counts.
+    pub(super) fn watch(self: &Arc<Self>, member: Arc<Member>) -> SandboxHandle {
+        let mut members = self.members.lock();
+        if let Some(Slot::Live(existing)) = members.get(&member.id) {
+            let existing = Arc::clone(existing);
+            drop(members);
+            return self.handle(&existing);
+        }
+        members.insert(member.id, Slot::Live(Arc::clone(&member)));
+        drop(members);
+        let handle = self.handle(&member);
+        let inner = Arc::clone(self);
+        tokio::spawn(async move {
+            let cause = member.ended(&inner.layout).await;
+            let (cleaner, ended) = (Arc::clone(&inner), Arc::clone(&member));
+            if let Ok(exit) = blocking(move || cleaner.clean(&ended, cause)).await {
+                member.exit.send_replace(Some(exit));
+            }
+        });
+        handle
+    }
+
+    fn clean(&self, member: &Member, cause: ExitCause) -> SandboxExit {
+        let log_tail = log_tail(&self.layout.log(member.id));
+        self.forget(&member.record);
+        SandboxExit {
+            cause,
+            requested: member.stopping.load(Ordering::Acquire),
+            // With the first process the kernel has ended all others.
+            leftovers: 0,
+            log_tail,
+        }
+    }
+}
+
+/// What a login on such a host would have set.
+fn base_env() -> BTreeMap<String, String> {
+    [
+        ("HOME", inside::WORK_DIR),
+        ("LANG", "C.UTF-8"),
+        ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+        ("PYTHONPATH", inside::KERNEL_DIR),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into()
+}
+
+/// Who can enforce which limit of a sandbox with these settings.
+pub(super) fn limits(config: &NamespacesConfig) -> LimitReport {
+    let group = |has: bool, other: Enforcement| if has { Enforcement::Cgroup } else { other };
+    LimitReport {
+        memory: group(config.cgroups.has_memory(), Enforcement::Watched),
+        pids: group(config.cgroups.has_pids(), Enforcement::Rlimit),
+        cpu: group(config.cgroups.has_cpu(), Enforcement::None),
+        disk: Enforcement::Hard,
+    }
+}
+
+/// The directories that no sandbox may see, resolved. They must not lie where every sandbox looks.
+pub(super) fn private(config: &NamespacesConfig) -> Result<Vec<PathBuf>, SandboxError> {
+    let own = [&config.run_dir, &config.data_dir];
+    own.into_iter()
+        .chain(&config.private_dirs)
+        .map(|dir| resolved(dir))
+        .collect()
+}
+
+fn resolved(dir: &Path) -> Result<PathBuf, SandboxError> {
+    let path = std::fs::canonicalize(dir).map_err(|error| SandboxError::io(dir, error))?;
+    match root::system_dir(&path) {
+        None => Ok(path),
+        Some(system) => Err(SandboxError::BadSpec {
+            field: "private directories",
+            reason: format!("include {}, but every sandbox sees {system}", path.display()),
+        }),
+    }
+}

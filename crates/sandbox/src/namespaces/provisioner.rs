@@ -1,0 +1,206 @@
+//! The provisioner itself: the calls.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::config::NamespacesConfig;
+use super::ending::{self, PATIENCE};
+use super::inner::Inner;
+use super::member::Member;
+use super::record::Record;
+use super::start::{Fresh, check};
+use super::{files, sweep, usage, watch};
+use crate::host::blocking;
+use crate::{
+    BoxFuture, Isolation, LimitReport, Provisioner, SandboxError, SandboxExit, SandboxHandle, SandboxId,
+    SandboxInfo, SandboxSpec, ZygoteSpec,
+};
+
+/// Starts shims in Linux namespaces. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct NamespacesProvisioner {
+    inner: Arc<Inner>,
+}
+
+impl NamespacesProvisioner {
+    /// Checks the directories and makes them if they are missing. Makes this process a subreaper (`prctl(2)`), so that
+    /// the first processes of sandboxes become its children when what started them has gone: only a parent is told how
+    /// a process ended. [`crate::try_out`] tells whether sandboxes can be made at all.
+    ///
+    /// # Errors
+    /// [`SandboxError::RunDir`] when it is too long, not ours, or open to others; [`SandboxError::BadSpec`] when the
+    /// settings do not fit together; [`SandboxError::Io`].
+    pub fn new(config: NamespacesConfig) -> Result<Self, SandboxError> {
+        let own = rustix::process::getpid();
+        if let Err(error) = rustix::process::set_child_subreaper(Some(own)) {
+            tracing::debug!(%error, "not a subreaper; how sandboxes end is not known");
+        }
+        Ok(Self {
+            inner: Arc::new(Inner::open(config)?),
+        })
+    }
+
+    /// Starts the zygote for this spec if it does not run, and waits until sandboxes can be forked from it. Without this
+    /// it is started by the first sandbox that asks for it, which itself starts cold.
+    ///
+    /// # Errors
+    /// [`SandboxError::Zygote`] with the reason; it is tried again later by itself.
+    pub async fn warm(&self, zygote: &ZygoteSpec) -> Result<(), SandboxError> {
+        self.inner.zygotes.warm(zygote).await
+    }
+
+    /// Ends all zygotes. Sandboxes live on; how those that were forked end is then not always known.
+    pub fn end_zygotes(&self) {
+        self.inner.zygotes.clear();
+    }
+}
+
+impl Provisioner for NamespacesProvisioner {
+    fn kind(&self) -> &'static str {
+        "local"
+    }
+
+    fn isolation(&self) -> Isolation {
+        Isolation::Namespaces
+    }
+
+    fn limits(&self) -> LimitReport {
+        self.inner.limits()
+    }
+
+    fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>> {
+        Box::pin(async move {
+            spec.check()?;
+            check(&spec)?;
+            if spec.minimum > self.isolation() {
+                return Err(SandboxError::Isolation {
+                    wanted: spec.minimum,
+                    given: self.isolation(),
+                });
+            }
+            let zygote = spec
+                .zygote
+                .as_ref()
+                .and_then(|zygote| self.inner.zygotes.ready(zygote));
+            let inner = Arc::clone(&self.inner);
+            // If this future is dropped meanwhile, the result is dropped there and undoes itself.
+            let fresh = blocking(move || Fresh::start(inner, &spec, zygote.as_ref())).await??;
+            let member = fresh.into_member().ok_or(SandboxError::Closed)?;
+            watch::ensure(&self.inner, &member);
+            Ok(self.inner.watch(member))
+        })
+    }
+
+    fn adopt(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>> {
+        Box::pin(async move {
+            if let Ok(member) = self.inner.member(id) {
+                return Ok(self.inner.handle(&member));
+            }
+            let inner = Arc::clone(&self.inner);
+            let found = blocking(move || {
+                let record = Record::read(&inner.layout.record(id), id).ok_or(SandboxError::NotFound(id))?;
+                if let Some(init) = record.living_shim() {
+                    return Ok(Member::new(record, init.id, None));
+                }
+                ending::kill(&record)?;
+                inner.forget(&record);
+                Err(SandboxError::NotFound(id))
+            });
+            let member = Arc::new(found.await??);
+            watch::ensure(&self.inner, &member);
+            Ok(self.inner.watch(member))
+        })
+    }
+
+    fn stop(&self, id: SandboxId, grace: Duration) -> BoxFuture<'_, Result<SandboxExit, SandboxError>> {
+        Box::pin(async move {
+            let member = self.inner.member(id)?;
+            let handle = self.inner.handle(&member);
+            member.stopping.store(true, Ordering::Release);
+            if !grace.is_zero() {
+                let _ = member.init.signal(Signal::TERM);
+                let ended = tokio::time::timeout(grace, handle.ended()).await;
+                if let Some(exit) = ended.ok().flatten() {
+                    return Ok(exit);
+                }
+            }
+            if let Err(error) = member.init.signal(Signal::KILL) {
+                tracing::warn!(pid = member.init.pid, %error, "cannot kill the first process of a sandbox");
+            }
+            // Removing its groups and files may take as long again.
+            match tokio::time::timeout(PATIENCE * 3, handle.ended()).await {
+                Ok(exit) => exit.ok_or(SandboxError::Closed),
+                Err(_) => Err(SandboxError::Unkillable(id)),
+            }
+        })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<SandboxInfo>, SandboxError>> {
+        Box::pin(async move {
+            let inner = Arc::clone(&self.inner);
+            blocking(move || {
+                let ids = inner.layout.sandboxes()?;
+                let records = ids
+                    .into_iter()
+                    .filter_map(|id| Record::read(&inner.layout.record(id), id));
+                Ok(records.map(|record| usage::info(&record)).collect())
+            })
+            .await?
+        })
+    }
+
+    fn inspect(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxInfo, SandboxError>> {
+        Box::pin(async move {
+            let inner = Arc::clone(&self.inner);
+            blocking(move || {
+                let record = Record::read(&inner.layout.record(id), id).ok_or(SandboxError::NotFound(id))?;
+                let mut info = usage::info(&record);
+                info.usage = record.living_shim().map(|init| usage::usage(&record, init.id));
+                Ok(info)
+            })
+            .await?
+        })
+    }
+
+    /// Needless here: with the first process the kernel ends all others.
+    fn note_process(&self, id: SandboxId, _pid: u32) -> BoxFuture<'_, Result<bool, SandboxError>> {
+        Box::pin(async move { self.inner.member(id).map(|_| true) })
+    }
+
+    fn oom_kills(&self, id: SandboxId) -> BoxFuture<'_, Result<u64, SandboxError>> {
+        Box::pin(async move {
+            let member = self.inner.member(id)?;
+            blocking(move || member.oom_kills()).await
+        })
+    }
+
+    fn disk_over(&self, id: SandboxId) -> BoxFuture<'_, Result<bool, SandboxError>> {
+        Box::pin(async move {
+            let member = self.inner.member(id)?;
+            let details = &member.record.details;
+            let (Some(name), Some(limit)) = (&details.files, details.watched_disk) else {
+                return Ok(false);
+            };
+            let path = self.inner.kept.path(name);
+            let disk = blocking(move || files::measure(&path)).await??;
+            Ok(disk.is_over(limit))
+        })
+    }
+
+    fn remove_files<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), SandboxError>> {
+        Box::pin(async move {
+            let (inner, name) = (Arc::clone(&self.inner), name.to_owned());
+            blocking(move || inner.remove_files(&name)).await?
+        })
+    }
+
+    fn sweep(&self, keep: Vec<SandboxId>) -> BoxFuture<'_, Result<Vec<SandboxId>, SandboxError>> {
+        Box::pin(async move {
+            let inner = Arc::clone(&self.inner);
+            blocking(move || sweep::sweep(&inner, &keep)).await?
+        })
+    }
+}

@@ -1,0 +1,28 @@
+//! What is written down of a sandbox of namespaces.
+
+use himalia_jail::HostIds;
+use serde::{Deserialize, Serialize};
+
+use super::cgroups::Groups;
+use crate::LimitReport;
+
+/// The record of a sandbox of namespaces. Its mark is also the name of its control groups.
+pub(super) type Record = crate::host::record::Record<Details>;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Details {
+    /// Its ids on the host, if root gave it some.
+    pub(super) host_ids: Option<HostIds>,
+    /// Its control groups.
+    pub(super) groups: Groups,
+    /// The name of its kept files.
+    pub(super) files: Option<String>,
+    /// Whether it has a sleeping zygote.
+    pub(super) zygote: bool,
+    /// Who enforces its limits.
+    pub(super) limits: LimitReport,
+    /// Memory that the watch holds it to, in bytes.
+    pub(super) watched_memory: Option<u64>,
+    /// Space for its kept files, in bytes.
+    pub(super) watched_disk: Option<u64>,
+}

@@ -1,0 +1,339 @@
+//! Making a sandbox.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use himalia_jail::{ExecPlan, Program, Resource, Rlimit};
+use tokio::sync::oneshot;
+
+use super::cgroups::Wanted;
+use super::inner::{Inner, Slot};
+use super::jail::pipe_with;
+use super::member::Member;
+use super::record::{Details, Record};
+use super::root::{Memory, Root};
+use super::zygote::{Order, Zygote};
+use super::{ending, files};
+use crate::host::log::open_log;
+use crate::host::proc::{Process, ProcessId};
+use crate::host::{MARK_VARIABLE, short};
+use crate::{Enforcement, Files, LimitReport, Limits, Network, SandboxError, SandboxId, SandboxSpec, inside};
+
+/// Numbers of descriptors in `himalia-jail`.
+const LOG_FD: i32 = 4;
+const KEY_FD: i32 = 5;
+/// Open files of a process where the spec does not say, if the gateway itself may have as many.
+const OPEN_FILES: u64 = 65_536;
+/// `PATH` and `LANG` of the shim. Kernels get an environment of their own.
+const SHIM_ENV: [(&str, &str); 2] = [
+    (
+        "PATH",
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    ),
+    ("LANG", "C.UTF-8"),
+];
+
+/// Refuses what this provisioner cannot give.
+pub(super) fn check(spec: &SandboxSpec) -> Result<(), SandboxError> {
+    let images = |field: &'static str| SandboxError::BadSpec {
+        field,
+        reason: "is for provisioners that run containers".to_owned(),
+    };
+    if let Network::Open(wanted) = &spec.network {
+        return Err(SandboxError::NetworkUnsupported {
+            wanted: wanted.clone(),
+        });
+    }
+    if spec.image.is_some() {
+        return Err(images("image"));
+    }
+    if spec.runtime.is_some() {
+        return Err(images("runtime"));
+    }
+    if let Files::Session(name) = &spec.files {
+        files::check_name(name)?;
+    }
+    Ok(())
+}
+
+/// A sandbox between its first file and its entry in the list. Dropped before that, it undoes everything.
+pub(super) struct Fresh {
+    inner: Arc<Inner>,
+    record: Record,
+    status: Option<oneshot::Receiver<i32>>,
+    done: bool,
+}
+
+impl Fresh {
+    /// Starts it: as a fork of the zygote if there is one and it can, else by executing the shim. Blocks.
+    pub(super) fn start(
+        inner: Arc<Inner>,
+        spec: &SandboxSpec,
+        zygote: Option<&Zygote>,
+    ) -> Result<Self, SandboxError> {
+        let id = SandboxId::generate()?;
+        let mark = SandboxId::generate()?.to_string();
+        inner.members.lock().insert(id, Slot::Starting);
+        let mut fresh = Self {
+            record: Record::new(id, mark, spec.labels.clone(), Details::default()),
+            inner,
+            status: None,
+            done: false,
+        };
+        fresh.make(spec, zygote)?;
+        Ok(fresh)
+    }
+
+    fn make(&mut self, spec: &SandboxSpec, zygote: Option<&Zygote>) -> Result<(), SandboxError> {
+        let inner = Arc::clone(&self.inner);
+        let (config, layout, id) = (&inner.config, &inner.layout, self.record.id);
+        let kept = match &spec.files {
+            Files::Session(name) => Some(name.as_str()),
+            Files::Ephemeral => None,
+        };
+        let memory = Memory::new(&spec.limits, kept.is_some(), config.sizes);
+        let wanted = wanted(&spec.limits, memory);
+        self.record.details = Details {
+            groups: config.cgroups.plan(&self.record.mark, wanted),
+            limits: report(&spec.limits, &inner, kept.is_some()),
+            watched_memory: spec.limits.memory_bytes.filter(|_| !config.cgroups.has_memory()),
+            watched_disk: spec.limits.disk_bytes.filter(|_| kept.is_some()),
+            ..Details::default()
+        };
+        let host_ids = inner.claim_ids(id, kept)?;
+        self.record.details.host_ids = host_ids;
+        self.record.details.files = kept.map(str::to_owned);
+        let path = layout.record(id);
+        // From here on a later gateway process can undo this.
+        self.record.write(&path)?;
+        let gateway_dir = layout.create_gateway_dir(id)?;
+        self.record.details.groups.create(wanted)?;
+        let root = Root {
+            config,
+            private: &inner.private,
+            host_ids,
+            gateway_dir: &gateway_dir,
+            kept_files: kept.map(|name| inner.kept.path(name)),
+            memory,
+            binds: &spec.binds,
+        };
+        let plan = root.plan()?;
+        let mut shim = Shim {
+            argv: argv(spec, &inner),
+            env: env(&self.record.mark),
+            rlimits: rlimits(&spec.limits, &inner),
+            cgroups: self.record.details.groups.procs(),
+        };
+        let mut init = None;
+        if let Some(zygote) = zygote {
+            match self.fork(&shim, &plan, zygote, spec) {
+                Ok(born) => init = Some(born),
+                Err(error) => {
+                    tracing::warn!(sandbox = %short(id), %error, "the zygote made no sandbox; it starts cold");
+                    // It may have come halfway, or answer too late.
+                    ending::kill(&self.record)?;
+                }
+            }
+        }
+        self.record.details.zygote = init.is_some();
+        let init = match init {
+            Some(init) => init,
+            None => self.execute(&mut shim, plan, spec)?,
+        };
+        self.record.shim = Some(init);
+        self.record.write(&path)
+    }
+
+    /// Has the zygote make the first process.
+    fn fork(
+        &mut self,
+        shim: &Shim,
+        plan: &himalia_jail::Plan,
+        zygote: &Zygote,
+        spec: &SandboxSpec,
+    ) -> Result<ProcessId, SandboxError> {
+        let log = self.log()?;
+        let again = |log: &File| log.try_clone().map_err(|error| self.io(error));
+        let place = self.inner.jail.prepare(plan, &self.record.mark, again(&log)?)?;
+        let open = |path: &PathBuf| {
+            File::options()
+                .write(true)
+                .open(path)
+                .map_err(|error| SandboxError::io(path, error))
+        };
+        let born = zygote.spawn(Order {
+            place,
+            key: self.key(spec)?,
+            log,
+            cgroups: shim.cgroups.iter().map(open).collect::<Result<_, _>>()?,
+            rlimits: shim.rlimits.clone(),
+            argv: shim.argv.clone(),
+            env: shim.env.clone(),
+        })?;
+        self.status = Some(born.status);
+        Ok(born.process)
+    }
+
+    /// Executes the shim as the first process.
+    fn execute(
+        &self,
+        shim: &mut Shim,
+        place: himalia_jail::Plan,
+        spec: &SandboxSpec,
+    ) -> Result<ProcessId, SandboxError> {
+        let log = self.log()?;
+        let again = log.try_clone().map_err(|error| self.io(error))?;
+        let mut argv = std::mem::take(&mut shim.argv);
+        argv.extend(["--key-fd".to_owned(), KEY_FD.to_string()]);
+        let plan = ExecPlan {
+            place,
+            cgroups: std::mem::take(&mut shim.cgroups),
+            rlimits: std::mem::take(&mut shim.rlimits),
+            program: Program {
+                argv,
+                env: std::mem::take(&mut shim.env),
+                cwd: inside::WORK_DIR.into(),
+                stdin: None,
+                stdout: Some(LOG_FD),
+                stderr: Some(LOG_FD),
+                keep_fds: vec![KEY_FD],
+            },
+        };
+        let fds = vec![(OwnedFd::from(again), LOG_FD), (self.key(spec)?, KEY_FD)];
+        let pid = self.inner.jail.exec(&plan, &self.record.mark, fds, log)?;
+        // A process that ended at once and is not our child is not there any more: its number says so.
+        Ok(Process::read(pid).map_or(ProcessId { pid, start: 0 }, |process| process.id))
+    }
+
+    fn key(&self, spec: &SandboxSpec) -> Result<OwnedFd, SandboxError> {
+        pipe_with(spec.key.expose()).map_err(|error| self.io(error))
+    }
+
+    fn log(&self) -> Result<File, SandboxError> {
+        open_log(&self.inner.layout.log(self.record.id))
+    }
+
+    fn io(&self, error: std::io::Error) -> SandboxError {
+        SandboxError::io(&self.inner.layout.log(self.record.id), error)
+    }
+
+    /// Gives it over to the watch.
+    pub(super) fn into_member(mut self) -> Option<Arc<Member>> {
+        let init = self.record.shim?;
+        self.done = true;
+        Some(Arc::new(Member::new(
+            self.record.clone(),
+            init,
+            self.status.take(),
+        )))
+    }
+}
+
+impl Drop for Fresh {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        match ending::kill(&self.record) {
+            Ok(()) => self.inner.forget(&self.record),
+            Err(error) => {
+                // Its files stay for a later sweep, its user id stays taken.
+                tracing::error!(sandbox = %short(self.record.id), %error, "a sandbox that was not wanted remains");
+                self.inner.members.lock().remove(&self.record.id);
+            }
+        }
+    }
+}
+
+/// How the shim is started, in either way.
+struct Shim {
+    argv: Vec<String>,
+    env: BTreeMap<String, String>,
+    rlimits: Vec<Rlimit>,
+    cgroups: Vec<PathBuf>,
+}
+
+/// The limits that groups enforce. A full tmpfs must be a full disk, never a want of memory, so its size comes on top.
+fn wanted(limits: &Limits, memory: Memory) -> Wanted {
+    Wanted {
+        memory_bytes: limits
+            .memory_bytes
+            .map(|bytes| bytes.saturating_add(memory.sum())),
+        pids: limits.pids,
+        cpu_millis: limits.cpu_millis,
+    }
+}
+
+/// Who enforces the limits that are set.
+fn report(limits: &Limits, inner: &Inner, is_kept: bool) -> LimitReport {
+    let can = inner.limits();
+    let if_set = |is_set: bool, by: Enforcement| if is_set { by } else { Enforcement::None };
+    LimitReport {
+        memory: if_set(limits.memory_bytes.is_some(), can.memory),
+        pids: if_set(limits.pids.is_some(), can.pids),
+        cpu: if_set(limits.cpu_millis.is_some(), can.cpu),
+        disk: if is_kept {
+            if_set(limits.disk_bytes.is_some(), Enforcement::Watched)
+        } else {
+            Enforcement::Hard
+        },
+    }
+}
+
+fn argv(spec: &SandboxSpec, inner: &Inner) -> Vec<String> {
+    let mut argv: Vec<String> = [
+        inside::SHIM,
+        "--gateway-dir",
+        inside::GATEWAY_DIR,
+        "--runtime-dir",
+        inside::RUNTIME_DIR,
+        "--spill-dir",
+        inside::WORK_DIR,
+    ]
+    .map(str::to_owned)
+    .into();
+    let mut option = |name: &str, value: String| argv.extend([name.to_owned(), value]);
+    if let Some(ttl) = spec.orphan_ttl {
+        option("--orphan-ttl", ttl.as_secs().max(1).to_string());
+    }
+    if let Some(version) = spec.protocol_max {
+        option("--protocol-max", version.to_string());
+    }
+    let by_group = spec.limits.memory_bytes.is_some() && inner.config.cgroups.has_memory();
+    if let Some(bytes) = inner.config.shim_memory_bytes.filter(|_| !by_group) {
+        option("--memory-limit", bytes.to_string());
+    }
+    argv
+}
+
+fn env(mark: &str) -> BTreeMap<String, String> {
+    let plain = SHIM_ENV.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let mark = (MARK_VARIABLE.to_owned(), mark.to_owned());
+    plain.into_iter().chain([mark]).collect()
+}
+
+fn rlimits(limits: &Limits, inner: &Inner) -> Vec<Rlimit> {
+    use rustix::process::Resource as Ours;
+    // In its namespace nobody may raise what the gateway itself is held to.
+    let limit = |resource, ours, value: u64| {
+        let most = rustix::process::getrlimit(ours).maximum;
+        let value = Some(most.map_or(value, |most| value.min(most)));
+        Rlimit {
+            resource,
+            soft: value,
+            hard: value,
+        }
+    };
+    let open_files = limits.open_files.unwrap_or(OPEN_FILES);
+    let mut rlimits = vec![
+        limit(Resource::Core, Ours::Core, 0),
+        limit(Resource::Nofile, Ours::Nofile, open_files),
+    ];
+    if let Some(pids) = limits.pids.filter(|_| !inner.config.cgroups.has_pids()) {
+        rlimits.push(limit(Resource::Nproc, Ours::Nproc, u64::from(pids)));
+    }
+    rlimits
+}

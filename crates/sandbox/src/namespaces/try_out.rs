@@ -1,0 +1,143 @@
+//! Trying whether sandboxes of namespaces can be made here.
+
+use std::fmt::Display;
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use himalia_jail::{ExecPlan, HostIds, Program};
+
+use super::config::NamespacesConfig;
+use super::inner::{limits, private};
+use super::jail::{Jail, output};
+use super::root::{Memory, Root};
+use crate::host::blocking;
+use crate::host::layout::Layout;
+use crate::{LimitReport, Limits, SandboxError, SandboxId, inside};
+
+/// Number of the pipe in `himalia-jail`.
+const OUTPUT_FD: i32 = 4;
+
+/// What came of the trial.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TryOut {
+    /// `None`: sandboxes can be made. Otherwise what cannot be done.
+    pub failure: Option<TryOutFailure>,
+    /// Who would enforce the limits.
+    pub limits: LimitReport,
+    /// Release of the host's Linux kernel; empty if `himalia-jail` did not run.
+    pub linux: String,
+    /// How many user namespaces this user may have at once (`user.max_user_namespaces`): at least one for each sandbox.
+    pub max_user_namespaces: Option<u64>,
+    /// How long it took to start a sandbox.
+    pub start: Option<Duration>,
+}
+
+/// Why sandboxes cannot be made.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TryOutFailure {
+    /// What was being done.
+    pub step: String,
+    /// What went wrong.
+    pub error: String,
+    /// What the operator can do about it.
+    pub hint: Option<String>,
+}
+
+/// Really makes a sandbox with these settings, runs the shim in it far enough to tell its version, and removes
+/// everything again. Nothing of it is left, whatever comes of it.
+pub async fn try_out(config: &NamespacesConfig) -> TryOut {
+    let config = config.clone();
+    let limits = limits(&config);
+    let tried = blocking(move || run(&config)).await;
+    let mut result = tried.unwrap_or_else(|error| failed(&"runtime", &error, None));
+    result.limits = limits;
+    result
+}
+
+fn failed(step: &dyn Display, error: &dyn Display, hint: Option<String>) -> TryOut {
+    TryOut {
+        failure: Some(TryOutFailure {
+            step: step.to_string(),
+            error: error.to_string(),
+            hint,
+        }),
+        limits: LimitReport::default(),
+        linux: String::new(),
+        max_user_namespaces: None,
+        start: None,
+    }
+}
+
+fn run(config: &NamespacesConfig) -> TryOut {
+    let uid = *config.host_uids.end();
+    let ids = rustix::process::geteuid()
+        .is_root()
+        .then_some(HostIds { uid, gid: uid });
+    let jail = Jail::new(&config.jail);
+    let probe = match jail.probe(ids) {
+        Ok(probe) => probe,
+        Err(error) => return failed(&"himalia-jail", &error, None),
+    };
+    let mut result = match probe.failure {
+        Some(failure) => failed(&failure.step, &failure.error, probe.hint),
+        None => match sandbox(config, &jail, ids) {
+            Ok(start) => TryOut {
+                failure: None,
+                start: Some(start),
+                ..failed(&"", &"", None)
+            },
+            Err(error) => failed(&"sandbox", &error, None),
+        },
+    };
+    result.linux = probe.linux;
+    result.max_user_namespaces = probe.max_user_namespaces;
+    result
+}
+
+/// Runs `himalia-shim --version` in a root as every sandbox has it.
+fn sandbox(config: &NamespacesConfig, jail: &Jail, ids: Option<HostIds>) -> Result<Duration, SandboxError> {
+    let layout = Layout::open(&config.run_dir)?;
+    let private = private(config)?;
+    let id = SandboxId::generate()?;
+    let io = |error: std::io::Error| SandboxError::io(&config.jail, error);
+    let result = (|| {
+        let root = Root {
+            config,
+            private: &private,
+            host_ids: ids,
+            gateway_dir: &layout.create_gateway_dir(id)?,
+            kept_files: None,
+            memory: Memory::new(&Limits::default(), false, config.sizes),
+            binds: &[],
+        };
+        let plan = ExecPlan {
+            place: root.plan()?,
+            cgroups: Vec::new(),
+            rlimits: Vec::new(),
+            program: Program {
+                argv: vec![inside::SHIM.to_owned(), "--version".to_owned()],
+                env: std::collections::BTreeMap::new(),
+                cwd: inside::WORK_DIR.into(),
+                stdin: None,
+                stdout: Some(OUTPUT_FD),
+                stderr: Some(OUTPUT_FD),
+                keep_fds: Vec::new(),
+            },
+        };
+        let (read, write) =
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|error| io(error.into()))?;
+        let own_words = File::from(write.try_clone().map_err(io)?);
+        let begin = Instant::now();
+        jail.exec(&plan, &id.to_string(), vec![(write, OUTPUT_FD)], own_words)?;
+        let taken = begin.elapsed();
+        let text = output(read).map_err(io)?;
+        if !text.starts_with("himalia-shim") {
+            return Err(io(std::io::Error::other(format!(
+                "in the sandbox himalia-shim --version printed {text:?}"
+            ))));
+        }
+        Ok(taken)
+    })();
+    let removed = layout.remove(id);
+    result.and_then(|taken| removed.map(|()| taken))
+}

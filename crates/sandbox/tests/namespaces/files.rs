@@ -1,0 +1,75 @@
+//! Files that outlive their sandbox.
+
+use std::time::Duration;
+
+use himalia_sandbox::{Enforcement, Files, Limits, Provisioner as _, SandboxSpec};
+
+use crate::fixture::{Place, spec, start};
+
+fn named(name: &str) -> SandboxSpec {
+    let mut wanted = spec();
+    wanted.files = Files::Session(name.to_owned());
+    wanted
+}
+
+#[tokio::test]
+async fn kept_files_are_there_in_the_next_sandbox_and_gone_when_removed() {
+    let place = Place::new(
+        "cat /session/note 2>/dev/null; echo written >/session/note; ln -s /etc/passwd /session/link
+         mkdir -p /session/closed/inner; chmod 0 /session/closed; echo ready
+         trap 'exit 0' TERM; while :; do sleep 1000 & wait $!; done",
+    );
+    let provisioner = place.provisioner();
+    let first = start(&provisioner, named("one")).await;
+    place.printed(&first, "ready").await;
+    assert!(!place.log(&first).contains("written"));
+    let second = provisioner.start(named("one")).await.unwrap_err();
+    assert!(second.to_string().contains("in use"), "{second}");
+    let busy = provisioner.remove_files("one").await.unwrap_err();
+    assert!(busy.to_string().contains("in use"), "{busy}");
+    // Another sandbox in between, so that user ids would differ if they were not remembered.
+    let other = start(&provisioner, spec()).await;
+    provisioner.stop(first.id, Duration::ZERO).await.unwrap();
+
+    // Another gateway process.
+    let provisioner = place.provisioner();
+    let again = start(&provisioner, named("one")).await;
+    place.printed(&again, "ready").await;
+    place.printed(&again, "written").await;
+    provisioner.stop(again.id, Duration::ZERO).await.unwrap();
+    provisioner.sweep(vec![]).await.unwrap();
+    drop(other);
+
+    let path = place.config.data_dir.join("files/one");
+    assert!(path.is_dir());
+    provisioner.remove_files("one").await.unwrap();
+    provisioner.remove_files("one").await.unwrap();
+    assert!(!path.exists());
+    for bad in ["", "..", "a/b", "A"] {
+        assert!(provisioner.remove_files(bad).await.is_err());
+        assert!(provisioner.start(named(bad)).await.is_err());
+    }
+    assert!(place.left().is_empty(), "{:?}", place.left());
+}
+
+#[tokio::test]
+async fn space_for_kept_files_is_watched() {
+    let place = Place::new(
+        "echo ready; trap : USR1; while :; do [ -e /session/go ] && head -c 4000000 /dev/zero >/session/big && echo full; sleep 0.05; done",
+    );
+    let provisioner = place.provisioner();
+    let mut wanted = named("two");
+    wanted.limits = Limits {
+        disk_bytes: Some(2 << 20),
+        ..Limits::default()
+    };
+    let handle = start(&provisioner, wanted).await;
+    assert_eq!(handle.limits.disk, Enforcement::Watched);
+    place.printed(&handle, "ready").await;
+    assert!(!provisioner.disk_over(handle.id).await.unwrap());
+    std::fs::write(place.config.data_dir.join("files/two/go"), "").unwrap();
+    place.printed(&handle, "full").await;
+    assert!(provisioner.disk_over(handle.id).await.unwrap());
+    provisioner.stop(handle.id, Duration::ZERO).await.unwrap();
+    provisioner.remove_files("two").await.unwrap();
+}

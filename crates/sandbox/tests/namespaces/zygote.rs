@@ -1,0 +1,239 @@
+//! Sandboxes that are forks of a zygote: a small one written here, with the real one's protocol.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use himalia_sandbox::{ExitCause, Limits, NamespacesProvisioner, Provisioner as _, SandboxSpec, ZygoteSpec};
+
+use crate::fixture::{Place, QUIET, eventually, groups, lives, spec, start};
+
+/// It enters the namespaces, becomes the sandbox's user and executes the program. It loads no filter and hides nothing.
+const ZYGOTE: &str = r"
+import ctypes, json, os, signal, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def must(result):
+    if result:
+        raise OSError(ctypes.get_errno(), 'call')
+control = socket.socket(fileno=int(sys.argv[sys.argv.index('--control-fd') + 1]))
+must(libc.prctl(36, 1, 0, 0, 0))
+say = lambda **what: control.send(json.dumps(what).encode())
+if os.environ.get('REFUSE'):
+    say(ready=False, reason='no wish to')
+    sys.exit()
+say(ready=True, python=os.environ['HIMALIA_PRELOAD'], preloaded=[], failed={}, pid=os.getpid(), threads=1)
+def reap(*_):
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not pid:
+            return
+        say(op='exited', pid=pid, status=status)
+signal.signal(signal.SIGCHLD, reap)
+def enter(request, fds, told):
+    named = dict(zip(request['fds'], fds))
+    for name, fd in named.items():
+        if name.startswith('cgroup'):
+            os.write(fd, b'0')
+    for name in ['user', 'mnt', 'net', 'ipc', 'uts']:
+        must(libc.setns(named[name], 0))
+    must(libc.unshare(0x20000000))
+    pid = os.fork()
+    if pid:
+        os.write(told, str(pid).encode())
+        os._exit(0)
+    os.close(told)
+    os.setsid()
+    must(libc.mount(b'proc', b'/proc', b'proc', 14, None))
+    if request['setgroups']:
+        os.setgroups([])
+    os.setresgid(request['gid'], request['gid'], request['gid'])
+    os.setresuid(request['uid'], request['uid'], request['uid'])
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number in (1, 2):
+        os.dup2(named['log'], number)
+    os.set_inheritable(named['key'], True)
+    control.close()
+    os.execve(request['argv'][0], request['argv'] + ['--key-fd', str(named['key']), '--zygote-fd', '0'], request['env'])
+while True:
+    data, fds, _, _ = socket.recv_fds(control, 65536, 32)
+    if not data:
+        break
+    request = json.loads(data)
+    if os.environ.get('DIE') == 'true':
+        os._exit(1)
+    if os.environ.get('DIE') == 'fail':
+        say(op='failed', id=request['id'], step='setns', error='no wish to')
+        continue
+    if os.environ.get('DIE') == 'mute':
+        continue
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+            enter(request, fds, writing)
+        except BaseException as error:
+            print(repr(error), flush=True)
+        os._exit(1)
+    os.close(writing)
+    os.waitpid(child, 0)
+    pid = int(os.read(reading, 99) or 0)
+    for fd in [reading, *fds]:
+        os.close(fd)
+    say(op='spawned', id=request['id'], pid=pid, ms=1)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
+    reap()
+";
+
+fn place(script: &str) -> Place {
+    let place = Place::new(script);
+    write_zygote(&place.config.kernel_package_dir);
+    place
+}
+
+fn write_zygote(package_dir: &Path) {
+    let package = package_dir.join("himalia_kernel");
+    fs::create_dir(&package).unwrap();
+    fs::write(package.join("__init__.py"), "").unwrap();
+    fs::write(package.join("zygote.py"), ZYGOTE).unwrap();
+}
+
+fn with_zygote(variable: (&str, &str)) -> SandboxSpec {
+    let mut wanted = spec();
+    wanted.zygote = Some(ZygoteSpec {
+        trust_domain: "gateway".to_owned(),
+        python: "/usr/bin/python3".into(),
+        env: [
+            ("PATH".to_owned(), "/usr/bin".to_owned()),
+            (variable.0.to_owned(), variable.1.to_owned()),
+        ]
+        .into(),
+        preload: vec!["json".to_owned(), "math".to_owned()],
+    });
+    wanted
+}
+
+async fn warm(provisioner: &NamespacesProvisioner, wanted: &SandboxSpec) {
+    provisioner.warm(wanted.zygote.as_ref().unwrap()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_is_a_sandbox_like_any_other() {
+    let place = place(&format!(
+        "echo \"$@\"; cat /proc/sys/kernel/hostname; id -u; {QUIET}"
+    ));
+    let provisioner = place.provisioner();
+    let mut wanted = with_zygote(("A", "B"));
+    wanted.limits = Limits {
+        pids: Some(30),
+        memory_bytes: Some(128 << 20),
+        ..Limits::default()
+    };
+    // The first one does not wait for the zygote.
+    let cold = start(&provisioner, wanted.clone()).await;
+    assert!(!cold.zygote);
+    warm(&provisioner, &wanted).await;
+    let handle = start(&provisioner, wanted.clone()).await;
+    assert!(
+        handle.zygote,
+        "{}",
+        fs::read_to_string(place.config.run_dir.join("zygotes.log")).unwrap()
+    );
+    place.printed(&handle, "ready").await;
+    let log = place.log(&handle);
+    assert!(
+        log.contains("--zygote-fd") && log.contains("\nkernel\n1000\n"),
+        "{log}"
+    );
+    let pid = provisioner.inspect(handle.id).await.unwrap().pid.unwrap();
+    let groups = groups(pid);
+    assert_eq!(
+        groups.is_empty(),
+        place.config.cgroups == himalia_sandbox::CgroupRoot::default()
+    );
+    assert!(provisioner.adopt(handle.id).await.unwrap().zygote);
+    let exit = provisioner.stop(handle.id, Duration::from_mins(1)).await.unwrap();
+    // Only the zygote can know.
+    assert_eq!(exit.cause, ExitCause::Exited(0));
+    assert!(groups.iter().all(|group| !group.exists()));
+
+    // Without the zygote sandboxes live on.
+    let handle = start(&provisioner, wanted).await;
+    assert!(handle.zygote);
+    place.printed(&handle, "ready").await;
+    let pid = provisioner.inspect(handle.id).await.unwrap().pid.unwrap();
+    provisioner.end_zygotes();
+    let begin = Instant::now();
+    eventually("another parent", || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let parent = stat
+            .rsplit_once(')')
+            .unwrap()
+            .1
+            .split_ascii_whitespace()
+            .nth(1)
+            .unwrap()
+            .to_owned();
+        let name = fs::read_to_string(format!("/proc/{parent}/comm")).unwrap_or_default();
+        (!name.contains("python")).then_some(())
+    })
+    .await;
+    assert!(lives(pid) && begin.elapsed() < Duration::from_mins(1));
+    let exit = provisioner.stop(handle.id, Duration::from_mins(1)).await.unwrap();
+    assert_eq!(exit.cause, ExitCause::Exited(0));
+    provisioner.stop(cold.id, Duration::ZERO).await.unwrap();
+    assert!(place.left().is_empty(), "{:?}", place.left());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_zygote_fails_the_start_is_cold() {
+    let place = place(QUIET);
+    let provisioner = place.provisioner();
+    for how in ["fail", "true"] {
+        let wanted = with_zygote(("DIE", how));
+        warm(&provisioner, &wanted).await;
+        let handle = start(&provisioner, wanted.clone()).await;
+        assert!(!handle.zygote);
+        place.printed(&handle, "ready").await;
+        provisioner.stop(handle.id, Duration::ZERO).await.unwrap();
+        // One that refuses one sandbox goes on; one that died comes back.
+        eventually("the next zygote", || {
+            let zygote = wanted.zygote.clone().unwrap();
+            let warm = provisioner.clone();
+            let ready = tokio::task::block_in_place(|| {
+                tokio::runtime::Handle::current().block_on(async move { warm.warm(&zygote).await.is_ok() })
+            });
+            ready.then_some(())
+        })
+        .await;
+    }
+    assert!(place.left().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_does_not_answer_is_given_up() {
+    let place = place(QUIET);
+    let provisioner = place.provisioner();
+    let wanted = with_zygote(("DIE", "mute"));
+    warm(&provisioner, &wanted).await;
+    let handle = start(&provisioner, wanted).await;
+    assert!(!handle.zygote);
+    provisioner.stop(handle.id, Duration::ZERO).await.unwrap();
+    assert!(place.left().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_refuses_says_why() {
+    let place = place(QUIET);
+    let provisioner = place.provisioner();
+    let wanted = with_zygote(("REFUSE", "yes"));
+    let error = provisioner
+        .warm(wanted.zygote.as_ref().unwrap())
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("no wish to"), "{error}");
+}

@@ -1,0 +1,20 @@
+use std::collections::HashSet;
+
+use crate::reaper::Reaper;
+use crate::zygote::Zygote;
+
+/// Where kernels' processes come from, beside being executed, and where they end.
+#[derive(Debug, Default)]
+pub(crate) struct Children {
+    /// Waits for all of them.
+    pub(crate) reaper: Reaper,
+    /// Forks kernels, where the sandbox has one.
+    pub(crate) zygote: Option<Zygote>,
+}
+
+impl Children {
+    /// Children that are not a kernel's and must outlive it.
+    pub(crate) fn spared(&self) -> HashSet<i32> {
+        self.zygote.as_ref().map(Zygote::processes).unwrap_or_default()
+    }
+}

@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Builds images without pulling any: `build-images.sh [kernel] [gateway]`, `kernel` alone by default.
+#
+#   BASE=image    an image that is there already, as the base; else Debian is made with mmdebstrap (as root)
+#   PYTHON=…      a Python 3.11 or newer with pip, which fetches the wheels
+#
+# Each step is skipped when what it makes is there: the base and the wheels are kept in target/images, the layers in
+# the engine (DOCKER_HOST, or the usual one).
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+state=${HIMALIA_IMAGES_DIR:-$root/target/images}
+release=bookworm
+packages=ca-certificates,python3,python3-venv,tzdata
+lock=$root/kernelspecs/python3/requirements.lock
+mkdir -p "$state"
+
+say() { echo "$*" >&2; }
+fail() { say "missing: $1"; exit 2; }
+there() { docker image inspect "$1" >/dev/null 2>&1; }
+hash_of() { cat "$@" | sha256sum | cut -c1-12; }
+
+# Appears whole or not at all.
+base_archive() {
+  local archive=$1
+  [ -f "$archive" ] && return
+  command -v mmdebstrap >/dev/null || fail "mmdebstrap, or an image to start from: BASE=debian:bookworm-slim $0"
+  say "making a Debian base ($release)"
+  mmdebstrap --quiet --variant=minbase --include="$packages" \
+    --aptopt='Acquire::Languages "none"' --dpkgopt=force-unsafe-io \
+    --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
+    --dpkgopt='path-exclude=/usr/share/locale/*' \
+    "$release" "$archive.new.tar" http://deb.debian.org/debian
+  mv "$archive.new.tar" "$archive"
+}
+
+base() {
+  if [ -n "${BASE:-}" ]; then
+    echo "$BASE"
+    return
+  fi
+  local name archive
+  name=himalia-base:$release-$(echo "$packages" | sha256sum | cut -c1-12)
+  if ! there "$name"; then
+    archive=$state/${name#*:}.tar
+    base_archive "$archive"
+    docker import "$archive" "$name" >/dev/null
+  fi
+  echo "$name"
+}
+
+# The wheels for the base's Python, fetched by the host's pip, so that it and its cache do the work once.
+wheels() {
+  local version dir
+  version=$(docker run --rm --network none "$1" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  dir=$state/wheels-$version-$(hash_of "$lock")
+  if [ ! -f "$dir/complete" ]; then
+    say "fetching wheels for Python $version"
+    rm -rf "$state"/wheels-"$version"-*
+    "${PYTHON:-python3}" -m pip download --quiet --disable-pip-version-check --require-hashes --only-binary :all: \
+      --python-version "$version" --dest "$dir" -r "$lock" >&2
+    touch "$dir/complete"
+  fi
+  echo "$dir"
+}
+
+kernel() {
+  local base wheels context
+  base=$(base)
+  wheels=$(wheels "$base")
+  context=$state/kernel
+  rm -rf "$context"
+  mkdir -p "$context/kernelspecs/python3" "$context/docker/kernel"
+  cp "$lock" "$context/kernelspecs/python3/"
+  cp "$root/docker/kernel/packages.txt" "$context/docker/kernel/"
+  cp -al "$wheels" "$context/docker/kernel/wheels"
+  say "building himalia-kernel"
+  docker build --quiet --network host --build-arg "BASE=$base" -f "$root/docker/kernel/Dockerfile" \
+    -t himalia-kernel "$context" >/dev/null
+  rm -rf "$context"
+  size himalia-kernel
+}
+
+gateway() {
+  local base context binaries=${HIMALIA_BINARIES:-$root/target/release}
+  [ -x "$binaries/himalia" ] && [ -x "$binaries/himalia-shim" ] || fail "$binaries/himalia and himalia-shim: make build"
+  base=$(base)
+  context=$state/gateway
+  rm -rf "$context"
+  mkdir -p "$context"
+  cp "$binaries/himalia" "$binaries/himalia-shim" "$root/docker/gateway/entrypoint.sh" "$context/"
+  mkdir "$context/kernelspec"
+  cp "$root"/kernelspecs/python3/{kernel.json,logo-*} "$context/kernelspec/"
+  say "building himalia"
+  docker build --quiet --network none --build-arg "BASE=$base" -f "$root/docker/gateway/prebuilt.Dockerfile" \
+    -t himalia "$context" >/dev/null
+  rm -rf "$context"
+  size himalia
+}
+
+size() {
+  say "$1: $(docker image inspect --format '{{.Size}}' "$1" | numfmt --to=si)B"
+}
+
+command -v docker >/dev/null || fail "docker"
+docker version >/dev/null 2>&1 || fail "an engine that answers at ${DOCKER_HOST:-unix:///var/run/docker.sock}"
+for image in "${@:-kernel}"; do
+  case $image in
+    kernel | gateway) "$image" ;;
+    *) say "usage: build-images.sh [kernel] [gateway]"; exit 2 ;;
+  esac
+done

@@ -1,0 +1,360 @@
+"""`make bench-sandboxes`: what a sandbox costs, cold, from the zygote and from the pool, per isolation level.
+
+Every figure comes through the public API: POST /api/kernels or /v1/sessions, then a WebSocket. `cold` is the same
+sandbox without zygote and pool, in the same run, so the ratios mean something on any machine.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import platform
+import statistics
+import threading
+import time
+from pathlib import Path
+
+from clients import WebSocket
+from targets import TOKEN, Himalia, children, wait_until
+
+PRELOAD = ["numpy", "pandas", "matplotlib.pyplot"]
+IMPORTS = "import pandas as pd, numpy as np"
+WORK = "import pandas as pd, numpy as np\npd.DataFrame(np.random.rand(1000, 8)).describe()"
+DATA = "import numpy as np, pandas as pd\ndf = pd.DataFrame(np.ones((16_000_000, 8)))\nassert df.memory_usage().sum() > 1e9"
+
+
+def template(name, level, pool=0, pool_max=None, memory="4GiB", **more):
+    lines = [
+        f"[templates.{name}]",
+        'kernelspec = "python3"',
+        f'provisioner = "{"local" if level == "namespaces" else "docker"}"',
+        f'isolation = "{level}"',
+        f'memory = "{memory}"',
+        f"preload = {json.dumps(PRELOAD)}",
+        *(f"{key} = {json.dumps(value)}" for key, value in more.items()),
+    ]
+    if pool:
+        lines += [f"[templates.{name}.pool]", f"size = {pool}", f"max = {pool_max or pool}"]
+    return "\n".join(lines) + "\n"
+
+
+class Sandboxes(Himalia):
+    """A gateway with templates, and no kernel at first."""
+
+    name = "himalia"
+
+    def __init__(self, config, flags=()):
+        self.config, self.flags = config, list(flags)
+
+    def start(self, binary=None):
+        self.binary = binary or os.environ.get("HIMALIA_BIN", str(Path(__file__).resolve().parents[2] / "target/release/himalia"))
+        # The kernels' environment is the user's own, built once.
+        self.env |= {"HOME": os.environ["HOME"]}
+        self.env.pop("JUPYTER_PATH", None)
+        path = Path(self.folder, "himalia.toml")
+        path.write_text(self.config)
+        self.flags += ["--config", str(path)]
+        self.serve()
+
+    def serve(self):
+        self.log.seek(0)
+        self.log.truncate()
+        argv = [self.binary, "serve", "--listen", "127.0.0.1:0", "--token", TOKEN, "--data-dir", f"{self.folder}/data"]
+        self.spawn([*argv, "--on-interrupt", "stop", "--max-kernels", "1000", *self.flags])
+        self.port = int(wait_until(self.announced, "himalia's address"))
+        wait_until(lambda: self.answers("/healthz"), "himalia to be ready")
+
+    def __enter__(self):
+        self.call_first = False
+        import tempfile
+
+        self.folder = tempfile.mkdtemp(prefix="hb-")
+        self.env = {"PATH": os.environ["PATH"], "HOME": self.folder, "LANG": "C.UTF-8"}
+        self.log = open(f"{self.folder}/log", "w+")
+        try:
+            self.start()
+        except BaseException:
+            print(Path(self.folder, "log").read_text()[-4000:])
+            self.__exit__()
+            raise
+        return self
+
+    def pool(self, name):
+        return next(pool for pool in self.call("GET", "/v1/pools")["pools"] if pool["template"] == name)
+
+    def warm(self, name, count, seconds=300):
+        wait_until(lambda: self.pool(name)["ready"] >= count, f"{count} pooled kernels of {name}", seconds)
+
+    def session(self, name, **more):
+        return self.call("POST", "/v1/sessions", {"template": name, **more})
+
+    def end(self, kernel):
+        self.call("DELETE", f"/v1/sessions/{kernel}")
+
+    def first_answer(self, name, expect, **more):
+        """Seconds from the request for a kernel to its first kernel_info reply, then to a cell with imports."""
+        start = time.perf_counter()
+        kernel = self.session(name, **more)
+        client = self.connect(kernel["id"])
+        client.kernel_info()
+        info = time.perf_counter() - start
+        client.execute(IMPORTS)
+        done = time.perf_counter() - start
+        assert kernel["started_by"] == expect, (kernel["started_by"], expect)
+        client.close()
+        self.end(kernel["id"])
+        return info, done
+
+
+def spread(values):
+    ordered = sorted(values)
+    return {
+        "p50_ms": 1e3 * statistics.median(ordered),
+        "p99_ms": 1e3 * ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))],
+        "n": len(ordered),
+    }
+
+
+def starts(gateway, level, rounds):
+    """Cold, zygote and pool, interleaved."""
+    # A variable that an interpreter reads at its start: neither a pooled kernel nor a fork can have it.
+    ways = {"cold": ("plain", "cold", {"env": {"PYTHONHASHSEED": "7"}}), "pool": ("pooled", "pool", {})}
+    if level == "namespaces":
+        ways["zygote"] = ("plain", "zygote", {})
+        gateway.first_answer("plain", "zygote") if warm_zygote(gateway) else None
+    found = {way: ([], []) for way in ways}
+    for turn in range(rounds):
+        for way, (name, expect, more) in ways.items():
+            if way == "cold" and turn % 4:
+                continue
+            if way == "pool":
+                gateway.warm("pooled", 1)
+            info, done = gateway.first_answer(name, expect, **more)
+            found[way][0].append(info)
+            found[way][1].append(done)
+    return {way: {"kernel_info": spread(info), "imports": spread(done)} for way, (info, done) in found.items()}
+
+
+def warm_zygote(gateway):
+    """The first session of a template may come before its zygote is ready."""
+    for _ in range(20):
+        kernel = gateway.session("plain")
+        gateway.end(kernel["id"])
+        if kernel["started_by"] == "zygote":
+            return True
+    raise RuntimeError("no session was started by the zygote")
+
+
+def pss(pids):
+    total = 0
+    for pid in pids:
+        try:
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total * 1024
+
+
+def below(pid):
+    found, queue = [], [pid]
+    while queue:
+        some = children(queue.pop())
+        found += some
+        queue += some
+    return found
+
+
+def sandbox_pids(gateway):
+    """All processes of the sandboxes and the zygote: everything that is a child of the gateway, or of init and runs our shim."""
+    pids = set(below(gateway.process.pid))
+    for shim in shims(gateway.folder):
+        pids |= {shim, *below(shim)}
+    return pids
+
+
+def shims(folder):
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+                if b"himalia-shim" in line:
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def memory(gateway, name, count, **more):
+    """Proportional set size per working kernel; the zygote's own is shared out too."""
+    kernels = [gateway.session(name, **more)["id"] for _ in range(count)]
+    for kernel in kernels:
+        client = gateway.connect(kernel)
+        client.execute(WORK)
+        client.close()
+    each = pss(sandbox_pids(gateway)) / count
+    for kernel in kernels:
+        gateway.end(kernel)
+    return each / (1 << 20)
+
+
+def sustained(gateway, name, seconds):
+    """Claims one after the other: claim, kernel_info, end. Ended sandboxes are replaced meanwhile."""
+    stop, served = time.monotonic() + seconds, []
+
+    def one(_):
+        while time.monotonic() < stop:
+            start = time.perf_counter()
+            kernel = gateway.session(name)
+            client = gateway.connect(kernel["id"])
+            client.kernel_info()
+            served.append(time.perf_counter() - start)
+            client.close()
+            gateway.end(kernel["id"])
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(one, range(4)))
+    return {"per_s": len(served) / seconds, **spread(served)}
+
+
+def burst(gateway, name, count):
+    """All at once, from a pool that has them."""
+    gateway.warm(name, count)
+    gate = threading.Barrier(count)
+
+    def one(_):
+        gate.wait()
+        start = time.perf_counter()
+        kernel = gateway.session(name)
+        client = gateway.connect(kernel["id"])
+        client.kernel_info()
+        took = time.perf_counter() - start
+        client.close()
+        return took, kernel["id"], kernel["started_by"]
+
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        results = list(pool.map(one, range(count)))
+    for _, kernel, _ in results:
+        gateway.end(kernel)
+    ways = {way: sum(1 for result in results if result[2] == way) for way in {result[2] for result in results}}
+    return {**spread([took for took, _, _ in results]), "started_by": ways}
+
+
+def forks(gateway, name, rounds):
+    kernel = gateway.session(name, limits={"memory": 8 << 30})["id"]
+    client = gateway.connect(kernel)
+    client.execute(DATA)
+    times, private = [], []
+    for _ in range(rounds):
+        before = set(sandbox_pids(gateway))
+        start = time.perf_counter()
+        branch = gateway.call("POST", f"/v1/sessions/{kernel}/fork", {"count": 1, "policy": "report"})["branches"][0]["session"]["id"]
+        child = gateway.connect(branch)
+        child.kernel_info()
+        times.append(time.perf_counter() - start)
+        for pid in set(sandbox_pids(gateway)) - before:
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            private.append(sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) / 1024)
+        child.execute("assert len(df) == 16_000_000")
+        child.close()
+        gateway.end(branch)
+    client.close()
+    gateway.end(kernel)
+    return {**spread(times), "private_mib": statistics.median(private)}
+
+
+def crowd(gateway, name, count):
+    """Live working sessions, and how fast each answers while all are alive."""
+    kernels, clients = [], []
+    for _ in range(count):
+        kernels.append(gateway.session(name)["id"])
+    for kernel in kernels:
+        clients.append(gateway.connect(kernel))
+        clients[-1].execute(WORK)
+    times = []
+    for client in clients:
+        start = time.perf_counter()
+        client.execute("1 + 1")
+        times.append(time.perf_counter() - start)
+    for client in clients:
+        client.close()
+    for kernel in kernels:
+        gateway.end(kernel)
+    return {"sessions": count, **spread(times), "slowest_ms": 1e3 * max(times)}
+
+
+def measure(level, args):
+    report = {}
+    base = f'[docker]\nhost = "{args.docker_host}"\n' if level != "namespaces" else ""
+    image = {"image": args.image} if level != "namespaces" else {}
+    config = base + template("plain", level, **image) + template("pooled", level, pool=4, pool_max=8, **image)
+    with Sandboxes(config) as gateway:
+        gateway.warm("pooled", 4)
+        report["starts"] = starts(gateway, level, args.rounds)
+        report["memory_mib"] = memory(gateway, "plain" if level == "namespaces" else "pooled", 10 if level == "namespaces" else 5)
+        report["memory_cold_mib"] = memory(gateway, "plain", 3, env={"PYTHONHASHSEED": "7"})
+        report["fork"] = forks(gateway, "plain", min(args.rounds, 10))
+        if level == "namespaces":
+            report["sustained"] = sustained(gateway, "pooled", args.seconds)
+    if level == "namespaces":
+        with Sandboxes(base + template("pooled", level, pool=60, memory="1GiB")) as gateway:
+            report["burst"] = burst(gateway, "pooled", 50)
+    count = args.crowd or {"namespaces": 300, "container": 100}.get(level, 0)
+    if count:
+        with Sandboxes(base + template("plain", level, memory="1GiB", **image)) as gateway:
+            report["crowd"] = crowd(gateway, "plain", count)
+    return report
+
+
+def line(text, *cells):
+    print(f"  {text:34}" + "".join(f"{cell:>16}" for cell in cells))
+
+
+def show(report):
+    for level, rows in report["levels"].items():
+        ways = rows["starts"]
+        print(f"\n{level}: from the request to …")
+        line("", "p50 ms", "p99 ms", "of cold")
+        for what, title in (("kernel_info", "first kernel_info reply"), ("imports", "`import pandas` cell done")):
+            cold = ways["cold"][what]["p50_ms"]
+            for way in ("cold", "zygote", "pool"):
+                if way in ways:
+                    found = ways[way][what]
+                    line(f"{title}, {way}", f"{found['p50_ms']:.1f}", f"{found['p99_ms']:.1f}", f"1/{cold / found['p50_ms']:.0f}")
+        line("memory per working kernel, MiB", f"{rows['memory_mib']:.1f}", "cold:", f"{rows['memory_cold_mib']:.1f}")
+        fork = rows["fork"]
+        line("fork of 1 GB, usable after, ms", f"{fork['p50_ms']:.1f}", f"{fork['p99_ms']:.1f}", f"{fork['private_mib']:.1f} MiB own")
+        if "sustained" in rows:
+            found = rows["sustained"]
+            line("claims sustained, per second", f"{found['per_s']:.1f}", f"{found['p99_ms']:.1f} ms p99")
+        if "burst" in rows:
+            found = rows["burst"]
+            line("50 claims at once, ms", f"{found['p50_ms']:.1f}", f"{found['p99_ms']:.1f}", str(found["started_by"]))
+        if "crowd" in rows:
+            found = rows["crowd"]
+            line(f"{found['sessions']} live sessions, answer in ms", f"{found['p50_ms']:.1f}", f"{found['p99_ms']:.1f}", f"{found['slowest_ms']:.1f} slowest")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, help="write the figures there as JSON")
+    parser.add_argument("--levels", default="namespaces", help="comma-separated: namespaces, container, gvisor")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seconds", type=int, default=60, help="length of the sustained row")
+    parser.add_argument("--crowd", type=int, default=0, help="live sessions; 0: 300 namespaces, 100 containers")
+    parser.add_argument("--docker-host", default=os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock"))
+    parser.add_argument("--image", default="himalia-kernel")
+    args = parser.parse_args()
+    report = {
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}",
+        "levels": {level: measure(level, args) for level in args.levels.split(",")},
+    }
+    show(report)
+    if args.out:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+#!/usr/bin/env bash
+# A Docker Engine for the tests: `engine.sh start|stop|status`.
+#
+# `start` prints the engine's address (unix://…) on standard output and nothing else. An engine that already answers
+# (DOCKER_HOST, or the usual socket) is used as it is and never stopped; else one of our own is started, with its own
+# data below target/docker, its own socket, and no bridge, so that the host's network is left alone. As root on a
+# Debian-like system what is missing is installed; elsewhere it is named, and the status is 2.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+state=${HIMALIA_ENGINE_DIR:-$root/target/docker}
+# Sockets need short paths.
+run=/run/himalia-test-docker
+own=unix://$run/docker.sock
+pid_file=$state/dockerd.pid
+log=$state/dockerd.log
+
+say() { echo "$*" >&2; }
+
+answers() { docker --host "$1" version >/dev/null 2>&1; }
+
+# The address of an engine that is not ours and answers.
+foreign() {
+  local host=${DOCKER_HOST:-unix:///var/run/docker.sock}
+  [ "$host" != "$own" ] && [[ $host == unix://* ]] && answers "$host" && echo "$host"
+}
+
+# The process that we started, if it still is that.
+our_pid() {
+  local pid
+  pid=$(cat "$pid_file" 2>/dev/null) || return 1
+  grep -qs "$run/docker.sock" "/proc/$pid/cmdline" && echo "$pid"
+}
+
+debian_root() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+
+# Installs from Debian's backports without adding them to the system's sources: the stable gVisor is too old for
+# unix sockets that lead out of the sandbox.
+install_backport() {
+  local dir=$state/apt suite
+  suite=$(. /etc/os-release && echo "$VERSION_CODENAME")-backports
+  mkdir -p "$dir/sources" "$dir/lists/partial"
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $suite main" \
+    >"$dir/sources/backports.list"
+  local apt=(apt-get -qq -o "Dir::Etc::sourcelist=/dev/null" -o "Dir::Etc::sourceparts=$dir/sources"
+    -o "Dir::State::lists=$dir/lists" -o APT::Install-Recommends=false)
+  "${apt[@]}" update >&2
+  DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y "$1" >/dev/null
+}
+
+install_missing() {
+  local packages=() missing=()
+  want() { command -v "$1" >/dev/null || { packages+=("$2"); missing+=("$1 (Debian: $2)"); }; }
+  want docker docker.io
+  want mmdebstrap mmdebstrap
+  if [ "${1:-}" = engine ]; then
+    want dockerd docker.io
+    want iptables iptables
+    [ -d /sys/fs/cgroup ] || { say "missing: /sys/fs/cgroup"; exit 2; }
+    [ "$(id -u)" = 0 ] || missing+=("root, or an engine that already runs")
+    command -v runsc >/dev/null || missing+=("runsc (gVisor; Debian: runsc of backports)")
+  fi
+  [ ${#missing[@]} -gt 0 ] || return 0
+  if ! debian_root; then
+    printf 'missing: %s\n' "${missing[@]}" >&2
+    exit 2
+  fi
+  if [ ${#packages[@]} -gt 0 ]; then
+    say "installing: ${packages[*]}"
+    apt-get update -qq >&2
+    # The package would start a second engine where it can.
+    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
+      apt-get install -qq -y --no-install-recommends "${packages[@]}" >/dev/null
+  fi
+  if [ "${1:-}" = engine ] && ! command -v runsc >/dev/null; then
+    say "installing: runsc"
+    install_backport runsc
+  fi
+}
+
+start() {
+  local host
+  install_missing client
+  if host=$(foreign); then
+    say "using the engine at $host"
+    echo "$host"
+    return
+  fi
+  if our_pid >/dev/null && answers "$own"; then
+    echo "$own"
+    return
+  fi
+  install_missing engine
+  stop
+  mkdir -p "$state/data"
+  install -d -m 700 "$run"
+  # Debian's gVisor takes every network namespace for the host's on newer Linux, unless it is told that there is no
+  # network; the tests with it need none.
+  cat >"$state/daemon.json" <<JSON
+{
+  "runtimes": {
+    "runsc": { "path": "$(command -v runsc)", "runtimeArgs": ["--host-uds=open", "--oci-seccomp", "--network=none"] }
+  }
+}
+JSON
+  setsid dockerd --config-file "$state/daemon.json" --host "$own" --data-root "$state/data" \
+    --exec-root "$run/exec" --pidfile "$run/docker.pid" --bridge=none --iptables=false --ip6tables=false \
+    </dev/null >"$log" 2>&1 9>&- &
+  echo $! >"$pid_file"
+  for _ in $(seq 300); do
+    if answers "$own"; then
+      echo "$own"
+      return
+    fi
+    kill -0 "$!" 2>/dev/null || break
+    sleep 0.2
+  done
+  say "the engine does not start; the end of $log:"
+  tail -20 "$log" >&2
+  stop
+  exit 1
+}
+
+stop() {
+  local pid
+  if pid=$(our_pid); then
+    kill -TERM "$pid"
+    # It stops its containers and its containerd first.
+    for _ in $(seq 150); do
+      our_pid >/dev/null || break
+      sleep 0.2
+    done
+    if pid=$(our_pid); then
+      say "the engine (process $pid) does not stop"
+      exit 1
+    fi
+  fi
+  rm -f "$pid_file"
+  # A start that gVisor refused leaves its processes, which no engine knows any more. They name our directory.
+  for pid in $(grep -ls "$run/exec/" /proc/[0-9]*/cmdline | cut -d/ -f3); do
+    [ "$pid" = $$ ] || kill -KILL "$pid" 2>/dev/null || true
+  done
+  # It leaves its own network namespace mounted.
+  awk -v run="$run/" 'index($2, run) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r umount
+  rm -rf "$run"
+}
+
+case "${1:-}" in
+  start)
+    mkdir -p "$state"
+    exec 9>"$state/lock"
+    flock 9
+    start
+    ;;
+  stop) stop ;;
+  status)
+    if our_pid >/dev/null && answers "$own"; then
+      echo "$own"
+    elif host=$(foreign); then
+      echo "$host"
+    else
+      say "no engine answers"
+      exit 1
+    fi
+    ;;
+  *)
+    say "usage: engine.sh start|stop|status"
+    exit 2
+    ;;
+esac

@@ -1,0 +1,250 @@
+"""The zygote: kernels that are forked, with all of their sandbox and nothing of the zygote."""
+
+import base64
+import json
+import os
+import platform
+import signal
+import struct
+from pathlib import Path
+
+import pytest
+from processes import alive, parent
+from rawkernel import PACKAGE, RawKernel
+from waiting import eventually
+from zygotes import INSIDE, OUTSIDE, HostZygote, Sandbox, make_namespaces
+
+# Names that any kernel has open: its channels' and its event loops' descriptors, and the pipes of its output.
+OWN_KINDS = ("socket:", "anon_inode:[event", "pipe:")
+
+
+@pytest.fixture(scope="module")
+def zygote(kernel_python):
+    zygote = HostZygote(kernel_python, "numpy,pandas,matplotlib.pyplot,no_such_module")
+    yield zygote
+    zygote.close()
+
+
+@pytest.fixture
+def sandbox(zygote):
+    sandbox = Sandbox(zygote, env={"GIVEN": "yes"})
+    yield sandbox
+    assert sandbox.end()["op"] == "exited"
+
+
+def value(kernel, expression):
+    reply, out, _ = kernel.run(f"import os, sys, random, gc; print({expression})")
+    assert reply["status"] == "ok", reply
+    return out.strip()
+
+
+def open_files(kernel):
+    code = """
+import os
+for name in os.listdir("/proc/self/fd"):
+    try: print(name, os.readlink(f"/proc/self/fd/{name}"))
+    except OSError: pass
+"""
+    return dict(line.split(" ", 1) for line in kernel.run(code)[1].splitlines())
+
+
+def test_the_zygote_says_what_it_holds(zygote):
+    assert zygote.ready["ready"] is True
+    assert zygote.ready["preloaded"] == ["numpy", "pandas", "matplotlib.pyplot"]
+    assert zygote.ready["failed"] == {"no_such_module": "ModuleNotFoundError: No module named 'no_such_module'"}
+    assert zygote.ready["pid"] == zygote.process.pid
+    kinds = [os.readlink(f"/proc/{zygote.process.pid}/fd/{name}") for name in os.listdir(f"/proc/{zygote.process.pid}/fd")]
+    assert sorted(kind.split(":")[0] for kind in kinds) == sorted(
+        ["/dev/null", str(zygote.path / "log"), str(zygote.path / "log"), "socket", "pipe", "pipe"]
+    )
+
+
+def test_the_program_gets_what_the_plan_says_and_nothing_else(zygote):
+    reading, writing = os.pipe()
+    os.write(writing, b"secret")
+    os.close(writing)
+    sandbox = Sandbox(zygote, {"key": reading}, env={"GIVEN": "yes"}, rlimits={"RLIMIT_NOFILE": [300, 400]})
+    os.close(reading)
+    about = sandbox.ask(about=True)
+    assert about["pid"] == sandbox.pid == about["sid"]
+    assert about["environ"].items() >= {"GIVEN": "yes"}.items() and "HIMALIA_PRELOAD" not in about["environ"]
+    assert about["key"] == "secret"
+    assert sorted(target.split(":")[0] for target in about["fds"].values()) == sorted(
+        ["/dev/null", str(zygote.path / "log"), str(zygote.path / "log"), "pipe", "socket"]
+    )
+    assert int(about["status"]["SigIgn"], 16) & (1 << (signal.SIGINT - 1)) == 0
+    assert sandbox.end(3) == {"op": "exited", "pid": sandbox.pid, "status": 3 << 8}
+
+
+def test_a_kernel_is_like_a_cold_one(kernel_python, sandbox):
+    kernel = sandbox.kernel(rlimits={"RLIMIT_NOFILE": [500, 600]}, oom_score_adj=500)
+    cold = RawKernel(kernel_python)
+    try:
+        for expression in (
+            "sorted(name for name in dir() if name not in ('os', 'sys', 'random', 'gc'))",
+            "In, Out, get_ipython().execution_count, get_ipython().last_execution_succeeded",
+            "sorted(get_ipython().user_ns_hidden)",
+            "sys.argv == [], sys.path.index(''), gc.isenabled()",
+            "type(sys.stdout).__name__, type(get_ipython()).__name__, type(get_ipython().kernel).__name__",
+        ):
+            assert value(kernel, expression) == value(cold, expression)
+        assert kernel.run("%who")[1] == cold.run("%who")[1]
+        assert kernel.run("%history -n")[1].split("%who")[0].count("\n") == cold.run("%history -n")[1].split("%who")[0].count("\n")
+    finally:
+        cold.close()
+    assert value(kernel, "os.getpid()") == str(kernel.pid) == value(kernel, "os.getsid(0)")
+    assert parent(kernel.pid) == sandbox.pid
+    assert value(kernel, "os.getcwd(), 'HIMALIA_PRELOAD' in os.environ") == f"{sandbox.path} False"
+    assert value(kernel, "__import__('resource').getrlimit(7), open('/proc/self/oom_score_adj').read()") == "(500, 600) 500"
+    assert value(kernel, "get_ipython().profile_dir.location") == f"{sandbox.path}/.ipython/profile_default"
+    assert kernel.run("%cd /\n%dhist")[1].splitlines()[2] == f"0: {sandbox.path}"
+    leaked = {n: t for n, t in open_files(kernel).items() if not t.startswith(OWN_KINDS)}
+    assert sorted(leaked.values()) in (["/dev/null", str(sandbox.zygote.path / "log")], ["/dev/null"] + [str(sandbox.zygote.path / "log")] * 2)
+    messages = kernel.run("import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()")[2]
+    assert any("image/png" in message["content"].get("data", {}) for message in messages)
+    assert kernel.request("shutdown_request", {"restart": False}, "control")["status"] == "ok"
+    assert sandbox.ask(reap=kernel.pid) == 0
+
+
+def test_kernels_differ_and_their_end_is_the_shims_to_see(sandbox):
+    first, second = sandbox.kernel("a"), sandbox.kernel("b")
+    numbers = "random.random(), __import__('numpy').random.rand()"
+    assert set(value(first, numbers).split()).isdisjoint(value(second, numbers).split())
+    sessions = {message["header"]["session"] for kernel in (first, second) for message in kernel.run("print(1)")[2]}
+    assert len(sessions) == 2
+    first.run("import time")
+    cell = first.execute("print('begun', flush=True)\ntime.sleep(60)")
+    for message in first.outputs(cell):
+        if message["msg_type"] == "stream":
+            break
+    assert first.request("interrupt_request", {}, "control")["status"] == "ok"
+    assert first.reply(cell)["ename"] == "KeyboardInterrupt"
+    os.kill(first.pid, signal.SIGKILL)
+    assert sandbox.ask(reap=first.pid) == signal.SIGKILL
+    assert value(second, "6 * 7") == "42"
+    second.request("shutdown_request", {"restart": False}, "control")
+    assert sandbox.ask(reap=second.pid) == 0
+
+
+def test_a_start_that_cannot_work_is_refused(sandbox):
+    (sandbox.path / ".ipython/profile_default/startup").mkdir(parents=True)
+    for more, word in (
+        ({"cwd": "/does/not/exist"}, "FileNotFoundError"),
+        ({"connection_file": "/does/not/exist"}, "FileNotFoundError"),
+        ({"env": {"A": 1}}, "env:"),
+        ({"rlimits": {"RLIMIT_HOPE": [1, 1]}}, "rlimits:"),
+        ({"op": "stop"}, "op:"),
+    ):
+        answer, _ = sandbox.start(**more)
+        assert answer["op"] == "failed" and word in answer["error"], answer
+    startup = sandbox.path / ".ipython/profile_default/startup/mine.py"
+    startup.write_text("x = 1")
+    assert "cold start" in sandbox.start()[0]["error"]
+    startup.unlink()
+    kernel = sandbox.kernel()
+    assert value(kernel, "1") == "1"
+    os.kill(kernel.pid, signal.SIGKILL)
+    assert sandbox.ask(reap=kernel.pid) == signal.SIGKILL
+
+
+def test_a_kernel_of_a_zygote_can_be_forked(sandbox):
+    from branching import Branch
+
+    kernel = sandbox.kernel()
+    kernel.directory = type("Directory", (), {"name": str(sandbox.path)})
+    kernel.run("x = 5")
+    branch = Branch(kernel)
+    assert value(branch, "x") == "5"
+    assert parent(branch.pid) == sandbox.pid
+    for pid in (branch.pid, kernel.pid):
+        os.kill(pid, signal.SIGKILL)
+        assert sandbox.ask(reap=pid) == signal.SIGKILL
+    branch.disconnect()
+
+
+@pytest.mark.parametrize(
+    ("request_", "step", "word"),
+    [
+        ({"argv": []}, "request", "argv"),
+        ({"argv": ["/does/not/exist"]}, "exec", "FileNotFoundError"),
+        ({"argv": ["x"], "seccomp": "?"}, "request", "seccomp"),
+        ({"argv": ["x"], "seccomp": "AAAA"}, "seccomp", "sock_filter"),
+        ({"argv": ["x"], "rlimits": {"RLIMIT_NOFILE": [2, 1]}}, "rlimits", "ValueError"),
+        ({"argv": ["x"], "fds": ["user"]}, "request", "fds"),
+        ({"op": "other"}, "request", "op"),
+    ],
+)
+def test_a_spawn_that_cannot_work_names_its_step(zygote, request_, step, word):
+    answer = zygote.spawn(id="bad", **request_)
+    assert (answer["op"], answer["id"], answer["step"]) == ("failed", "bad", step)
+    assert word in answer["error"]
+
+
+def test_no_json_is_answered_too(zygote):
+    zygote.control.send(b"{")
+    assert zygote.receive()["step"] == "request"
+
+
+def deny_getpriority():
+    """A filter under which `getpriority` fails with EPERM."""
+    number = {"x86_64": 140, "aarch64": 141}[platform.machine()]
+    program = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7FFF0000)]
+    return base64.b64encode(b"".join(struct.pack("HBBI", *line) for line in program)).decode()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="maps another user into the namespaces")
+def test_a_sandbox_of_namespaces(zygote, kernel_python):
+    prefix = Path(kernel_python).parent.parent
+    base = Path(kernel_python).resolve().parent.parent
+    visible = [path for path in (prefix, base) if str(path).startswith("/root/")]
+    namespaces = make_namespaces(*visible)
+    sandbox = Sandbox(zygote, namespaces, uid=INSIDE, gid=INSIDE, seccomp=deny_getpriority())
+    for descriptor in namespaces.values():
+        os.close(descriptor)
+    about = sandbox.ask(about=True)
+    assert (about["pid"], about["host"]) == (1, "inside")
+    kernel = sandbox.kernel(oom_score_adj=500)
+    fields = "Uid", "Gid", "CapEff", "CapPrm", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp"
+    code = "status = dict(l.rstrip('\\n').split(':\\t', 1) for l in open('/proc/self/status') if ':\\t' in l)"
+    assert kernel.run(code)[0]["status"] == "ok", kernel.run(code)[0]["evalue"]
+    for status in (about["status"], {f: value(kernel, f"status['{f}']") for f in fields}):
+        assert status["Uid"].split() == [str(INSIDE)] * 4 == status["Gid"].split()
+        assert {int(status[f], 16) for f in fields if f.startswith("Cap")} == {0}
+        assert (status["NoNewPrivs"].strip(), status["Seccomp"].strip()) == ("1", "2")
+    assert kernel.run("os.getpriority(0, 0)")[0]["ename"] == "PermissionError"
+    assert value(kernel, "os.getppid(), sorted(int(n) for n in os.listdir('/proc') if n.isdigit())[0]") == "1 1"
+    assert value(kernel, "[line.split()[0] for line in open('/proc/net/dev').readlines()[2:]]") == "['lo:']"
+    assert value(kernel, "os.path.exists('/root/.ssh'), os.access('/root', os.W_OK)") == "False False"
+    assert kernel.run("import pandas as pd; print(pd.DataFrame({'a': [1]}).sum().a)")[1] == "1\n"
+    leaked = {target for target in open_files(kernel).values() if not target.startswith(OWN_KINDS)}
+    assert leaked == {"/dev/null", str(zygote.path / "log")}
+    assert os.stat(f"/proc/{sandbox.pid}").st_uid in (OUTSIDE, 0)
+    os.kill(sandbox.pid, signal.SIGKILL)
+    assert zygote.receive() == {"op": "exited", "pid": sandbox.pid, "status": signal.SIGKILL}
+    with pytest.raises(TimeoutError):
+        kernel.request("kernel_info_request", {}, timeout=0.5)
+    kernel.disconnect()
+
+
+def test_sandboxes_outlive_the_host_zygote(kernel_python):
+    zygote = HostZygote(kernel_python)
+    sandbox = Sandbox(zygote)
+    kernel = sandbox.kernel()
+    zygote.control.close()
+    assert zygote.process.wait(30) == 0
+    assert value(kernel, "1") == "1"
+    other = sandbox.kernel("other")
+    assert value(other, "2") == "2"
+    sandbox.shim.send(json.dumps({"exit": 0}).encode())
+    eventually(lambda: not alive(sandbox.pid), "the stand-in ends")
+    for pid in (kernel.pid, other.pid):
+        os.kill(pid, signal.SIGKILL)
+    zygote.close()
+
+
+def test_an_unknown_ipykernel_is_reported(kernel_python, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import himalia_kernel.selftest as s\ns.TESTED = ((1, 2),)\n")
+    zygote = HostZygote(kernel_python, env={"PYTHONPATH": f"{tmp_path}:{PACKAGE}"})
+    assert zygote.ready["ready"] is False and "not a version that was tested" in zygote.ready["reason"]
+    assert zygote.receive() is None
+    zygote.close()

@@ -1,0 +1,143 @@
+"""Gateways at every isolation level, with the same templates: `plain` and `pooled`.
+
+Containers need an engine: `HIMALIA_TEST_DOCKER_HOST` names its socket (`make test-docker` starts one and sets it). Without
+it only the levels that need none are collected; `make test` runs both.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from servers import Himalia
+
+ROOT = Path(__file__).resolve().parents[3]
+ENGINE = os.environ.get("HIMALIA_TEST_DOCKER_HOST")
+IMAGE = os.environ.get("HIMALIA_TEST_IMAGE", "himalia-kernel")
+# An ordinary user that nothing else on the machine is.
+USER = 64_123
+
+LOCAL = ("namespaces", "namespaces, ordinary user")
+CONTAINERS = ("container", "gvisor")
+LEVELS = CONTAINERS if ENGINE else LOCAL
+
+TEMPLATE = """
+[templates.{name}]
+kernelspec = "python3"
+provisioner = "{provisioner}"
+isolation = "{isolation}"
+memory = "512MiB"
+pids = 100
+disk = "64MiB"
+tmp = "32MiB"
+shm = "16MiB"
+preload = ["numpy", "pandas"]
+{more}
+"""
+
+
+def config(level):
+    """The configuration file of a gateway at one level."""
+    isolation = level.partition(",")[0]
+    engine = isolation in CONTAINERS
+    more = f'image = "{IMAGE}"\nruntime = "{"runsc" if isolation == "gvisor" else "runc"}"' if engine else ""
+    text = f'[docker]\nhost = "{ENGINE}"\nimage = "{IMAGE}"\n[docker.runtimes]\nrunc = "container"\nrunsc = "gvisor"\n' if engine else ""
+    for name, extra in (("plain", ""), ("pooled", "[templates.pooled.pool]\nsize = 1\nmax = 1")):
+        provisioner = "docker" if engine else "local"
+        text += TEMPLATE.format(name=name, provisioner=provisioner, isolation=isolation, more=f"{more}\n{extra}")
+    return text
+
+
+class AtLevel(Himalia):
+    """A gateway whose templates are at one level."""
+
+    def __init__(self, directory, level, *options, **more):
+        self.level = level
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        file = Path(directory) / "himalia.toml"
+        file.write_text(config(level))
+        super().__init__(directory, "--config", str(file), *options, **more)
+
+    def session(self, template="plain", **body):
+        """POST /v1/sessions; the session."""
+        reply = self.http.post("v1/sessions", json={"template": template, **body})
+        assert reply.status_code == 201, reply.text
+        return reply.json()
+
+    def show(self, session):
+        """GET of one session."""
+        reply = self.http.get(f"v1/sessions/{session}")
+        assert reply.status_code == 200, reply.text
+        return reply.json()
+
+    def end(self, session):
+        """DELETE of one session."""
+        assert self.http.delete(f"v1/sessions/{session}").status_code in (204, 404)
+
+
+class AsOrdinaryUser(AtLevel):
+    """The same, started by a user without any privilege."""
+
+    def __init__(self, directory, level, place, **more):
+        self.place = place
+        super().__init__(directory, level, "--kernelspec-dirs", str(place / "kernels"), "--only-these-kernelspecs", **more)
+
+    def start(self):
+        """What the test wrote as root belongs to that user."""
+        subprocess.run(["chown", "-R", f"{USER}:{USER}", str(self.directory)], check=True)
+        super().start()
+
+    def command(self):
+        """Through setpriv: another user, no groups, no capabilities."""
+        user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--no-new-privs"]
+        return [*user, str(self.place / "bin" / "himalia")]
+
+
+@pytest.fixture(scope="session")
+def ordinary_place(tmp_path_factory, kernel_python):
+    """Programs and an environment that an ordinary user can read: those of root lie below its home."""
+    place = Path(subprocess.run(["mktemp", "-d", "/tmp/himalia-user-XXXXXX"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+    try:
+        binaries = Path(os.environ["HIMALIA_BIN"]).parent
+        (place / "bin").mkdir()
+        for name in ("himalia", "himalia-shim", "himalia-jail"):
+            shutil.copy(binaries / name, place / "bin" / name)
+        subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", str(place / "env")], check=True)
+        version = "import sys; print('python%d.%d' % sys.version_info[:2])"
+        name = subprocess.run([place / "env/bin/python", "-c", version], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+        packages = Path(kernel_python).parents[1] / "lib" / name / "site-packages"
+        shutil.rmtree(place / "env/lib" / name / "site-packages")
+        subprocess.run(["cp", "-a", str(packages), str(place / "env/lib" / name / "site-packages")], check=True)
+        spec = place / "kernels" / "python3"
+        spec.mkdir(parents=True)
+        argv = f'["{place}/env/bin/python", "-m", "himalia_kernel", "-f", "{{connection_file}}"]'
+        spec.joinpath("kernel.json").write_text(f'{{"argv": {argv}, "display_name": "Python 3", "language": "python"}}')
+        subprocess.run(["chmod", "-R", "a+rX", str(place)], check=True)
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture(scope="session", params=LEVELS)
+def gateway(request, tmp_path_factory):
+    """One gateway per level."""
+    if "ordinary" in request.param:
+        place = request.getfixturevalue("ordinary_place")
+        directory = place / "state"
+        directory.mkdir()
+        os.chown(directory, USER, USER)
+        own = AsOrdinaryUser(directory, request.param, place, env={"HOME": str(directory)})
+    else:
+        request.getfixturevalue("kernel_python")
+        own = AtLevel(tmp_path_factory.mktemp("level"), request.param)
+    yield own
+    own.stop()
+
+
+@pytest.fixture
+def session(gateway):
+    """A session of the plain template, ended afterwards."""
+    made = gateway.session()
+    yield made
+    gateway.end(made["id"])

@@ -1,0 +1,136 @@
+"""Code that does its worst: only its own kernel notices, the cause is named, and nothing is left behind."""
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from channels import Channels
+from waiting import eventually
+
+
+def ended(gateway, session):
+    """The session once it is dead, or `None`."""
+    reply = gateway.http.get(f"v1/sessions/{session}")
+    shown = reply.json() if reply.status_code == 200 else {"state": "dead", "reason": ""}
+    return shown if shown["state"] == "dead" else None
+
+
+def shims():
+    """All shims on this host, by their command line."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if b"himalia-shim" in (entry / "cmdline").read_bytes().split(b"\0")[0]:
+                    found.add(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+@pytest.fixture
+def neighbour(gateway):
+    """Another session, which must not notice."""
+    made = gateway.session()["id"]
+    with Channels(gateway, made) as client:
+        client.run("kept = 41")
+        yield client
+        assert client.run("print(kept + 1)").text() == "42\n"
+    gateway.end(made)
+
+
+def test_a_memory_bomb_kills_its_kernel_and_the_cause_is_oom(gateway, session, neighbour):
+    with Channels(gateway, session["id"]) as client:
+        client.submit("blocks = []\nwhile True: blocks.append(bytearray(b'x') * (16 << 20))")
+        died = eventually(lambda: ended(gateway, session["id"]), "the kernel is dead", 120)
+        assert died["reason"].startswith("oom"), died
+        client.until(lambda m: m["msg_type"] == "status" and m["content"]["execution_state"] == "dead", 30)
+
+
+def test_a_cell_that_ignores_interrupts_is_stopped(gateway, neighbour):
+    made = gateway.session()["id"]
+    before = shims()
+    with Channels(gateway, made) as client:
+        code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('deaf', flush=True)\nwhile True:\n    try: time.sleep(60)\n    except BaseException: pass"
+        client.submit(code)
+        client.until(lambda m: m["msg_type"] == "stream" and "deaf" in m["content"]["text"])
+        assert gateway.http.post(f"api/kernels/{made}/interrupt").status_code == 204
+        started = time.monotonic()
+        gateway.end(made)
+        assert time.monotonic() - started < 60
+    if gateway.level != "gvisor":
+        assert len(shims()) < len(before)
+
+
+def test_nothing_that_was_left_running_outlives_the_session(gateway):
+    made = gateway.session()["id"]
+    marker = f"left-by-{made}"
+    with Channels(gateway, made) as client:
+        daemon = f"""
+import os, subprocess, sys
+subprocess.Popen(["setsid", "nohup", sys.executable, "-c", "import signal; signal.pause()", "{marker}"], stdin=subprocess.DEVNULL)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    os.execv(sys.executable, [sys.executable, "-c", "import signal; signal.pause()", "{marker}"])
+os.wait()
+"""
+        assert client.run(daemon).content["status"] == "ok"
+        inside = "import glob; print(sum(MARK in open(f, 'rb').read() for f in glob.glob('/proc/[0-9]*/cmdline')))"
+        count = f"MARK = {marker.encode()!r}; {inside}"
+        eventually(lambda: int(client.run(count).text()) >= 2, "both daemons run")
+    gateway.end(made)
+    assert not [p for p in Path("/proc").glob("[0-9]*/cmdline") if marker.encode() in reading(p)]
+
+
+def reading(path):
+    """A file of /proc, empty if it is gone."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_kernels_outlive_the_gateway_at_every_level(gateway):
+    made = gateway.session()["id"]
+    with Channels(gateway, made) as client:
+        client.run("kept = 'still here'")
+    gateway.kill()
+    gateway.start()
+    eventually(lambda: gateway.show(made)["state"] == "idle", "the kernel was taken over", 60)
+    with Channels(gateway, made) as client:
+        assert client.run("print(kept)").text() == "still here\n"
+    gateway.end(made)
+
+
+def test_the_next_session_sees_nothing_of_the_last(gateway):
+    first = gateway.session(secrets={"API_KEY": "canary-of-the-first"})["id"]
+    with Channels(gateway, first) as client:
+        write = "import os; [open(os.path.join(d, 'left'), 'w').write('x') for d in ('/session', '/tmp', '/dev/shm')]; print(os.environ['API_KEY'])"
+        assert client.run(write).text() == "canary-of-the-first\n"
+    gateway.end(first)
+    second = gateway.session()["id"]
+    with Channels(gateway, second) as client:
+        look = "import os; print([d for d in ('/session', '/tmp', '/dev/shm') if 'left' in os.listdir(d)], os.environ.get('API_KEY'))"
+        assert client.run(look).text() == "[] None\n"
+    gateway.end(second)
+
+
+def test_after_all_sessions_nothing_is_left(gateway):
+    """Processes, cgroups, directories of sandboxes: as many as the pool holds."""
+    reply = gateway.http.get("v1/sessions").json()
+    for made in reply["sessions"]:
+        gateway.end(made["id"])
+    eventually(lambda: not gateway.http.get("v1/sessions").json()["sessions"], "no session is left")
+    run = gateway.directory / "data"
+    assert not list((run / "kernels").glob("*")) or gateway.http.get("v1/pools").json()["pools"]
+    gateway.process.send_signal(signal.SIGINT)
+    assert gateway.process.wait(60) == 0
+    left = [pid for pid in shims() if str(gateway.directory).encode() in reading(Path(f"/proc/{pid}/cmdline"))]
+    assert not left
+    groups = [path for path in Path("/sys/fs/cgroup").glob("*/himalia/*/") if path.is_dir()]
+    assert not groups, groups
+    gateway.process.stdout.close()
+    gateway.start()

@@ -1,0 +1,101 @@
+"""Warm starts and branches at every level, with real kernels."""
+
+import time
+
+from channels import Channels
+from waiting import eventually
+
+
+def warm(gateway, name="pooled"):
+    """Wait until the pool has a kernel."""
+
+    def ready():
+        pools = gateway.http.get("v1/pools").json()["pools"]
+        return any(pool["template"] == name and pool["ready"] for pool in pools)
+
+    eventually(ready, "a pooled kernel", 120)
+
+
+def test_a_pooled_kernel_gets_its_identity_at_the_claim_and_no_trace_of_it_is_left(gateway):
+    warm(gateway)
+    made = gateway.session("pooled", env={"COLOUR": "blue", "TZ": "Asia/Tokyo"}, secrets={"API_KEY": "canary"})
+    assert made["started_by"] == "pool", made
+    with Channels(gateway, made["id"]) as client:
+        seen = client.run("import os, sys, time; print(os.environ['COLOUR'], os.environ['API_KEY'], time.tzname[0], os.getcwd(), 'pandas' in sys.modules)")
+        assert seen.text() == "blue canary JST /session True\n"
+        assert seen.content["execution_count"] == 1
+        assert client.run("print(len(In), [name for name in Out], 'canary' in repr(In))").text() == "3 [] False\n"
+        events = gateway.http.get(f"v1/sessions/{made['id']}").text
+        assert "canary" not in events
+    gateway.end(made["id"])
+
+
+def test_jupyter_clients_use_the_same_pool(gateway):
+    warm(gateway)
+    reply = gateway.http.post("api/kernels", json={"name": "pooled"})
+    assert reply.status_code == 201 and reply.headers["x-himalia-started-by"] == "pool", (reply.text, dict(reply.headers))
+    gateway.delete_kernel(reply.json()["id"])
+
+
+def test_a_variable_that_is_read_at_start_makes_a_cold_start_and_the_reply_says_so(gateway):
+    made = gateway.session("pooled", env={"PYTHONHASHSEED": "7"})
+    assert made["started_by"] == "cold", made
+    with Channels(gateway, made["id"]) as client:
+        assert client.run("import sys; print(sys.flags.hash_randomization, __import__('os').environ['PYTHONHASHSEED'])").text().endswith("7\n")
+    gateway.end(made["id"])
+
+
+def test_branches_go_their_own_ways_and_the_parent_is_as_it_was(gateway, session):
+    with Channels(gateway, session["id"]) as client:
+        client.run("import pandas as pd, random; df = pd.DataFrame({'a': range(1000)}); open('note.txt', 'w').write('parent'); random.seed(1)")
+        reply = gateway.http.post(f"v1/sessions/{session['id']}/fork", json={"count": 3, "policy": "report"})
+        assert reply.status_code in (200, 201), reply.text
+        branches = [branch["session"] for branch in reply.json()["branches"]]
+        assert {branch["started_by"] for branch in branches} == {"fork"}
+        assert {branch["parent"] for branch in branches} == {session["id"]}
+        randoms = set()
+        for number, branch in enumerate(branches):
+            with Channels(gateway, branch["id"]) as own:
+                done = own.run(f"df['a'] += {number}; open('note.txt', 'w').write('branch'); print(int(df.a.sum()), len(In))")
+                assert int(done.text().split()[0]) == 499_500 + 1000 * number, done
+                randoms.add(own.run("print(random.random())").text())
+        assert len(randoms) == 3
+        assert client.run("print(int(df.a.sum()), open('note.txt').read())").text() == "499500 parent\n"
+        # One dies, the others do not notice.
+        with Channels(gateway, branches[0]["id"]) as own:
+            own.submit("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+            eventually(lambda: gateway.show(branches[0]["id"])["state"] == "dead", "the branch is dead", 30)
+        with Channels(gateway, branches[1]["id"]) as own:
+            assert own.run("print(len(df))").text() == "1000\n"
+        for branch in branches:
+            gateway.end(branch["id"])
+        assert client.run("print(len(df))").text() == "1000\n"
+
+
+def test_branches_outlive_their_parent_and_the_gateway(gateway):
+    parent = gateway.session()["id"]
+    with Channels(gateway, parent) as client:
+        client.run("kept = [1, 2, 3]")
+    reply = gateway.http.post(f"v1/sessions/{parent}/fork", json={"count": 1, "policy": "report"})
+    branch = reply.json()["branches"][0]["session"]["id"]
+    gateway.end(parent)
+    with Channels(gateway, branch) as own:
+        assert own.run("print(kept)").text() == "[1, 2, 3]\n"
+    gateway.kill()
+    gateway.start()
+    eventually(lambda: gateway.show(branch)["state"] == "idle", "the branch was taken over", 60)
+    with Channels(gateway, branch) as own:
+        assert own.run("print(sum(kept))").text() == "6\n"
+    gateway.end(branch)
+
+
+def test_a_busy_session_is_not_forked_and_says_so(gateway, session):
+    with Channels(gateway, session["id"]) as client:
+        client.submit("import time; print('on', flush=True); time.sleep(600)")
+        client.until(lambda m: m["msg_type"] == "stream")
+        reply = gateway.http.post(f"v1/sessions/{session['id']}/fork", json={"count": 1})
+        assert reply.status_code == 409 and reply.json()["retryable"] is True, reply.text
+        started = time.monotonic()
+        gateway.interrupt(session["id"])
+        client.until(lambda m: m["msg_type"] == "execute_reply")
+        assert time.monotonic() - started < 30
