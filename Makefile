@@ -11,6 +11,8 @@ HIMALIA := $(RELEASE)/himalia
 TOOLS   := $(TARGET)/tools
 TEST_ENV := $(TARGET)/test-env
 BENCH_ENV := $(TARGET)/bench-env
+OTHER_KERNELS := $(TARGET)/other-kernels
+TEST_LIBRARIES := $(TARGET)/test-libraries
 
 .PHONY: help
 help: ## this list
@@ -35,8 +37,12 @@ demo: env ## a staged analysis of a public data set in one live kernel
 crash-demo: env ## kill -9 of the gateway in mid-cell: nothing lost, nothing run twice
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/crash_demo.py --himalia $(HIMALIA)
 
+.PHONY: fork-demo
+fork-demo: env ## load once, fork the session three ways, keep the best model
+	"$$($(HIMALIA) env path)/bin/python" examples/demo/fork_demo.py --himalia $(HIMALIA)
+
 .PHONY: test
-test: prerequisites lint test-rust test-python test-js ## everything that CI runs
+test: prerequisites lint test-rust test-python test-js test-docker ## everything that CI runs
 	@echo "all suites passed"
 
 .PHONY: lint
@@ -52,8 +58,9 @@ test-rust: prerequisites ## unit, property, simulator and system tests
 	cargo test --locked --workspace --doc --quiet
 
 .PHONY: test-python
-test-python: env $(TEST_ENV)/ready ## nbclient, differential and behaviour tests on real kernels
-	HIMALIA_BIN=$(HIMALIA) $(TEST_ENV)/bin/python -m pytest -q tests/python
+test-python: env $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready ## nbclient, differential, sandbox and behaviour tests on real kernels
+	HIMALIA_BIN=$(HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
+	  $(TEST_ENV)/bin/python -m pytest -q tests/python
 
 .PHONY: test-js
 test-js: env $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## JupyterLab in Chromium, @jupyterlab/services
@@ -64,12 +71,16 @@ docker-images: build ## the images of kernels and of the gateway, into the Docke
 	docker/build-images.sh kernel gateway
 
 .PHONY: test-docker
-test-docker: build ## the Docker provisioner at a real engine, at one of its own if none runs
-	HIMALIA_TEST_SHIM=$(RELEASE)/himalia-shim tests/docker/run.sh
+test-docker: env $(TEST_ENV)/ready ## sandboxes in containers, runc and gVisor, at an engine of its own if none runs
+	HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_TEST_SHIM=$(RELEASE)/himalia-shim tests/docker/run.sh
 
 .PHONY: bench
 bench: env $(BENCH_ENV)/ready ## Himalia, its peers and no gateway at all, in one run
 	$(BENCH_ENV)/bin/python tests/bench/run.py --out $(TARGET)/bench.json
+
+.PHONY: bench-sandboxes
+bench-sandboxes: env $(BENCH_ENV)/ready ## what a sandbox costs: cold, from the zygote, from the pool; forks; many at once
+	$(BENCH_ENV)/bin/python tests/bench/sandboxes.py --out $(TARGET)/bench-sandboxes.json
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs cargo-fuzz and a nightly toolchain
@@ -89,6 +100,17 @@ $(TOOLS)/bin/cargo-deny:
 $(TEST_ENV)/ready: tests/requirements.lock
 	rm -rf $(TEST_ENV) && python3 -m venv $(TEST_ENV)
 	$(TEST_ENV)/bin/pip install --quiet --require-hashes -r tests/requirements.lock
+	touch $@
+
+$(OTHER_KERNELS)/ready: tests/other-kernels/requirements.lock
+	rm -rf $(OTHER_KERNELS) && python3 -m venv $(OTHER_KERNELS)
+	$(OTHER_KERNELS)/bin/pip install --quiet --require-hashes -r tests/other-kernels/requirements.lock
+	$(OTHER_KERNELS)/bin/python -m bash_kernel.install --sys-prefix
+	touch $@
+
+$(TEST_LIBRARIES)/ready: tests/libraries/requirements.lock $(TEST_ENV)/ready
+	rm -rf $(TEST_LIBRARIES)
+	$(TEST_ENV)/bin/pip install --quiet --no-deps --require-hashes --target $(TEST_LIBRARIES) -r tests/libraries/requirements.lock
 	touch $@
 
 $(BENCH_ENV)/ready: tests/bench/requirements.lock

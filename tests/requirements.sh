@@ -2,8 +2,14 @@
 # Makes each requirements.lock below this directory from its requirements.in. Needs uv (`pip install uv`).
 set -eu
 cd "$(dirname "$0")"
-for folder in . bench other-kernels; do
+lock() { # folder, further arguments
+  folder=$1; shift
   UV_CUSTOM_COMPILE_COMMAND=tests/requirements.sh \
   uv pip compile "$folder/requirements.in" -o "$folder/requirements.lock" --quiet --universal --python-version 3.11 \
       --generate-hashes --no-emit-index-url --no-annotate "$@"
-done
+}
+lock .
+lock bench
+lock other-kernels
+# These are added to an environment that has numpy.
+lock libraries --no-emit-package numpy

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The tests of the Docker provisioner: starts an engine if none runs, builds the image of kernels if it is missing, and
-# stops what it started. Further arguments go to nextest.
+# The tests of the Docker provisioner, and those of sandboxes at the levels of containers through a gateway: starts an
+# engine if none runs, builds the image of kernels if it is missing, and stops what it started. `HIMALIA_BIN` and
+# `TEST_PYTHON` name the gateway and the Python of the tests. Further arguments go to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 trap 'tests/docker/engine.sh stop' EXIT
@@ -12,4 +13,5 @@ if ! docker info --format '{{json .Runtimes}}' | grep -q '"runsc"'; then
   echo "this engine has no gVisor (runtime runsc): its tests are left out" >&2
   tests='not test(/^gvisor::/)'
 fi
-cargo nextest run --locked -p himalia-sandbox --test docker --run-ignored only -E "$tests" "$@"
+cargo nextest run --locked -p himalia-sandbox --test docker --run-ignored only -E "$tests"
+"$TEST_PYTHON" -m pytest -q tests/python/sandbox/test_{isolation,harm,sessions}.py "$@"

@@ -33,6 +33,8 @@ pub struct EngineConfig {
     pub ready_timeout: Duration,
     /// Grace between the polite `shutdown_request` and SIGKILL (jupyter's `shutdown_wait_time`: 5 s).
     pub shutdown_grace: Duration,
+    /// How long a sandbox waits for a gateway before it ends its kernels and itself; `None` is the shim's own default.
+    pub orphan_ttl: Option<Duration>,
     /// After a gateway start: how long known shims have to call before their kernels are `sandbox_lost`.
     pub adoption_grace: Duration,
     /// Journal bytes kept per kernel on disk; older output becomes a marked gap.
@@ -90,6 +92,7 @@ impl EngineConfig {
             start_timeout: Duration::from_secs(40),
             ready_timeout: Duration::from_mins(1),
             shutdown_grace: Duration::from_secs(5),
+            orphan_ttl: None,
             adoption_grace: Duration::from_secs(10),
             journal_quota_bytes: 2 << 30,
             journal_tail_bytes: 8 << 20,

@@ -14,7 +14,6 @@ mod env;
 mod hex;
 mod lock;
 mod log;
-mod orphans;
 mod paths;
 mod programs;
 mod rundir;

@@ -13,7 +13,6 @@ use himalia_sandbox::{
 
 use crate::config::Config;
 use crate::env::{self, PythonEnv};
-use crate::orphans::OrphanTtl;
 use crate::programs::{JAIL, SHIM};
 use crate::settings::IsolationSetting;
 
@@ -93,10 +92,8 @@ pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> a
         levels.insert(if first { 0 } else { levels.len() }, docker.isolation());
         all.push(Arc::new(docker));
     }
-    let ttl = config.orphan_ttl;
-    let bounded = |inner| -> Arc<dyn Provisioner> { Arc::new(OrphanTtl { inner, ttl }) };
     Ok(Chosen {
-        provisioners: Provisioners::new(all.into_iter().map(bounded).collect()),
+        provisioners: Provisioners::new(all),
         levels,
     })
 }

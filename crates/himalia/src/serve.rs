@@ -123,6 +123,7 @@ pub(crate) fn engine_config(config: &Config) -> EngineConfig {
         only_these_kernelspecs: config.only_these_kernelspecs,
         allowed_kernelspecs: config.allowed_kernelspecs.clone(),
         cull: config.cull,
+        orphan_ttl: Some(config.orphan_ttl),
         templates: config.sandboxes.templates.clone(),
         defaults: config.sandboxes.defaults.clone(),
         images: config.sandboxes.docker.images.clone(),

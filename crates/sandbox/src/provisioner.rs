@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::{
     Isolation, LimitReport, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
+    ZygoteSpec,
 };
 
 /// A boxed future, so that the trait can be used as an object.
@@ -42,6 +43,15 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     /// A failed start leaves no process, file or directory. A shim that starts and then ends at once is not a
     /// failed start: [`SandboxHandle::exit`] tells, and everything is removed by then too.
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>>;
+
+    /// Gets the zygote of this spec ready, where the provisioner has any; without it the first sandboxes start cold.
+    ///
+    /// # Errors
+    /// [`SandboxError::Zygote`] with the reason; it is tried again later by itself.
+    fn warm(&self, zygote: &ZygoteSpec) -> BoxFuture<'_, Result<(), SandboxError>> {
+        let _ = zygote;
+        Box::pin(async { Ok(()) })
+    }
 
     /// Takes over a sandbox that an earlier gateway process started.
     ///

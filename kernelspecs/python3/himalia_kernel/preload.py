@@ -25,8 +25,8 @@ class Preloaded:
 
 
 def names(value=None):
-    """The module names in `value`, by default in the environment, without repeats."""
-    value = os.environ.get(VARIABLE, "") if value is None else value
+    """The module names in `value`, by default in the environment, without repeats. There it is taken out."""
+    value = os.environ.pop(VARIABLE, "") if value is None else value
     return list(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
 
 

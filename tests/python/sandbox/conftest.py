@@ -52,6 +52,8 @@ def config(level):
 class AtLevel(Himalia):
     """A gateway whose templates are at one level."""
 
+    isolation = ()
+
     def __init__(self, directory, level, *options, **more):
         self.level = level
         Path(directory).mkdir(parents=True, exist_ok=True)
@@ -81,7 +83,7 @@ class AsOrdinaryUser(AtLevel):
 
     def __init__(self, directory, level, place, **more):
         self.place = place
-        super().__init__(directory, level, "--kernelspec-dirs", str(place / "kernels"), "--only-these-kernelspecs", **more)
+        super().__init__(directory, level, "--kernelspec-dir", str(place / "kernels"), "--only-these-kernelspecs", **more)
 
     def start(self):
         """What the test wrote as root belongs to that user."""

@@ -8,8 +8,8 @@ from channels import Channels
 from conftest import LOCAL, AtLevel
 
 CELLS = {
-    "xpython": ("import os; print(6 * 7, os.getuid(), os.path.exists('/root'))", "42 1000 False\n"),
-    "bash": ("echo $((6 * 7)) $(id -u); ls -d /root 2>&1 | grep -c 'No such file'", "42 1000\n1\n"),
+    "xpython": ("import os; print(6 * 7, os.getuid(), os.path.exists('/root/.bashrc'))", "42 1000 False\n"),
+    "bash": ("echo $((6 * 7)) $(id -u); ls /root/.bashrc 2>&1 | grep -c 'No such file'", "42 1000\n1\n"),
 }
 
 
@@ -18,7 +18,7 @@ def with_others(tmp_path_factory):
     """A gateway that finds their kernelspecs on the Jupyter path."""
     prefix = Path(os.environ["HIMALIA_OTHER_KERNELS"])
     own = AtLevel(
-        tmp_path_factory.mktemp("others"), LOCAL[0], "--kernelspec-dirs", str(prefix / "share/jupyter/kernels")
+        tmp_path_factory.mktemp("others"), LOCAL[0], "--kernelspec-dir", str(prefix / "share/jupyter/kernels")
     )
     yield own
     own.stop()
@@ -37,5 +37,5 @@ def test_it_runs_sandboxed_and_keeps_its_state(with_others, name):
         assert client.run("print(kept)" if name == "xpython" else "echo $kept").text() == "5\n"
     # A fork is a thing of our launcher's: others say that they cannot.
     problem = with_others.http.post(f"v1/sessions/{kernel}/fork", json={"count": 1})
-    assert problem.status_code == 409 and problem.json()["code"] == "unsupported", problem.text
+    assert problem.status_code == 501 and problem.json()["code"] == "unsupported", problem.text
     with_others.delete_kernel(kernel)

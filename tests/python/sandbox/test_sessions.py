@@ -24,7 +24,7 @@ def test_a_pooled_kernel_gets_its_identity_at_the_claim_and_no_trace_of_it_is_le
         seen = client.run("import os, sys, time; print(os.environ['COLOUR'], os.environ['API_KEY'], time.tzname[0], os.getcwd(), 'pandas' in sys.modules)")
         assert seen.text() == "blue canary JST /session True\n"
         assert seen.content["execution_count"] == 1
-        assert client.run("print(len(In), [name for name in Out], 'canary' in repr(In))").text() == "3 [] False\n"
+        assert client.run("print(len(In), [name for name in Out], 'can' + 'ary' in repr(In))").text() == "3 [] False\n"
         events = gateway.http.get(f"v1/sessions/{made['id']}").text
         assert "canary" not in events
     gateway.end(made["id"])

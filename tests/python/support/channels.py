@@ -183,7 +183,8 @@ class Channels:
                 raise AssertionError(f"not done within {timeout} s; reply: {reply}, idle: {idle}, {kinds}") from None
             if on_message is not None:
                 on_message(message)
-            if message["parent_header"].get("msg_id") != msg_id:
+            # xeus kernels send null where there is no parent.
+            if (message["parent_header"] or {}).get("msg_id") != msg_id:
                 continue
             if message["channel"] == "iopub":
                 execution.iopub.append(message)

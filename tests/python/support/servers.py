@@ -61,6 +61,9 @@ class Server:
 class Himalia(Server):
     """`himalia serve` on a free port of loopback."""
 
+    # Most tests look at kernels as processes of this host; those in `sandbox` do not.
+    isolation = ("--isolation", "none")
+
     def __init__(self, directory, *options, env=None):
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -85,6 +88,7 @@ class Himalia(Server):
                     *("--listen", self.listen),
                     *("--data-dir", str(self.directory / "data")),
                     *("--token-file", str(self.token_file)),
+                    *self.isolation,
                     *self.options,
                 ],
                 env={**os.environ, CANARY: self.mark, **self.env},

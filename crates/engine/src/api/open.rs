@@ -87,6 +87,11 @@ impl Engine {
         if !inner.config.cull.idle_timeout.is_zero() {
             inner.background.spawn(Arc::clone(&inner).keep_culling());
         }
+        for name in inner.templates.preloading() {
+            inner
+                .background
+                .spawn(Arc::clone(&inner).warm_template(name.clone()));
+        }
         let pools = inner.templates.pooled().map(|(name, template)| {
             let pool = Pool::start(&inner, name, template.pool);
             (name.clone(), pool)

@@ -57,6 +57,21 @@ fn binds_late(spec: &KernelSpec) -> bool {
     is_ours(spec) || says.and_then(serde_json::Value::as_bool) == Some(true)
 }
 
+/// A variable that the request changes and that only a new process would read: neither a kernel that waits nor a fork
+/// can have it.
+pub(crate) fn changed_at_start(launch: &Launch) -> Option<&str> {
+    let changed = launch
+        .env
+        .iter()
+        .filter(|(name, value)| launch.base_env.get(*name) != Some(value));
+    let unset = launch
+        .base_env
+        .keys()
+        .filter(|name| !launch.env.contains_key(*name));
+    let mut names = changed.map(|(name, _)| name).chain(unset);
+    names.find(|name| is_read_at_start(name)).map(String::as_str)
+}
+
 /// What to tell a kernel that was started with nothing of a request; `None` when there is nothing that it could be told
 /// or has to be.
 ///
@@ -84,14 +99,13 @@ pub(super) fn binding(
         .cloned()
         .collect();
     bind.cwd = (shares_files && launch.cwd != launch.base_cwd).then(|| launch.cwd.clone());
-    let changed = bind.env.keys().chain(&bind.unset);
-    if let Some(name) = changed.clone().find(|name| is_read_at_start(name)) {
+    if let Some(name) = changed_at_start(launch) {
         return Err(format!("{name} is read when a process starts"));
     }
     if binds_late(spec) {
         return Ok(Some(bind));
     }
-    if let Some(name) = changed.into_iter().next() {
+    if let Some(name) = bind.env.keys().chain(&bind.unset).next() {
         return Err(format!("this kernel cannot be told {name} after its start"));
     }
     if bind.cwd.is_some() {

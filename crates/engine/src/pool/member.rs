@@ -9,8 +9,12 @@ use tokio::time::timeout;
 use crate::facts::Whereabouts;
 use crate::inner::Inner;
 use crate::kernel::{Command, Handle, Phase, Rules, Stage, wall_micros};
+use crate::kernelspecs::is_ours;
 use crate::start::facts;
 use crate::{EngineError, KernelId, StartKernel};
+
+/// Modules that our launcher imports before the kernel answers.
+const PRELOAD_VARIABLE: &str = "HIMALIA_PRELOAD";
 
 /// A kernel that was started for nobody yet.
 #[derive(Debug)]
@@ -71,12 +75,18 @@ impl Inner {
         let plan = self.plan(&wish).await?;
         let launch = self.launch(&plan, BTreeMap::new(), None)?;
         let (id, created_micros) = (KernelId::random(), wall_micros());
-        let made = self.make_sandbox(&plan, &launch, id, created_micros).await?;
-        let (facts, place, spec) = (
+        let made = self
+            .make_sandbox(&plan, &launch, id, created_micros, true)
+            .await?;
+        let (facts, place, mut spec) = (
             facts(&plan, &made, id, created_micros),
             made.place.clone(),
             made.shim_spec(),
         );
+        if !spec.via_zygote && is_ours(&plan.spec) && !plan.preload.is_empty() {
+            spec.env
+                .insert(PRELOAD_VARIABLE.to_owned(), plan.preload.join(","));
+        }
         // One that crashes while it waits is replaced, not started again.
         let log = place.log.clone();
         let handle = match self.settle_in(made, facts, Rules::default()).await {

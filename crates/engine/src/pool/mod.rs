@@ -10,7 +10,7 @@
 mod claim;
 mod core;
 mod driver;
-mod late;
+pub(crate) mod late;
 mod member;
 #[cfg(test)]
 mod sim;

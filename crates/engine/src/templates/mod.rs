@@ -47,6 +47,12 @@ impl Templates {
         self.named.iter().filter(|(_, template)| template.pool.size > 0)
     }
 
+    /// Names of the templates that want modules loaded before anybody asks.
+    pub(crate) fn preloading(&self) -> impl Iterator<Item = &String> {
+        let wants = |(_, template): &(&String, &Template)| !template.preload.is_empty();
+        self.named.iter().filter(wants).map(|(name, _)| name)
+    }
+
     /// The template for a start: the named one, or the default kernelspec's.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use super::plan::Plan;
 use super::{binds, limits};
 use crate::kernelspecs::{HostEnvironment, Launch, is_ours};
 use crate::model::FilesMode;
+use crate::pool::late;
 use crate::provisioners::LOCAL;
 use crate::{EngineError, KernelId};
 
@@ -39,7 +40,7 @@ pub(crate) fn sandbox_spec(
     if built_root && let Some(program) = launch.argv.first() {
         let home = host.home();
         spec.binds = binds::binds(Path::new(program), &plan.spec, home.as_deref())?;
-        if is_ours(&plan.spec) {
+        if is_ours(&plan.spec) && late::changed_at_start(launch).is_none() {
             spec.zygote = Some(ZygoteSpec {
                 trust_domain: plan.trust_domain.clone(),
                 python: PathBuf::from(program),

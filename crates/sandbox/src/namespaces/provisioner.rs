@@ -43,15 +43,6 @@ impl NamespacesProvisioner {
         })
     }
 
-    /// Starts the zygote for this spec if it does not run, and waits until sandboxes can be forked from it. Without this
-    /// it is started by the first sandbox that asks for it, which itself starts cold.
-    ///
-    /// # Errors
-    /// [`SandboxError::Zygote`] with the reason; it is tried again later by itself.
-    pub async fn warm(&self, zygote: &ZygoteSpec) -> Result<(), SandboxError> {
-        self.inner.zygotes.warm(zygote).await
-    }
-
     /// Ends all zygotes. Sandboxes live on; how those that were forked end is then not always known.
     pub fn end_zygotes(&self) {
         self.inner.zygotes.clear();
@@ -92,6 +83,11 @@ impl Provisioner for NamespacesProvisioner {
             watch::ensure(&self.inner, &member);
             Ok(self.inner.watch(member))
         })
+    }
+
+    fn warm(&self, zygote: &ZygoteSpec) -> BoxFuture<'_, Result<(), SandboxError>> {
+        let zygote = zygote.clone();
+        Box::pin(async move { self.inner.zygotes.warm(&zygote).await })
     }
 
     fn adopt(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>> {
