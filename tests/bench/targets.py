@@ -172,7 +172,8 @@ class Himalia(Gateway):
     def serve(self):
         self.log.seek(0)
         self.log.truncate()
-        argv = [self.binary, "serve", "--listen", "127.0.0.1:0", "--token", TOKEN]
+        # As its peers: plain processes, which may read the fake kernel where it lies.
+        argv = [self.binary, "serve", "--isolation", "none", "--listen", "127.0.0.1:0", "--token", TOKEN]
         self.spawn([*argv, "--data-dir", f"{self.folder}/data", "--on-interrupt", "stop", "--max-kernels", "200"])
         text = wait_until(self.announced, "himalia's address")
         self.port = int(text)

@@ -9,9 +9,9 @@ use bollard::models::{
 };
 
 use super::client::Facts;
-use super::{SECCOMP_PROFILE, volume};
+use super::{seccomp, volume};
 use crate::inside::{GATEWAY_DIR, HOSTNAME, KERNEL_DIR, RUNTIME_DIR, SHIM, WORK_DIR};
-use crate::{Enforcement, Limits, SandboxError, SandboxSpec};
+use crate::{Enforcement, Isolation, Limits, SandboxError, SandboxSpec};
 
 /// User and group of everything in a sandbox.
 pub(super) const USER: u64 = 1000;
@@ -40,6 +40,7 @@ pub(super) struct Parts<'a> {
     pub(super) image: &'a str,
     pub(super) image_env: &'a BTreeMap<String, String>,
     pub(super) runtime: &'a str,
+    pub(super) isolation: Isolation,
     pub(super) network: &'a str,
     pub(super) gateway_dir: &'a str,
     pub(super) shim: &'a str,
@@ -158,7 +159,7 @@ fn host_config(spec: &SandboxSpec, facts: &Facts, parts: &Parts<'_>) -> HostConf
         privileged: Some(false),
         security_opt: Some(vec![
             "no-new-privileges".to_owned(),
-            format!("seccomp={SECCOMP_PROFILE}"),
+            format!("seccomp={}", seccomp::profile(parts.isolation)),
         ]),
         readonly_rootfs: Some(true),
         ipc_mode: Some("private".to_owned()),

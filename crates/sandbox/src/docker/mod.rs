@@ -39,6 +39,7 @@ mod member;
 mod names;
 mod network;
 mod provisioner;
+mod seccomp;
 mod start;
 mod usage;
 mod volume;
@@ -46,7 +47,4 @@ mod volume;
 pub use config::DockerConfig;
 pub use doctor::EngineReport;
 pub use provisioner::DockerProvisioner;
-
-/// The seccomp profile, for engines. It leaves out what Docker's own allows and a kernel does not need: `io_uring`,
-/// new namespaces, tracing of other processes.
-pub const SECCOMP_PROFILE: &str = include_str!("../../../../docker/seccomp.json");
+pub use seccomp::SECCOMP_PROFILE;

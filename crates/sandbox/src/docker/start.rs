@@ -115,6 +115,7 @@ async fn make(
         image: &image.id,
         image_env: &image.env,
         runtime,
+        isolation,
         network: &network,
         gateway_dir: &gateway_dir,
         shim: &config.shim.to_string_lossy(),

@@ -27,6 +27,7 @@ fn body(change: impl FnOnce(&mut SandboxSpec), volume: Option<&str>) -> Containe
         image: "sha256:1",
         image_env: &BTreeMap::from([("PATH".to_owned(), "/bin".to_owned())]),
         runtime: "runc",
+        isolation: Isolation::Container,
         network: "none",
         gateway_dir: "/run/h/1",
         shim: "/usr/bin/himalia-shim",
