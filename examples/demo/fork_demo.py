@@ -44,6 +44,9 @@ print(f"{type(model).__name__} explains {score:.0%}; its largest errors are at p
 """
 
 
+LOOK = "print('model' in globals())"
+
+
 def main():
     """Run the example; returns the exit status."""
     parser = argparse.ArgumentParser(description="One loaded session, three branches, the best one goes on.")
@@ -81,7 +84,7 @@ def explore(gateway):
 
     heading("4. go on in the best branch")
     say(f"  {run(gateway, branches[best], GO_ON)}")
-    say(f"  the session they came from is as it was: {run(gateway, session, 'print(chr(109) + "odel" in globals())')}")
+    say(f"  the session they came from has a model: {run(gateway, session, LOOK)}")
     return 0
 
 
@@ -90,7 +93,7 @@ def run(gateway, session, code):
     printed = []
 
     def on_output(kind, content):
-        if kind == "stream":
+        if kind == "stream" and content["name"] == "stdout":
             printed.append(content["text"])
         elif kind == "error":
             raise GatewayError(f"{content['ename']}: {content['evalue']}")

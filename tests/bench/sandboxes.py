@@ -23,7 +23,7 @@ WORK = "import pandas as pd, numpy as np\npd.DataFrame(np.random.rand(1000, 8)).
 DATA = "import numpy as np, pandas as pd\ndf = pd.DataFrame(np.ones((16_000_000, 8)))\nassert df.memory_usage().sum() > 1e9"
 
 
-def template(name, level, pool=0, pool_max=None, memory="4GiB", **more):
+def template(name, level, pool=0, pool_max=None, memory="8GiB", **more):
     lines = [
         f"[templates.{name}]",
         'kernelspec = "python3"',
@@ -242,7 +242,7 @@ def burst(gateway, name, count):
 
 
 def forks(gateway, name, rounds):
-    kernel = gateway.session(name, limits={"memory": 8 << 30})["id"]
+    kernel = gateway.session(name)["id"]
     client = gateway.connect(kernel)
     client.execute(DATA)
     times, private = [], []

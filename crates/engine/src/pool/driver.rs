@@ -234,15 +234,17 @@ impl Task {
         self.step(Event::Close);
         self.ends.close();
         let ends = self.ends.clone();
-        let mut ended = std::pin::pin!(ends.wait());
         loop {
-            tokio::select! {
-                () = &mut ended => break,
-                message = messages.recv() => match message {
-                    Some(Message::Close(other)) => drop(other),
-                    Some(message) => self.take(message),
-                    None => break,
-                },
+            let message = tokio::select! {
+                biased;
+                message = messages.recv() => message,
+                // The last word of a task that has ended may still wait: it can be a kernel that is to be ended.
+                () = ends.wait() => messages.try_recv().ok(),
+            };
+            match message {
+                Some(Message::Close(other)) => drop(other),
+                Some(message) => self.take(message),
+                None => break,
             }
         }
         let _ = done.send(());
