@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from clients import WebSocket
-from targets import TOKEN, Himalia, children, wait_until
+from targets import Himalia, children, wait_until
 
 PRELOAD = ["numpy", "pandas", "matplotlib.pyplot"]
 IMPORTS = "import pandas as pd, numpy as np"
@@ -41,43 +41,19 @@ def template(name, level, pool=0, pool_max=None, memory="8GiB", **more):
 class Sandboxes(Himalia):
     """A gateway with templates, and no kernel at first."""
 
-    name = "himalia"
-
-    def __init__(self, config, flags=()):
-        self.config, self.flags = config, list(flags)
+    def __init__(self, config):
+        self.config = config
 
     def start(self, binary=None):
-        self.binary = binary or os.environ.get("HIMALIA_BIN", str(Path(__file__).resolve().parents[2] / "target/release/himalia"))
         # The kernels' environment is the user's own, built once.
-        self.env |= {"HOME": os.environ["HOME"]}
-        self.env.pop("JUPYTER_PATH", None)
+        self.env["HOME"] = os.environ["HOME"]
         path = Path(self.folder, "himalia.toml")
         path.write_text(self.config)
-        self.flags += ["--config", str(path)]
-        self.serve()
+        self.options = ["--config", str(path), "--max-kernels", "1000"]
+        super().start(binary)
 
-    def serve(self):
-        self.log.seek(0)
-        self.log.truncate()
-        argv = [self.binary, "serve", "--listen", "127.0.0.1:0", "--token", TOKEN, "--data-dir", f"{self.folder}/data"]
-        self.spawn([*argv, "--on-interrupt", "stop", "--max-kernels", "1000", *self.flags])
-        self.port = int(wait_until(self.announced, "himalia's address"))
-        wait_until(lambda: self.answers("/healthz"), "himalia to be ready")
-
-    def __enter__(self):
-        self.call_first = False
-        import tempfile
-
-        self.folder = tempfile.mkdtemp(prefix="hb-")
-        self.env = {"PATH": os.environ["PATH"], "HOME": self.folder, "LANG": "C.UTF-8"}
-        self.log = open(f"{self.folder}/log", "w+")
-        try:
-            self.start()
-        except BaseException:
-            print(Path(self.folder, "log").read_text()[-4000:])
-            self.__exit__()
-            raise
-        return self
+    def first_client(self):
+        """None: every row starts its own sessions."""
 
     def pool(self, name):
         return next(pool for pool in self.call("GET", "/v1/pools")["pools"] if pool["template"] == name)
@@ -121,7 +97,7 @@ def starts(gateway, level, rounds):
     ways = {"cold": ("plain", "cold", {"env": {"PYTHONHASHSEED": "7"}}), "pool": ("pooled", "pool", {})}
     if level == "namespaces":
         ways["zygote"] = ("plain", "zygote", {})
-        gateway.first_answer("plain", "zygote") if warm_zygote(gateway) else None
+        warm_zygote(gateway)
     found = {way: ([], []) for way in ways}
     for turn in range(rounds):
         for way, (name, expect, more) in ways.items():
@@ -141,7 +117,7 @@ def warm_zygote(gateway):
         kernel = gateway.session("plain")
         gateway.end(kernel["id"])
         if kernel["started_by"] == "zygote":
-            return True
+            return
     raise RuntimeError("no session was started by the zygote")
 
 
@@ -166,28 +142,20 @@ def below(pid):
 
 
 def sandbox_pids(gateway):
-    """All processes of the sandboxes and the zygote: everything that is a child of the gateway, or of init and runs our shim."""
+    """The gateway's children (zygotes, shims that it executed) with all below them, and every shim's."""
     pids = set(below(gateway.process.pid))
-    for shim in shims(gateway.folder):
-        pids |= {shim, *below(shim)}
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and b"himalia-shim" in (entry / "cmdline").read_bytes():
+                pids |= {int(entry.name), *below(int(entry.name))}
+        except OSError:
+            continue
     return pids
 
 
-def shims(folder):
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
-                if b"himalia-shim" in line:
-                    found.append(int(entry.name))
-            except OSError:
-                continue
-    return found
-
-
 def memory(gateway, name, count, **more):
-    """Proportional set size per working kernel; the zygote's own is shared out too."""
+    """Proportional set size per working kernel; the zygote's own is shared out too. Pooled kernels would count: for a
+    gateway without a pool."""
     kernels = [gateway.session(name, **more)["id"] for _ in range(count)]
     for kernel in kernels:
         client = gateway.connect(kernel)
@@ -292,11 +260,14 @@ def measure(level, args):
     with Sandboxes(config) as gateway:
         gateway.warm("pooled", 4)
         report["starts"] = starts(gateway, level, args.rounds)
-        report["memory_mib"] = memory(gateway, "plain" if level == "namespaces" else "pooled", 10 if level == "namespaces" else 5)
-        report["memory_cold_mib"] = memory(gateway, "plain", 3, env={"PYTHONHASHSEED": "7"})
         report["fork"] = forks(gateway, "plain", min(args.rounds, 10))
         if level == "namespaces":
             report["sustained"] = sustained(gateway, "pooled", args.seconds)
+    with Sandboxes(base + template("plain", level, **image)) as gateway:
+        if level == "namespaces":
+            warm_zygote(gateway)
+        report["memory_mib"] = memory(gateway, "plain", 10)
+        report["memory_cold_mib"] = memory(gateway, "plain", 3, env={"PYTHONHASHSEED": "7"})
     if level == "namespaces":
         with Sandboxes(base + template("pooled", level, pool=60, memory="1GiB")) as gateway:
             report["burst"] = burst(gateway, "pooled", 50)

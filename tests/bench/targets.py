@@ -102,14 +102,17 @@ class Gateway:
         self.log = open(f"{self.folder}/log", "w+")
         try:
             self.start()
-            kernel = self.call("POST", "/api/kernels", {"name": "fake"})
-            self.client = self.connect(kernel["id"])
-            self.client.execute("pass")
+            self.first_client()
         except BaseException:
             sys.stderr.write(Path(self.folder, "log").read_text()[-4000:])
             self.__exit__()
             raise
         return self
+
+    def first_client(self):
+        kernel = self.call("POST", "/api/kernels", {"name": "fake"})
+        self.client = self.connect(kernel["id"])
+        self.client.execute("pass")
 
     def connect(self, kernel_id):
         return WebSocket("127.0.0.1", self.port, kernel_id, TOKEN, self.quick_ack)
@@ -164,6 +167,8 @@ class Gateway:
 
 class Himalia(Gateway):
     name = "himalia"
+    # As its peers: plain processes, which may read the fake kernel where it lies.
+    options = ["--isolation", "none", "--max-kernels", "200"]
 
     def start(self, binary=None):
         self.binary = binary or os.environ.get("HIMALIA_BIN", str(HERE.parents[1] / "target/release/himalia"))
@@ -172,9 +177,8 @@ class Himalia(Gateway):
     def serve(self):
         self.log.seek(0)
         self.log.truncate()
-        # As its peers: plain processes, which may read the fake kernel where it lies.
-        argv = [self.binary, "serve", "--isolation", "none", "--listen", "127.0.0.1:0", "--token", TOKEN]
-        self.spawn([*argv, "--data-dir", f"{self.folder}/data", "--on-interrupt", "stop", "--max-kernels", "200"])
+        argv = [self.binary, "serve", "--listen", "127.0.0.1:0", "--token", TOKEN]
+        self.spawn([*argv, "--data-dir", f"{self.folder}/data", "--on-interrupt", "stop", *self.options])
         text = wait_until(self.announced, "himalia's address")
         self.port = int(text)
         wait_until(lambda: self.answers("/healthz"), "himalia to be ready")

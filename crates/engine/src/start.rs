@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_sandbox::{SOCKET_FILE, SandboxError, SandboxHandle, SandboxKey, ZygoteSpec};
+use himalia_sandbox::{SOCKET_FILE, SandboxError, SandboxHandle, SandboxKey};
 use himalia_shim_protocol::{
     InterruptMode as ShimInterruptMode, KernelSpec as ShimKernelSpec, ResourceLimits,
 };
@@ -20,7 +20,7 @@ use crate::kernelspecs::{HostEnvironment, Launch, LaunchRequest, launch};
 use crate::lease::{Lease, Share};
 use crate::model::{InterruptMode, KernelSpec, Origin, StartPath};
 use crate::registry::Reservation;
-use crate::templates::{Offer, Plan, plan, sandbox_spec};
+use crate::templates::{Offer, Plan, plan, sandbox_spec, zygote_spec};
 use crate::{EngineError, KernelId, NotOffered, Principal, StartKernel};
 
 /// How long a start that is in no hurry waits for a zygote.
@@ -44,7 +44,8 @@ pub(crate) struct Made {
     pub(crate) place: Whereabouts,
     pub(crate) around: Around,
     pub(crate) cwd: String,
-    shim_spec: ShimKernelSpec,
+    /// What its shim is told to start.
+    pub(crate) shim_spec: ShimKernelSpec,
     link: Link,
 }
 
@@ -160,7 +161,7 @@ impl Inner {
     ) -> Result<Arc<Handle>, EngineError> {
         let (id, created_micros) = (accepted.id, wall_micros());
         let made = self
-            .make_sandbox(&accepted.plan, &accepted.launch, id, created_micros, false)
+            .make_sandbox(&accepted.plan, &accepted.launch, id, created_micros)
             .await?;
         let mut facts = facts(&accepted.plan, &made, id, created_micros);
         facts.owner.clone_from(&accepted.owner);
@@ -188,44 +189,37 @@ impl Inner {
         Ok(handle)
     }
 
-    /// Gets the zygote of a template ready, so that its first session need not start cold.
-    pub(crate) async fn warm_template(self: Arc<Self>, template: String) {
+    /// What a template alone starts, for nobody in particular.
+    pub(crate) async fn for_nobody(&self, template: &str) -> Result<(Plan, Launch), EngineError> {
         let wish = StartKernel {
-            name: Some(template.clone()),
+            name: Some(template.to_owned()),
             ..StartKernel::default()
         };
-        let warmed = async {
-            let plan = self.plan(&wish).await?;
-            let launch = self.launch(&plan, BTreeMap::new(), None)?;
-            let key =
-                SandboxKey::generate().map_err(|error| EngineError::internal("no randomness", error))?;
-            let spec = sandbox_spec(&plan, &launch, self.catalog.host(), KernelId::random(), key)?;
-            if let Some(zygote) = &spec.zygote {
-                warm_zygote(&plan, zygote).await;
-            }
-            Ok::<_, EngineError>(())
-        };
-        if let Err(error) = warmed.await {
-            tracing::warn!(template, %error, "cannot load the modules of a template early");
+        let plan = self.plan(&wish).await?;
+        let launch = self.launch(&plan, BTreeMap::new(), None)?;
+        Ok((plan, launch))
+    }
+
+    /// Gets the zygote of a template ready, so that its first session need not start cold.
+    pub(crate) async fn warm_template(self: Arc<Self>, template: String) {
+        match self.for_nobody(&template).await {
+            Ok((plan, launch)) => warm_zygote(&plan, &launch).await,
+            Err(error) => tracing::warn!(template, %error, "cannot load the modules of a template early"),
         }
     }
 
-    /// Makes a sandbox and listens for it; with `warm` it waits for its zygote first. A failure leaves nothing.
+    /// Makes a sandbox and listens for it. A failure leaves nothing.
     pub(crate) async fn make_sandbox(
         &self,
         plan: &Plan,
         launch: &Launch,
         id: KernelId,
         created_micros: u64,
-        warm: bool,
     ) -> Result<Made, EngineError> {
         let key = SandboxKey::generate().map_err(|error| EngineError::internal("no randomness", error))?;
         let key_hash: [u8; 32] = Sha256::digest(key.expose().as_bytes()).into();
         let mut spec = sandbox_spec(plan, launch, self.catalog.host(), id, key)?;
         spec.orphan_ttl = self.config.orphan_ttl;
-        if let (true, Some(zygote)) = (warm, &spec.zygote) {
-            warm_zygote(plan, zygote).await;
-        }
         let sandbox = plan
             .provisioner
             .start(spec)
@@ -349,22 +343,18 @@ impl Inner {
     }
 }
 
-/// Waits for the zygote of a start that is in no hurry. Without it the sandbox starts cold.
-pub(crate) async fn warm_zygote(plan: &Plan, zygote: &ZygoteSpec) {
-    let ready = tokio::time::timeout(ZYGOTE_PATIENCE, plan.provisioner.warm(zygote)).await;
+/// Waits for the zygote of a start that is in no hurry, if it has one. Without it the sandbox starts cold.
+pub(crate) async fn warm_zygote(plan: &Plan, launch: &Launch) {
+    let Some(zygote) = zygote_spec(plan, launch) else {
+        return;
+    };
+    let ready = tokio::time::timeout(ZYGOTE_PATIENCE, plan.provisioner.warm(&zygote)).await;
     let problem = match ready {
         Ok(Ok(())) => return,
         Ok(Err(error)) => error.to_string(),
         Err(_) => format!("it is not ready after {} s", ZYGOTE_PATIENCE.as_secs()),
     };
     tracing::warn!(kernelspec = %plan.spec.name, problem, "no zygote: kernels start cold");
-}
-
-impl Made {
-    /// What its shim is told to start.
-    pub(crate) fn shim_spec(&self) -> ShimKernelSpec {
-        self.shim_spec.clone()
-    }
 }
 
 /// Facts of a kernel that is made now, of an owner that is still to be filled in.

@@ -5,8 +5,9 @@
 mod common;
 
 use common::{Client, Place, op, start, state, stop, until_state};
-use himalia_engine::{Attach, Closed, EngineError, EventKind};
+use himalia_engine::{Attach, Closed, EngineError, Event, EventKind};
 use himalia_testkit::assert_eventually;
+use himalia_testkit::patience::within;
 use himalia_wire::Channel;
 use serde_json::json;
 
@@ -111,13 +112,11 @@ async fn every_record_can_be_read_from_any_place() {
     let id = start(&engine).await;
     let mut one = Client::attach(&engine, id, "one").await;
     one.run("print hello").await;
+    let last = one.seen.iter().map(|seen| seen.seq).max().unwrap();
     let mut feed = engine.events(&op(), id, Some(0)).unwrap();
-    let mut events = Vec::new();
-    while !events
-        .iter()
-        .any(|event: &himalia_engine::Event| event.kind == EventKind::Request && event.seq > 8)
-    {
-        events.extend(feed.next().await.unwrap());
+    let mut events: Vec<Event> = Vec::new();
+    while events.last().is_none_or(|event| event.seq < last) {
+        events.extend(within("the next events", feed.next()).await.unwrap().unwrap());
     }
     let seqs: Vec<u64> = events.iter().map(|event| event.seq).collect();
     assert_eq!(
@@ -125,6 +124,8 @@ async fn every_record_can_be_read_from_any_place() {
         (1..=seqs.len() as u64).collect::<Vec<_>>(),
         "dense from the first"
     );
+    let request = events.iter().find(|event| event.kind == EventKind::Request);
+    assert!(request.is_some_and(|request| request.seq < last));
     assert!(events.iter().any(|event| event.kind == EventKind::Lifecycle));
     assert!(events.iter().all(|event| event.incarnation <= 1));
     stop(engine).await;

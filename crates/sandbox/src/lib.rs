@@ -31,7 +31,7 @@ pub use level::{Enforcement, Isolation, LimitReport};
 pub use local::{LocalConfig, LocalProvisioner};
 pub use namespaces::{
     CgroupRoot, DEFAULT_HOST_UIDS, NamespacesConfig, NamespacesProvisioner, Sizes, TryOut, TryOutFailure,
-    interpreter_binds, try_out,
+    try_out,
 };
 pub use provisioner::{BoxFuture, Provisioner};
 pub use spec::{Files, Limits, MAX_LABEL_BYTES, MAX_LABELS, Network, SandboxSpec, ZygoteSpec};

@@ -124,16 +124,7 @@ impl Link {
 
     /// Stops the kernels and gives the link up. Asked again, it only shortens the grace.
     fn close(self: &Rc<Self>, reason: &str, grace: Duration) {
-        let mut stops = Vec::new();
-        for kernel in self.kernels() {
-            let (done, wait) = tokio::sync::oneshot::channel();
-            kernel.order(Order::Stop {
-                request: None,
-                grace,
-                done: Some(done),
-            });
-            stops.push(wait);
-        }
+        let stops: Vec<_> = self.kernels().iter().map(|kernel| kernel.stop(grace)).collect();
         if self.closing.replace(true) {
             return;
         }

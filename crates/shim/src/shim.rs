@@ -167,16 +167,7 @@ impl Shim {
     /// Stops every kernel, then whatever is left below the shim, then waits for the gateway to store it all.
     async fn stop_all(self: &Rc<Self>) {
         let grace = self.ending.get().unwrap_or_default();
-        let mut stops = Vec::new();
-        for kernel in self.kernels() {
-            let (done, wait) = tokio::sync::oneshot::channel();
-            kernel.order(Order::Stop {
-                request: None,
-                grace,
-                done: Some(done),
-            });
-            stops.push(wait);
-        }
+        let stops: Vec<_> = self.kernels().iter().map(|kernel| kernel.stop(grace)).collect();
         for stop in stops {
             let mut stop = stop;
             loop {

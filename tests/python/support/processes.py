@@ -56,3 +56,9 @@ def having_in_environment(name, value):
 def parent(pid):
     """The parent's pid."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def having_argument(text):
+    """All live processes with an argument that contains `text`, whoever started them."""
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return [pid for pid in pids if any(text in part for part in command_line(pid)) and alive(pid)]

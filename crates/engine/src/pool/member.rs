@@ -10,8 +10,8 @@ use crate::facts::Whereabouts;
 use crate::inner::Inner;
 use crate::kernel::{Command, Handle, Phase, Rules, Stage, wall_micros};
 use crate::kernelspecs::is_ours;
-use crate::start::facts;
-use crate::{EngineError, KernelId, StartKernel};
+use crate::start::{facts, warm_zygote};
+use crate::{EngineError, KernelId};
 
 /// Modules that our launcher imports before the kernel answers.
 const PRELOAD_VARIABLE: &str = "HIMALIA_PRELOAD";
@@ -68,20 +68,14 @@ fn is_fit(handle: &Handle) -> bool {
 impl Inner {
     /// Starts a kernel of a template for nobody, and waits until it is ready. A failure leaves nothing.
     pub(super) async fn start_pooled(self: &Arc<Self>, template: &str) -> Result<Pooled, EngineError> {
-        let wish = StartKernel {
-            name: Some(template.to_owned()),
-            ..StartKernel::default()
-        };
-        let plan = self.plan(&wish).await?;
-        let launch = self.launch(&plan, BTreeMap::new(), None)?;
+        let (plan, launch) = self.for_nobody(template).await?;
+        warm_zygote(&plan, &launch).await;
         let (id, created_micros) = (KernelId::random(), wall_micros());
-        let made = self
-            .make_sandbox(&plan, &launch, id, created_micros, true)
-            .await?;
+        let made = self.make_sandbox(&plan, &launch, id, created_micros).await?;
         let (facts, place, mut spec) = (
             facts(&plan, &made, id, created_micros),
             made.place.clone(),
-            made.shim_spec(),
+            made.shim_spec.clone(),
         );
         if !spec.via_zygote && is_ours(&plan.spec) && !plan.preload.is_empty() {
             spec.env

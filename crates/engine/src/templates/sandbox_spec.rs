@@ -1,7 +1,7 @@
 //! From a settled start to what the provisioner is told.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use himalia_sandbox::{Files, Isolation, SandboxKey, SandboxSpec, ZygoteSpec};
 
@@ -35,19 +35,30 @@ pub(crate) fn sandbox_spec(
         FilesMode::Session => Files::Session(id.to_string()),
     };
     spec.labels = BTreeMap::from([("kernel".to_owned(), id.to_string())]);
-    let built_root =
-        plan.provisioner.kind() == LOCAL && plan.provisioner.isolation() == Isolation::Namespaces;
-    if built_root && let Some(program) = launch.argv.first() {
+    if let Some(program) = program_in_built_root(plan, launch) {
         let home = host.home();
-        spec.binds = binds::binds(Path::new(program), &plan.spec, home.as_deref())?;
-        if is_ours(&plan.spec) && late::changed_at_start(launch).is_none() {
-            spec.zygote = Some(ZygoteSpec {
-                trust_domain: plan.trust_domain.clone(),
-                python: PathBuf::from(program),
-                env: launch.base_env.clone(),
-                preload: plan.preload.clone(),
-            });
-        }
+        spec.binds = binds::binds(program, &plan.spec, home.as_deref())?;
     }
+    spec.zygote = zygote_spec(plan, launch);
     Ok(spec)
+}
+
+/// The zygote that a start can be forked from; `None` for kernels that are not ours and where a root is not built.
+pub(crate) fn zygote_spec(plan: &Plan, launch: &Launch) -> Option<ZygoteSpec> {
+    let python = program_in_built_root(plan, launch)?;
+    if !is_ours(&plan.spec) || late::changed_at_start(launch).is_some() {
+        return None;
+    }
+    Some(ZygoteSpec {
+        trust_domain: plan.trust_domain.clone(),
+        python: python.to_owned(),
+        env: launch.base_env.clone(),
+        preload: plan.preload.clone(),
+    })
+}
+
+/// The program, where the sandbox gets a root that is built from the host's files.
+fn program_in_built_root<'a>(plan: &Plan, launch: &'a Launch) -> Option<&'a Path> {
+    let built = plan.provisioner.kind() == LOCAL && plan.provisioner.isolation() == Isolation::Namespaces;
+    launch.argv.first().filter(|_| built).map(Path::new)
 }

@@ -4,6 +4,17 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+/// Heads of the columns of [`row`].
+const HEAD: [&str; 7] = [
+    "ID",
+    "TEMPLATE",
+    "STATE",
+    "ISOLATION",
+    "STARTED BY",
+    "LAST ACTIVITY",
+    "PARENT",
+];
+
 /// A table of sessions.
 pub(super) fn sessions(body: &Value) -> String {
     let empty = Vec::new();
@@ -11,39 +22,13 @@ pub(super) fn sessions(body: &Value) -> String {
     if sessions.is_empty() {
         return "no sessions\n".to_owned();
     }
-    let mut rows = vec![
-        [
-            "ID",
-            "TEMPLATE",
-            "STATE",
-            "ISOLATION",
-            "STARTED BY",
-            "LAST ACTIVITY",
-            "PARENT",
-        ]
-        .map(str::to_owned),
-    ];
-    rows.extend(sessions.iter().map(row));
-    table(&rows)
+    table(sessions)
 }
 
 /// A table of the branches that were made.
 pub(super) fn branches(body: &Value) -> String {
     let branches = || body["branches"].as_array().into_iter().flatten();
-    let mut rows = vec![
-        [
-            "ID",
-            "TEMPLATE",
-            "STATE",
-            "ISOLATION",
-            "STARTED BY",
-            "LAST ACTIVITY",
-            "PARENT",
-        ]
-        .map(str::to_owned),
-    ];
-    rows.extend(branches().map(|branch| row(&branch["session"])));
-    let mut text = table(&rows);
+    let mut text = table(branches().map(|branch| &branch["session"]));
     for hazard in branches().flat_map(|branch| branch["hazards"].as_array().into_iter().flatten()) {
         let part = |name: &str| clean(hazard[name].as_str().unwrap_or_default());
         let _ = writeln!(
@@ -75,16 +60,18 @@ fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(100).collect()
 }
 
-fn table<const N: usize>(rows: &[[String; N]]) -> String {
+fn table<'a>(sessions: impl IntoIterator<Item = &'a Value>) -> String {
+    let mut rows = vec![HEAD.map(str::to_owned)];
+    rows.extend(sessions.into_iter().map(row));
     let width = |column: usize| {
         rows.iter()
             .map(|row| row[column].chars().count())
             .max()
             .unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..N).map(width).collect();
+    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         let mut line = String::new();
         for (cell, width) in row.iter().zip(&widths) {
             let _ = write!(line, "{cell:width$}  ");

@@ -3,6 +3,7 @@
 
 pub(crate) mod layout;
 pub(crate) mod log;
+pub(crate) mod members;
 pub(crate) mod proc;
 pub(crate) mod record;
 pub(crate) mod watch;

@@ -1,12 +1,11 @@
 //! The provisioner itself: which sandboxes exist, and the calls on them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use rustix::process::Signal;
 
 use super::config::LocalConfig;
@@ -16,6 +15,7 @@ use super::noted::{Details, Record};
 use super::spawn::spawn;
 use super::sweep::sweep;
 use crate::host::layout::{Layout, private_dir};
+use crate::host::members::Members;
 use crate::host::proc::{Process, ProcessId};
 use crate::host::{MARK_VARIABLE, blocking};
 use crate::{
@@ -36,14 +36,7 @@ pub struct LocalProvisioner {
 struct Inner {
     config: LocalConfig,
     layout: Layout,
-    members: Mutex<HashMap<SandboxId, Slot>>,
-}
-
-#[derive(Debug)]
-enum Slot {
-    /// Being started: its files are not left-overs.
-    Starting,
-    Live(Arc<Member>),
+    members: Members<Member>,
 }
 
 impl LocalProvisioner {
@@ -60,7 +53,7 @@ impl LocalProvisioner {
             inner: Arc::new(Inner {
                 config,
                 layout,
-                members: Mutex::default(),
+                members: Members::default(),
             }),
         })
     }
@@ -69,7 +62,7 @@ impl LocalProvisioner {
 #[cfg(test)]
 impl LocalProvisioner {
     pub(super) fn is_empty(&self) -> bool {
-        self.inner.members.lock().is_empty()
+        self.inner.members.is_empty()
     }
 }
 
@@ -103,7 +96,7 @@ impl Provisioner for LocalProvisioner {
 
     fn adopt(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>> {
         Box::pin(async move {
-            if let Ok(member) = self.inner.member(id) {
+            if let Ok(member) = self.inner.members.get(id) {
                 return Ok(self.inner.handle(&member));
             }
             let inner = Arc::clone(&self.inner);
@@ -122,7 +115,7 @@ impl Provisioner for LocalProvisioner {
 
     fn stop(&self, id: SandboxId, grace: Duration) -> BoxFuture<'_, Result<SandboxExit, SandboxError>> {
         Box::pin(async move {
-            let member = self.inner.member(id)?;
+            let member = self.inner.members.get(id)?;
             let handle = self.inner.handle(&member);
             member.stopping.store(true, Ordering::Release);
             let ended = if grace.is_zero() {
@@ -177,7 +170,7 @@ impl Provisioner for LocalProvisioner {
 
     fn note_process(&self, id: SandboxId, pid: u32) -> BoxFuture<'_, Result<bool, SandboxError>> {
         Box::pin(async move {
-            let member = self.inner.member(id)?;
+            let member = self.inner.members.get(id)?;
             let layout = self.inner.layout.clone();
             blocking(move || match below(member.shim, pid) {
                 Some(process) => member.note(&process, &layout),
@@ -191,11 +184,7 @@ impl Provisioner for LocalProvisioner {
         Box::pin(async move {
             let inner = Arc::clone(&self.inner);
             blocking(move || {
-                // Files first, members second: a sandbox that starts in between is a member.
-                let mut ids = Vec::from_iter(inner.layout.sandboxes()?);
-                let members = inner.members.lock();
-                ids.retain(|id| !keep.contains(id) && !members.contains_key(id));
-                drop(members);
+                let ids = inner.members.strangers(inner.layout.sandboxes()?, &keep);
                 Ok(sweep(ids, &inner.config, &inner.layout))
             })
             .await?
@@ -204,13 +193,6 @@ impl Provisioner for LocalProvisioner {
 }
 
 impl Inner {
-    fn member(&self, id: SandboxId) -> Result<Arc<Member>, SandboxError> {
-        match self.members.lock().get(&id) {
-            Some(Slot::Live(member)) => Ok(Arc::clone(member)),
-            Some(Slot::Starting) | None => Err(SandboxError::NotFound(id)),
-        }
-    }
-
     fn handle(&self, member: &Member) -> SandboxHandle {
         let mark = member.record.lock().mark.clone();
         SandboxHandle {
@@ -229,21 +211,16 @@ impl Inner {
 
     /// Enters a sandbox into the list and watches it until it ends. If another call was faster, its member counts.
     fn watch(self: &Arc<Self>, member: Arc<Member>, child: Option<Child>) -> SandboxHandle {
-        let mut members = self.members.lock();
-        if let Some(Slot::Live(existing)) = members.get(&member.id) {
-            let existing = Arc::clone(existing);
-            drop(members);
+        if let Err(existing) = self.members.enter(member.id, &member) {
             return self.handle(&existing);
         }
-        members.insert(member.id, Slot::Live(Arc::clone(&member)));
-        drop(members);
         let handle = self.handle(&member);
         let inner = Arc::clone(self);
         tokio::spawn(async move {
             let cause = member.shim_ended(child, &inner.layout).await;
             let (cleaner, ended) = (Arc::clone(&inner), Arc::clone(&member));
             let exit = blocking(move || ended.clean(cause, &cleaner.config, &cleaner.layout)).await;
-            inner.members.lock().remove(&member.id);
+            inner.members.remove(member.id);
             if let Ok(exit) = exit {
                 member.exit.send_replace(Some(exit));
             }
@@ -263,7 +240,7 @@ impl Fresh {
     fn start(inner: Arc<Inner>, spec: &SandboxSpec) -> Result<Self, SandboxError> {
         let id = SandboxId::generate()?;
         let mark = SandboxId::generate()?.to_string();
-        inner.members.lock().insert(id, Slot::Starting);
+        inner.members.starting(id);
         let record = Record::new(id, mark, spec.labels.clone(), Details::default());
         let mut fresh = Self {
             inner,
@@ -307,17 +284,16 @@ impl Fresh {
 
 impl Drop for Fresh {
     fn drop(&mut self) {
-        let mut members = self.inner.members.lock();
-        if let Some(Slot::Live(_)) = members.get(&self.record.id) {
-            return;
+        let child = &mut self.child;
+        let abandoned = self.inner.members.abandon(self.record.id, || {
+            if let Some(child) = child {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        });
+        if abandoned {
+            clean(&self.record, &self.inner.config, &self.inner.layout);
         }
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        members.remove(&self.record.id);
-        drop(members);
-        clean(&self.record, &self.inner.config, &self.inner.layout);
     }
 }
 

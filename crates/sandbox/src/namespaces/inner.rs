@@ -19,6 +19,7 @@ use super::{ending, root};
 use crate::host::blocking;
 use crate::host::layout::Layout;
 use crate::host::log::log_tail;
+use crate::host::members::Members;
 use crate::{
     Enforcement, ExitCause, Isolation, LimitReport, SandboxError, SandboxExit, SandboxHandle, SandboxId,
     inside,
@@ -33,18 +34,10 @@ pub(super) struct Inner {
     pub(super) kept: KeptFiles,
     pub(super) jail: Jail,
     pub(super) zygotes: Zygotes,
-    pub(super) members: Mutex<HashMap<SandboxId, Slot>>,
+    pub(super) members: Members<Member>,
     /// The watch over memory runs.
     pub(super) watching: AtomicBool,
     uids: Mutex<Uids>,
-}
-
-/// A sandbox of this process.
-#[derive(Debug)]
-pub(super) enum Slot {
-    /// Being started: its files are not left-overs.
-    Starting,
-    Live(Arc<Member>),
 }
 
 #[derive(Debug)]
@@ -84,7 +77,7 @@ impl Inner {
             private,
             layout,
             kept,
-            members: Mutex::default(),
+            members: Members::default(),
             watching: AtomicBool::new(false),
             uids: Mutex::new(uids),
         })
@@ -128,7 +121,7 @@ impl Inner {
     /// Removes what a sandbox without processes has left: groups, files, its entry in the list. Blocks.
     pub(super) fn forget(&self, record: &Record) {
         ending::remove_or_warn(record, &self.layout);
-        self.members.lock().remove(&record.id);
+        self.members.remove(record.id);
         self.release(record);
     }
 
@@ -167,23 +160,6 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) fn member(&self, id: SandboxId) -> Result<Arc<Member>, SandboxError> {
-        match self.members.lock().get(&id) {
-            Some(Slot::Live(member)) => Ok(Arc::clone(member)),
-            Some(Slot::Starting) | None => Err(SandboxError::NotFound(id)),
-        }
-    }
-
-    /// All sandboxes that are watched.
-    pub(super) fn live(&self) -> Vec<Arc<Member>> {
-        let members = self.members.lock();
-        let live = members.values().filter_map(|slot| match slot {
-            Slot::Live(member) => Some(Arc::clone(member)),
-            Slot::Starting => None,
-        });
-        live.collect()
-    }
-
     pub(super) fn handle(&self, member: &Member) -> SandboxHandle {
         SandboxHandle {
             id: member.id,
@@ -201,14 +177,9 @@ impl Inner {
 
     /// Enters a sandbox into the list and watches it until it ends. If another call was faster, its member counts.
     pub(super) fn watch(self: &Arc<Self>, member: Arc<Member>) -> SandboxHandle {
-        let mut members = self.members.lock();
-        if let Some(Slot::Live(existing)) = members.get(&member.id) {
-            let existing = Arc::clone(existing);
-            drop(members);
+        if let Err(existing) = self.members.enter(member.id, &member) {
             return self.handle(&existing);
         }
-        members.insert(member.id, Slot::Live(Arc::clone(&member)));
-        drop(members);
         let handle = self.handle(&member);
         let inner = Arc::clone(self);
         tokio::spawn(async move {

@@ -34,7 +34,6 @@ mod config;
 mod ending;
 mod files;
 mod inner;
-mod interpreter;
 mod jail;
 mod member;
 mod memory;
@@ -51,6 +50,5 @@ mod zygote;
 
 pub use cgroups::CgroupRoot;
 pub use config::{DEFAULT_HOST_UIDS, NamespacesConfig, Sizes};
-pub use interpreter::interpreter_binds;
 pub use provisioner::NamespacesProvisioner;
 pub use try_out::{TryOut, TryOutFailure, try_out};

@@ -92,7 +92,7 @@ impl Provisioner for NamespacesProvisioner {
 
     fn adopt(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>> {
         Box::pin(async move {
-            if let Ok(member) = self.inner.member(id) {
+            if let Ok(member) = self.inner.members.get(id) {
                 return Ok(self.inner.handle(&member));
             }
             let inner = Arc::clone(&self.inner);
@@ -113,7 +113,7 @@ impl Provisioner for NamespacesProvisioner {
 
     fn stop(&self, id: SandboxId, grace: Duration) -> BoxFuture<'_, Result<SandboxExit, SandboxError>> {
         Box::pin(async move {
-            let member = self.inner.member(id)?;
+            let member = self.inner.members.get(id)?;
             let handle = self.inner.handle(&member);
             member.stopping.store(true, Ordering::Release);
             if !grace.is_zero() {
@@ -163,19 +163,19 @@ impl Provisioner for NamespacesProvisioner {
 
     /// Needless here: with the first process the kernel ends all others.
     fn note_process(&self, id: SandboxId, _pid: u32) -> BoxFuture<'_, Result<bool, SandboxError>> {
-        Box::pin(async move { self.inner.member(id).map(|_| true) })
+        Box::pin(async move { self.inner.members.get(id).map(|_| true) })
     }
 
     fn oom_kills(&self, id: SandboxId) -> BoxFuture<'_, Result<u64, SandboxError>> {
         Box::pin(async move {
-            let member = self.inner.member(id)?;
+            let member = self.inner.members.get(id)?;
             blocking(move || member.oom_kills()).await
         })
     }
 
     fn disk_over(&self, id: SandboxId) -> BoxFuture<'_, Result<bool, SandboxError>> {
         Box::pin(async move {
-            let member = self.inner.member(id)?;
+            let member = self.inner.members.get(id)?;
             let details = &member.record.details;
             let (Some(name), Some(limit)) = (&details.files, details.watched_disk) else {
                 return Ok(false);

@@ -10,7 +10,7 @@ use himalia_jail::{ExecPlan, Program, Resource, Rlimit};
 use tokio::sync::oneshot;
 
 use super::cgroups::Wanted;
-use super::inner::{Inner, Slot};
+use super::inner::Inner;
 use super::jail::pipe_with;
 use super::member::Member;
 use super::record::{Details, Record};
@@ -76,7 +76,7 @@ impl Fresh {
     ) -> Result<Self, SandboxError> {
         let id = SandboxId::generate()?;
         let mark = SandboxId::generate()?.to_string();
-        inner.members.lock().insert(id, Slot::Starting);
+        inner.members.starting(id);
         let mut fresh = Self {
             record: Record::new(id, mark, spec.labels.clone(), Details::default()),
             inner,
@@ -242,7 +242,7 @@ impl Drop for Fresh {
             Err(error) => {
                 // Its files stay for a later sweep, its user id stays taken.
                 tracing::error!(sandbox = %short(self.record.id), %error, "a sandbox that was not wanted remains");
-                self.inner.members.lock().remove(&self.record.id);
+                self.inner.members.remove(self.record.id);
             }
         }
     }

@@ -13,11 +13,7 @@ use crate::{SandboxError, SandboxId};
 pub(super) fn sweep(inner: &Inner, keep: &[SandboxId]) -> Result<Vec<SandboxId>, SandboxError> {
     // Groups first, records second: a sandbox that starts in between has its record before its groups.
     let groups = inner.config.cgroups.names();
-    // Files first, members second: a sandbox that starts in between is a member.
-    let mut ids = Vec::from_iter(inner.layout.sandboxes()?);
-    let members = inner.members.lock();
-    ids.retain(|id| !keep.contains(id) && !members.contains_key(id));
-    drop(members);
+    let ids = inner.members.strangers(inner.layout.sandboxes()?, keep);
     let mut removed = Vec::new();
     for id in ids {
         let record = ending::read_or_blank(id, &inner.layout);

@@ -41,6 +41,7 @@ fn look_once(inner: &Weak<Inner>) -> Option<Duration> {
     let inner = inner.upgrade()?;
     let mut pause = CALM;
     let watched: Vec<(Arc<Member>, u64)> = inner
+        .members
         .live()
         .into_iter()
         .filter_map(|member| {

@@ -181,14 +181,7 @@ async fn an_engine_that_comes_back_is_caught_up_with() {
     let (ends, stays) = tokio::join!(fixture.start(spec()), fixture.start(spec()));
     let container = fixture.container(ends.id).await;
     proxy.cut();
-    let options = bollard::query_parameters::KillContainerOptionsBuilder::new()
-        .signal("SIGTERM")
-        .build();
-    fixture
-        .docker
-        .kill_container(&container, Some(options))
-        .await
-        .unwrap();
+    fixture.terminate(&container).await;
     let stopped = fixture.provisioner.stop(stays.id, Duration::ZERO).await;
     assert!(matches!(stopped, Err(SandboxError::Engine { .. })), "{stopped:?}");
     assert!(ends.exit.borrow().is_none());

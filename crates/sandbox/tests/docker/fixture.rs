@@ -130,6 +130,17 @@ impl Fixture {
         found.into_iter().next().expect("a container").id.unwrap()
     }
 
+    /// SIGTERM to the first process of a container, past the provisioner.
+    pub(crate) async fn terminate(&self, container: &str) {
+        let options = bollard::query_parameters::KillContainerOptionsBuilder::new()
+            .signal("SIGTERM")
+            .build();
+        self.docker
+            .kill_container(container, Some(options))
+            .await
+            .unwrap();
+    }
+
     pub(crate) async fn inspect(&self, id: SandboxId) -> ContainerInspectResponse {
         let container = self.container(id).await;
         let options = None::<InspectContainerOptions>;

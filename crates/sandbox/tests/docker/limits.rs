@@ -29,14 +29,7 @@ async fn a_memory_bomb_ends_alone_and_is_counted() {
     );
     // An end that has nothing to do with it is not blamed on memory.
     let container = fixture.container(handle.id).await;
-    let options = bollard::query_parameters::KillContainerOptionsBuilder::new()
-        .signal("SIGTERM")
-        .build();
-    fixture
-        .docker
-        .kill_container(&container, Some(options))
-        .await
-        .unwrap();
+    fixture.terminate(&container).await;
     assert_eq!(adopted.ended().await.unwrap().cause, ExitCause::Exited(0));
     fixture.nothing_left().await;
 }

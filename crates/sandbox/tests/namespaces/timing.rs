@@ -1,8 +1,9 @@
 //! Not a test: how long a start takes. `cargo test -p himalia-sandbox --test namespaces -- --ignored --nocapture`
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use himalia_sandbox::{Limits, Provisioner as _, ZygoteSpec, interpreter_binds};
+use himalia_sandbox::{Limits, Provisioner as _, ZygoteSpec};
 
 use crate::fixture::{Place, QUIET, binary, spec, start};
 
@@ -59,7 +60,12 @@ async fn starts_by_the_real_zygote() {
             pids: Some(100),
             ..Limits::default()
         };
-        wanted.binds = interpreter_binds(&python);
+        let prefix = |program: &Path| program.parent().and_then(Path::parent).map(Path::to_owned);
+        // The environment, and the installation that it stands on.
+        wanted.binds = prefix(&python)
+            .into_iter()
+            .chain(prefix(&python.canonicalize().unwrap()))
+            .collect();
         wanted.zygote = Some(ZygoteSpec {
             trust_domain: "gateway".to_owned(),
             python: python.clone(),

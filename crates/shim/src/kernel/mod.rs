@@ -202,6 +202,17 @@ impl Kernel {
         self.outlet.stats(self.number, stats);
     }
 
+    /// Orders a stop that no request asked for; the receiver hears when it is done.
+    pub(crate) fn stop(&self, grace: Duration) -> oneshot::Receiver<()> {
+        let (done, wait) = oneshot::channel();
+        self.order(Order::Stop {
+            request: None,
+            grace,
+            done: Some(done),
+        });
+        wait
+    }
+
     /// Queues an order; refused when hundreds wait already.
     pub(crate) fn order(&self, order: Order) {
         let starts = matches!(order, Order::Start { .. } | Order::Restart { .. });
