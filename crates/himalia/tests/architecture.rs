@@ -12,16 +12,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-wire", &[]),
     ("himalia-journal", &[]),
     ("himalia-shim-protocol", &[]),
+    ("himalia-lane-socket", &[]),
     ("himalia-jail", &[]),
     ("himalia-sandbox", &["himalia-jail"]),
     ("himalia-store", &[]),
-    ("himalia-shim", &["himalia-wire", "himalia-shim-protocol"]),
+    (
+        "himalia-shim",
+        &["himalia-wire", "himalia-shim-protocol", "himalia-lane-socket"],
+    ),
     (
         "himalia-engine",
         &[
             "himalia-wire",
             "himalia-journal",
             "himalia-shim-protocol",
+            "himalia-lane-socket",
             "himalia-sandbox",
             "himalia-store",
         ],

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
 use bytes::{Buf, Bytes, BytesMut};
-use tokio::net::unix::OwnedWriteHalf;
+use himalia_lane_socket::LaneSocket;
 
 /// Bodies up to this are copied next to each other; larger ones are written from where they are.
 const COPY_BYTES: usize = 16 * 1024;
@@ -56,7 +56,7 @@ impl Chain {
     }
 
     /// Writes what the socket takes now. True when everything is written.
-    pub(crate) fn write_to(&mut self, socket: &OwnedWriteHalf) -> io::Result<bool> {
+    pub(crate) fn write_to(&mut self, socket: &LaneSocket) -> io::Result<bool> {
         self.seal();
         while self.bytes > 0 {
             let slices: Vec<IoSlice<'_>> = self
@@ -65,7 +65,7 @@ impl Chain {
                 .take(SEGMENTS)
                 .map(|segment| IoSlice::new(segment))
                 .collect();
-            let written = match socket.try_write_vectored(&slices) {
+            let written = match socket.try_write(&slices) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -91,6 +91,8 @@ impl Chain {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use super::*;
     use tokio::io::AsyncReadExt;
     use tokio::net::UnixStream;
@@ -98,7 +100,7 @@ mod tests {
     #[tokio::test]
     async fn what_goes_in_comes_out_in_order_whatever_the_socket_takes() {
         let (left, mut right) = UnixStream::pair().unwrap();
-        let (_keep, left) = left.into_split();
+        let mut left = LaneSocket::new(left).unwrap();
         let mut chain = Chain::default();
         let mut sent = Vec::new();
         for (round, size) in [10, 20_000, 5, 1_000_000, 16_384, 16_385, 0, 300]
@@ -115,7 +117,7 @@ mod tests {
         let read = right.read_exact(&mut received);
         let write = async {
             while !chain.write_to(&left).unwrap() {
-                left.writable().await.unwrap();
+                poll_fn(|cx| left.poll_room(cx)).await.unwrap();
             }
         };
         let (read, ()) = tokio::join!(read, write);

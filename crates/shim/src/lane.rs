@@ -1,13 +1,14 @@
+use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use himalia_lane_socket::LaneSocket;
 use himalia_shim_protocol::{Decoder, Lane, ProtocolError, ToGateway, ToShim};
-use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::chain::Chain;
@@ -48,10 +49,8 @@ pub(crate) async fn run(link: Rc<Link>, lane: Lane) {
 /// One connection, from hello to its end. `Ok` when it had been welcomed.
 async fn connect(link: &Rc<Link>, lane: Lane) -> Result<(), Error> {
     let stream = UnixStream::connect(link.socket()).await?;
-    let (read, write) = stream.into_split();
     let mut connection = Connection {
-        read,
-        write,
+        socket: LaneSocket::new(stream)?,
         decoder: Decoder::new(),
         chain: Chain::default(),
     };
@@ -98,8 +97,7 @@ impl From<ProtocolError> for Error {
 }
 
 struct Connection {
-    read: OwnedReadHalf,
-    write: OwnedWriteHalf,
+    socket: LaneSocket,
     decoder: Decoder,
     chain: Chain,
 }
@@ -111,14 +109,14 @@ impl Connection {
         let mut frame = BytesMut::new();
         ToGateway::Hello(Box::new(hello)).encode(&mut frame)?;
         self.chain.push(&[], &frame.freeze());
-        while !self.chain.write_to(&self.write)? {
-            self.write.writable().await?;
+        while !self.chain.write_to(&self.socket)? {
+            poll_fn(|cx| self.socket.poll_room(cx)).await?;
         }
         let frame = loop {
             if let Some(frame) = self.decoder.next()? {
                 break frame;
             }
-            received(self.read.read_buf(self.decoder.buffer()).await)?;
+            poll_fn(|cx| self.poll_read(cx)).await?;
         };
         match ToShim::parse(frame)? {
             ToShim::Welcome(welcome) => {
@@ -143,16 +141,15 @@ impl Connection {
             if !std::mem::take(&mut patient) {
                 self.pump(link, lane, std::mem::take(&mut now))?;
             }
+            let has_room = self.chain.len() < CHAIN_BYTES;
             tokio::select! {
-                read = self.read.read_buf(self.decoder.buffer()) => {
-                    received(read)?;
-                    if self.dispatch(link, lane)? && !armed {
+                progress = poll_fn(|cx| self.poll(cx)) => {
+                    if progress? == Progress::Received && self.dispatch(link, lane)? && !armed {
                         armed = true;
                         timer.as_mut().reset(Instant::now() + ACCEPTED);
                     }
                 }
-                ready = self.write.writable(), if !self.chain.is_empty() => ready?,
-                () = link.outlet.woken(lane), if self.chain.len() < CHAIN_BYTES => {
+                () = link.outlet.woken(lane), if has_room => {
                     // Let the readers that are ready put in what they have: one write for all.
                     tokio::task::yield_now().await;
                 }
@@ -189,7 +186,7 @@ impl Connection {
             if !self.chain.is_empty() || now {
                 self.push_accepted(link, lane)?;
             }
-            if self.chain.is_empty() || !self.chain.write_to(&self.write)? {
+            if self.chain.is_empty() || !self.chain.write_to(&self.socket)? {
                 return Ok(());
             }
         }
@@ -214,16 +211,31 @@ impl Connection {
         }
         Ok(requests)
     }
+
+    /// Ready when something came, or when there is room for what waits to be written.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Progress>> {
+        if !self.chain.is_empty()
+            && let Poll::Ready(room) = self.socket.poll_room(cx)
+        {
+            return Poll::Ready(room.map(|()| Progress::Room));
+        }
+        self.poll_read(cx).map_ok(|()| Progress::Received)
+    }
+
+    /// Ready when something came. The end of the stream is an error here.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match ready!(self.socket.poll_read(cx, self.decoder.buffer()))? {
+            0 => Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "closed by the gateway",
+            ))),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
 }
 
-/// The end of the stream is an error here.
-fn received(read: io::Result<usize>) -> io::Result<()> {
-    match read {
-        Ok(0) => Err(io::Error::new(
-            io::ErrorKind::UnexpectedEof,
-            "closed by the gateway",
-        )),
-        Ok(_) => Ok(()),
-        Err(error) => Err(error),
-    }
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Progress {
+    Received,
+    Room,
 }

@@ -1,14 +1,12 @@
 //! One connection of a shim: bytes in and out, never waiting for the other lane.
 
 use std::collections::VecDeque;
-use std::io;
-use std::pin::{Pin, pin};
+use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
+use himalia_lane_socket::LaneSocket;
 use himalia_shim_protocol::{Decoder, Frame, Pending, ProtocolError, ToShim};
-use tokio::io::AsyncReadExt;
-use tokio::net::UnixStream;
 
 /// Bodies up to this length are copied behind each other, so that one write takes many.
 const COPY_UP_TO: usize = 16 * 1024;
@@ -16,7 +14,7 @@ const COPY_UP_TO: usize = 16 * 1024;
 /// An authenticated connection of one lane.
 #[derive(Debug)]
 pub(crate) struct LaneIo {
-    stream: UnixStream,
+    socket: LaneSocket,
     decoder: Decoder,
     /// To be written, in order; `small` is behind all of `out`.
     out: VecDeque<Bytes>,
@@ -25,9 +23,9 @@ pub(crate) struct LaneIo {
 
 impl LaneIo {
     /// `decoder` may hold bytes that came after the hello.
-    pub(crate) fn new(stream: UnixStream, decoder: Decoder) -> Self {
+    pub(crate) fn new(socket: LaneSocket, decoder: Decoder) -> Self {
         Self {
-            stream,
+            socket,
             decoder,
             out: VecDeque::new(),
             small: BytesMut::new(),
@@ -63,7 +61,7 @@ impl LaneIo {
                 self.out.pop_front();
                 continue;
             }
-            match self.stream.try_write(first) {
+            match self.socket.try_write(&[IoSlice::new(first)]) {
                 Ok(written) => first.advance(written),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
@@ -84,7 +82,7 @@ impl LaneIo {
     /// an end of the stream is an error. Cancel-safe: nothing that was read is lost.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, read: bool) -> Poll<io::Result<()>> {
         while self.has_output() {
-            match self.stream.poll_write_ready(cx) {
+            match self.socket.poll_room(cx) {
                 Poll::Ready(result) => {
                     result?;
                     self.flush()?;
@@ -95,9 +93,7 @@ impl LaneIo {
         if !read {
             return Poll::Pending;
         }
-        let mut reading = pin!(self.stream.read_buf(self.decoder.buffer()));
-        let read = ready!(Pin::as_mut(&mut reading).poll(cx))?;
-        if read == 0 {
+        if ready!(self.socket.poll_read(cx, self.decoder.buffer()))? == 0 {
             return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
         }
         Poll::Ready(Ok(()))

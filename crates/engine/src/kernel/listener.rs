@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_lane_socket::LaneSocket;
 use himalia_sandbox::KEY_FILE;
 use himalia_shim_protocol::{Decoder, Denied, Hello, ToGateway, ToShim, VersionRange};
 use sha2::{Digest, Sha256};
@@ -117,10 +118,13 @@ impl Listener {
             }
             _ => {}
         }
+        let socket = LaneSocket::new(stream)
+            .inspect_err(|error| tracing::warn!(%error, "cannot watch a shim's connection"))
+            .ok()?;
         Some(Arrival {
             hello,
             protocol,
-            io: LaneIo::new(stream, decoder),
+            io: LaneIo::new(socket, decoder),
         })
     }
 
