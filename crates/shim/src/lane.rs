@@ -22,10 +22,8 @@ const WELCOME: Duration = Duration::from_secs(10);
 const CHAIN_BYTES: usize = 256 * 1024;
 /// Chains that are written before the other tasks have their turn.
 const PUMP_ROUNDS: usize = 16;
-/// An `accepted` waits this long for company.
-pub(crate) const ACCEPTED: Duration = Duration::from_millis(20);
-/// What announces a beginning waits at most this long for what follows.
-const LINGER: Duration = Duration::from_millis(2);
+/// An `accepted`, and what announces a beginning, wait at most this long for company.
+pub(crate) const COMPANY: Duration = Duration::from_millis(10);
 
 /// Dials one lane for ever.
 pub(crate) async fn run(link: Rc<Link>, lane: Lane) {
@@ -132,37 +130,30 @@ impl Connection {
     async fn serve(&mut self, link: &Rc<Link>, lane: Lane) -> Result<(), Error> {
         // What came right behind the welcome.
         let mut armed = self.dispatch(link, lane)?;
-        // Armed once and left to fire: a timer that is set anew with each request costs more than it saves.
-        let mut timer = pin!(sleep(ACCEPTED));
-        let mut now = false;
-        let mut linger = pin!(sleep(LINGER));
-        let (mut lingering, mut patient) = (false, false);
+        // Armed once and left to fire: each new deadline costs tokio a write to its own eventfd.
+        let mut timer = pin!(sleep(COMPANY));
+        let (mut now, mut patient) = (false, false);
         loop {
             if !std::mem::take(&mut patient) {
                 self.pump(link, lane, std::mem::take(&mut now))?;
             }
             let has_room = self.chain.len() < CHAIN_BYTES;
+            let mut arm = false;
             tokio::select! {
                 progress = poll_fn(|cx| self.poll(cx)) => {
-                    if progress? == Progress::Received && self.dispatch(link, lane)? && !armed {
-                        armed = true;
-                        timer.as_mut().reset(Instant::now() + ACCEPTED);
-                    }
+                    arm = progress? == Progress::Received && self.dispatch(link, lane)?;
                 }
                 () = link.outlet.woken(lane), if has_room => {
                     // Let the readers that are ready put in what they have: one write for all.
                     tokio::task::yield_now().await;
                 }
-                () = link.outlet.hinted(lane) => {
-                    patient = true;
-                    if !lingering {
-                        lingering = true;
-                        linger.as_mut().reset(Instant::now() + LINGER);
-                    }
-                }
+                () = link.outlet.hinted(lane) => (arm, patient) = (true, true),
                 () = link.cut(lane) => return Err(Error::Replaced),
                 () = &mut timer, if armed => (armed, now) = (false, true),
-                () = &mut linger, if lingering => lingering = false,
+            }
+            if arm && !armed {
+                armed = true;
+                timer.as_mut().reset(Instant::now() + COMPANY);
             }
         }
     }

@@ -139,7 +139,7 @@ impl Link {
                     sleep(Duration::from_millis(10)).await;
                 }
                 // The lanes' turn to tell what was accepted.
-                sleep(2 * lane::ACCEPTED).await;
+                sleep(2 * lane::COMPANY).await;
             };
             if timeout(FAREWELL, drained).await.is_err() {
                 tracing::info!(socket = link.socket, "the gateway has not stored everything");
