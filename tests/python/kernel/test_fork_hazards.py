@@ -78,21 +78,6 @@ def test_what_is_reported(family, kernel, row):
         assert kernel.run(row.after)[0]["status"] == "ok"
 
 
-def test_a_thread_is_named_by_the_function_that_it_was_started_with(family, kernel):
-    """numexpr's workers have addresses of numpy's left on their stacks, nearer than their own."""
-    need(kernel, "numexpr")
-    code = """
-import os, threading, numexpr, numpy as np
-from himalia_kernel.fork import stacks
-numexpr.set_num_threads(2); numexpr.evaluate('a * 2', {'a': np.ones(1_000_000)})
-known = {thread.native_id for thread in threading.enumerate()} | {os.getpid()}
-libraries = stacks.mapped()
-owners = [stacks.owner(int(tid), libraries)[0] or '' for tid in os.listdir('/proc/self/task') if int(tid) not in known]
-print(any('/numexpr/' in path for path in owners), any('multiarray' in path for path in owners))
-"""
-    assert kernel.run(code)[1] == "True False\n"
-
-
 def test_the_debugger_is_refused(kernel_python):
     from test_start import debug
 
