@@ -82,6 +82,11 @@ bench: env $(BENCH_ENV)/ready ## Himalia, its peers and no gateway at all, in on
 bench-sandboxes: env $(BENCH_ENV)/ready ## what a sandbox costs: cold, from the zygote, from the pool; forks; many at once
 	$(BENCH_ENV)/bin/python tests/bench/sandboxes.py --out $(TARGET)/bench-sandboxes.json
 
+.PHONY: soak
+soak: env $(TEST_LIBRARIES)/ready ## 1,000 forks of one session, 20 for each library of the matrix: nothing hangs or leaks
+	HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
+	  $(TEST_ENV)/bin/python tests/soak/forks.py --python "$$($(HIMALIA) env path)/bin/python"
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs cargo-fuzz and a nightly toolchain
 	for target in $$(cd crates/wire && cargo +nightly fuzz list); do \

@@ -11,5 +11,5 @@ lock() { # folder, further arguments
 lock .
 lock bench
 lock other-kernels
-# These are added to an environment that has numpy.
-lock libraries --no-emit-package numpy
+# These are added to an environment that has what is left out.
+lock libraries --no-emit-package numpy --no-emit-package scipy --no-emit-package narwhals --no-emit-package typing-extensions

@@ -42,6 +42,8 @@ pub(crate) struct Start<'a> {
     pub(crate) rlimits: BTreeMap<&'static str, [u64; 2]>,
     /// `oom_score_adj` of the kernel.
     pub(crate) oom_score_adj: i16,
+    /// The shim's pid, whose child the kernel becomes and with which it ends.
+    pub(crate) parent_pid: u32,
 }
 
 /// What the zygote answers.

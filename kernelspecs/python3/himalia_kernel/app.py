@@ -95,6 +95,7 @@ class HimaliaKernelApp(kernelapp.IPKernelApp):
         super().init_shell()
         if self.shell is not None:
             keep_no_outputs(self.shell)
+            self.kernel.watch(self.shell)
 
     def init_gui_pylab(self):
         """Choose the plotting backend, and load it if pyplot is loaded already."""

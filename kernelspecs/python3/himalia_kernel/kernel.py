@@ -1,18 +1,18 @@
-"""The kernel: IPython's, with two requests of the gateway's own on the control channel."""
+"""The kernel: IPython's, with prompt interrupts and two requests of the gateway's own on the control channel."""
 
-from ipykernel.ipkernel import IPythonKernel
+from himalia_kernel.interrupt import InterruptibleKernel
 
 BIND_REQUEST = "himalia_bind_request"
 FORK_REQUEST = "himalia_fork_request"
 
 
-class HimaliaKernel(IPythonKernel):
-    """`IPythonKernel` that can be bound to a session late, and forked.
+class HimaliaKernel(InterruptibleKernel):
+    """The kernel that can be bound to a session late, and forked.
 
     Neither request leaves a trace: no busy or idle status on IOPub, no input history, no execution count.
     """
 
-    control_msg_types = [*IPythonKernel.control_msg_types, BIND_REQUEST, FORK_REQUEST]
+    control_msg_types = [*InterruptibleKernel.control_msg_types, BIND_REQUEST, FORK_REQUEST]
 
     def himalia_bind_request(self, stream, ident, parent):
         """Apply an environment and a working directory; see `himalia_kernel.bind`."""

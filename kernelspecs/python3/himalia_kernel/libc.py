@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import signal
 import struct
 
 CLONE_NEWNS = 0x20000
@@ -15,6 +16,7 @@ CLONE_NEWNET = 0x40000000
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND = 1, 2, 4, 8, 32, 4096
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_SECCOMP = 22
 _PR_CAPBSET_DROP = 24
@@ -71,6 +73,11 @@ def lock_securebits():
 def become_subreaper():
     """Become the parent of all descendants whose parents end."""
     _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def end_with_parent():
+    """Be killed when the process that is the parent now ends. A change of the user undoes it."""
+    _checked(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
 
 
 def become_dumpable():

@@ -11,6 +11,8 @@ TESTED_PYTHON = ((3, 11),)
 
 # Private and public names that the additions use: (module, dotted name, parameters that it must have).
 _USED = (
+    ("IPython.core.interactiveshell", "InteractiveShell.run_code", None),
+    ("asyncio.selector_events", "BaseSelectorEventLoop._make_self_pipe", ("self",)),
     ("ipykernel.kernelapp", "IOPubThread", None),
     ("ipykernel.kernelapp", "IPKernelApp._bind_socket", ("self", "s", "port")),
     ("ipykernel.kernelapp", "IPKernelApp.log_connection_info", ("self",)),
@@ -25,6 +27,7 @@ _USED = (
     ("ipykernel.kernelbase", "Kernel._aborting", None),
     ("ipykernel.kernelbase", "Kernel._publish_status", ("self", "status", "channel", "parent")),
     ("ipykernel.kernelbase", "Kernel.control_msg_types", None),
+    ("ipykernel.kernelbase", "Kernel.pre_handler_hook", ("self",)),
     ("ipykernel.shellchannel", "ShellChannelThread.manager", None),
     ("ipykernel.iostream", "BackgroundSocket.send_multipart", None),
     ("ipykernel.iostream", "OutStream._watch_pipe_fd", ("self",)),
@@ -44,13 +47,13 @@ _USED = (
     ("ipykernel.iostream", "OutStream.flush", ("self",)),
     ("ipykernel.iostream", "OutStream.parent_header", None),
     ("ipykernel.iostream", "OutStream.write", ("self", "string")),
+    ("ipykernel.ipkernel", "IPythonKernel._cancel_on_sigint", None),
     ("ipykernel.ipkernel", "IPythonKernel.debugger_class", None),
     ("ipykernel.thread", "CONTROL_THREAD_NAME", None),
     ("ipykernel.thread", "SHELL_CHANNEL_THREAD_NAME", None),
 )
 
 _USED_BY_FORK = (
-    ("asyncio.selector_events", "BaseSelectorEventLoop._make_self_pipe", ("self",)),
     ("concurrent.futures.thread", "_threads_queues", None),
     ("concurrent.futures.thread", "_worker", None),
     ("tempfile", "TemporaryDirectory._cleanup", None),

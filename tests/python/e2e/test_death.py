@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 from channels import Channels
-from processes import alive, having_in_environment
+from processes import alive, having_in_environment, parent
 from waiting import eventually
 
 DEATHS = {
@@ -96,6 +96,20 @@ def test_children_of_a_kernel_end_with_it(shared, end):
         eventually(lambda: not any(alive(pid) for pid in before), "the old processes are gone", 20)
     shared.delete_kernel(kernel_id)
     eventually(lambda: not having_in_environment("KERNEL_MARK", mark), "nothing stays behind")
+
+
+def test_a_kernel_and_its_branch_end_with_the_shim(shared):
+    session = shared.http.post("v1/sessions", json={}).json()["id"]
+    with Channels(shared, session) as client:
+        kernel, shim = map(int, client.run("import os; print(os.getpid(), os.getppid())").text().split())
+    reply = shared.http.post(f"v1/sessions/{session}/fork", json={"count": 1, "policy": "report"})
+    assert reply.status_code in (200, 201), reply.text
+    with Channels(shared, reply.json()["branches"][0]["session"]["id"]) as client:
+        branch = int(client.run("print(os.getpid())").text())
+    assert parent(branch) == shim
+    os.kill(shim, signal.SIGKILL)
+    eventually(lambda: not alive(kernel) and not alive(branch), "both have ended", 30)
+    shared.http.delete(f"v1/sessions/{session}")
 
 
 STUBBORN = """

@@ -34,7 +34,10 @@ class Client:
         self.info = info
         self.context = zmq.Context()
         self.session = Session(key=info["key"].encode())
-        self.shell = self._connect(zmq.DEALER, "shell")
+        # The kernel sends its questions to the one who asked, by this name.
+        identity = uuid.uuid4().hex.encode()
+        self.shell = self._connect(zmq.DEALER, "shell", identity=identity)
+        self.stdin = self._connect(zmq.DEALER, "stdin", identity=identity)
         self.control = self._connect(zmq.DEALER, "control")
         self.iopub = None
         if subscribe:
@@ -79,11 +82,11 @@ class Client:
         """Send a request and return the content of its reply."""
         return self.reply(self.send(kind, content, channel), channel, timeout)
 
-    def execute(self, code):
+    def execute(self, code, allow_stdin=False):
         """Send code; returns the msg_id."""
         return self.send(
             "execute_request",
-            {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False},
+            {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": allow_stdin},
         )
 
     def outputs(self, msg_id, timeout=60.0):

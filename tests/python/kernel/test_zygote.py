@@ -162,6 +162,37 @@ def test_a_kernel_of_a_zygote_can_be_forked(sandbox):
     branch.disconnect()
 
 
+def test_kernels_of_a_zygote_and_their_branches_end_with_the_shim(zygote):
+    """Where no namespace ends with it: as a kernel that the shim executed."""
+    from branching import Branch
+
+    sandbox = Sandbox(zygote)
+    kernel = sandbox.kernel(parent_pid=sandbox.pid)
+    kernel.directory = type("Directory", (), {"name": str(sandbox.path)})
+    branch = Branch(kernel, parent_pid=sandbox.pid)
+    grandchild = Branch(branch, parent_pid=sandbox.pid)
+    assert value(grandchild, "6 * 7") == "42"
+    os.kill(sandbox.pid, signal.SIGKILL)
+    assert zygote.receive() == {"op": "exited", "pid": sandbox.pid, "status": signal.SIGKILL}
+    for one in (kernel, branch, grandchild):
+        eventually(lambda pid=one.pid: not alive(pid), "it ends", 30)
+        one.disconnect()
+
+
+def test_a_kernel_that_does_not_become_a_child_of_the_shim_is_none(sandbox):
+    from branching import request_fork
+
+    assert "did not become the parent" in sandbox.start(parent_pid=os.getpid())[0]["error"]
+    assert "parent_pid" in sandbox.start(parent_pid=0)[0]["error"]
+    kernel = sandbox.kernel()
+    kernel.directory = type("Directory", (), {"name": str(sandbox.path)})
+    reply, _ = request_fork(kernel, parent_pid=os.getpid())
+    assert (reply["ename"], "did not become the parent" in reply["evalue"]) == ("BranchFailed", True), reply
+    os.kill(kernel.pid, signal.SIGKILL)
+    assert sandbox.ask(reap=kernel.pid) == signal.SIGKILL
+    kernel.disconnect()
+
+
 @pytest.mark.parametrize(
     ("request_", "step", "word"),
     [

@@ -10,7 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{Kernel, NOT_RUNNING};
+use super::Kernel;
+use super::sending::NOT_RUNNING;
 use crate::text;
 
 /// For a kernel to be bound.

@@ -7,6 +7,7 @@ mod output;
 mod private;
 mod process;
 mod reader;
+mod sending;
 mod session;
 mod sockets;
 mod stop;
@@ -17,18 +18,18 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use himalia_shim_protocol::shim_link::ProcessView;
 use himalia_shim_protocol::{InterruptMode, KernelSpec, KernelState, Lane, RefusalKind, RequestId, Stats};
-use himalia_wire::{Channel, ConnectionFile, Limits, Parts};
+use himalia_wire::{Channel, ConnectionFile, Parts};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::children::Children;
-use crate::outlet::{Outlet, lane_of};
+use crate::outlet::Outlet;
 use crate::reaper::Death;
 use output::Tail;
 use private::Private;
+use sending::Waiting;
 use session::Outlets;
 
 pub(crate) use asking::{Unanswered, error_of};
@@ -36,13 +37,6 @@ pub(crate) use process::prepare;
 
 /// Orders that wait for a kernel's actor.
 const ORDERS_MAX: usize = 256;
-/// Messages that wait for the sockets of a starting kernel, and their bytes. More than the gateway sends without an
-/// answer, as long as it gives no notices.
-const WAITING_MAX: usize = 2048;
-const WAITING_BYTES: usize = 64 << 20;
-/// Why a message is refused for which there is no process.
-const NOT_RUNNING: &str = "the kernel is not running";
-
 /// What the actor does one after the other.
 #[derive(Debug)]
 pub(crate) enum Order {
@@ -113,15 +107,6 @@ pub(crate) struct Kernel {
     children: Rc<Children>,
     orders: mpsc::Sender<Order>,
     dir: PathBuf,
-}
-
-/// A message that came before the sockets were there.
-#[derive(Debug)]
-struct Waiting {
-    lane: Lane,
-    request: RequestId,
-    channel: Channel,
-    parts: Parts,
 }
 
 impl Kernel {
@@ -266,108 +251,6 @@ impl Kernel {
         {
             tracing::warn!(kernel = self.number, "own request not sent: {reason}");
         }
-    }
-
-    /// Passes a message of the gateway on. What cannot be passed on is refused with a reason.
-    pub(crate) fn send(&self, lane: Lane, request: RequestId, frame: &Bytes) {
-        let refuse = |kind, reason: &str| self.refuse(lane, request, kind, reason);
-        let (channel, parts) = match himalia_wire::v1::decode(frame, &Limits::KERNEL) {
-            Ok(message) => message,
-            Err(error) => return refuse(RefusalKind::Never, &error.to_string()),
-        };
-        if channel == Channel::Iopub || lane_of(channel) != lane {
-            let reason = format!("{} does not belong on lane {lane}", channel.as_str());
-            return refuse(RefusalKind::Never, &reason);
-        }
-        match self.view.get().state {
-            KernelState::Running | KernelState::Stopping => self.pass(lane, request, channel, &parts),
-            state if state == KernelState::Connecting || self.starting.get() > 0 => {
-                let mut waiting = self.waiting.borrow_mut();
-                let bytes: usize = waiting.iter().map(|other| other.parts.byte_len()).sum();
-                if waiting.len() >= WAITING_MAX || bytes + parts.byte_len() > WAITING_BYTES {
-                    drop(waiting);
-                    let reason = "the kernel is starting and too many messages wait for it";
-                    return refuse(RefusalKind::Full, reason);
-                }
-                // A copy: the received bytes would keep the whole read buffer.
-                let parts = Parts {
-                    buffers: parts
-                        .buffers
-                        .iter()
-                        .map(|buffer| Bytes::copy_from_slice(buffer))
-                        .collect(),
-                    header: Bytes::copy_from_slice(&parts.header),
-                    parent_header: Bytes::copy_from_slice(&parts.parent_header),
-                    metadata: Bytes::copy_from_slice(&parts.metadata),
-                    content: Bytes::copy_from_slice(&parts.content),
-                };
-                waiting.push(Waiting {
-                    lane,
-                    request,
-                    channel,
-                    parts,
-                });
-            }
-            _ => refuse(RefusalKind::NotRunning, NOT_RUNNING),
-        }
-    }
-
-    fn pass(&self, lane: Lane, request: RequestId, channel: Channel, parts: &Parts) {
-        let answered = matches!(channel, Channel::Shell | Channel::Control)
-            && self.echoes.get() != Some(false)
-            && himalia_wire::header::peek(&parts.header)
-                .is_ok_and(|head| head.msg_type.ends_with("_request"));
-        if answered {
-            self.outlet.link(|link| link.track(self.number, request));
-        }
-        let sent = match &mut *self.outlets.borrow_mut() {
-            Some(outlets) => outlets.send(channel, Some(request), parts),
-            None => Err((RefusalKind::NotRunning, NOT_RUNNING.to_owned())),
-        };
-        if let Err((kind, reason)) = sent {
-            self.refuse(lane, request, kind, &reason);
-        }
-    }
-
-    /// The sockets are there: what waited goes first.
-    fn connected(&self, outlets: Outlets) {
-        *self.outlets.borrow_mut() = Some(outlets);
-        self.set_state(KernelState::Running);
-        for Waiting {
-            lane,
-            request,
-            channel,
-            parts,
-        } in self.waiting.take()
-        {
-            self.pass(lane, request, channel, &parts);
-        }
-    }
-
-    /// The process is gone: what waited is refused.
-    fn gone(&self) {
-        self.pid.set(None);
-        self.outlets.borrow_mut().take();
-        self.private.clear();
-        self.refuse_waiting();
-    }
-
-    /// An ordered start is done, in whatever way.
-    fn start_is_done(&self) {
-        self.starting.set(self.starting.get().saturating_sub(1));
-        if self.starting.get() == 0 && self.view.get().state != KernelState::Connecting {
-            self.refuse_waiting();
-        }
-    }
-
-    fn refuse_waiting(&self) {
-        for Waiting { lane, request, .. } in self.waiting.take() {
-            self.refuse(lane, request, RefusalKind::NotRunning, NOT_RUNNING);
-        }
-    }
-
-    fn refuse(&self, lane: Lane, request: RequestId, kind: RefusalKind, reason: &str) {
-        self.outlet.refuse(self.number, lane, request, kind, reason);
     }
 
     fn set_state(&self, state: KernelState) {

@@ -90,6 +90,7 @@ pub(super) async fn fork(
         cwd: &spec.cwd,
         rlimits: rlimits(&spec.limits),
         oom_score_adj: spec.limits.oom_score_adj.unwrap_or(OOM_SCORE_ADJ),
+        parent_pid: std::process::id(),
     };
     let (output, write) = io::pipe().map_err(failed)?;
     let output = pipe::Receiver::from_owned_fd(output.into()).map_err(failed)?;

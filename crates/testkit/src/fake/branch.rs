@@ -139,6 +139,11 @@ impl State {
         if content["policy"] == "strict" && mode == ForkMode::Ok {
             return error("ForkHazard", "1 thread", hazard("warn"));
         }
+        // The branch is to be a child of the process that asks, as this kernel is.
+        let asks = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get());
+        if content["parent_pid"] != json!(asks) {
+            return error("ValueError", "parent_pid: not my parent", json!([]));
+        }
         let mut env = self.env();
         for (name, value) in content["env"].as_object().into_iter().flatten() {
             env.insert(name.clone(), value.as_str().unwrap_or_default().to_owned());

@@ -109,6 +109,7 @@ fn start(mode: ZygoteMode, asked: &Value, mut descriptors: Vec<OwnedFd>) -> Valu
     if mode == ZygoteMode::Fail {
         return failed("told to fail");
     }
+    let shim = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get());
     // All that the contract has, and nothing else.
     let mut names: Vec<&str> = asked
         .as_object()
@@ -118,7 +119,17 @@ fn start(mode: ZygoteMode, asked: &Value, mut descriptors: Vec<OwnedFd>) -> Valu
         .collect();
     names.sort_unstable();
     if asked["op"] != "start"
-        || names != ["connection_file", "cwd", "env", "oom_score_adj", "op", "rlimits"]
+        || names
+            != [
+                "connection_file",
+                "cwd",
+                "env",
+                "oom_score_adj",
+                "op",
+                "parent_pid",
+                "rlimits",
+            ]
+        || asked["parent_pid"] != json!(shim)
         || descriptors.len() != 2
     {
         return failed(&format!(

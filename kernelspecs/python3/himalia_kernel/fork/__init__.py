@@ -1,7 +1,7 @@
 """Forks a live kernel: the branch has all of its variables, and from then on a life of its own.
 
 `himalia_fork_request` is `{"connection_file": path, "cwd": path or null, "env": {}, "policy": "strict" or "report",
-"wait_ms": n}`. The reply's content is `{"status": "ok", "pid", "hazards", "ms"}`, sent when the branch has bound its
+"wait_ms": n, "parent_pid": pid or null}`; the branch becomes a child of `parent_pid` and ends with it. The reply's content is `{"status": "ok", "pid", "hazards", "ms"}`, sent when the branch has bound its
 sockets, or `{"status": "error", "ename", "evalue", "hazards"}` and there is no branch. Error names: `KernelBusy`,
 `ForkHazard`, `Unsupported`, `BranchFailed`, `ValueError`, or that of an operating system error.
 

@@ -6,7 +6,7 @@ import sys
 import time
 import traceback
 
-from himalia_kernel import entropy, environment, plumbing
+from himalia_kernel import adoption, entropy, environment, plumbing
 from himalia_kernel.fork import descriptors, executors, inherited, loops
 
 
@@ -49,6 +49,7 @@ class BranchStarted(SystemExit):
 
 
 def _settle(app, wanted, report):
+    adoption.end_with(wanted.parent_pid)
     loop = app.kernel.io_loop.asyncio_loop
     loops.renew(loop, descriptors.sever(keep=(report,)))
     executors.revive(loop)

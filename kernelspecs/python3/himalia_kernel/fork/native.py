@@ -1,23 +1,57 @@
-"""Threads that Python does not know, by the library that they wait in."""
+"""Threads that Python does not know, by the library that they belong to."""
 
 import ctypes
 import os
 import re
-import struct
-import sys
 import threading
 import time
 
-# Libraries whose threads are gone in a forked child, and which notice that and start them again: they have fork
-# handlers, or look at the process id. Each was used before a fork and in the branch by tests/python/kernel.
-_RESTARTS = re.compile(r"openblas|/pyarrow/|/libarrow|/libparquet|/numexpr/")
-# The C and C++ runtimes, which are on every thread's stack.
-_RUNTIME = re.compile(r"/(libc|libm|libpthread|libdl|librt|libstdc\+\+|libgcc_s|ld-[^/]*|ld-linux[^/]*)[.-][^/]*$|^\[")
+from himalia_kernel.fork import stacks
+
+# Libraries whose threads are missing in a branch and which start them again there. Each was used before a fork, in the
+# branch and in the parent by tests/python/kernel, with the versions in tests/libraries and the kernels' environment.
+_RESTARTS = re.compile(
+    r"openblas"  # joins its threads in pthread_atfork's prepare handler
+    r"|/pyarrow/|/libarrow|/libparquet"  # makes its pools anew in pthread_atfork's child handler
+    r"|/numexpr/"  # compares the process id before each evaluation
+    r"|/numba/np/ufunc/workqueue"  # forgets its queues in the child, registered by numba itself
+)
 _OPENMP = re.compile(r"/libgomp[.-]")
-# Names of threads that are known to be harmless. The kernel cuts names at 15 bytes.
-_HARMLESS_NAMES = ("ZMQbg/", "jemalloc_bg_thd")
-_STACK_SEARCHED = 32 * 1024
-# How long threads that were told to end, or that spin before they sleep, are waited for.
+# Libraries that were seen to hang or crash in a branch, or that cannot work there: the pattern of the path, the
+# hazard's kind and name, and what it means with what to do about it.
+_LOST = (
+    (
+        re.compile(r"/_polars_runtime|/polars/polars\."),
+        "polars",
+        "polars",
+        "polars has run a query, and its thread pool would hang in a branch; fork before the first query"
+        " (import is fine), or query in a subprocess",
+    ),
+    (
+        re.compile(r"/_?duckdb[./]"),
+        "native-thread",
+        "duckdb",
+        "a branch would crash when a DuckDB connection from before the fork is closed; close all of them first"
+        " (`con.close()`, `duckdb.default_connection().close()`)",
+    ),
+    (
+        re.compile(r"/grpc/_cython/"),
+        "native-thread",
+        "grpc",
+        "gRPC has open channels, whose threads a branch would not have; close them first (`channel.close()`)",
+    ),
+    (
+        _OPENMP,
+        "openmp",
+        "OpenMP",
+        "a thread other than the main one used GNU OpenMP, and its next parallel region would hang in a branch;"
+        " let that thread end first",
+    ),
+)
+# Names of threads that are known to be harmless. The kernel cuts names at 15 bytes. `polars-ooc-clea` starts with
+# the import of polars, and queries in a branch do without it.
+_HARMLESS_NAMES = ("ZMQbg/", "jemalloc_bg_thd", "polars-ooc-")
+# How long threads that were told to end, or that spin before they sleep, are waited for before a refusal.
 _SETTLE_S = 0.5
 _OMP_PAUSE_HARD = 2
 
@@ -27,7 +61,7 @@ def pause_openmp():
 
     To be called in the main thread: each thread that ran a parallel region has a pool of its own.
     """
-    for path in sorted({path for _, _, path in _mapped() if _OPENMP.search(path)}):
+    for path in sorted({path for _, _, path in stacks.mapped() if _OPENMP.search(path)}):
         try:
             ctypes.CDLL(path).omp_pause_resource_all(_OMP_PAUSE_HARD)
         except (OSError, AttributeError):
@@ -35,18 +69,18 @@ def pause_openmp():
 
 
 def hazards():
-    """Hazards by native threads, after waiting a moment for those that are about to end or to sleep."""
+    """Hazards by native threads. Those that are about to end or to sleep are waited for a moment."""
     deadline = time.monotonic() + _SETTLE_S
     while True:
-        found, settled = _look()
-        if settled or time.monotonic() >= deadline:
+        found = _look()
+        if not found or time.monotonic() >= deadline:
             return found
         time.sleep(0.001)
 
 
 def _look():
-    """Return `(hazards, whether another look may find less)`."""
-    found, settled = [], True
+    """What is to be seen now: one hazard for all threads of a library."""
+    found = []
     known = {thread.native_id for thread in threading.enumerate()} | {os.getpid()}
     libraries = None
     for tid in map(int, os.listdir("/proc/self/task")):
@@ -59,83 +93,42 @@ def _look():
             continue  # it ended
         if name.startswith(_HARMLESS_NAMES):
             continue
-        if name.startswith("polars"):
-            found.append(_hazard("polars", name, "polars has run; its thread pool hangs in a branch"))
-            continue
         if libraries is None:
-            libraries = _mapped()
-        library, asleep = _library_of(tid, libraries)
+            libraries = stacks.mapped()
+        library, asleep = _owner(tid, libraries)
         if library is not None and _RESTARTS.search(library):
             continue
-        if library is None or _OPENMP.search(library):
-            settled = False
-        if library is None:
-            detail = "a thread of an unknown library" if asleep else "a thread that is running"
-            found.append(_hazard("native-thread", name, detail))
-        elif _OPENMP.search(library):
-            found.append(_hazard("openmp", name, "a thread other than the main one used OpenMP"))
-        else:
-            found.append(_hazard("native-thread", name, f"a thread of {os.path.basename(library)}"))
-    return found, settled
+        hazard = _hazard(name, library, asleep)
+        if hazard not in found:
+            found.append(hazard)
+    return found
 
 
-def _hazard(kind, name, detail):
+def _owner(tid, libraries):
+    """As `stacks.owner`. Where stacks cannot be read, a known library that is loaded answers for all threads."""
+    try:
+        return stacks.owner(tid, libraries)
+    except FileNotFoundError:
+        paths = [path for _, _, path in libraries]
+        # Not OpenMP's: its idle threads were ended.
+        lost = [pattern for pattern, *_ in _LOST if pattern is not _OPENMP]
+        lost = next((path for path in paths if any(pattern.search(path) for pattern in lost)), None)
+        return lost or next((path for path in paths if _RESTARTS.search(path)), None), True
+
+
+def _hazard(name, library, asleep):
+    """What a thread of a library means that does not start its threads again, as far as is known."""
+    kind, detail = "native-thread", "a thread of an unknown library" if asleep else "a thread that is running"
+    if library is not None:
+        for pattern, known_kind, known_name, known_detail in _LOST:
+            if pattern.search(library):
+                return {"kind": known_kind, "name": known_name, "detail": known_detail, "severity": "refuse"}
+        name, detail = _package(library), f"a thread of {os.path.basename(library)}"
+    detail += ", which a branch would not have; end what started it, then fork again"
     return {"kind": kind, "name": name, "detail": detail, "severity": "refuse"}
 
 
-def _library_of(tid, mapped):
-    """Return `(path of the library that a thread waits in or None, whether the thread sleeps)`.
-
-    The innermost return address on its stack that leads into a library other than the runtime's. Where /proc does not
-    tell the stack pointer (gVisor), a loaded library that is known to start threads answers for all of them.
-    """
-    try:
-        with open(f"/proc/self/task/{tid}/syscall") as file:
-            fields = file.read().split()
-    except FileNotFoundError:
-        return next((path for _, _, path in mapped if _RESTARTS.search(path)), None), True
-    except OSError:
-        return None, False
-    if len(fields) < 3 or fields[0] == "running":
-        return None, False
-    stack = int(fields[-2], 16)
-    for address in _words(stack, _STACK_SEARCHED):
-        for start, end, path in mapped:
-            if start <= address < end:
-                return path, True
-    return None, True
-
-
-def _words(address, length):
-    """The pointer-sized words of this process's memory from an address on, as far as they are mapped."""
-    page = os.sysconf("SC_PAGE_SIZE")
-    data = b""
-    memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        end = address + length
-        while address < end:
-            step = min(end, (address // page + 1) * page) - address
-            data += os.pread(memory, step, address)
-            address += step
-    except OSError:
-        pass  # the stack ends here
-    finally:
-        os.close(memory)
-    return struct.unpack(f"{len(data) // 8}Q", data[: len(data) // 8 * 8])
-
-
-def _mapped():
-    """`(start, end, path)` of the code of every library but the runtime's and the interpreter's own."""
-    own = {os.path.realpath(sys.executable), os.path.realpath("/proc/self/exe")}
-    found = []
-    with open("/proc/self/maps") as file:
-        for line in file:
-            fields = line.rstrip("\n").split(None, 5)
-            if len(fields) < 6 or "x" not in fields[1]:
-                continue
-            path = fields[5]
-            if _RUNTIME.search(path) or path in own or os.path.basename(path).startswith("libpython"):
-                continue
-            start, end = (int(part, 16) for part in fields[0].split("-"))
-            found.append((start, end, path))
-    return found
+def _package(path):
+    """The Python package that a library came with, or else its file name."""
+    _, found, inside = path.rpartition("-packages/")
+    return inside.split("/")[0] if found and "/" in inside else os.path.basename(path)

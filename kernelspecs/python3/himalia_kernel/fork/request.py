@@ -13,7 +13,7 @@ import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 
-from himalia_kernel import environment, selftest
+from himalia_kernel import adoption, environment, selftest
 from himalia_kernel.errand import Errand
 from himalia_kernel.fork import hazards, native
 from himalia_kernel.fork.branch import BranchStarted
@@ -36,6 +36,7 @@ class Wanted:
     connection_file: str
     policy: str
     wait_s: float
+    parent_pid: int | None
     env: dict
     unset: list
     cwd: str | None
@@ -52,7 +53,7 @@ class Wanted:
         wait_ms = content.get("wait_ms", 0)
         if not isinstance(wait_ms, int) or not 0 <= wait_ms <= MAX_WAIT_MS:
             raise ValueError(f"wait_ms: a number from 0 to {MAX_WAIT_MS} is needed")
-        return cls(path, policy, wait_ms / 1000, *environment.checked(content))
+        return cls(path, policy, wait_ms / 1000, adoption.checked(content), *environment.checked(content))
 
 
 def handle(kernel, content, answer):

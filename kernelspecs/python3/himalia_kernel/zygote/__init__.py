@@ -16,8 +16,9 @@ Messages are JSON objects, one per datagram of a `SOCK_SEQPACKET` socket, at mos
                          "rlimits": {"RLIMIT_NOFILE": [soft, hard]}, "argv": [], "env": {}}
     from it:            {"op": "spawned", "id", "pid", "ms"}, {"op": "failed", "id", "step", "error"},
                         and {"op": "exited", "pid", "status"} when a spawned process has ended
-    to the sleeper:     {"op": "start", "connection_file", "env": {}, "cwd", "rlimits": {}, "oom_score_adj"},
-                        with the descriptors of stdout and stderr
+    to the sleeper:     {"op": "start", "connection_file", "env": {}, "cwd", "rlimits": {}, "oom_score_adj",
+                         "parent_pid"}, with the descriptors of stdout and stderr; the kernel becomes a child of
+                        `parent_pid` and ends with it
     from it:            {"op": "started", "pid"} or {"op": "failed", "error"}
 
 End of file on its socket ends a zygote; what it has started lives on.

@@ -8,7 +8,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from himalia_kernel import entropy, environment, libc, plumbing
+from himalia_kernel import adoption, entropy, environment, libc, plumbing
 from himalia_kernel.zygote import wire
 from himalia_kernel.zygote.enter import checked_rlimits
 
@@ -79,12 +79,13 @@ def _read_outcome(reading):
 class Start:
     """A start request that was understood."""
 
-    def __init__(self, connection_file, env, cwd, rlimits, oom_score_adj, output):
+    def __init__(self, connection_file, env, cwd, rlimits, oom_score_adj, parent_pid, output):
         self.connection_file = connection_file
         self.env = env
         self.cwd = cwd
         self.rlimits = rlimits
         self.oom_score_adj = oom_score_adj
+        self.parent_pid = parent_pid
         self.output = output
 
     @classmethod
@@ -104,7 +105,8 @@ class Start:
         configuration = _own_configuration(env)
         if configuration is not None:
             raise ValueError(f"{configuration} is read at the start of a kernel: it needs a cold start")
-        return cls(path, env, cwd, checked_rlimits(request.get("rlimits")), score, tuple(descriptors))
+        limits = checked_rlimits(request.get("rlimits"))
+        return cls(path, env, cwd, limits, score, adoption.checked(request), tuple(descriptors))
 
     def become_kernel(self, app, report):
         """Be the kernel until it is shut down."""
@@ -124,6 +126,7 @@ class Start:
         sys.exit(0)
 
     def _settle(self, app, report):
+        adoption.end_with(self.parent_pid)
         os.setsid()
         null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         for number, source in ((0, null), (1, self.output[0]), (2, self.output[1])):

@@ -1,13 +1,13 @@
-//! Copies of a work directory, for branches.
+//! Copies what is in a directory.
 //!
 //! The kernel whose files are copied goes on meanwhile and is hostile: every directory is opened below the one before
 //! without following links, files are opened without waiting, and every count is bounded.
 
 use std::ffi::CStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,75 +16,14 @@ use rustix::fs::{
     ioctl_ficlone, mkdirat, openat, readlinkat, statat, symlinkat,
 };
 
-/// Below the work directory of the first link: where the copies are. It is not copied itself.
-pub(crate) const BRANCHES: &str = ".branches";
+use super::BRANCHES;
+
 /// Most files, directories and links of a copy.
 const ENTRIES_MAX: u64 = 100_000;
 /// Most directories inside of each other.
 const DEPTH_MAX: usize = 100;
 /// Copied at once; between two, the copy can be given up.
 const CHUNK_BYTES: usize = 256 * 1024;
-
-/// The files of a branch. Removed when nobody uses them any more.
-#[derive(Debug)]
-pub(crate) struct WorkCopy {
-    path: PathBuf,
-    /// The directory of all copies.
-    base: PathBuf,
-}
-
-impl WorkCopy {
-    /// A directory that is about to be made; whatever is there is removed in the end.
-    pub(crate) fn new(base: PathBuf, name: &str) -> Self {
-        Self {
-            path: base.join(name),
-            base,
-        }
-    }
-
-    /// The directory.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The directory of all copies.
-    pub(crate) fn base(&self) -> &Path {
-        &self.base
-    }
-}
-
-impl WorkCopy {
-    /// Removes it and waits until it is gone.
-    pub(crate) async fn remove(self) {
-        let dirs = (self.path.clone(), self.base.clone());
-        let _ = tokio::task::spawn_blocking(move || remove(&dirs.0, &dirs.1)).await;
-    }
-
-    /// Removes it, whoever still uses it. Blocks.
-    pub(crate) fn remove_now(&self) {
-        remove(&self.path, &self.base);
-    }
-}
-
-impl Drop for WorkCopy {
-    fn drop(&mut self) {
-        let (path, base) = (self.path.clone(), self.base.clone());
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            drop(runtime.spawn_blocking(move || remove(&path, &base)));
-        }
-    }
-}
-
-fn remove(path: &Path, base: &Path) {
-    // Of the standard library: does not follow links either.
-    if let Err(error) = fs::remove_dir_all(path)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        tracing::info!("{} stays: {error}", path.display());
-    }
-    // Fails while there are others.
-    let _ = fs::remove_dir(base);
-}
 
 /// What was copied.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

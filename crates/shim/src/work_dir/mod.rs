@@ -1,0 +1,73 @@
+//! Copies of a work directory, for branches.
+
+mod copy;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub(crate) use copy::{Copied, CopyError, copy};
+
+/// Below the work directory of the first link: where the copies are. It is not copied itself.
+pub(crate) const BRANCHES: &str = ".branches";
+
+/// The files of a branch. Removed when nobody uses them any more.
+#[derive(Debug)]
+pub(crate) struct WorkCopy {
+    path: PathBuf,
+    /// The directory of all copies.
+    base: PathBuf,
+}
+
+impl WorkCopy {
+    /// A directory that is about to be made; whatever is there is removed in the end.
+    pub(crate) fn new(base: PathBuf, name: &str) -> Self {
+        Self {
+            path: base.join(name),
+            base,
+        }
+    }
+
+    /// The directory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory of all copies.
+    pub(crate) fn base(&self) -> &Path {
+        &self.base
+    }
+}
+
+impl WorkCopy {
+    /// Removes it and waits until it is gone.
+    pub(crate) async fn remove(self) {
+        let dirs = (self.path.clone(), self.base.clone());
+        let _ = tokio::task::spawn_blocking(move || remove(&dirs.0, &dirs.1)).await;
+    }
+
+    /// Removes it, whoever still uses it. Blocks.
+    pub(crate) fn remove_now(&self) {
+        remove(&self.path, &self.base);
+    }
+}
+
+impl Drop for WorkCopy {
+    fn drop(&mut self) {
+        let (path, base) = (self.path.clone(), self.base.clone());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            drop(runtime.spawn_blocking(move || remove(&path, &base)));
+        }
+    }
+}
+
+fn remove(path: &Path, base: &Path) {
+    // Of the standard library: does not follow links either.
+    if let Err(error) = fs::remove_dir_all(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::info!("{} stays: {error}", path.display());
+    }
+    // Fails while there are others.
+    let _ = fs::remove_dir(base);
+}

@@ -1,0 +1,96 @@
+"""Lets an interrupt end a cell at once, and every interrupted request have its reply.
+
+What ipykernel does with SIGINT has gaps:
+
+* A cell with a top-level `await` is cancelled by a callback that the signal handler schedules. Nothing wakes the event
+  loop for it, so the cell goes on until some timer or socket does; a second interrupt does nothing; and while the cell
+  computes between two awaits it is not interrupted at all.
+* An interrupt just before or after the cell's own code is lost, or leaves the request without a reply.
+
+A task of the cell's that computes without awaiting is still not interrupted: an exception there would end the loop.
+"""
+
+import asyncio
+import functools
+import signal
+import threading
+from contextlib import contextmanager
+
+from ipykernel.ipkernel import IPythonKernel
+from IPython.core.events import EventManager
+from IPython.core.interactiveshell import InteractiveShell
+
+# What else runs code of the user's. Both of them take an exception for that code's.
+_BESIDE_THE_CELL = {EventManager.trigger.__code__, InteractiveShell.user_expressions.__code__}
+_STOP = compile("raise KeyboardInterrupt", "<interrupted>", "exec")
+
+
+class InterruptibleKernel(IPythonKernel):
+    """`IPythonKernel` with a rule for SIGINT while the main shell handles an `execute_request`.
+
+    In code of the user's it raises `KeyboardInterrupt`; a cell that awaits is cancelled. Elsewhere it is remembered, and
+    what is left of the cell is not begun.
+    """
+
+    _interrupted = False
+    # The task of the cell, while it awaits or may do so.
+    _awaiting = None
+
+    def pre_handler_hook(self):
+        """Called in the main thread before a request is handled."""
+        super().pre_handler_hook()
+        if self.get_parent("shell")["header"]["msg_type"] == "execute_request":
+            self._interrupted, self._awaiting = False, None
+            signal.signal(signal.SIGINT, self._interrupt)
+
+    def _interrupt(self, number, frame):
+        places = _places(frame)
+        # An exception between the two functions is taken for one of the cell's, too.
+        if InterruptibleKernel._run_code.__code__ in places:
+            signal.default_int_handler(number, frame)
+        if self._awaiting is not None:
+            # At once: a callback would come too late for a cell that goes on next and then computes.
+            self._awaiting.cancel()
+            self.io_loop.asyncio_loop.call_soon_threadsafe(lambda: None)
+            return
+        self._interrupted = True
+        if not _BESIDE_THE_CELL.isdisjoint(places):
+            signal.default_int_handler(number, frame)
+
+    def watch(self, shell):
+        """Know when the shell runs code."""
+        shell.run_code = functools.partial(self._run_code, shell.run_code)
+
+    async def _run_code(self, run_code, code_obj, result=None, *, async_=False):
+        if threading.current_thread() is not threading.main_thread():
+            return await run_code(code_obj, result, async_=async_)
+        if self._interrupted:
+            code_obj, async_ = _STOP, False
+        self._awaiting = asyncio.current_task() if async_ else None
+        try:
+            return await run_code(code_obj, result, async_=async_)
+        finally:
+            self._awaiting = None
+
+    @contextmanager
+    def _cancel_on_sigint(self, future):
+        """Let signals wake the event loop while a cell may await. The handler is in place already."""
+        loop = self.io_loop.asyncio_loop
+        own = loop._csock.fileno()
+        # The handler alone comes too late for a signal that arrives just before the loop begins to wait.
+        before = signal.set_wakeup_fd(own, warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            # With handlers of the user's, the loop needs to be woken on.
+            if not loop._signal_handlers:
+                signal.set_wakeup_fd(-1 if before == own else before)
+
+
+def _places(frame):
+    """The functions in whose call a signal came."""
+    found = set()
+    while frame is not None:
+        found.add(frame.f_code)
+        frame = frame.f_back
+    return found
