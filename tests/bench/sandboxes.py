@@ -112,13 +112,14 @@ def starts(gateway, level, rounds):
 
 
 def warm_zygote(gateway):
-    """The first session of a template may come before its zygote is ready."""
-    for _ in range(20):
+    """The first sessions of a template come before its zygote is ready."""
+
+    def forked():
         kernel = gateway.session("plain")
         gateway.end(kernel["id"])
-        if kernel["started_by"] == "zygote":
-            return
-    raise RuntimeError("no session was started by the zygote")
+        return kernel["started_by"] == "zygote"
+
+    wait_until(forked, "a session that the zygote starts")
 
 
 def pss(pids):

@@ -13,9 +13,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::chain::Chain;
 use crate::link::Link;
+use crate::redial::Redial;
 
-/// Between two dials, with up to half of it more or less.
-const REDIAL: Duration = Duration::from_millis(200);
 /// For the gateway to answer a hello.
 const WELCOME: Duration = Duration::from_secs(10);
 /// What is handed to a socket's chain before more is taken from the window.
@@ -28,9 +27,14 @@ pub(crate) const COMPANY: Duration = Duration::from_millis(10);
 /// Dials one lane for ever.
 pub(crate) async fn run(link: Rc<Link>, lane: Lane) {
     let mut quiet = false;
+    let mut redial = Redial::default();
     loop {
+        let begun = Instant::now();
         match connect(&link, lane).await {
-            Ok(()) => quiet = false,
+            Ok(()) => {
+                quiet = false;
+                redial.connected(begun.elapsed());
+            }
             Err(error) => {
                 // Once per outage: a gateway may be away for days.
                 if !std::mem::replace(&mut quiet, true) {
@@ -39,8 +43,7 @@ pub(crate) async fn run(link: Rc<Link>, lane: Lane) {
             }
         }
         link.lane_lost(lane);
-        let jitter = crate::kernel::random_u64().unwrap_or(0) % 200;
-        sleep(REDIAL / 2 + REDIAL.mul_f64(f64::from(u32::try_from(jitter).unwrap_or(0)) / 200.0)).await;
+        sleep(redial.pause(crate::kernel::random_u64().unwrap_or(0))).await;
     }
 }
 

@@ -19,6 +19,7 @@ mod options;
 mod outlet;
 mod proc_tree;
 mod reaper;
+mod redial;
 mod shim;
 mod signals;
 mod spill_file;

@@ -1,7 +1,7 @@
 //! The sandbox's sleeping zygote: a process that has the kernel's modules loaded already and forks kernels.
 //!
 //! It is reached by a unix `SEQPACKET` socket that the shim inherits; one JSON object per message, at most 64 KiB. It
-//! forks twice, so that the kernel is the shim's child.
+//! forks twice, so that the kernel is the shim's child; the first kernel may be a process that waits for it already.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
@@ -50,8 +50,8 @@ pub(crate) struct Start<'a> {
 #[derive(Debug, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 enum Answer {
-    Started { pid: i32 },
-    Failed { error: String },
+    Started { pid: i32, zygote: Option<Vec<i32>> },
+    Failed { error: String, zygote: Option<Vec<i32>> },
 }
 
 /// The way to the zygote.
@@ -61,8 +61,8 @@ pub(crate) struct Zygote {
     socket: RefCell<Option<Rc<UnixDatagram>>>,
     /// One start at a time: answers do not say what they answer.
     turn: Mutex<()>,
-    /// It and whatever else was below the shim before the first kernel.
-    processes: Vec<Process>,
+    /// What it says it is; before its first answer, whatever was below the shim at the start.
+    processes: RefCell<Vec<Process>>,
 }
 
 impl Zygote {
@@ -75,7 +75,7 @@ impl Zygote {
         Ok(Self {
             socket: RefCell::new(Some(Rc::new(UnixDatagram::from_std(socket)?))),
             turn: Mutex::default(),
-            processes: proc_tree::below(own, &HashSet::new()),
+            processes: RefCell::new(proc_tree::below(own, &HashSet::new())),
         })
     }
 
@@ -85,10 +85,18 @@ impl Zygote {
             proc_tree::read(process.pid).is_some_and(|now| now.started == process.started)
         };
         self.processes
+            .borrow()
             .iter()
             .filter(lives)
             .map(|process| process.pid)
             .collect()
+    }
+
+    /// Its first process may have become a kernel, and another one the zygote.
+    fn is_now(&self, pids: Option<Vec<i32>>) {
+        if let Some(pids) = pids {
+            *self.processes.borrow_mut() = pids.into_iter().filter_map(proc_tree::read).collect();
+        }
     }
 
     /// Has a kernel forked whose standard output and error are `output`. Gives its pid, or the reason why there is
@@ -108,10 +116,14 @@ impl Zygote {
             receive(&socket).await
         });
         match answer.await {
-            Ok(Ok(Answer::Started { pid })) => {
+            Ok(Ok(Answer::Started { pid, zygote })) => {
+                self.is_now(zygote);
                 Pid::from_raw(pid).ok_or_else(|| format!("the zygote names process {pid}"))
             }
-            Ok(Ok(Answer::Failed { error })) => Err(error),
+            Ok(Ok(Answer::Failed { error, zygote })) => {
+                self.is_now(zygote);
+                Err(error)
+            }
             Ok(Err(error)) => {
                 self.socket.borrow_mut().take();
                 Err(format!("the zygote is gone: {error}"))
@@ -127,7 +139,7 @@ impl Zygote {
 
 /// Waits for what a zygote that was given up may still fork. Its own end follows from that of the socket.
 async fn kill_late(socket: Rc<UnixDatagram>) {
-    if let Ok(Ok(Answer::Started { pid })) = timeout(LATE, receive(&socket)).await
+    if let Ok(Ok(Answer::Started { pid, .. })) = timeout(LATE, receive(&socket)).await
         && let Some(pid) = Pid::from_raw(pid)
     {
         tracing::warn!("a kernel that the zygote started too late is killed");

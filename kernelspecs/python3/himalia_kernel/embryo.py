@@ -14,6 +14,8 @@ import sys
 import himalia_kernel
 from himalia_kernel import preload
 
+# What the plumbing imports when it is first done.
+_LATE = ("faulthandler", "tornado.platform.asyncio")
 # Run once without being stored or shown, so that what is made at first use is made before the fork.
 _WARM_UP = "[number + 1 for number in range(3)]"
 
@@ -25,6 +27,8 @@ def make(application, wanted):
     for module in pkgutil.walk_packages(himalia_kernel.__path__, "himalia_kernel."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+    for name in _LATE:
+        importlib.import_module(name)
     app = application.instance(embryo=True)
     app.initialize([])
     app.poller = None

@@ -5,11 +5,12 @@ import json
 import os
 import platform
 import signal
+import socket
 import struct
 from pathlib import Path
 
 import pytest
-from processes import alive, parent
+from processes import alive, children, parent
 from rawkernel import PACKAGE, RawKernel
 from waiting import eventually
 from zygotes import INSIDE, OUTSIDE, HostZygote, Sandbox, make_namespaces
@@ -55,7 +56,7 @@ def test_the_zygote_says_what_it_holds(zygote):
     assert zygote.ready["pid"] == zygote.process.pid
     kinds = [os.readlink(f"/proc/{zygote.process.pid}/fd/{name}") for name in os.listdir(f"/proc/{zygote.process.pid}/fd")]
     assert sorted(kind.split(":")[0] for kind in kinds) == sorted(
-        ["/dev/null", str(zygote.path / "log"), str(zygote.path / "log"), "socket", "pipe", "pipe"]
+        ["/dev/null", str(zygote.path / "log"), str(zygote.path / "log"), *["socket"] * 2, *["pipe"] * 3]
     )
 
 
@@ -124,6 +125,22 @@ def test_kernels_differ_and_their_end_is_the_shims_to_see(sandbox):
     assert value(second, "6 * 7") == "42"
     second.request("shutdown_request", {"restart": False}, "control")
     assert sandbox.ask(reap=second.pid) == 0
+
+
+def test_the_first_kernel_was_the_zygote_and_left_one_behind(sandbox):
+    refused, _ = sandbox.start(cwd=1)
+    waiting, zygote = refused["zygote"]
+    assert refused["op"] == "failed" and parent(waiting) == parent(zygote) == sandbox.pid
+    answer, _ = sandbox.start("a")
+    assert (answer["pid"], answer["zygote"]) == (waiting, [zygote])
+    # The next one is forked. The death of the first means nothing to it.
+    os.kill(waiting, signal.SIGKILL)
+    assert sandbox.ask(reap=waiting) == signal.SIGKILL
+    kernel = sandbox.kernel("b")
+    assert kernel.pid not in (waiting, zygote) and parent(kernel.pid) == sandbox.pid
+    assert value(kernel, "6 * 7") == "42"
+    os.kill(kernel.pid, signal.SIGKILL)
+    assert sandbox.ask(reap=kernel.pid) == signal.SIGKILL
 
 
 def test_a_start_that_cannot_work_is_refused(sandbox):
@@ -209,6 +226,29 @@ def test_a_spawn_that_cannot_work_names_its_step(zygote, request_, step, word):
     answer = zygote.spawn(id="bad", **request_)
     assert (answer["op"], answer["id"], answer["step"]) == ("failed", "bad", step)
     assert word in answer["error"]
+
+
+def test_a_group_that_cannot_be_joined_names_its_step(zygote):
+    with open("/dev/full", "wb") as group:
+        answer = zygote.spawn(groups=[group.fileno()], id="bad", argv=["/bin/true"])
+    assert (answer["step"], answer["error"][:7]) == ("cgroup0", "OSError")
+
+
+def test_whoever_gives_up_leaves_nothing(zygote):
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        socket.send_fds(zygote.control, [b'{"op": "spawn", "id": "unwanted"}'], [theirs.fileno()])
+    assert zygote.receive()["op"] == "failed"
+    eventually(lambda: len(children(zygote.process.pid)) == 1, "only the spare is left")
+
+
+def test_the_next_process_is_there_before_it_is_asked_for(zygote):
+    for _ in range(2):
+        eventually(lambda: children(zygote.process.pid), "a spare")
+        [spare] = children(zygote.process.pid)
+        os.kill(spare, signal.SIGKILL)
+        eventually(lambda spare=spare: children(zygote.process.pid) not in ([spare], []), "another spare")
+    assert Sandbox(zygote).end()["op"] == "exited"
 
 
 def test_no_json_is_answered_too(zygote):

@@ -56,12 +56,16 @@ class HostZygote:
         data = self.control.recv(65536)
         return json.loads(data) if data else None
 
-    def spawn(self, descriptors=None, **more):
-        """Ask for a sandbox; returns the answer. `descriptors`: by name."""
+    def spawn(self, descriptors=None, groups=(), id=None, op="spawn", **more):
+        """Ask for a sandbox; returns the answer. `descriptors`: by name; `groups`: files to join."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         descriptors = descriptors or {}
-        request = {"op": "spawn", "fds": list(descriptors), **more}
-        socket.send_fds(self.control, [json.dumps(request).encode()], list(descriptors.values()))
-        return self.receive()
+        enter = {"op": "enter", "fds": list(descriptors), **more}
+        with ours, theirs:
+            socket.send_fds(ours, [json.dumps({"op": "join"}).encode()], list(groups))
+            socket.send_fds(ours, [json.dumps(enter).encode()], list(descriptors.values()))
+            socket.send_fds(self.control, [json.dumps({"op": op, "id": id}).encode()], [theirs.fileno()])
+            return self.receive()
 
     def text(self):
         """What the zygote and everything from it wrote to the log."""

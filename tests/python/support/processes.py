@@ -62,3 +62,11 @@ def having_argument(text):
     """All live processes with an argument that contains `text`, whoever started them."""
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
     return [pid for pid in pids if any(text in part for part in command_line(pid)) and alive(pid)]
+
+
+def children(pid):
+    """The children of a process."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += [int(child) for child in (task / "children").read_text().split()]
+    return [child for child in found if alive(child)]

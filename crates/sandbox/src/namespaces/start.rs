@@ -157,18 +157,20 @@ impl Fresh {
     ) -> Result<ProcessId, SandboxError> {
         let log = self.log()?;
         let again = |log: &File| log.try_clone().map_err(|error| self.io(error));
-        let place = self.inner.jail.prepare(plan, &self.record.mark, again(&log)?)?;
         let open = |path: &PathBuf| {
             File::options()
                 .write(true)
                 .open(path)
                 .map_err(|error| SandboxError::io(path, error))
         };
-        let born = zygote.spawn(Order {
+        let cgroups: Vec<File> = shim.cgroups.iter().map(open).collect::<Result<_, _>>()?;
+        // Joining a group takes as long as making the place, and waits for nothing but the host's kernel.
+        let birth = zygote.begin(&cgroups)?;
+        let place = self.inner.jail.prepare(plan, &self.record.mark, again(&log)?)?;
+        let born = birth.enter(&Order {
             place,
             key: self.key(spec)?,
             log,
-            cgroups: shim.cgroups.iter().map(open).collect::<Result<_, _>>()?,
             rlimits: shim.rlimits.clone(),
             argv: shim.argv.clone(),
             env: shim.env.clone(),

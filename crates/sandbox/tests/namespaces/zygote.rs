@@ -32,11 +32,16 @@ def reap(*_):
             return
         say(op='exited', pid=pid, status=status)
 signal.signal(signal.SIGCHLD, reap)
-def enter(request, fds, told):
+def enter(order, told):
+    order = socket.socket(fileno=order)
+    data, groups, _, _ = socket.recv_fds(order, 65536, 32)
+    assert json.loads(data) == {'op': 'join'}
+    for group in groups:
+        os.write(group, b'0')
+        os.close(group)
+    data, fds, _, _ = socket.recv_fds(order, 65536, 32)
+    request = json.loads(data)
     named = dict(zip(request['fds'], fds))
-    for name, fd in named.items():
-        if name.startswith('cgroup'):
-            os.write(fd, b'0')
     for name in ['user', 'mnt', 'net', 'ipc', 'uts']:
         must(libc.setns(named[name], 0))
     must(libc.unshare(0x20000000))
@@ -75,7 +80,7 @@ while True:
     if child == 0:
         try:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
-            enter(request, fds, writing)
+            enter(*fds, writing)
         except BaseException as error:
             print(repr(error), flush=True)
         os._exit(1)

@@ -29,25 +29,34 @@ pub(super) struct Sockets {
     pub(super) iopub: Receiver,
 }
 
-/// Connects to a kernel, iopub first and subscribed, so that nothing is missed once shell is used. Waits for each
-/// socket to appear.
+/// Connects to a kernel, to all sockets at once, iopub subscribed, so that nothing is missed once shell is used. Waits for
+/// each socket to appear.
 pub(super) async fn connect(file: &ConnectionFile, identity: &str) -> Result<Sockets, String> {
+    let (iopub, shell, control, stdin) = tokio::try_join!(
+        subscriber(file),
+        dealer(file, Name::Shell, identity),
+        dealer(file, Name::Control, identity),
+        dealer(file, Name::Stdin, identity),
+    )?;
+    Ok(Sockets {
+        shell,
+        control,
+        stdin,
+        iopub,
+    })
+}
+
+async fn subscriber(file: &ConnectionFile) -> Result<Receiver, String> {
     let mut iopub = SubSocket::with_options(options());
-    let iopub_end = end_of(iopub.monitor());
+    let end = end_of(iopub.monitor());
     iopub
         .subscribe("")
         .await
         .map_err(|error| format!("iopub: {error}"))?;
     dial(&mut iopub, file, Name::Iopub).await?;
-    let iopub = Receiver {
+    Ok(Receiver {
         half: Half::Sub(iopub),
-        end: Some(iopub_end),
-    };
-    Ok(Sockets {
-        iopub,
-        shell: dealer(file, Name::Shell, identity).await?,
-        control: dealer(file, Name::Control, identity).await?,
-        stdin: dealer(file, Name::Stdin, identity).await?,
+        end: Some(end),
     })
 }
 

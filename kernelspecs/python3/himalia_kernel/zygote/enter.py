@@ -20,12 +20,11 @@ _NAMESPACES = {
     "uts": libc.CLONE_NEWUTS,
 }
 _OTHER_DESCRIPTORS = ("key", "log")
-_CGROUP = "cgroup"
 
 
 @dataclass
 class Plan:
-    """A spawn request that was understood. Only what it names is done."""
+    """An enter request that was understood. Only what it names is done."""
 
     descriptors: dict  # by name
     seccomp: bytes
@@ -40,13 +39,13 @@ class Plan:
     @classmethod
     def parse(cls, request, descriptors):
         """Read a request; ValueError names the field that is wrong."""
-        if request.get("op") != "spawn":
-            raise ValueError("op: only spawn is known")
+        if request.get("op") != "enter":
+            raise ValueError("op: only enter is known")
         names = request.get("fds") or []
         if not isinstance(names, list) or len(names) != len(descriptors) or len(set(names)) != len(names):
             raise ValueError(f"fds: one name for each of the {len(descriptors)} descriptors is needed")
         for name in names:
-            if name not in _NAMESPACES and name not in _OTHER_DESCRIPTORS and not str(name).startswith(_CGROUP):
+            if name not in _NAMESPACES and name not in _OTHER_DESCRIPTORS:
                 raise ValueError(f"fds: {name!r} is not known")
         argv = request.get("argv")
         if not isinstance(argv, list) or not argv or not all(isinstance(part, str) for part in argv):
@@ -105,6 +104,7 @@ class Entrance:
         self._app = app
         self._report = report
         self._step = "fork"
+        self._leave = self._stay = None
         self._sandboxed = any(name in plan.descriptors for name in _NAMESPACES)
 
     def enter(self):
@@ -112,40 +112,52 @@ class Entrance:
         try:
             self._join()
             self._step = "fork"
+            self._leave, self._stay = os.pipe()
             pid = os.fork()
             if pid != 0:
                 self._tell({"pid": pid})
-                os._exit(0)
+                self._linger()
         except BaseException as problem:
             self._fail(problem)
         return self.first_process
+
+    def _linger(self):
+        """End when the first kernel serves: giving back so much memory would slow down its start."""
+        wire.close_all_but({self._leave})
+        os.read(self._leave, 1)
+        os._exit(0)
 
     def first_process(self):
         """Become what the sandbox's first process is. Returns only in its zygote, with what that does next."""
         try:
             ours, theirs = self._confine()
             self._step = "fork"
+            waiting, turn = os.pipe()
+            telling, told = os.pipe()
+            # Not before these have gone their own ways does the report end: with it open the host would wait.
             if os.fork() == 0:
-                from himalia_kernel.zygote.sleeper import Sleeper
-
-                # Not before this process has gone its own way: with the report open the host would wait.
-                wire.close_all_but({0, 1, 2, ours})
-                return Sleeper(socket.socket(fileno=ours), self._app).serve
+                wire.close_all_but({0, 1, 2, ours, turn, telling, self._stay})
+                return self._sleeper(ours).first(turn, telling, self._stay)
+            zygote = os.fork()
+            if zygote == 0:
+                wire.close_all_but({0, 1, 2, ours, waiting})
+                return self._sleeper(ours).after(waiting)
+            os.write(told, str(zygote).encode())
             os.close(ours)
             self._run(theirs)
         except BaseException as problem:
             self._fail(problem)
         return None
 
+    def _sleeper(self, channel):
+        from himalia_kernel.zygote.sleeper import Sleeper
+
+        return Sleeper(socket.socket(fileno=channel), self._app)
+
     def _join(self):
         plan = self._plan
         self._step = "close"
         wire.close_all_but({0, 1, 2, self._report, *plan.descriptors.values()})
-        for name, descriptor in plan.descriptors.items():
-            if name.startswith(_CGROUP):
-                self._step = name
-                os.write(descriptor, b"0")
-                os.close(descriptor)
         for name, kind in _NAMESPACES.items():
             if name in plan.descriptors:
                 self._step = f"setns {name}"

@@ -1,56 +1,35 @@
 //! Zygotes of the host: processes with Python and its modules loaded, whose children become the first processes of
 //! sandboxes. They stand outside every sandbox, run no foreign code and hold no secret.
 
+mod birth;
 mod process;
 mod protocol;
 mod task;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use himalia_jail::Rlimit;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::jail::Place;
-use crate::host::proc::ProcessId;
 use crate::{SandboxError, ZygoteSpec};
 
+pub(super) use birth::{Birth, Order};
 pub(super) use process::Surroundings;
+
+use birth::Born;
 
 /// Zygotes at once. One more makes room by ending the one that was used last the longest time ago.
 const MAX_ZYGOTES: usize = 16;
 /// Requests that wait for one zygote; more are refused.
 const MAX_WAITING: usize = 64;
 
-/// A first process that is wanted.
-#[derive(Debug)]
-pub(super) struct Order {
-    pub(super) place: Place,
-    /// Gives the sandbox's key and ends.
-    pub(super) key: OwnedFd,
-    /// Its standard output and error.
-    pub(super) log: File,
-    /// Files `cgroup.procs`, open for writing.
-    pub(super) cgroups: Vec<File>,
-    pub(super) rlimits: Vec<Rlimit>,
-    pub(super) argv: Vec<String>,
-    pub(super) env: BTreeMap<String, String>,
-}
-
-/// A first process.
-#[derive(Debug)]
-pub(super) struct Born {
-    pub(super) process: ProcessId,
-    /// How it ended, as `waitpid(2)` has it. Closed without an answer when the zygote has died before.
-    pub(super) status: oneshot::Receiver<i32>,
-}
-
 #[derive(Debug)]
 struct Request {
-    order: Order,
+    /// The new process' end of the socket from which it hears all else.
+    order: OwnedFd,
     answer: oneshot::Sender<Result<Born, SandboxError>>,
 }
 
@@ -75,14 +54,14 @@ impl Zygote {
         matches!(*self.state.borrow(), State::Ready)
     }
 
-    /// Has a first process made. Blocks; the answer comes within seconds in any case.
-    pub(super) fn spawn(&self, order: Order) -> Result<Born, SandboxError> {
+    /// Asks for a first process, which joins these groups at once: files `cgroup.procs`, open for writing.
+    pub(super) fn begin(&self, cgroups: &[File]) -> Result<Birth, SandboxError> {
         let (answer, born) = oneshot::channel();
+        let (birth, order) = Birth::new(cgroups, born)?;
         self.requests
             .try_send(Request { order, answer })
             .map_err(|_| SandboxError::Zygote("too many sandboxes wait for it".to_owned()))?;
-        born.blocking_recv()
-            .map_err(|_| SandboxError::Zygote("it died at work".to_owned()))?
+        Ok(birth)
     }
 }
 

@@ -27,7 +27,7 @@ const CONTROL_FD: i32 = 3;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Pause between two looks at an ending zygote.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Descriptors that one message may carry: namespaces, key, log, groups.
+/// Descriptors that one message may carry: namespaces, key and log, or groups.
 const MAX_FDS: usize = 16;
 
 /// What every zygote is started with.
@@ -104,21 +104,24 @@ impl ZygoteProcess {
 
     /// Sends a datagram with descriptors; waits while the zygote has no room for it.
     pub(super) async fn send(&self, text: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        if fds.len() > MAX_FDS || text.len() > super::protocol::MAX_MESSAGE {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a request that is too long",
-            ));
-        }
-        let send = |socket: &OwnedFd| {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
-            let mut control = SendAncillaryBuffer::new(&mut space);
-            control.push(SendAncillaryMessage::ScmRights(fds));
-            let flags = SendFlags::NOSIGNAL;
-            Ok(sendmsg(socket.as_fd(), &[IoSlice::new(text)], &mut control, flags).map(drop)?)
-        };
+        let send = |socket: &OwnedFd| send_now(socket, text, fds);
         self.socket.async_io(Interest::WRITABLE, send).await
     }
+}
+
+/// Sends a datagram with descriptors over a socket that does not block.
+pub(super) fn send_now(socket: &OwnedFd, text: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    if fds.len() > MAX_FDS || text.len() > super::protocol::MAX_MESSAGE {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a request that is too long",
+        ));
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(fds));
+    let flags = SendFlags::NOSIGNAL;
+    Ok(sendmsg(socket.as_fd(), &[IoSlice::new(text)], &mut control, flags).map(drop)?)
 }
 
 impl Drop for ZygoteProcess {

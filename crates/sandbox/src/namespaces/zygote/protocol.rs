@@ -8,13 +8,24 @@ use serde::{Deserialize, Serialize};
 /// Bytes of a datagram.
 pub(super) const MAX_MESSAGE: usize = 64 << 10;
 
-/// The one request: enter this place and become the first process of a sandbox.
+/// The one request: a socket comes with it, from which the process that is to be the first of a sandbox hears the rest.
 #[derive(Debug, Serialize)]
+#[serde(tag = "op", rename = "spawn")]
 pub(super) struct Spawn<'a> {
+    pub(super) id: &'a str,
+}
+
+/// First on that socket: join the control groups whose `cgroup.procs` come with it.
+#[derive(Debug, Serialize)]
+#[serde(tag = "op", rename = "join")]
+pub(super) struct Join {}
+
+/// Then: enter this place and become the first process of a sandbox.
+#[derive(Debug, Serialize)]
+pub(super) struct Enter<'a> {
     op: &'static str,
-    id: &'a str,
-    /// What the descriptors are, in their order: namespaces, `key`, `log`, `cgroup0` and so on.
-    fds: Vec<String>,
+    /// What the descriptors are, in their order: namespaces, `key`, `log`.
+    fds: Vec<&'static str>,
     /// The filter of system calls, in base64.
     seccomp: &'a str,
     setgroups: bool,
@@ -27,18 +38,13 @@ pub(super) struct Spawn<'a> {
     env: &'a BTreeMap<String, String>,
 }
 
-impl<'a> Spawn<'a> {
-    pub(super) fn new(id: &'a str, order: &'a super::Order) -> Self {
+impl<'a> Enter<'a> {
+    pub(super) fn new(order: &'a super::Order) -> Self {
         let prepared = &order.place.prepared;
-        let namespaces = prepared.fds.iter().map(|kind| kind.name().to_owned());
-        let cgroups = (0..order.cgroups.len()).map(|n| format!("cgroup{n}"));
+        let namespaces = prepared.fds.iter().map(|kind| kind.name());
         Self {
-            op: "spawn",
-            id,
-            fds: namespaces
-                .chain(["key".to_owned(), "log".to_owned()])
-                .chain(cgroups)
-                .collect(),
+            op: "enter",
+            fds: namespaces.chain(["key", "log"]).collect(),
             seccomp: &prepared.seccomp,
             setgroups: prepared.setgroups,
             proc: &prepared.proc,

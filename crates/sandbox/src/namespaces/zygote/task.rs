@@ -9,18 +9,19 @@ use rustix::process::Signal;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
+use super::birth::Born;
 use super::process::{Surroundings, ZygoteProcess};
 use super::protocol::{Hello, Reply, Spawn};
-use super::{Born, Order, Request, State};
+use super::{Request, State};
 use crate::host::blocking;
 use crate::host::proc::Process;
 use crate::{SandboxError, ZygoteSpec};
 
 /// How long a zygote may import modules.
 const READY_PATIENCE: Duration = Duration::from_mins(3);
-/// How long a fork may take; it takes milliseconds.
-const SPAWN_PATIENCE: Duration = Duration::from_secs(10);
-/// Forks that are asked for at once. Fewer than a socket holds, so that asking never waits while the zygote answers.
+/// How long a fork may take, with the making of its sandbox; it takes milliseconds. Longer than the zygote's own patience.
+const SPAWN_PATIENCE: Duration = Duration::from_secs(15);
+/// Forks under way at once. Fewer than a socket holds, so that asking never waits while the zygote answers.
 const MAX_PENDING: usize = 4;
 /// Pause before a zygote that died is started again; doubled each time, up to the second.
 const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
@@ -161,28 +162,10 @@ impl Serving {
         self.count += 1;
         let id = self.count.to_string();
         let Request { order, answer } = request;
-        let text = serde_json::to_vec(&Spawn::new(&id, &order))?;
-        let Order {
-            place,
-            key,
-            log,
-            cgroups,
-            ..
-        } = &order;
-        let fds: Vec<_> = place
-            .namespaces
-            .iter()
-            .map(|fd| fd.as_fd())
-            .chain([key.as_fd(), log.as_fd()])
-            .chain(cgroups.iter().map(|file| file.as_fd()))
-            .collect();
+        let text = serde_json::to_vec(&Spawn { id: &id })?;
+        let fds = [order.as_fd()];
         match timeout(SPAWN_PATIENCE, self.process.send(&text, &fds)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) if error.kind() == std::io::ErrorKind::InvalidInput => {
-                let _ = answer.send(Err(SandboxError::Zygote(error.to_string())));
-                return Ok(());
-            }
-            Ok(Err(error)) => return Err(error),
+            Ok(sent) => sent?,
             Err(_) => return Err(std::io::ErrorKind::TimedOut.into()),
         }
         let deadline = Instant::now() + SPAWN_PATIENCE;
