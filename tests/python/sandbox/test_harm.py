@@ -2,6 +2,7 @@
 
 import signal
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,15 @@ def test_a_running_execution_is_limited_across_gateways(gateway):
             ended = gateway.show(made)["state"] == "idle"
     assert ended, "each gateway began to count anew"
     gateway.end(made)
+
+
+def test_a_lifetime_that_passed_without_a_gateway_is_over(gateway):
+    made = gateway.session("plain", lifetime_s=8)
+    gateway.kill()
+    expires = datetime.fromisoformat(made["expires"].replace("Z", "+00:00"))
+    eventually(lambda: datetime.now(UTC) > expires, "the lifetime is over", 30)
+    gateway.start()
+    eventually(lambda: ended(gateway, made["id"]), "the session is ended", 30)
 
 
 def test_nothing_that_was_left_running_outlives_the_session(gateway):
