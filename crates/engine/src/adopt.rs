@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::facts::Facts;
 use crate::inner::{Inner, Member};
+use crate::kept_files::remove_unknown_files;
 use crate::kernel::{Core, Effect, Event, record, remove_forgotten_logs};
 use crate::lease::{Lease, Share};
 use crate::logs::remove_unknown_logs;
@@ -40,6 +41,7 @@ impl Inner {
             .iter()
             .filter_map(|row| row.sandbox_id.parse().ok())
             .collect();
+        let rows_of_files = rows.clone();
         let mut sandboxes: BTreeMap<String, Vec<KernelRecord>> = BTreeMap::new();
         for row in rows {
             sandboxes.entry(row.sandbox_id.clone()).or_default().push(row);
@@ -51,6 +53,7 @@ impl Inner {
         }
         adoptions.join_all().await;
         self.provisioners.sweep(&keep).await;
+        remove_unknown_files(&self.provisioners, &rows_of_files).await;
         Ok(())
     }
 
@@ -120,7 +123,7 @@ impl Inner {
         let spec = self.catalog.get(&row.kernelspec).await.ok();
         let facts = Facts::of_record(&row, spec.as_ref().and_then(cull_timeout));
         let limits = facts.around.limits.clone();
-        let rules = self.rules(facts.origin, &limits);
+        let rules = self.rules(facts.origin, &limits, facts.around.enforcement.disk);
         let (inner, dir) = (Arc::clone(self), row.session_dir.clone());
         let (settings, now) = (self.settings(), self.now());
         let read = tokio::task::spawn_blocking(move || {

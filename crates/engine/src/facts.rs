@@ -48,6 +48,9 @@ pub(crate) struct Around {
     pub(crate) network: Network,
     pub(crate) image: Option<String>,
     pub(crate) files: FilesMode,
+    /// The name under which the provisioner keeps its files, that of the session that they were made for: branches have
+    /// their parent's.
+    pub(crate) kept_files: Option<String>,
 }
 
 /// Where a kernel's sandbox, link and log are.
@@ -183,6 +186,7 @@ mod tests {
                     ..SessionLimits::default()
                 },
                 network: Network::Open("net".into()),
+                kept_files: Some("f".into()),
                 ..Around::default()
             },
             cwd: "/session".into(),

@@ -12,8 +12,9 @@ use himalia_store::KernelLife;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-use crate::facts::{Facts, Whereabouts};
+use crate::facts::{Around, Facts, Whereabouts};
 use crate::inner::{Inner, Link, Member};
+use crate::kept_files::forget_kept_files;
 use crate::kernel::{Answer, Command, CommandError, Core, Handle, wall_micros};
 use crate::kernelspecs::check_variables;
 use crate::lease::Share;
@@ -137,7 +138,7 @@ impl Inner {
                 Ok(shown(handle.info(), forked))
             }
             Err(error) => {
-                self.leave_branch_place(place.share, place.link, &socket, id)
+                self.leave_branch_place(place.share, place.link, &socket, (id, &place.facts.around))
                     .await;
                 Err(error)
             }
@@ -224,13 +225,13 @@ impl Inner {
             (updated, opened) => {
                 // Its link finds nobody and is given up by the sandbox in time.
                 tracing::error!(kernel = %id, ?updated, failed = opened.is_err(), "cannot take up a branch");
-                self.leave_branch_place(share, link, &whereabouts.socket, id)
+                self.leave_branch_place(share, link, &whereabouts.socket, (id, &facts.around))
                     .await;
                 return Err(failed(ForkError::Failed, "its log could not be opened"));
             }
         };
         let mut core = Core::branch(self.settings(), self.now());
-        core.set_rules(self.rules(facts.origin, &facts.around.limits));
+        core.set_rules(self.rules(facts.origin, &facts.around.limits, facts.around.enforcement.disk));
         let handle = self.spawn(Member {
             facts,
             core,
@@ -245,7 +246,13 @@ impl Inner {
         Ok(handle)
     }
 
-    async fn leave_branch_place(&self, share: Share, link: Link, socket: &str, id: KernelId) {
+    async fn leave_branch_place(
+        &self,
+        share: Share,
+        link: Link,
+        socket: &str,
+        (id, around): (KernelId, &Around),
+    ) {
         drop(link);
         if let Some(sandbox) = share.lease().sandbox() {
             let _ = std::fs::remove_file(sandbox.gateway_dir.join(socket));
@@ -253,7 +260,10 @@ impl Inner {
         if let Err(error) = self.store.delete_kernel(id.0).await {
             tracing::error!(kernel = %id, %error, "cannot forget a branch that was not made");
         }
+        let lease = Arc::clone(share.lease());
         share.end().await;
+        // Its parent may have ended meanwhile.
+        forget_kept_files(&self.registry, &lease, around).await;
     }
 }
 

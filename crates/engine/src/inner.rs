@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock, Weak};
 
 use himalia_journal::{Journal, Options, Recovery};
-use himalia_sandbox::SandboxHandle;
+use himalia_sandbox::{Enforcement, SandboxHandle};
 use himalia_store::Store;
 use parking_lot::Mutex;
 use time::OffsetDateTime;
@@ -100,8 +100,8 @@ impl Inner {
         }
     }
 
-    /// What follows a crash, and how long an execution may take.
-    pub(crate) fn rules(&self, origin: Origin, limits: &SessionLimits) -> Rules {
+    /// What follows a crash, how long an execution may take, whether files are watched. `disk` is who enforces their limit.
+    pub(crate) fn rules(&self, origin: Origin, limits: &SessionLimits, disk: Enforcement) -> Rules {
         Rules {
             restart_limit: match origin {
                 Origin::Jupyter => self.config.restart_limit,
@@ -109,6 +109,7 @@ impl Inner {
             },
             revive: origin == Origin::V1,
             execution: limits.execution_ms.map(|ms| ms.saturating_mul(1000)),
+            watch_disk: disk == Enforcement::Watched,
         }
     }
 
@@ -194,6 +195,7 @@ impl Inner {
             },
             sandbox_exit,
             memory: mpsc::channel(1),
+            disk: mpsc::channel(1),
             stop: self.stop_actors.child_token(),
             adoption_deadline,
             epoch: self.store.epoch(),

@@ -100,6 +100,11 @@ impl Lease {
         format!("k{}.sock", self.next_branch.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// Whether there are shares of it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.users.load(Ordering::Acquire) > 0
+    }
+
     /// Takes a share, unless the last one has been given back.
     pub(crate) fn join(self: &Arc<Self>) -> Option<Share> {
         let joined = self

@@ -16,6 +16,7 @@ mod fork;
 mod ids;
 mod inner;
 mod jupyter_sessions;
+mod kept_files;
 mod kernel;
 mod kernelspecs;
 mod lease;

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_sandbox::Enforcement;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::ExecutionState;
@@ -15,8 +14,6 @@ use crate::kernel::{Command, Handle, Phase, wall_micros};
 
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(1);
-/// Looks from one at the files of a sandbox whose space is watched to the next.
-const DISK_EVERY: u32 = 10;
 /// Looks from one at the count of memory kills to the next: a kill is put down to a death within 5 to 10 s.
 const MEMORY_EVERY: u32 = 5;
 
@@ -83,29 +80,6 @@ impl Inner {
             count = count.wrapping_add(1);
             if count.is_multiple_of(MEMORY_EVERY) {
                 self.look_at_memory().await;
-            }
-            if count.is_multiple_of(DISK_EVERY) {
-                self.background.spawn(Arc::clone(&self).look_at_disks());
-            }
-        }
-    }
-
-    /// Interrupts what runs in a sandbox whose files take more space than they may.
-    async fn look_at_disks(self: Arc<Self>) {
-        for handle in self.registry.all_unordered() {
-            let watched = handle.facts().around.enforcement.disk == Enforcement::Watched;
-            if !watched || handle.snapshot.borrow().state != ExecutionState::Busy {
-                continue;
-            }
-            let lease = &handle.lease;
-            match lease.provisioner().disk_over(lease.id()).await {
-                Ok(true) => {
-                    tracing::warn!(kernel = %handle.id(), "the files of a session take more space than they may");
-                    // Nobody waits for the answer.
-                    let _ = handle.order(Command::Interrupt).await;
-                }
-                Ok(false) => {}
-                Err(error) => tracing::debug!(kernel = %handle.id(), %error, "cannot measure files"),
             }
         }
     }

@@ -44,6 +44,11 @@ impl Provisioners {
         self.all.first()
     }
 
+    /// All, in order of preference.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &dyn Provisioner> {
+        self.all.iter().map(AsRef::as_ref)
+    }
+
     /// The one that made a sandbox of this kind and level; of the kind alone where none has the level.
     pub(crate) fn maker(&self, kind: &str, isolation: Isolation) -> Option<&Arc<dyn Provisioner>> {
         self.all

@@ -15,12 +15,13 @@ use tokio::time::Instant;
 
 use crate::facts::{Around, Facts, Whereabouts};
 use crate::inner::{Inner, Link, Member};
+use crate::kept_files::remove_kept_files;
 use crate::kernel::{Command, CommandError, Core, Handle, Rules, wall_micros};
 use crate::kernelspecs::{HostEnvironment, Launch, LaunchRequest, launch};
 use crate::lease::{Lease, Share};
-use crate::model::{InterruptMode, KernelSpec, Origin, StartPath};
+use crate::model::{FilesMode, InterruptMode, KernelSpec, Origin, StartPath};
 use crate::registry::Reservation;
-use crate::templates::{Offer, Plan, plan, sandbox_spec, zygote_spec};
+use crate::templates::{Offer, Plan, packages, plan, sandbox_spec, zygote_spec};
 use crate::{EngineError, KernelId, NotOffered, Principal, StartKernel};
 
 /// How long a start that is in no hurry waits for a zygote.
@@ -162,7 +163,14 @@ impl Inner {
         let (id, created_micros) = (accepted.id, wall_micros());
         let made = self
             .make_sandbox(&accepted.plan, &accepted.launch, id, created_micros)
-            .await?;
+            .await;
+        let made = match made {
+            Ok(made) => made,
+            Err(error) => {
+                self.remove_files(&accepted.plan, id).await;
+                return Err(error);
+            }
+        };
         let mut facts = facts(&accepted.plan, &made, id, created_micros);
         facts.owner.clone_from(&accepted.owner);
         facts.origin = accepted.origin;
@@ -170,15 +178,17 @@ impl Inner {
         let record = facts.record(&made.place, KernelLife::Starting, 0);
         if let Err(error) = self.store.insert_kernel(record).await {
             made.share.end().await;
+            self.remove_files(&accepted.plan, id).await;
             return Err(EngineError::internal("cannot note a new kernel", error));
         }
-        let rules = self.rules(facts.origin, &facts.around.limits);
+        let rules = self.rules(facts.origin, &facts.around.limits, facts.around.enforcement.disk);
         let log = made.place.log.clone();
         let shim_spec = made.shim_spec.clone();
         let handle = match self.settle_in(made, facts, rules).await {
             Ok(handle) => handle,
             Err(error) => {
                 self.undo(id, &log).await;
+                self.remove_files(&accepted.plan, id).await;
                 return Err(error);
             }
         };
@@ -187,6 +197,13 @@ impl Inner {
         self.first_process(&handle, shim_spec).await?;
         handle.change_facts(|facts| facts.start_ms = millis_since(accepted.begun));
         Ok(handle)
+    }
+
+    /// Removes the files of a start that has failed before its kernel was there.
+    async fn remove_files(&self, plan: &Plan, id: KernelId) {
+        if let Some(name) = kept_files(plan, id) {
+            remove_kept_files(plan.provisioner.as_ref(), &name).await;
+        }
     }
 
     /// What a template alone starts, for nobody in particular.
@@ -259,6 +276,7 @@ impl Inner {
                 network: plan.network.clone(),
                 image: plan.image.clone(),
                 files: plan.files,
+                kept_files: kept_files(plan, id),
             },
             shim_spec: shim_spec(plan, launch, &sandbox, &cwd),
             cwd,
@@ -383,6 +401,11 @@ pub(crate) fn facts(plan: &Plan, made: &Made, id: KernelId, created_micros: u64)
     }
 }
 
+/// The name under which the files of a session are kept, if they are.
+fn kept_files(plan: &Plan, id: KernelId) -> Option<String> {
+    (plan.files == FilesMode::Session).then(|| id.to_string())
+}
+
 /// The variables of a start, secret ones included.
 fn with_secrets(start: &StartKernel) -> Result<BTreeMap<String, String>, EngineError> {
     let mut env = start.env.clone();
@@ -429,6 +452,11 @@ fn shim_spec(plan: &Plan, launch: &Launch, sandbox: &SandboxHandle, cwd: &str) -
     if plan.in_container() {
         for (name, value) in HostEnvironment::container_defaults() {
             env.entry(name).or_insert(value);
+        }
+    }
+    if let Some(work_dir) = &sandbox.work_dir {
+        for (name, value) in packages::variables(work_dir, &plan.network) {
+            env.entry(name.to_owned()).or_insert(value);
         }
     }
     env.extend(sandbox.kernel_env.clone());

@@ -118,3 +118,21 @@ pub struct Usage {
     /// Processor time used by the processes that live now, in milliseconds.
     pub cpu_millis: u64,
 }
+
+/// The space that the kept files of a sandbox take, as it was measured, and how much they may.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct DiskUse {
+    /// Space that is allocated for them, bytes.
+    pub used_bytes: u64,
+    /// How much may be, bytes.
+    pub limit_bytes: u64,
+    /// There are more of them, or deeper directories, than are counted: `used_bytes` is too small.
+    pub uncounted: bool,
+}
+
+impl DiskUse {
+    /// Whether it is more than allowed. What cannot be counted to its end is.
+    pub fn is_over(&self) -> bool {
+        self.uncounted || self.used_bytes > self.limit_bytes
+    }
+}

@@ -24,7 +24,7 @@ mod spec;
 
 pub use docker::{DockerConfig, DockerProvisioner, EngineReport, SECCOMP_PROFILE};
 pub use error::SandboxError;
-pub use handle::{ExitCause, LOG_TAIL_BYTES, SandboxExit, SandboxHandle, SandboxInfo, Usage};
+pub use handle::{DiskUse, ExitCause, LOG_TAIL_BYTES, SandboxExit, SandboxHandle, SandboxInfo, Usage};
 pub use host::layout::{KEY_FILE, RUNTIME_NAME_BYTES, SOCKET_FILE, SOCKET_PATH_BYTES};
 pub use id::{SandboxId, SandboxKey};
 pub use level::{Enforcement, Isolation, LimitReport};

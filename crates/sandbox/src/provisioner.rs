@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::{
-    Isolation, LimitReport, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
-    ZygoteSpec,
+    DiskUse, Isolation, LimitReport, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo,
+    SandboxSpec, ZygoteSpec,
 };
 
 /// A boxed future, so that the trait can be used as an object.
@@ -40,7 +40,8 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     /// `<gateway_dir>/gw.sock` until somebody listens there.
     ///
     /// # Errors
-    /// A failed start leaves no process, file or directory. A shim that starts and then ends at once is not a
+    /// A failed start leaves no process, file or directory; files that are kept under a name may be there already, empty,
+    /// and are removed by [`Self::remove_files`]. A shim that starts and then ends at once is not a
     /// failed start: [`SandboxHandle::exit`] tells, and everything is removed by then too.
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>>;
 
@@ -85,11 +86,11 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
         Box::pin(async { Ok(0) })
     }
 
-    /// Whether the files of the sandbox take more space than its limit, where that is watched
-    /// ([`crate::Enforcement::Watched`]): measured now. `false` where the file system itself is the limit.
-    fn disk_over(&self, id: SandboxId) -> BoxFuture<'_, Result<bool, SandboxError>> {
+    /// The space that the files of the sandbox take, where it is watched ([`crate::Enforcement::Watched`]): measured now.
+    /// `None` where the file system itself is the limit, or there is none.
+    fn disk_use(&self, id: SandboxId) -> BoxFuture<'_, Result<Option<DiskUse>, SandboxError>> {
         let _ = id;
-        Box::pin(async { Ok(false) })
+        Box::pin(async { Ok(None) })
     }
 
     /// Removes the files that are kept under a name ([`crate::Files::Session`]); nothing happens when there are none.
@@ -99,6 +100,11 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     fn remove_files<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), SandboxError>> {
         let _ = name;
         Box::pin(async { Ok(()) })
+    }
+
+    /// The names under which files are kept, used by a sandbox or not.
+    fn kept_files(&self) -> BoxFuture<'_, Result<Vec<String>, SandboxError>> {
+        Box::pin(async { Ok(Vec::new()) })
     }
 
     /// Ends and removes every sandbox that earlier gateway processes left, except `keep`; those of this process

@@ -11,6 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from himalia_kernel import packages
+
 _TEMPORARY = {"TMPDIR", "TEMP", "TMP"}
 
 
@@ -42,6 +44,7 @@ def apply(app, variables, unset=(), directory=None):
         os.environ.pop(name, None)
     os.environ.update(variables)
     time.tzset()
+    packages.make_importable()
     if not _TEMPORARY.isdisjoint({*variables, *unset}):
         tempfile.tempdir = None
     # Directory listings that the import system remembers may be those of another working directory or mount.

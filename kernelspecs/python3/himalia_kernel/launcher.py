@@ -9,8 +9,9 @@ def main():
 
     Set `HIMALIA_PLAIN_KERNEL=1` to start plain ipykernel, for instance to see whether a problem is ours.
     """
-    from himalia_kernel import preload
+    from himalia_kernel import packages, preload
 
+    packages.make_importable()
     application, problem = choose()
     if application is None:
         print(

@@ -1,4 +1,4 @@
-"""Gateways at every isolation level, with the same templates: `plain` and `pooled`.
+"""Gateways at every isolation level, with the same templates: `plain`, `pooled`, and `kept`, whose files are.
 
 Containers need an engine: `HIMALIA_TEST_DOCKER_HOST` names its socket (`make test-docker` starts one and sets it). Without
 it only the levels that need none are collected; `make test` runs both.
@@ -29,7 +29,7 @@ provisioner = "{provisioner}"
 isolation = "{isolation}"
 memory = "512MiB"
 pids = 100
-disk = "64MiB"
+disk = "{disk}"
 tmp = "32MiB"
 shm = "16MiB"
 preload = ["numpy", "pandas"]
@@ -37,15 +37,16 @@ preload = ["numpy", "pandas"]
 """
 
 
-def config(level):
+def config(level, pool=1):
     """The configuration file of a gateway at one level."""
     isolation = level.partition(",")[0]
     engine = isolation in CONTAINERS
     more = f'image = "{IMAGE}"\nruntime = "{"runsc" if isolation == "gvisor" else "runc"}"' if engine else ""
     text = f'[docker]\nhost = "{ENGINE}"\nimage = "{IMAGE}"\n[docker.runtimes]\nrunc = "container"\nrunsc = "gvisor"\n' if engine else ""
-    for name, extra in (("plain", ""), ("pooled", "[templates.pooled.pool]\nsize = 1\nmax = 1")):
+    templates = (("plain", "64MiB", ""), ("pooled", "64MiB", f"[templates.pooled.pool]\nsize = {pool}\nmax = {pool}"), ("kept", "24MiB", 'files = "session"'))
+    for name, disk, extra in templates:
         provisioner = "docker" if engine else "local"
-        text += TEMPLATE.format(name=name, provisioner=provisioner, isolation=isolation, more=f"{more}\n{extra}")
+        text += TEMPLATE.format(name=name, provisioner=provisioner, isolation=isolation, disk=disk, more=f"{more}\n{extra}")
     return text
 
 
@@ -54,11 +55,11 @@ class AtLevel(Himalia):
 
     isolation = ()
 
-    def __init__(self, directory, level, *options, **more):
+    def __init__(self, directory, level, *options, pool=1, **more):
         self.level = level
         Path(directory).mkdir(parents=True, exist_ok=True)
         file = Path(directory) / "himalia.toml"
-        file.write_text(config(level))
+        file.write_text(config(level, pool))
         super().__init__(directory, "--config", str(file), *options, **more)
 
     def session(self, template="plain", **body):

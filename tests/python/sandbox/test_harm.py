@@ -2,6 +2,7 @@
 
 import signal
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,33 @@ def test_a_cell_that_ignores_interrupts_is_stopped(gateway, neighbour):
         assert time.monotonic() - started < 60
     if gateway.level != "gvisor":
         assert len(having_argument("himalia-shim")) < len(before)
+
+
+def test_a_running_execution_is_limited_across_gateways(gateway):
+    """The limit counts from the execution's begin, however many gateways there were."""
+    made = gateway.session("plain", limits={"execution_ms": 20_000})["id"]
+    with Channels(gateway, made) as client:
+        client.submit("import time\nprint('on', flush=True)\nwhile True: time.sleep(0.1)")
+        client.until(lambda m: m["msg_type"] == "stream")
+    started = time.monotonic()
+    ended = False
+    while not ended and time.monotonic() - started < 60:
+        gateway.kill()
+        gateway.start()
+        deadline = time.monotonic() + 8
+        while not ended and time.monotonic() < deadline:
+            ended = gateway.show(made)["state"] == "idle"
+    assert ended, "each gateway began to count anew"
+    gateway.end(made)
+
+
+def test_a_lifetime_that_passed_without_a_gateway_is_over(gateway):
+    made = gateway.session("plain", lifetime_s=8)
+    gateway.kill()
+    expires = datetime.fromisoformat(made["expires"].replace("Z", "+00:00"))
+    eventually(lambda: datetime.now(UTC) > expires, "the lifetime is over", 30)
+    gateway.start()
+    eventually(lambda: ended(gateway, made["id"]), "the session is ended", 30)
 
 
 def test_nothing_that_was_left_running_outlives_the_session(gateway):
@@ -111,6 +139,7 @@ def test_after_all_sessions_nothing_is_left(gateway):
     gateway.process.send_signal(signal.SIGINT)
     assert gateway.process.wait(60) == 0
     assert not list(logs.glob("*"))
+    assert not list((logs.parent / "files").glob("*"))
     groups = [path for path in Path("/sys/fs/cgroup").glob("*/himalia/*/") if path.is_dir()]
     assert not groups, groups
     gateway.process.stdout.close()

@@ -8,6 +8,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_sandbox::DiskUse;
 use himalia_shim_protocol::{Hello, Lane, PerLane, ToGateway};
 use himalia_wire::Channel;
 use tokio::sync::{mpsc, oneshot};
@@ -37,6 +38,8 @@ pub(crate) struct Actor {
     pub(crate) sandbox_exit: Option<oneshot::Receiver<String>>,
     /// Tells whether a death was for want of memory, once for each question.
     pub(crate) memory: (mpsc::Sender<bool>, mpsc::Receiver<bool>),
+    /// Tells the space that the files take, once for each question.
+    pub(crate) disk: (mpsc::Sender<Option<DiskUse>>, mpsc::Receiver<Option<DiskUse>>),
     /// Ends the actor and leaves the kernel running.
     pub(crate) stop: CancellationToken,
     /// Without a call of the shim by then the sandbox is given up.
@@ -71,6 +74,7 @@ pub(super) enum Wake {
     Shell(Option<Envelope>),
     SandboxExit(Option<String>),
     Memory(bool),
+    Disk(Option<DiskUse>),
     Deadline,
 }
 
@@ -143,6 +147,7 @@ impl Running {
             envelope = urgent.recv(), if takes_urgent => Wake::Urgent(envelope),
             cause = sandbox_end(&mut actor.sandbox_exit) => Wake::SandboxExit(cause),
             Some(killed) = actor.memory.1.recv() => Wake::Memory(killed),
+            Some(found) = actor.disk.1.recv() => Wake::Disk(found),
             () = maybe_sleep(deadline) => Wake::Deadline,
             read = poll_fn(|cx| poll_lane(data, cx, takes_output)) => Wake::Lane(Lane::Data, read),
             envelope = shell.recv(), if takes_shell => Wake::Shell(envelope),
@@ -170,6 +175,7 @@ impl Running {
                 }
             }
             Wake::Memory(killed) => self.step(Event::MemoryChecked { killed }, now),
+            Wake::Disk(found) => self.step(Event::DiskMeasured(found), now),
             Wake::Deadline => self.deadline(now),
         }
         for _ in 0..PER_ROUND {

@@ -51,6 +51,7 @@ impl Running {
                     .process_started(&actor.handle, pid, incarnation, path);
             }
             Effect::CheckMemory => self.actor.teardown.check_memory(self.actor.memory.0.clone()),
+            Effect::MeasureDisk => self.actor.teardown.measure_disk(self.actor.disk.0.clone()),
             Effect::Over { forget } => self.over = Some(forget),
         }
     }

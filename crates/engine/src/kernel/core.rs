@@ -11,6 +11,7 @@ use himalia_shim_protocol::{KernelState, PerLane};
 use himalia_wire::Channel;
 
 use super::activity::Activity;
+use super::disk::DiskWatch;
 use super::early::Early;
 use super::event::{Answer, Command, CommandError, Effect, Event, Now};
 use super::held::HeldQueues;
@@ -74,6 +75,7 @@ pub(crate) struct Core {
     pub(super) alive: bool,
     pub(super) rules: Rules,
     pub(super) stopwatch: Stopwatch,
+    pub(super) disk: DiskWatch,
     /// What the shim last said that the kernel is doing, and its incarnation.
     pub(super) met: (KernelState, u32),
     /// Rebuilt from a journal.
@@ -104,6 +106,7 @@ impl Core {
                 ..Rules::default()
             },
             stopwatch: Stopwatch::default(),
+            disk: DiskWatch::default(),
             met: (KernelState::New, 0),
             adopted: false,
             changed: true,
@@ -132,6 +135,7 @@ impl Core {
             Event::SandboxGone(cause) => self.sandbox_gone(cause, out),
             Event::Fetched { seq, record } => self.fetched(seq, record.as_ref()),
             Event::MemoryChecked { killed } => self.memory_checked(killed, out),
+            Event::DiskMeasured(found) => self.disk_measured(found, out),
             Event::Tick => self.tick(out),
         }
         if !self.early.is_empty() {
@@ -171,6 +175,7 @@ impl Core {
             self.memory_checked(false, out);
         }
         self.limit_execution(out);
+        self.look_at_disk(out);
         if self.life.phase == Phase::Running
             && self.outbox.greeted()
             && self.readiness.nudge_due(self.now.mono)
@@ -196,7 +201,8 @@ impl Core {
             nudge,
             exit,
             self.life.exit.as_ref().and_then(|exit| exit.memory),
-            self.stopwatch.deadline(),
+            self.stopwatch.deadline().filter(|_| self.outbox.greeted()),
+            self.disk_deadline(),
             self.life.stop_deadline,
             self.writes.retry_at(),
             self.held.pause_ends(),

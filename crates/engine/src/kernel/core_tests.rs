@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use himalia_journal::Record;
 use himalia_shim_protocol::{
     Cause, Event as ShimEvent, Exited, Hello, KernelEntry, KernelSpec, KernelState, Kind, Lane, LinkRange,
@@ -25,13 +26,15 @@ pub(super) struct Bench {
     pub(super) now: Now,
     epoch: u64,
     pub(super) disk: Vec<Arc<Record>>,
-    checkpoint: Option<(Vec<u8>, usize)>,
+    pub(super) checkpoint: Option<(Vec<u8>, usize)>,
     /// Messages that were sent: their `msg_id` and number. The engine's own are left out.
     sent: Vec<(String, u64)>,
     pub(super) orders: Vec<(Kind, u64)>,
     pub(super) done: Vec<(u64, Result<Answer, CommandError>)>,
     /// What is found out about a death.
     pub(super) oom: bool,
+    /// How often the space of the files was to be measured.
+    pub(super) measured: u32,
     link: u64,
     high: PerLane<u64>,
 }
@@ -50,6 +53,7 @@ impl Bench {
             orders: Vec::new(),
             done: Vec::new(),
             oom: false,
+            measured: 0,
             link: 0,
             high: PerLane::default(),
         };
@@ -82,6 +86,7 @@ impl Bench {
                         }
                     }
                     Effect::Done(waiter, result) => self.done.push((waiter, result)),
+                    Effect::MeasureDisk => self.measured += 1,
                     Effect::CheckMemory => events.push(Event::MemoryChecked { killed: self.oom }),
                     Effect::Fetch(seq) => events.push(Event::Fetched {
                         seq,
@@ -95,7 +100,7 @@ impl Bench {
                 for (seq, new) in (first_seq..).zip(&batch) {
                     self.disk.push(Arc::new(Record {
                         seq,
-                        at_micros: 1,
+                        at_micros: self.now.wall,
                         kind: new.kind,
                         meta: new.meta,
                         body: new.body.clone(),
@@ -197,12 +202,16 @@ impl Bench {
     }
 
     pub(super) fn ask(&mut self, msg_id: &str) {
+        self.ask_with(msg_id, "{}");
+    }
+
+    pub(super) fn ask_with(&mut self, msg_id: &str, content: &str) {
         let header = format!(r#"{{"msg_id":"{msg_id}","msg_type":"execute_request","session":"client"}}"#);
         let parts = Parts {
             header: header.into(),
             parent_header: "{}".into(),
             metadata: "{}".into(),
-            content: "{}".into(),
+            content: Bytes::copy_from_slice(content.as_bytes()),
             buffers: Vec::new(),
         };
         self.step(Event::Request(Request {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use himalia_journal::{NewRecord, Record};
+use himalia_sandbox::DiskUse;
 use himalia_shim_protocol::{
     Bind, Fork, ForkFailed, Forked, Hello, KernelSpec, Lane, Pending, Resume, StartPath, ToGateway,
 };
@@ -121,6 +122,8 @@ pub(crate) enum Event {
     MemoryChecked {
         killed: bool,
     },
+    /// The answer to [`Effect::MeasureDisk`]; `None` if it could not be measured.
+    DiskMeasured(Option<DiskUse>),
     Tick,
 }
 
@@ -142,6 +145,8 @@ pub(crate) enum Effect {
     /// Find out whether a process of the sandbox was killed for want of memory just now. What is not known within
     /// [`super::life::MEMORY_WAIT`] is not waited for.
     CheckMemory,
+    /// Measure the space that the files of the sandbox take.
+    MeasureDisk,
     /// The kernel is over: once the journal is written, end its sandbox. `forget` is whether it was meant to end, so that
     /// nobody wants to see it any more; otherwise it stays listed as dead.
     Over { forget: bool },

@@ -353,14 +353,27 @@ impl Core {
 
     /// A status message in the kernel's name, after all output that came before.
     fn say(&mut self, state: &str) {
+        let body = synthetic::status(&self.kernel_session, state);
+        self.push_synthetic(Channel::Iopub, 0, body);
+    }
+
+    /// A text for users, in the kernel's name, with the output of what it works on.
+    pub(super) fn notice(&mut self, text: &str) {
+        let parent = self.iopub_parent.as_ref().map(|parent| parent.raw.clone());
+        let body = synthetic::notice(&self.kernel_session, parent.as_deref(), text);
+        self.push_synthetic(Channel::Iopub, 0, body);
+    }
+
+    /// A message in the kernel's name, for everybody or for the owner of what it answers.
+    pub(super) fn push_synthetic(&mut self, channel: Channel, owner: u64, body: bytes::Bytes) {
         let meta = RecordMeta {
             kernel: self.settings.kernel,
-            channel: Some(Channel::Iopub),
+            channel: Some(channel),
             synthetic: true,
             incarnation: self.life.incarnation,
+            owner,
             ..RecordMeta::default()
         };
-        let body = synthetic::status(&self.kernel_session, state);
         self.writes.push(
             NewRecord {
                 kind: RecordKind::Message as u8,

@@ -146,6 +146,12 @@ impl Ledger {
         self.open.iter().map(|(id, entry)| (*id, entry))
     }
 
+    /// Whether an execution was sent and not answered.
+    pub(crate) fn executes(&self) -> bool {
+        let waits = |entry: &Entry| entry.kind == RequestKind::Execute && entry.unanswered();
+        self.open.values().any(waits)
+    }
+
     /// Adds a request, making room if there is none.
     pub(crate) fn insert(&mut self, id: RequestId, entry: Entry) {
         if self.open.len() >= MAX_OPEN {

@@ -36,6 +36,13 @@ pub(crate) enum LifecycleRecord {
     ForkFailed { reason: String },
     /// An execution took longer than its limit: what is done about it (`interrupt`, `kill`).
     ExecutionLimit { step: String },
+    /// The kept files take more space than they may: what is done about it (`refuse` further executions, `interrupt`,
+    /// `kill`).
+    DiskQuota {
+        used_bytes: u64,
+        limit_bytes: u64,
+        step: String,
+    },
     /// Requests of earlier epochs that the shim never accepted: they are sent again. Journal numbers of their records.
     Carried { requests: Vec<u64> },
     /// A record of a later version.

@@ -29,6 +29,8 @@ pub(crate) mod word {
     pub(crate) const TOUCH: u32 = 8;
     /// A reply to the engine's own question whether the kernel is ready.
     pub(crate) const PROBE: u32 = 16;
+    /// The kernel begins to work on its request, which is an execution.
+    pub(crate) const BEGAN: u32 = 32;
     const STATE_SHIFT: u32 = 8;
 
     /// The execution state after the message, in bits 8 to 10.
@@ -178,14 +180,18 @@ impl Core {
         if status.as_deref() == Some("busy")
             && origin.incarnation == self.life.incarnation
             && let Some(id) = key.and_then(|key| self.ledger.find(key, true))
+            && self.execution_began(id)
         {
-            self.execution_began(id);
+            put_request(meta, Some(id));
+            meta.word |= word::BEGAN;
         }
         if status.as_deref() == Some("idle")
             && let Some(id) = key.and_then(|key| self.ledger.find(key, true))
             && let Some(progress) = self.ledger.idle(id)
         {
-            self.stopwatch.ended(id);
+            if self.stopwatch.ended(id) {
+                self.disk.execution_ended(self.now.mono);
+            }
             put_request(meta, Some(id));
             meta.word |= word::IDLE | (u32::from(progress.done) * word::DONE);
         }
@@ -241,6 +247,9 @@ impl Core {
             return Ok(());
         };
         meta.word = word::REPLY | (u32::from(done) * word::DONE);
+        if kind == RequestKind::Execute {
+            self.disk.execution_ended(self.now.mono);
+        }
         if kind == RequestKind::Probe && origin.incarnation == self.life.incarnation {
             meta.word |= word::PROBE;
             if self.readiness.replied(self.now.mono) {

@@ -6,6 +6,7 @@ mod actor_effects;
 mod closing;
 mod core;
 pub(crate) mod culling;
+mod disk;
 mod early;
 mod event;
 mod exit;
@@ -48,6 +49,8 @@ pub(crate) use teardown::Teardown;
 
 #[cfg(test)]
 mod core_tests;
+#[cfg(test)]
+mod disk_tests;
 #[cfg(test)]
 mod rules_tests;
 #[cfg(test)]

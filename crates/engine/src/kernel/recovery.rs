@@ -54,6 +54,9 @@ struct Checkpoint {
     replied: bool,
     heard: bool,
     stored: PerLane<u64>,
+    /// The execution under way.
+    #[serde(default)]
+    executing: Option<Executing>,
     open: Vec<OpenRequest>,
     unaccepted: Vec<Unaccepted>,
 }
@@ -77,6 +80,13 @@ struct OpenRequest {
     /// A process has ended that may have had it.
     #[serde(default)]
     lost: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Executing {
+    id: RequestId,
+    /// Microseconds since 1970.
+    began: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -149,6 +159,10 @@ impl Core {
                 now: self.outbox.position(Lane::Now),
                 data: self.outbox.position(Lane::Data),
             },
+            executing: self
+                .stopwatch
+                .running()
+                .map(|(id, began)| Executing { id, began }),
             open: open.collect(),
             unaccepted: pending.chain(held).chain(carried).collect(),
         };
@@ -232,6 +246,9 @@ impl Core {
             last_micros: checkpoint.last_activity,
         };
         self.kernel_session = checkpoint.kernel_session.into();
+        if let Some(Executing { id, began }) = checkpoint.executing {
+            self.stopwatch.began(id, began);
+        }
         self.readiness.replied = checkpoint.replied;
         self.readiness.heard = checkpoint.heard;
         for open in checkpoint.open {
@@ -318,8 +335,12 @@ impl Core {
         if let Some(state) = word::to_state(meta.word) {
             self.activity.state = state;
         }
+        if meta.word & word::BEGAN != 0 {
+            self.stopwatch.began(id, record.at_micros);
+        }
         if meta.word & word::IDLE != 0 {
             self.ledger.idle(id);
+            self.stopwatch.ended(id);
         }
         if meta.word & word::REPLY != 0 {
             self.ledger.replied(id);
@@ -341,6 +362,7 @@ impl Core {
                 self.life.phase = Phase::Running;
                 self.life.told_to_end = false;
                 self.life.exit = None;
+                self.stopwatch.reset();
                 self.activity.state = ExecutionState::Starting;
                 self.activity.touch(record.at_micros);
                 self.readiness = super::readiness::Readiness::default();
@@ -382,6 +404,7 @@ impl Core {
             | LifecycleRecord::Forked { .. }
             | LifecycleRecord::ForkFailed { .. }
             | LifecycleRecord::ExecutionLimit { .. }
+            | LifecycleRecord::DiskQuota { .. }
             | LifecycleRecord::Unknown => {}
         }
     }
@@ -399,6 +422,7 @@ impl Core {
 
     /// Forgets what a process that ended had accepted.
     fn forget_open(&mut self) {
+        self.stopwatch.reset();
         let carried = &self.carried;
         self.ledger.lose(|id| {
             Lane::ALL

@@ -38,9 +38,14 @@ impl Core {
             && self.life.exit.is_none()
             && !self.writes.failing()
         {
-            let Some(held) = self.held.pop(!self.ledger.is_full()) else {
+            let shell = !self.ledger.is_full() && !self.disk_is_unsure();
+            let Some(held) = self.held.pop(shell) else {
                 return;
             };
+            if let Some(found) = self.disk_refuses(&held.request) {
+                self.refuse_for_disk(&held, &found);
+                continue;
+            }
             if let Err(held) = self.admit(held) {
                 self.held.put_back(held);
                 return;

@@ -1,9 +1,9 @@
-//! What depends on who made a kernel: what follows a crash, and how long one execution may take.
+//! What depends on who made a kernel: what follows a crash, how long one execution may take, whether files are watched.
 
-use himalia_shim_protocol::{Command as ShimCommand, RequestId, Stop};
+use himalia_shim_protocol::{Command as ShimCommand, RequestId};
 
 use super::core::Core;
-use super::event::{Effect, Request};
+use super::event::{Effect, Now, Request};
 use super::ledger::RequestKind;
 use super::life::Phase;
 use super::lifecycle::LifecycleRecord;
@@ -24,9 +24,11 @@ pub(crate) struct Rules {
     pub(crate) revive: bool,
     /// Wall time of one execution, microseconds.
     pub(crate) execution: Option<u64>,
+    /// The space of its files is limited by a watch.
+    pub(crate) watch_disk: bool,
 }
 
-/// The execution under way, where there is a limit.
+/// The execution under way.
 #[derive(Debug, Default)]
 pub(super) struct Stopwatch {
     running: Option<Timed>,
@@ -37,20 +39,62 @@ pub(super) struct Stopwatch {
 #[derive(Debug)]
 struct Timed {
     id: RequestId,
-    /// When the next rung is due, monotonic.
-    due: u64,
+    /// Microseconds since 1970.
+    began: u64,
+    /// When the next rung is due, monotonic; `None` without a limit.
+    due: Option<u64>,
     interrupts: u8,
 }
 
 impl Stopwatch {
-    /// A request is done.
-    pub(super) fn ended(&mut self, id: RequestId) {
-        self.running.take_if(|timed| timed.id == id);
+    /// The kernel works on a request since this time, microseconds since 1970. A limit is set by [`Core::set_rules`] and
+    /// [`Core::execution_began`].
+    pub(super) fn began(&mut self, id: RequestId, began: u64) {
+        self.running = Some(Timed {
+            id,
+            began,
+            due: None,
+            interrupts: 0,
+        });
+    }
+
+    /// A request is done. `true` if it was the one under way.
+    pub(super) fn ended(&mut self, id: RequestId) -> bool {
+        self.running.take_if(|timed| timed.id == id).is_some()
     }
 
     /// The process is another one.
     pub(super) fn reset(&mut self) {
         self.running = None;
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// The execution under way and since when, microseconds since 1970.
+    pub(super) fn running(&self) -> Option<(RequestId, u64)> {
+        self.running.as_ref().map(|timed| (timed.id, timed.began))
+    }
+
+    /// Nothing is done before this time, monotonic.
+    pub(super) fn not_before(&mut self, mono: u64) {
+        if let Some(due) = self.running.as_mut().and_then(|timed| timed.due.as_mut()) {
+            *due = mono.max(*due);
+        }
+    }
+
+    /// A stop was asked for a process that was not replaced.
+    pub(super) fn stopping(&mut self, ordered: bool) {
+        self.stopping = ordered;
+    }
+
+    fn limit(&mut self, limit: Option<u64>, now: Now) {
+        let Some(timed) = &mut self.running else { return };
+        timed.due = limit.map(|limit| {
+            let passed = now.wall.saturating_sub(timed.began);
+            now.mono.saturating_add(limit.saturating_sub(passed))
+        });
     }
 
     /// A stop is complete. `true` if it was the one that an execution without end had asked for.
@@ -59,7 +103,7 @@ impl Stopwatch {
     }
 
     pub(super) fn deadline(&self) -> Option<u64> {
-        self.running.as_ref().map(|timed| timed.due)
+        self.running.as_ref().and_then(|timed| timed.due)
     }
 }
 
@@ -67,33 +111,37 @@ impl Core {
     /// Other rules hold from now on.
     pub(crate) fn set_rules(&mut self, rules: Rules) {
         self.rules = rules;
+        self.stopwatch.limit(rules.execution, self.now);
+        self.disk.set(rules.watch_disk, self.now.mono);
     }
 
     /// The kernel works on a request now. Time counts from here, not from when the request was sent: it may have waited
-    /// behind others. After a change of the gateway it counts anew.
-    pub(super) fn execution_began(&mut self, id: RequestId) {
-        let Some(limit) = self.rules.execution else { return };
+    /// behind others. `false` if it is not an execution.
+    pub(super) fn execution_began(&mut self, id: RequestId) -> bool {
         let is_execution = |kind| kind == RequestKind::Execute;
-        if self.ledger.get(id).is_some_and(|entry| is_execution(entry.kind)) {
-            self.stopwatch.running = Some(Timed {
-                id,
-                due: self.now.mono.saturating_add(limit),
-                interrupts: 0,
-            });
+        if self.ledger.get(id).is_none_or(|entry| !is_execution(entry.kind)) {
+            return false;
         }
+        self.stopwatch.began(id, self.now.wall);
+        self.stopwatch.limit(self.rules.execution, self.now);
+        true
     }
 
     /// The ladder for an execution that takes too long.
     pub(super) fn limit_execution(&mut self, out: &mut Vec<Effect>) {
         let now = self.now.mono;
-        let Some(timed) = self.stopwatch.running.as_mut().filter(|timed| timed.due <= now) else {
+        let due = |timed: &&mut Timed| timed.due.is_some_and(|due| due <= now);
+        let Some(timed) = self.stopwatch.running.as_mut().filter(due) else {
             return;
         };
+        if !self.outbox.greeted() {
+            return;
+        }
         if self.life.phase != Phase::Running || self.life.exit.is_some() {
             self.stopwatch.reset();
             return;
         }
-        timed.due = now + RUNG;
+        timed.due = Some(now + RUNG);
         timed.interrupts += 1;
         let kill = timed.interrupts > INTERRUPTS;
         let step = if kill { "kill" } else { "interrupt" }.to_owned();
@@ -103,13 +151,7 @@ impl Core {
             let _ = self.order(&ShimCommand::Interrupt, out);
             return;
         }
-        self.stopwatch.reset();
-        self.crashed(TIMED_OUT.to_owned(), out);
-        if self.life.phase == Phase::Dead {
-            // It was not replaced, so it still runs.
-            let ordered = self.order(&ShimCommand::Stop(Stop { grace_ms: 0 }), out);
-            self.stopwatch.stopping = ordered.is_ok();
-        }
+        self.end_process(TIMED_OUT.to_owned(), out);
     }
 
     /// An execution for a dead kernel whose sandbox lives starts its next process, where the rules say so. The request

@@ -22,10 +22,11 @@ fn of_v1() -> Rules {
         restart_limit: 0,
         revive: true,
         execution: Some(LIMIT),
+        watch_disk: false,
     }
 }
 
-fn kinds(bench: &mut Bench) -> Vec<Kind> {
+pub(super) fn kinds(bench: &mut Bench) -> Vec<Kind> {
     std::mem::take(&mut bench.orders)
         .into_iter()
         .map(|(kind, _)| kind)
@@ -33,7 +34,7 @@ fn kinds(bench: &mut Bench) -> Vec<Kind> {
 }
 
 /// The kernel is busy with, or done with, a request of the client.
-fn status(bench: &mut Bench, link: u64, msg_id: &str, state: &str) {
+pub(super) fn status(bench: &mut Bench, link: u64, msg_id: &str, state: &str) {
     let parts = Parts {
         header: r#"{"msg_id":"k","msg_type":"status","session":"kernel"}"#.into(),
         parent_header: format!(r#"{{"msg_id":"{msg_id}","msg_type":"execute_request","session":"client"}}"#)
@@ -161,6 +162,66 @@ fn an_execution_that_ends_in_time_is_left_alone() {
     status(&mut bench, 2, "a", "idle");
     bench.orders.clear();
     bench.now.mono += 10 * LIMIT;
+    bench.step(Event::Tick);
+    assert!(kinds(&mut bench).is_empty());
+}
+
+#[test]
+fn the_time_of_an_execution_goes_on_under_another_gateway() {
+    for with_checkpoint in [false, true] {
+        let mut bench = Bench::running();
+        bench.core.set_rules(of_v1());
+        bench.ask("a");
+        status(&mut bench, 1, "a", "busy");
+        let begun = bench.now.wall;
+        bench.now.wall += LIMIT / 2;
+        if with_checkpoint {
+            bench.checkpoint = Some((bench.core.checkpoint(), bench.disk.len()));
+        }
+        // Its monotonic clock begins anew.
+        bench.now.mono = 1;
+        bench.now.wall += LIMIT / 4;
+        bench.recover();
+        bench.core.set_rules(of_v1());
+        bench.orders.clear();
+        bench.now.mono += LIMIT;
+        bench.step(Event::Tick);
+        assert!(kinds(&mut bench).is_empty(), "nobody is there to be told");
+        assert_ne!(bench.core.deadline(), Some(bench.now.mono));
+        bench.now.mono = 1;
+        bench.hello(Lane::Now, KernelState::Running);
+        bench.hello(Lane::Data, KernelState::Running);
+        bench.orders.clear();
+        assert_eq!(bench.now.wall, begun + LIMIT * 3 / 4);
+        bench.now.mono += LIMIT / 4 - 1;
+        bench.step(Event::Tick);
+        assert!(kinds(&mut bench).is_empty());
+        bench.now.mono += 1;
+        bench.step(Event::Tick);
+        assert_eq!(
+            kinds(&mut bench),
+            [Kind::Interrupt],
+            "checkpoint: {with_checkpoint}"
+        );
+    }
+}
+
+#[test]
+fn an_execution_that_ended_under_no_gateway_is_not_taken_for_one_without_end() {
+    let mut bench = Bench::running();
+    bench.core.set_rules(of_v1());
+    bench.ask("a");
+    status(&mut bench, 1, "a", "busy");
+    bench.now.wall += 10 * LIMIT;
+    bench.recover();
+    bench.core.set_rules(of_v1());
+    bench.hello(Lane::Now, KernelState::Running);
+    bench.hello(Lane::Data, KernelState::Running);
+    bench.orders.clear();
+    bench.step(Event::Tick);
+    // What the shim had kept comes first.
+    status(&mut bench, 2, "a", "idle");
+    bench.now.mono += LIMIT;
     bench.step(Event::Tick);
     assert!(kinds(&mut bench).is_empty());
 }

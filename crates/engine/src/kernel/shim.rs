@@ -14,6 +14,10 @@ use super::meta::{RecordKind, RecordMeta};
 use super::writes::Then;
 use crate::ExecutionState;
 
+/// How long after it is connected again a kernel is not held to the limit of an execution, microseconds: the shim may
+/// have its end to tell.
+const SETTLE: u64 = 2_000_000;
+
 impl Core {
     pub(super) fn shim(&mut self, lane: Lane, frame: ToGateway, out: &mut Vec<Effect>) {
         match self.outbox.check(lane, &frame) {
@@ -139,6 +143,7 @@ impl Core {
             self.life.phase = Phase::Running;
         }
         self.stopwatch.reset();
+        self.disk.process_started();
         out.push(Effect::ProcessStarted(started.pid, started.path));
         for token in self.life.take(|what| matches!(what, Awaited::Process(_))) {
             out.push(Effect::Done(token, Ok(Answer::Done)));
@@ -285,6 +290,8 @@ impl Core {
         self.hold_carried();
         let restarts = self.outbox.restarts();
         self.outbox.greet(out);
+        // What ended meanwhile is told first.
+        self.stopwatch.not_before(self.now.mono.saturating_add(SETTLE));
         self.changed = true;
         let (state, shim_incarnation) = self.met;
         match self.life.phase {

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use himalia_wire::{Channel, build, v1};
+use serde_json::Value;
 
 /// Session id in the engine's own requests. What a kernel publishes on their behalf is not shown to clients.
 pub(crate) const ENGINE_SESSION: &str = "himalia-engine";
@@ -16,5 +17,19 @@ pub(crate) fn notice(kernel_session: &str, parent: Option<&[u8]>, text: &str) ->
     v1::encode(
         Channel::Iopub,
         &build::stream(kernel_session, parent, "stderr", text),
+    )
+}
+
+/// A message in the kernel's name that answers the request with this header (raw).
+pub(super) fn answer(
+    kernel_session: &str,
+    channel: Channel,
+    msg_type: &str,
+    request: &[u8],
+    content: &Value,
+) -> Bytes {
+    v1::encode(
+        channel,
+        &build::message(kernel_session, msg_type, Some(request), content),
     )
 }

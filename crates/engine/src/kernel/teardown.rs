@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use himalia_sandbox::SOCKET_FILE;
+use himalia_sandbox::{DiskUse, SOCKET_FILE};
 use himalia_shim_protocol::StartPath as ShimStartPath;
 use himalia_store::{KernelLife, Store};
 use tokio::sync::mpsc;
 
 use super::handle::Handle;
+use crate::kept_files::forget_kept_files;
 use crate::lease::Share;
 use crate::model::StartPath;
 use crate::registry::Registry;
@@ -73,6 +74,20 @@ impl Teardown {
         });
     }
 
+    /// Measures the space that the files take.
+    pub(crate) fn measure_disk(&self, answer: mpsc::Sender<Option<DiskUse>>) {
+        let lease = Arc::clone(self.share.lease());
+        tokio::spawn(async move {
+            let found = lease.provisioner().disk_use(lease.id()).await;
+            let found = found.unwrap_or_else(|error| {
+                tracing::debug!(sandbox = %lease.id(), %error, "cannot measure files");
+                None
+            });
+            // The kernel may be over.
+            let _ = answer.send(found).await;
+        });
+    }
+
     /// The kernel leaves its sandbox. `true` if it was the last one in it.
     pub(crate) fn leave(&mut self) -> bool {
         self.last |= self.share.leave();
@@ -96,6 +111,8 @@ impl Teardown {
         let id = handle.id();
         let noted = if forget {
             handle.forget_log();
+            // Whoever takes the id next must not find them.
+            forget_kept_files(&self.registry, self.share.lease(), &handle.facts().around).await;
             let deleted = self.store.delete_kernel(id.0).await.map(drop);
             // Its id is free from here on.
             self.registry.remove(handle);

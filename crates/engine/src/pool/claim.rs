@@ -49,7 +49,11 @@ impl Inner {
             }
             let claim = Claim {
                 bind,
-                rules: self.rules(accepted.origin, &plan.limits),
+                rules: self.rules(
+                    accepted.origin,
+                    &plan.limits,
+                    pooled.handle.facts().around.enforcement.disk,
+                ),
             };
             return self.bind(accepted, pooled, claim).await.map_err(Some);
         }

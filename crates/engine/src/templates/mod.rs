@@ -6,6 +6,7 @@
 mod binds;
 mod check;
 mod limits;
+pub(crate) mod packages;
 mod plan;
 mod sandbox_spec;
 

@@ -108,6 +108,11 @@ pub(super) fn sandbox_of(labels: &HashMap<String, String>) -> Option<SandboxId> 
     labels.get(SANDBOX)?.parse().ok()
 }
 
+/// The name under which the files of a volume are kept.
+pub(super) fn files_of(labels: &HashMap<String, String>) -> Option<String> {
+    labels.get(FILES).cloned()
+}
+
 impl Labels {
     /// `None` for a container that is not a sandbox.
     pub(super) fn read(labels: &HashMap<String, String>) -> Option<Self> {

@@ -192,6 +192,10 @@ impl Provisioner for DockerProvisioner {
         Box::pin(volume::remove(&self.inner.client, &self.inner.names, name))
     }
 
+    fn kept_files(&self) -> BoxFuture<'_, Result<Vec<String>, SandboxError>> {
+        Box::pin(volume::names(&self.inner.client, &self.inner.names))
+    }
+
     fn sweep(&self, keep: Vec<SandboxId>) -> BoxFuture<'_, Result<Vec<SandboxId>, SandboxError>> {
         Box::pin(async move {
             let inner = &self.inner;

@@ -7,8 +7,8 @@ use bollard::models::{
     ContainerCreateBody, HostConfig, Mount, MountType, MountVolumeOptions, VolumeCreateRequest,
 };
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder, RemoveVolumeOptions,
-    UploadToContainerOptionsBuilder,
+    CreateContainerOptionsBuilder, ListVolumesOptionsBuilder, RemoveContainerOptionsBuilder,
+    RemoveVolumeOptions, UploadToContainerOptionsBuilder,
 };
 
 use super::body::{GROUP, USER};
@@ -180,6 +180,20 @@ pub(super) async fn remove(client: &Client, names: &Names, files: &str) -> Resul
         Ok(()) | Err(CallError::NotFound(_)) => Ok(()),
         Err(error) => Err(client.error("removal of files", error)),
     }
+}
+
+/// The names under which this gateway keeps files.
+pub(super) async fn names(client: &Client, names: &Names) -> Result<Vec<String>, SandboxError> {
+    let options = ListVolumesOptionsBuilder::new().filters(&names.filter()).build();
+    let listed = client
+        .call(async |docker| docker.list_volumes(Some(options)).await)
+        .await
+        .map_err(|error| client.error("its volumes", error))?;
+    let all = listed.volumes.unwrap_or_default();
+    Ok(all
+        .iter()
+        .filter_map(|volume| names::files_of(&volume.labels))
+        .collect())
 }
 
 /// Kills and removes a container, with the volumes that have no name. One that does not exist, or is being removed by

@@ -141,18 +141,25 @@ impl Inner {
     /// Removes kept files. Blocks.
     pub(super) fn remove_files(&self, name: &str) -> Result<(), SandboxError> {
         super::files::check_name(name)?;
-        // Nobody can begin to use them while they are removed: the lock is held. It is short for a tree of any shape.
-        let mut uids = self.uids.lock();
-        if uids.in_use.contains_key(name) {
-            return Err(SandboxError::BadSpec {
-                field: "files",
-                reason: format!("named {name} are in use by a sandbox"),
-            });
-        }
-        let Some(owner) = self.kept.owner(name) else {
-            return Ok(());
+        let owner = {
+            let mut uids = self.uids.lock();
+            if uids.in_use.contains_key(name) {
+                return Err(SandboxError::BadSpec {
+                    field: "files",
+                    reason: format!("named {name} are in use by a sandbox"),
+                });
+            }
+            let Some(owner) = self.kept.owner(name) else {
+                return Ok(());
+            };
+            // Nobody can begin to use them while they are removed, which may take long.
+            uids.in_use.insert(name.to_owned(), SandboxId::generate()?);
+            owner
         };
-        self.kept.remove(name)?;
+        let removed = self.kept.remove(name);
+        let mut uids = self.uids.lock();
+        uids.in_use.remove(name);
+        removed?;
         uids.host.release(Some(HostIds {
             uid: owner,
             gid: owner,

@@ -22,7 +22,7 @@
 //! the limit; over it the biggest process of the sandbox is killed. A process that takes memory faster than that can
 //! exceed the limit for up to a second. Processes are then limited by `RLIMIT_NPROC`, which counts each sandbox by itself.
 //! Work directory, `/tmp` and `/dev/shm` are file systems in memory with a fixed size; kept files are measured when
-//! [`Provisioner::disk_over`](crate::Provisioner::disk_over) is called.
+//! [`Provisioner::disk_use`](crate::Provisioner::disk_use) is called.
 //!
 //! # What this level does not give
 //! All sandboxes share the host's kernel, and a hole in it is a way out. An ordinary user's sandboxes run under the

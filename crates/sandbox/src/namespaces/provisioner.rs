@@ -15,8 +15,8 @@ use super::start::{Fresh, check};
 use super::{files, sweep, usage, watch};
 use crate::host::blocking;
 use crate::{
-    BoxFuture, Isolation, LimitReport, Provisioner, SandboxError, SandboxExit, SandboxHandle, SandboxId,
-    SandboxInfo, SandboxSpec, ZygoteSpec,
+    BoxFuture, DiskUse, Isolation, LimitReport, Provisioner, SandboxError, SandboxExit, SandboxHandle,
+    SandboxId, SandboxInfo, SandboxSpec, ZygoteSpec,
 };
 
 /// Starts shims in Linux namespaces. Clones share everything.
@@ -173,16 +173,20 @@ impl Provisioner for NamespacesProvisioner {
         })
     }
 
-    fn disk_over(&self, id: SandboxId) -> BoxFuture<'_, Result<bool, SandboxError>> {
+    fn disk_use(&self, id: SandboxId) -> BoxFuture<'_, Result<Option<DiskUse>, SandboxError>> {
         Box::pin(async move {
             let member = self.inner.members.get(id)?;
             let details = &member.record.details;
-            let (Some(name), Some(limit)) = (&details.files, details.watched_disk) else {
-                return Ok(false);
+            let (Some(name), Some(limit_bytes)) = (&details.files, details.watched_disk) else {
+                return Ok(None);
             };
             let path = self.inner.kept.path(name);
-            let disk = blocking(move || files::measure(&path)).await??;
-            Ok(disk.is_over(limit))
+            let found = blocking(move || files::measure(&path)).await??;
+            Ok(Some(DiskUse {
+                used_bytes: found.bytes,
+                limit_bytes,
+                uncounted: found.truncated,
+            }))
         })
     }
 
@@ -190,6 +194,13 @@ impl Provisioner for NamespacesProvisioner {
         Box::pin(async move {
             let (inner, name) = (Arc::clone(&self.inner), name.to_owned());
             blocking(move || inner.remove_files(&name)).await?
+        })
+    }
+
+    fn kept_files(&self) -> BoxFuture<'_, Result<Vec<String>, SandboxError>> {
+        Box::pin(async move {
+            let inner = Arc::clone(&self.inner);
+            blocking(move || inner.kept.names()).await?
         })
     }
 

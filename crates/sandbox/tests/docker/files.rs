@@ -36,6 +36,9 @@ async fn kept_files_are_there_again_until_they_are_removed() {
     assert_eq!(text.trim(), "[]");
     fixture.stop(second.id).await;
     fixture.stop(third.id).await;
+    let mut kept = fixture.provisioner.kept_files().await.unwrap();
+    kept.sort();
+    assert_eq!(kept, ["notebook-1", "notebook-2"]);
     for name in ["notebook-1", "notebook-2", "never-made"] {
         fixture.provisioner.remove_files(name).await.unwrap();
     }

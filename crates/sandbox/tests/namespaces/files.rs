@@ -42,6 +42,7 @@ async fn kept_files_are_there_in_the_next_sandbox_and_gone_when_removed() {
 
     let path = place.config.data_dir.join("files/one");
     assert!(path.is_dir());
+    assert_eq!(provisioner.kept_files().await.unwrap(), ["one"]);
     provisioner.remove_files("one").await.unwrap();
     provisioner.remove_files("one").await.unwrap();
     assert!(!path.exists());
@@ -66,10 +67,12 @@ async fn space_for_kept_files_is_watched() {
     let handle = start(&provisioner, wanted).await;
     assert_eq!(handle.limits.disk, Enforcement::Watched);
     place.printed(&handle, "ready").await;
-    assert!(!provisioner.disk_over(handle.id).await.unwrap());
+    let before = provisioner.disk_use(handle.id).await.unwrap().unwrap();
+    assert!(before.limit_bytes == 2 << 20 && !before.is_over(), "{before:?}");
     std::fs::write(place.config.data_dir.join("files/two/go"), "").unwrap();
     place.printed(&handle, "full").await;
-    assert!(provisioner.disk_over(handle.id).await.unwrap());
+    let after = provisioner.disk_use(handle.id).await.unwrap().unwrap();
+    assert!(after.used_bytes >= 4_000_000 && after.is_over(), "{after:?}");
     provisioner.stop(handle.id, Duration::ZERO).await.unwrap();
     provisioner.remove_files("two").await.unwrap();
 }

@@ -155,7 +155,7 @@ signal.pause()",
         assert!(log.contains(line), "{log}");
     }
     assert_eq!(provisioner.oom_kills(handle.id).await.unwrap(), 0);
-    assert!(!provisioner.disk_over(handle.id).await.unwrap());
+    assert_eq!(provisioner.disk_use(handle.id).await.unwrap(), None);
     provisioner.stop(handle.id, Duration::ZERO).await.unwrap();
 }
 

@@ -180,7 +180,8 @@ impl World {
                 assert!(self.waiters.remove(&waiter), "an order is answered once");
                 return;
             }
-            Effect::ProcessStarted(..) => return,
+            // No kernel of the simulation has watched files.
+            Effect::ProcessStarted(..) | Effect::MeasureDisk => return,
             Effect::CheckMemory => {
                 self.memory_asked = true;
                 return;

@@ -15,7 +15,7 @@ const BLOCK_BYTES: u64 = 512;
 
 /// What a directory holds.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(in crate::namespaces) struct DiskUse {
+pub(in crate::namespaces) struct Measured {
     /// Space that is allocated for it.
     pub(in crate::namespaces) bytes: u64,
     /// Files and directories.
@@ -24,20 +24,13 @@ pub(in crate::namespaces) struct DiskUse {
     pub(in crate::namespaces) truncated: bool,
 }
 
-impl DiskUse {
-    /// Whether it is more than allowed. What cannot be counted to its end is.
-    pub(in crate::namespaces) fn is_over(&self, limit_bytes: u64) -> bool {
-        self.truncated || self.bytes > limit_bytes
-    }
-}
-
 /// Measures a directory that others write to meanwhile. Follows no link and stays on its file system. Blocks.
-pub(in crate::namespaces) fn measure(dir: &Path) -> Result<DiskUse, SandboxError> {
+pub(in crate::namespaces) fn measure(dir: &Path) -> Result<Measured, SandboxError> {
     let failed = |error: rustix::io::Errno| SandboxError::io(dir, error);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = rustix::fs::open(dir, flags, Mode::empty()).map_err(failed)?;
     let device = rustix::fs::fstat(&top).map_err(failed)?.st_dev;
-    let mut sum = DiskUse::default();
+    let mut sum = Measured::default();
     // The directories from the top to the one that is being read.
     let mut path = vec![Dir::new(top).map_err(failed)?];
     while let Some(directory) = path.last_mut() {

@@ -5,6 +5,7 @@ mod measure;
 mod tree;
 
 use std::fs::{self, DirBuilder};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,16 @@ impl KeptFiles {
     /// The user id of the files of this name; `None` when there are none.
     pub(super) fn owner(&self, name: &str) -> Option<u32> {
         fs::symlink_metadata(self.path(name)).ok().map(|meta| meta.uid())
+    }
+
+    /// The names of all kept files.
+    pub(super) fn names(&self) -> Result<Vec<String>, SandboxError> {
+        let entries = fs::read_dir(&self.dir).map_err(|error| SandboxError::io(&self.dir, error))?;
+        let name = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
+        Ok(entries
+            .filter_map(name)
+            .filter(|name| check_name(name).is_ok())
+            .collect())
     }
 
     /// The user ids of all kept files.

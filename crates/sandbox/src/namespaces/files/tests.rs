@@ -40,7 +40,8 @@ fn a_hostile_tree_is_removed_and_nothing_outside_it() {
         rustix::fs::mkdirat(&at, "d", rustix::fs::Mode::RWXU).unwrap();
         at = rustix::fs::openat(&at, "d", rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
     }
-    assert!(measure(&top).unwrap().is_over(u64::MAX));
+    assert!(measure(&top).unwrap().truncated);
+    assert_eq!(files.names().unwrap(), ["one"]);
 
     files.remove("one").unwrap();
     files.remove("one").unwrap();
@@ -64,5 +65,4 @@ fn space_is_measured_as_it_is_allocated() {
     let disk = measure(&top).unwrap();
     assert_eq!((disk.entries, disk.truncated), (3, false));
     assert!((100_000..1 << 20).contains(&disk.bytes), "{disk:?}");
-    assert!(disk.is_over(90_000) && !disk.is_over(1 << 20));
 }

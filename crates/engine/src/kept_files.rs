@@ -1,0 +1,60 @@
+//! Files that outlive their sandbox: they go when the last session that uses them is ended for good.
+
+use std::collections::HashSet;
+
+use himalia_sandbox::Provisioner;
+use himalia_store::KernelRecord;
+
+use crate::Provisioners;
+use crate::facts::Around;
+use crate::lease::Lease;
+use crate::registry::Registry;
+
+/// Removes the files of a session that is over, unless others use them, a branch or its parent, dead or alive: the last of
+/// them does it.
+pub(crate) async fn forget_kept_files(registry: &Registry, lease: &Lease, around: &Around) {
+    let Some(name) = &around.kept_files else { return };
+    let others = registry.all_unordered();
+    let is_used = others
+        .iter()
+        .any(|other| !other.is_over() && other.facts().around.kept_files.as_ref() == Some(name));
+    if !is_used && !lease.is_shared() {
+        remove_kept_files(lease.provisioner().as_ref(), name).await;
+    }
+}
+
+/// Removes files. Failures are logged; the next gateway tries again.
+pub(crate) async fn remove_kept_files(provisioner: &dyn Provisioner, name: &str) {
+    if let Err(error) = provisioner.remove_files(name).await {
+        tracing::warn!(files = name, %error, "the files of a session that has ended remain");
+    }
+}
+
+/// Removes files that no row names: of sessions whose end, or whose start, was under way when the gateway was killed. Only
+/// before the first kernel is started.
+pub(crate) async fn remove_unknown_files(provisioners: &Provisioners, rows: &[KernelRecord]) {
+    let known: HashSet<String> = rows
+        .iter()
+        .filter_map(|row| {
+            serde_json::from_value::<Around>(row.sandbox.clone())
+                .ok()?
+                .kept_files
+        })
+        .collect();
+    for provisioner in provisioners.iter() {
+        match provisioner.kept_files().await {
+            Ok(names) => {
+                for name in names.iter().filter(|name| !known.contains(*name)) {
+                    tracing::info!(
+                        files = name,
+                        "removing the files of a session that is not there any more"
+                    );
+                    remove_kept_files(provisioner, name).await;
+                }
+            }
+            Err(error) => {
+                tracing::error!(kind = provisioner.kind(), %error, "cannot list the files of sessions");
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Packages that a session installs for itself: where `pip` puts them, and what it says without a network.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use himalia_sandbox::Network;
+
+/// Directory of the packages, in the work directory. Our launcher appends it to `sys.path`.
+const DIRECTORY: &str = ".packages";
+/// Where `pip` looks when there is no network. It is nowhere, and `pip` prints it: at once, instead of after several
+/// failed connections and without a reason.
+const NO_INDEX: &str = "file:///this-session-has-no-network";
+
+/// The variables that a kernel in a sandbox with this work directory gets, unless something else sets them.
+pub(crate) fn variables(work_dir: &Path, network: &Network) -> BTreeMap<&'static str, String> {
+    let target = work_dir.join(DIRECTORY).to_string_lossy().into_owned();
+    let mut variables = BTreeMap::from([
+        ("PIP_DISABLE_PIP_VERSION_CHECK", "1".to_owned()),
+        ("PIP_TARGET", target),
+    ]);
+    if *network == Network::None {
+        variables.extend([
+            ("HIMALIA_NETWORK", "none".to_owned()),
+            ("PIP_INDEX_URL", NO_INDEX.to_owned()),
+            ("PIP_RETRIES", "0".to_owned()),
+        ]);
+    }
+    variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_without_a_network_does_pip_look_nowhere() {
+        let none = variables(Path::new("/session"), &Network::None);
+        assert_eq!(none["PIP_TARGET"], "/session/.packages");
+        assert_eq!((&*none["PIP_RETRIES"], &*none["HIMALIA_NETWORK"]), ("0", "none"));
+        let open = variables(Path::new("/session"), &Network::Open("lab".into()));
+        assert_eq!(open["PIP_TARGET"], "/session/.packages");
+        assert!(!open.contains_key("PIP_INDEX_URL") && !open.contains_key("HIMALIA_NETWORK"));
+    }
+}

@@ -1,0 +1,48 @@
+"""Packages that a session installs for itself, in the directory that `PIP_TARGET` names.
+
+The gateway sets it inside sandboxes, where the environment is read-only. The directory comes last on `sys.path`, so that
+nothing in it takes the place of what the environment has.
+"""
+
+import functools
+import importlib
+import os
+import sys
+
+_NO_NETWORK = (
+    "[himalia: this session has no network, so pip fetches nothing. Install from files, wheels of what they depend on "
+    "included (`%pip install ./name.whl`), or use a template whose environment has the package, or one with a network.]"
+)
+
+
+def make_importable():
+    """Put the directory on `sys.path`, if there is one and it is not there yet."""
+    directory = os.environ.get("PIP_TARGET")
+    if directory and directory not in sys.path:
+        sys.path.append(directory)
+
+
+def serve(shell):
+    """Let a shell's cells import what was installed by an earlier one, and say why `%pip` failed."""
+    shell.events.register("pre_run_cell", _look_again)
+    pip = shell.find_line_magic("pip")
+    if pip is not None:
+        shell.register_magic_function(_told(shell, pip), "line", "pip")
+
+
+def _look_again(_info):
+    # Python remembers that a directory is missing, and looks no more.
+    directory = os.environ.get("PIP_TARGET")
+    if directory and sys.path_importer_cache.get(directory, _look_again) is None:
+        del sys.path_importer_cache[directory]
+
+
+def _told(shell, pip):
+    @functools.wraps(pip)
+    def magic(line):
+        pip(line)
+        importlib.invalidate_caches()
+        if shell.user_ns.get("_exit_code") and os.environ.get("HIMALIA_NETWORK") == "none":
+            print(_NO_NETWORK, file=sys.stderr)
+
+    return magic
