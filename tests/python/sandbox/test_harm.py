@@ -51,6 +51,34 @@ def test_a_cell_that_ignores_interrupts_is_stopped(gateway, neighbour):
         assert len(having_argument("himalia-shim")) < len(before)
 
 
+def test_code_that_kills_or_stops_its_shim_harms_its_own_session_alone(gateway, neighbour):
+    # Only gVisor lets it; elsewhere the session is as it was.
+    for name in ("SIGKILL", "SIGSTOP"):
+        made = gateway.session()["id"]
+        with Channels(gateway, made) as client:
+            client.submit(f"import os, signal; os.kill(1, signal.{name})")
+            if gateway.level != "gvisor":
+                client.until(lambda m: m["msg_type"] == "execute_reply")
+            elif name == "SIGKILL":
+                eventually(lambda: ended(gateway, made), "the sandbox is dead", 60)
+                assert [line for line in warnings(gateway) if made in line], "nobody had asked for its end"
+            else:
+                client.until(lambda m: m["msg_type"] == "execute_input")
+        gateway.end(made)
+        assert gateway.http.get(f"v1/sessions/{made}").status_code == 404
+
+
+def test_an_end_that_was_asked_for_is_no_warning(gateway):
+    made = gateway.session()["id"]
+    gateway.end(made)
+    assert not [line for line in warnings(gateway) if made in line]
+
+
+def warnings(gateway):
+    """The lines of the gateway's log that an operator should read."""
+    return [line for line in gateway.log.read_text().splitlines() if " WARN " in line or " ERROR " in line]
+
+
 def test_nothing_that_was_left_running_outlives_the_session(gateway):
     made = gateway.session()["id"]
     marker = f"left-by-{made}"
