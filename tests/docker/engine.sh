@@ -13,18 +13,15 @@ state=${HIMALIA_ENGINE_DIR:-$root/target/docker}
 # Sockets need short paths.
 run=/run/himalia-test-docker
 own=unix://$run/docker.sock
-pid_file=$state/dockerd.pid
 log=$state/dockerd.log
 
 say() { echo "$*" >&2; }
 
 answers() { docker --host "$1" version >/dev/null 2>&1; }
 
-# The process that we started, if it still is that.
+# The engine that we started, known by its data. (The pattern is not an argument, so that grep does not find itself.)
 our_pid() {
-  local pid
-  pid=$(cat "$pid_file" 2>/dev/null) || return 1
-  grep -qs "$run/docker.sock" "/proc/$pid/cmdline" && echo "$pid"
+  grep -lszxFf <(echo "--data-root=$state/data") /proc/[0-9]*/cmdline | cut -d/ -f3 | head -1 | grep .
 }
 
 # The address of an engine that is not ours and answers.
@@ -123,10 +120,11 @@ start() {
   }
 }
 JSON
-  setsid dockerd --config-file "$state/daemon.json" --host "$own" --data-root "$state/data" \
-    --exec-root "$run/exec" --pidfile "$run/docker.pid" --bridge=none --iptables=false --ip6tables=false \
-    </dev/null >"$log" 2>&1 9>&- &
-  echo $! >"$pid_file"
+  # The lock is given back by what can be found as ours already, so that a stop after an interrupt finds it.
+  # shellcheck disable=SC2016
+  setsid sh -c 'exec 9>&-; exec dockerd "$@"' dockerd "--data-root=$state/data" --config-file "$state/daemon.json" \
+    --host "$own" --exec-root "$run/exec" --pidfile "$run/docker.pid" --bridge=none --iptables=false --ip6tables=false \
+    </dev/null >"$log" 2>&1 &
   began() { answers "$own" || ! kill -0 "$!" 2>/dev/null; }
   within 60 began || true
   if answers "$own"; then
@@ -150,7 +148,6 @@ stop() {
       within 30 ended || { say "the engine (process $pid) survives"; exit 1; }
     fi
   fi
-  rm -f "$pid_file"
   # Another checkout's engine may be there.
   if answers "$own"; then return; fi
   # A start that gVisor refused leaves its processes, which no engine knows any more. They name our directory.
@@ -158,19 +155,27 @@ stop() {
     [ "$pid" = $$ ] || kill -KILL "$pid" 2>/dev/null || true
   done
   # It leaves its own network namespace mounted, and more if it was killed.
-  awk -v run="$run/" -v data="$state/data/" 'index($2, run) == 1 || index($2, data) == 1 { print $2 }' /proc/mounts |
+  awk -v run="$run/" -v data="$state/data/" 'index($2 "/", run) == 1 || index($2 "/", data) == 1 { print $2 }' /proc/mounts |
     sort -r | xargs -r umount -l
   rm -rf "$run"
 }
 
+# One start or stop at a time.
+lock() {
+  mkdir -p "$state"
+  exec 9>"$state/lock"
+  flock 9
+}
+
 case "${1:-}" in
   start)
-    mkdir -p "$state"
-    exec 9>"$state/lock"
-    flock 9
+    lock
     start
     ;;
-  stop) stop ;;
+  stop)
+    lock
+    stop
+    ;;
   status)
     if our_pid >/dev/null && answers "$own"; then
       echo "$own"
