@@ -42,7 +42,7 @@ fork-demo: env ## load once, fork the session three ways, keep the best model
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/fork_demo.py --himalia $(HIMALIA)
 
 .PHONY: test
-test: prerequisites lint test-rust test-python test-js ## everything that CI runs; containers have test-docker
+test: prerequisites lint test-rust test-python test-js test-docker ## everything that CI runs
 	@echo "all suites passed"
 
 .PHONY: lint
@@ -71,7 +71,7 @@ docker-images: build ## the images of kernels and of the gateway, into the Docke
 	docker/build-images.sh kernel gateway
 
 .PHONY: test-docker
-test-docker: env $(TEST_ENV)/ready ## sandboxes in containers, runc and gVisor, at an engine of its own if none runs
+test-docker: env $(TEST_ENV)/ready ## sandboxes in containers, runc and gVisor, at an engine of its own if none answers
 	HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_TEST_SHIM=$(RELEASE)/himalia-shim tests/docker/run.sh
 
 .PHONY: bench

@@ -2,9 +2,10 @@
 # A Docker Engine for the tests: `engine.sh start|stop|status`.
 #
 # `start` prints the engine's address (unix://…) on standard output and nothing else. An engine that already answers
-# (DOCKER_HOST, or the usual socket) is used as it is and never stopped; else one of our own is started, with its own
-# data below target/docker, its own socket, and no bridge, so that the host's network is left alone. As root on a
-# Debian-like system what is missing is installed; elsewhere it is named, and the status is 2.
+# (DOCKER_HOST, or a socket docker.sock in this network namespace) is used as it is and never stopped; else one of our
+# own is started, with its own data below target/docker, its own socket, and no bridge, so that the host's network is
+# left alone. As root on a Debian-like system what is missing is installed; elsewhere it is named, and the status is 2.
+# `stop` ends what `start` started, with its containers and mounts.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -12,24 +13,40 @@ state=${HIMALIA_ENGINE_DIR:-$root/target/docker}
 # Sockets need short paths.
 run=/run/himalia-test-docker
 own=unix://$run/docker.sock
-pid_file=$state/dockerd.pid
 log=$state/dockerd.log
 
 say() { echo "$*" >&2; }
 
 answers() { docker --host "$1" version >/dev/null 2>&1; }
 
-# The address of an engine that is not ours and answers.
-foreign() {
-  local host=${DOCKER_HOST:-unix:///var/run/docker.sock}
-  [ "$host" != "$own" ] && [[ $host == unix://* ]] && answers "$host" && echo "$host"
+# The engine that we started, known by its data. (The pattern is not an argument, so that grep does not find itself.)
+our_pid() {
+  grep -lszxFf <(echo "--data-root=$state/data") /proc/[0-9]*/cmdline | cut -d/ -f3 | head -1 | grep .
 }
 
-# The process that we started, if it still is that.
-our_pid() {
-  local pid
-  pid=$(cat "$pid_file" 2>/dev/null) || return 1
-  grep -qs "$run/docker.sock" "/proc/$pid/cmdline" && echo "$pid"
+# The address of an engine that is not ours and answers.
+foreign() {
+  local host
+  for host in ${DOCKER_HOST:-} $(awk '$NF ~ "^/.*/docker[.]sock$" { print "unix://" $NF }' /proc/net/unix | sort -u); do
+    if [ "$host" = "$own" ] && our_pid >/dev/null; then continue; fi
+    if [[ $host == unix://* ]] && answers "$host"; then
+      echo "$host"
+      return
+    fi
+  done
+  return 1
+}
+
+ended() { ! our_pid >/dev/null; }
+
+# Until a condition holds, at most so many seconds.
+within() {
+  local _
+  for _ in $(seq "$(($1 * 5))"); do
+    "${@:2}" && return
+    sleep 0.2
+  done
+  return 1
 }
 
 debian_root() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
@@ -103,18 +120,17 @@ start() {
   }
 }
 JSON
-  setsid dockerd --config-file "$state/daemon.json" --host "$own" --data-root "$state/data" \
-    --exec-root "$run/exec" --pidfile "$run/docker.pid" --bridge=none --iptables=false --ip6tables=false \
-    </dev/null >"$log" 2>&1 9>&- &
-  echo $! >"$pid_file"
-  for _ in $(seq 300); do
-    if answers "$own"; then
-      echo "$own"
-      return
-    fi
-    kill -0 "$!" 2>/dev/null || break
-    sleep 0.2
-  done
+  # The lock is given back by what can be found as ours already, so that a stop after an interrupt finds it.
+  # shellcheck disable=SC2016
+  setsid sh -c 'exec 9>&-; exec dockerd "$@"' dockerd "--data-root=$state/data" --config-file "$state/daemon.json" \
+    --host "$own" --exec-root "$run/exec" --pidfile "$run/docker.pid" --bridge=none --iptables=false --ip6tables=false \
+    </dev/null >"$log" 2>&1 &
+  began() { answers "$own" || ! kill -0 "$!" 2>/dev/null; }
+  within 60 began || true
+  if answers "$own"; then
+    echo "$own"
+    return
+  fi
   say "the engine does not start; the end of $log:"
   tail -20 "$log" >&2
   stop
@@ -126,33 +142,40 @@ stop() {
   if pid=$(our_pid); then
     kill -TERM "$pid"
     # It stops its containers and its containerd first.
-    for _ in $(seq 150); do
-      our_pid >/dev/null || break
-      sleep 0.2
-    done
-    if pid=$(our_pid); then
-      say "the engine (process $pid) does not stop"
-      exit 1
+    if ! within 60 ended; then
+      say "the engine (process $pid) does not stop and is killed"
+      kill -KILL "$pid" 2>/dev/null || true
+      within 30 ended || { say "the engine (process $pid) survives"; exit 1; }
     fi
   fi
-  rm -f "$pid_file"
+  # Another checkout's engine may be there.
+  if answers "$own"; then return; fi
   # A start that gVisor refused leaves its processes, which no engine knows any more. They name our directory.
   for pid in $(grep -ls "$run/exec/" /proc/[0-9]*/cmdline | cut -d/ -f3); do
     [ "$pid" = $$ ] || kill -KILL "$pid" 2>/dev/null || true
   done
-  # It leaves its own network namespace mounted.
-  awk -v run="$run/" 'index($2, run) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r umount
+  # It leaves its own network namespace mounted, and more if it was killed.
+  awk -v run="$run/" -v data="$state/data/" 'index($2 "/", run) == 1 || index($2 "/", data) == 1 { print $2 }' /proc/mounts |
+    sort -r | xargs -r umount -l
   rm -rf "$run"
+}
+
+# One start or stop at a time.
+lock() {
+  mkdir -p "$state"
+  exec 9>"$state/lock"
+  flock 9
 }
 
 case "${1:-}" in
   start)
-    mkdir -p "$state"
-    exec 9>"$state/lock"
-    flock 9
+    lock
     start
     ;;
-  stop) stop ;;
+  stop)
+    lock
+    stop
+    ;;
   status)
     if our_pid >/dev/null && answers "$own"; then
       echo "$own"

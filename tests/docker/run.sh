@@ -1,17 +1,29 @@
 #!/usr/bin/env bash
-# The tests of the Docker provisioner, and those of sandboxes at the levels of containers through a gateway: starts an
-# engine if none runs, builds the image of kernels if it is missing, and stops what it started. `HIMALIA_BIN` and
-# `TEST_PYTHON` name the gateway and the Python of the tests. Further arguments go to pytest.
+# Sandboxes in containers, with runc and gVisor: the tests of the provisioner, those of sandboxes through a gateway, and
+# those of a gateway that is itself in a container. Starts an engine if none answers, builds the images that are missing,
+# and stops what it started. `HIMALIA_BIN` and `TEST_PYTHON` name the gateway and the Python of the tests. Arguments go
+# to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-trap 'tests/docker/engine.sh stop' EXIT
+
+# Also after a failure, Ctrl-C or SIGTERM: first what was started here, then the engine with all its containers.
+end() {
+  local children
+  children=$(cat "/proc/$$/task/$$/children" 2>/dev/null || true)
+  # shellcheck disable=SC2086
+  kill -TERM $children 2>/dev/null || true
+  tests/docker/engine.sh stop
+}
+trap end EXIT
+
 DOCKER_HOST=$(tests/docker/engine.sh start)
 export DOCKER_HOST HIMALIA_TEST_DOCKER_HOST=$DOCKER_HOST
-docker/build-images.sh kernel
+PYTHON=$TEST_PYTHON HIMALIA_BINARIES=$(dirname "$HIMALIA_BIN") docker/build-images.sh kernel gateway
 tests="all()"
 if ! docker info --format '{{json .Runtimes}}' | grep -q '"runsc"'; then
   echo "this engine has no gVisor (runtime runsc): its tests are left out" >&2
   tests='not test(/^gvisor::/)'
+  export HIMALIA_TEST_WITHOUT_GVISOR=1
 fi
 cargo nextest run --locked -p himalia-sandbox --test docker --run-ignored only -E "$tests"
-"$TEST_PYTHON" -m pytest -q tests/python/sandbox/test_{isolation,harm,sessions}.py "$@"
+"$TEST_PYTHON" -m pytest -q tests/python/sandbox/test_{isolation,harm,sessions,gateway_in_container}.py "$@"

@@ -223,7 +223,11 @@ impl Inner {
             };
             let Some(exit) = exit else { return };
             let log = exit.log_tail.lines().last().unwrap_or_default();
-            tracing::warn!(kernel = %id, cause = %exit.cause, log, "a sandbox has ended");
+            if exit.requested {
+                tracing::debug!(kernel = %id, cause = %exit.cause, "a sandbox has ended as asked");
+            } else {
+                tracing::warn!(kernel = %id, cause = %exit.cause, log, "a sandbox has ended unasked");
+            }
             // The actor may have ended meanwhile.
             let _ = tell.send(death_cause(exit.cause));
         });

@@ -76,7 +76,7 @@ pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> a
         }
         // Containers are what is wanted; kernels without isolation stay a matter of loopback.
         (IsolationSetting::Level(_), Err(reason)) => {
-            tracing::warn!(%reason, "namespaces do not work here");
+            tracing::info!(%reason, "namespaces do not work here");
             if loopback {
                 all.push(plain);
             }

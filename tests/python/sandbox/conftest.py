@@ -1,7 +1,8 @@
 """Gateways at every isolation level, with the same templates: `plain`, `pooled`, and `kept`, whose files are.
 
-Containers need an engine: `HIMALIA_TEST_DOCKER_HOST` names its socket (`make test-docker` starts one and sets it). Without
-it only the levels that need none are collected; `make test` runs both.
+Containers need an engine: `HIMALIA_TEST_DOCKER_HOST` names its socket (`make test-docker` starts one and sets it), and
+`HIMALIA_TEST_WITHOUT_GVISOR` says that it has no gVisor. Without an engine only the levels that need none are collected;
+`make test` runs both.
 """
 
 import os
@@ -19,8 +20,9 @@ IMAGE = os.environ.get("HIMALIA_TEST_IMAGE", "himalia-kernel")
 USER = 64_123
 
 LOCAL = ("namespaces", "namespaces, ordinary user")
-CONTAINERS = ("container", "gvisor")
+CONTAINERS = ("container",) if os.environ.get("HIMALIA_TEST_WITHOUT_GVISOR") else ("container", "gvisor")
 LEVELS = CONTAINERS if ENGINE else LOCAL
+collect_ignore = [] if ENGINE else ["test_gateway_in_container.py"]
 
 TEMPLATE = """
 [templates.{name}]

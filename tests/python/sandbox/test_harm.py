@@ -39,17 +39,56 @@ def test_a_memory_bomb_kills_its_kernel_and_the_cause_is_oom(gateway, session, n
 
 def test_a_cell_that_ignores_interrupts_is_stopped(gateway, neighbour):
     made = gateway.session()["id"]
-    before = having_argument("himalia-shim")
+    marker = f"deaf-in-{made}"
     with Channels(gateway, made) as client:
+        child = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()', '{marker}'])"
         code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('deaf', flush=True)\nwhile True:\n    try: time.sleep(60)\n    except BaseException: pass"
-        client.submit(code)
+        client.submit(f"{child}\n{code}")
         client.until(lambda m: m["msg_type"] == "stream" and "deaf" in m["content"]["text"])
+        # Under gVisor the host sees nothing of it at any time.
+        assert gateway.level == "gvisor" or having_argument(marker)
         assert gateway.http.post(f"api/kernels/{made}/interrupt").status_code == 204
         started = time.monotonic()
         gateway.end(made)
         assert time.monotonic() - started < 60
-    if gateway.level != "gvisor":
-        assert len(having_argument("himalia-shim")) < len(before)
+    assert not having_argument(marker)
+
+
+def test_code_that_kills_or_stops_its_shim_harms_its_own_session_alone(gateway, neighbour):
+    # Only gVisor lets it; elsewhere the session is as it was.
+    for name in ("SIGKILL", "SIGSTOP"):
+        made = gateway.session()["id"]
+        with Channels(gateway, made) as client:
+            client.run(f"import os, signal, threading; attack = threading.Timer(0.2, os.kill, (1, signal.{name})); attack.start()")
+            if gateway.level != "gvisor":
+                assert client.run("attack.join(); print('here')").text() == "here\n"
+            elif name == "SIGKILL":
+                eventually(lambda: ended(gateway, made), "the sandbox is dead", 60)
+                assert [line for line in warnings(gateway) if made in line], "nobody had asked for its end"
+            else:
+                eventually(lambda: is_silent(client), "nothing is answered any more", 60)
+        gateway.end(made)
+        assert gateway.http.get(f"v1/sessions/{made}").status_code == 404
+
+
+def is_silent(client):
+    """Whether a request gets no answer for a while."""
+    try:
+        client.request("kernel_info_request", {}, timeout=5)
+    except AssertionError:
+        return True
+    return False
+
+
+def test_an_end_that_was_asked_for_is_no_warning(gateway):
+    made = gateway.session()["id"]
+    gateway.end(made)
+    assert not [line for line in warnings(gateway) if made in line]
+
+
+def warnings(gateway):
+    """The lines of the gateway's log that an operator should read."""
+    return [line for line in gateway.log.read_text().splitlines() if " WARN " in line or " ERROR " in line]
 
 
 def test_a_running_execution_is_limited_across_gateways(gateway):

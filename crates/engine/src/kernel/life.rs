@@ -23,8 +23,8 @@ pub(crate) enum Phase {
     Over,
 }
 
-/// How long a death by SIGKILL waits to be known for want of memory, microseconds.
-pub(crate) const MEMORY_WAIT: u64 = 500_000;
+/// How long a death by SIGKILL waits to be known for want of memory, microseconds, at most.
+pub(crate) const MEMORY_WAIT: u64 = 2_000_000;
 /// A restart by the engine resets its count after a process lived this long (jupyter's `stable_start_time`), micros.
 pub(super) const STABLE: u64 = 10_000_000;
 /// How long a death waits for the output before it, microseconds.

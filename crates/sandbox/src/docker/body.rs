@@ -26,6 +26,9 @@ const WORK_BYTES: u64 = 1024 * MIB;
 const RUNTIME_BYTES: u64 = 16 * MIB;
 /// Processes and threads where the caller wants no limit: a container without one can exhaust the host.
 const PIDS: i64 = 1024;
+/// What gVisor's own kernel has beside the sandbox's: some 25 processes and threads on two processors, more on more. It
+/// cannot refuse a process: one too many ends it.
+const GVISOR_PIDS: i64 = 128;
 /// Open files likewise.
 const OPEN_FILES: i64 = 4096;
 /// Of a sandbox before anything else on the host; its kernels are raised further by the shim.
@@ -169,7 +172,7 @@ fn host_config(spec: &SandboxSpec, facts: &Facts, parts: &Parts<'_>) -> HostConf
         memory,
         // The same as the memory: no swap.
         memory_swap: memory,
-        pids_limit: Some(limits.pids.map_or(PIDS, i64::from)),
+        pids_limit: Some(pids(limits, parts.isolation)),
         // More than there are is refused by the engine, and means no limit.
         nano_cpus: limits
             .cpu_millis
@@ -203,6 +206,15 @@ fn host_config(spec: &SandboxSpec, facts: &Facts, parts: &Parts<'_>) -> HostConf
         auto_remove: Some(false),
         ..HostConfig::default()
     }
+}
+
+fn pids(limits: &Limits, isolation: Isolation) -> i64 {
+    let own = if isolation == Isolation::Gvisor {
+        GVISOR_PIDS
+    } else {
+        0
+    };
+    limits.pids.map_or(PIDS, i64::from) + own
 }
 
 /// Sizes and options of file systems in memory, by place.

@@ -12,9 +12,11 @@ use tokio::sync::watch;
 use super::client::CallError;
 use super::ending;
 use super::inner::Inner;
+use super::member::Member;
 use super::names;
 use super::volume::remove_container;
-use crate::SandboxId;
+use crate::host::short;
+use crate::{Isolation, SandboxId};
 
 /// First and longest pause before the events are asked for again.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -111,7 +113,10 @@ fn take(inner: &Arc<Inner>, event: &EventMessage, at: i64) {
         return;
     };
     match event.action.as_deref() {
-        Some("oom") => member.note_kill(at),
+        Some("oom") => {
+            member.note_kill(at);
+            end_if_broken(inner, member);
+        }
         Some("die") => {
             let code = attributes.get("exitCode").and_then(|code| code.parse().ok());
             if member.died(code) {
@@ -120,6 +125,21 @@ fn take(inner: &Arc<Inner>, event: &EventMessage, at: i64) {
         }
         _ => {}
     }
+}
+
+/// Ends a sandbox under gVisor in which something was killed for want of memory: the host killed a part of the sandbox's
+/// own kernel, which may wait for it for ever.
+fn end_if_broken(inner: &Arc<Inner>, member: Arc<Member>) {
+    let level = member.details().map(|details| details.labels.isolation);
+    if level != Some(Isolation::Gvisor) {
+        return;
+    }
+    let inner = Arc::clone(inner);
+    tokio::spawn(async move {
+        if let Err(error) = inner.signal(&member, "SIGKILL").await {
+            tracing::warn!(sandbox = %short(member.id), %error, "a sandbox without memory cannot be ended");
+        }
+    });
 }
 
 /// Every container of this gateway.

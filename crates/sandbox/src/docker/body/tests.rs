@@ -21,13 +21,21 @@ fn facts() -> Facts {
 }
 
 fn body(change: impl FnOnce(&mut SandboxSpec), volume: Option<&str>) -> ContainerCreateBody {
+    body_at(Isolation::Container, change, volume)
+}
+
+fn body_at(
+    isolation: Isolation,
+    change: impl FnOnce(&mut SandboxSpec),
+    volume: Option<&str>,
+) -> ContainerCreateBody {
     let mut spec = SandboxSpec::new(SandboxKey::generate().unwrap());
     change(&mut spec);
     let parts = Parts {
         image: "sha256:1",
         image_env: &BTreeMap::from([("PATH".to_owned(), "/bin".to_owned())]),
         runtime: "runc",
-        isolation: Isolation::Container,
+        isolation,
         network: "none",
         gateway_dir: "/run/h/1",
         shim: "/usr/bin/himalia-shim",
@@ -109,6 +117,16 @@ fn no_more_processors_are_asked_for_than_there_are() {
     assert_eq!(nano(1500), Some(1_500_000_000));
     assert_eq!(nano(2000), None);
     assert_eq!(nano(64_000), None);
+}
+
+#[test]
+fn gvisor_has_processes_of_its_own_beside_those_of_the_sandbox() {
+    let pids = |isolation| {
+        let body = body_at(isolation, |spec| spec.limits.pids = Some(64), None);
+        body.host_config.unwrap().pids_limit
+    };
+    assert_eq!(pids(Isolation::Container), Some(64));
+    assert_eq!(pids(Isolation::Gvisor), Some(64 + GVISOR_PIDS));
 }
 
 #[test]
