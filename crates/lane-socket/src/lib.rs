@@ -51,12 +51,11 @@ impl LaneSocket {
 
     /// Ready when a full socket has room again, or its peer is gone.
     pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let room = match &self.room {
-            Some(room) => room,
-            None => {
-                let same = self.reader.as_fd().try_clone_to_owned()?;
-                self.room.insert(pipe::Sender::from_owned_fd_unchecked(same)?)
-            }
+        let room = if let Some(room) = &self.room {
+            room
+        } else {
+            let same = self.reader.as_fd().try_clone_to_owned()?;
+            self.room.insert(pipe::Sender::from_owned_fd_unchecked(same)?)
         };
         let result = ready!(room.poll_write_ready(cx));
         self.room = None;
@@ -141,7 +140,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_is_gone_is_an_error_for_who_waits_for_room() {
         let (mut ours, theirs) = pair();
-        let block = [7; 64 * 1024];
+        let block = vec![7; 64 * 1024];
         while ours.try_write(&[IoSlice::new(&block)]).is_ok() {}
         drop(theirs);
         within(poll_fn(|cx| ours.poll_room(cx))).await.unwrap();
