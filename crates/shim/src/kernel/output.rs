@@ -1,31 +1,69 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::io;
 use std::rc::Rc;
 
 use himalia_shim_protocol::STDERR_TAIL_BYTES;
-use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 
 /// The last 16 KiB that a process wrote to its standard output and error.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tail(Rc<RefCell<VecDeque<u8>>>);
+pub(super) struct Tail(Rc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    kept: RefCell<VecDeque<u8>>,
+    /// Until every writer has closed its end.
+    pipe: RefCell<Option<Rc<Receiver>>>,
+}
 
 impl Tail {
     /// Reads until every writer has closed its end. What falls out of the tail is forgotten; the pipe is always
     /// drained, so no process waits for it.
-    pub(super) async fn follow(self, mut pipe: Receiver) {
-        let mut buffer = [0; 4096];
-        while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
-            let mut kept = self.0.borrow_mut();
-            kept.extend(buffer.iter().take(read));
-            let excess = kept.len().saturating_sub(STDERR_TAIL_BYTES);
-            kept.drain(..excess);
+    pub(super) fn follow(&self, pipe: Receiver) -> impl Future<Output = ()> + 'static {
+        let pipe = Rc::new(pipe);
+        *self.0.pipe.borrow_mut() = Some(Rc::clone(&pipe));
+        let shared = Rc::clone(&self.0);
+        async move {
+            let mut buffer = [0; 4096];
+            while pipe.readable().await.is_ok() {
+                match pipe.try_read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(read) => shared.keep(buffer.iter().take(read)),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(_) => break,
+                }
+            }
+            shared.pipe.borrow_mut().take_if(|last| Rc::ptr_eq(last, &pipe));
         }
     }
 
-    /// The text; what is not UTF-8 is replaced.
+    /// The text up to now; what is not UTF-8 is replaced.
     pub(super) fn text(&self) -> String {
-        String::from_utf8_lossy(self.0.borrow_mut().make_contiguous()).into_owned()
+        self.0.catch_up();
+        String::from_utf8_lossy(self.0.kept.borrow_mut().make_contiguous()).into_owned()
+    }
+}
+
+impl Shared {
+    fn keep<'a>(&self, bytes: impl Iterator<Item = &'a u8>) {
+        let mut kept = self.kept.borrow_mut();
+        kept.extend(bytes);
+        let excess = kept.len().saturating_sub(STDERR_TAIL_BYTES);
+        kept.drain(..excess);
+    }
+
+    /// Takes what is in the pipe already: a process' last words may be there before its reader is woken. At most what
+    /// a pipe holds, since another writer may be faster.
+    fn catch_up(&self) {
+        let pipe = self.pipe.borrow().clone();
+        let mut buffer = [0; 4096];
+        for _ in 0..16 {
+            match pipe.as_ref().map(|pipe| rustix::io::read(pipe, &mut buffer)) {
+                Some(Ok(read @ 1..)) => self.keep(buffer.iter().take(read)),
+                _ => return,
+            }
+        }
     }
 }
 
@@ -43,12 +81,22 @@ mod tests {
             }
         });
         let tail = Tail::default();
-        tail.clone()
-            .follow(Receiver::from_owned_fd(read.into()).unwrap())
-            .await;
+        tail.follow(Receiver::from_owned_fd(read.into()).unwrap()).await;
         writer.join().unwrap();
         let text = tail.text();
         assert_eq!(text.len(), STDERR_TAIL_BYTES);
         assert!(text.ends_with("line 99999\n"));
+    }
+
+    #[tokio::test]
+    async fn last_words_are_there_before_the_reader_ran() {
+        let (read, mut write) = std::io::pipe().unwrap();
+        write.write_all(b"farewell").unwrap();
+        let tail = Tail::default();
+        let following = tail.follow(Receiver::from_owned_fd(read.into()).unwrap());
+        assert_eq!(tail.text(), "farewell");
+        drop(write);
+        following.await;
+        assert_eq!(tail.text(), "farewell");
     }
 }

@@ -98,7 +98,7 @@ pub(super) async fn fork(
     let Some(death) = reaper.adopt(pid).await else {
         return Err("the zygote names a process that is not our child".into());
     };
-    tokio::task::spawn_local(tail.clone().follow(output));
+    tokio::task::spawn_local(tail.follow(output));
     Ok((pid, death))
 }
 
@@ -189,7 +189,7 @@ fn send_plan(report: &UnixStream, plan: Vec<u8>) -> io::Result<()> {
 impl Spawned {
     /// Waits until the kernel's program runs. The error says why it does not.
     pub(super) async fn executed(self, tail: &Tail) -> Result<(), String> {
-        tokio::task::spawn_local(tail.clone().follow(self.output));
+        tokio::task::spawn_local(tail.follow(self.output));
         let mut socket = tokio::net::UnixStream::from_std(self.report).map_err(|error| error.to_string())?;
         let mut error = String::new();
         match timeout(EXEC, socket.read_to_string(&mut error)).await {
