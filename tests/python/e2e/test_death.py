@@ -102,7 +102,7 @@ def test_a_kernel_and_its_branch_end_with_the_shim(shared):
     session = shared.http.post("v1/sessions", json={}).json()["id"]
     with Channels(shared, session) as client:
         kernel, shim = map(int, client.run("import os; print(os.getpid(), os.getppid())").text().split())
-    reply = shared.http.post(f"v1/sessions/{session}/fork", json={"count": 1, "policy": "report"})
+    reply = shared.http.post(f"v1/sessions/{session}/fork", json={"count": 1, "policy": "report", "files": "share"})
     assert reply.status_code in (200, 201), reply.text
     with Channels(shared, reply.json()["branches"][0]["session"]["id"]) as client:
         branch = int(client.run("print(os.getpid())").text())
