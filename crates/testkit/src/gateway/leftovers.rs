@@ -7,7 +7,8 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Alive processes that name `root` in their command line or environment, and all below them.
+/// Alive processes that name `root` in their command line, their environment or their mounts (a sandbox's directories
+/// are below it), and all below them.
 pub(super) fn find(root: &Path) -> BTreeSet<u32> {
     let own = std::process::id();
     let mut parents = BTreeMap::new();
@@ -22,7 +23,7 @@ pub(super) fn find(root: &Path) -> BTreeSet<u32> {
         }
         parents.insert(pid, parent);
         let needle = root.as_os_str().as_bytes();
-        if [read("cmdline"), read("environ")]
+        if [read("cmdline"), read("environ"), read("mountinfo")]
             .iter()
             .any(|text| contains(text, needle))
         {
