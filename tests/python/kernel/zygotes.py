@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -75,9 +76,19 @@ class HostZygote:
         """End the zygote; its sandboxes end with their own sockets."""
         self.control.close()
         self.process.wait(30)
+        self._end_kernels()
         os.close(self._leak)
         self.log.close()
         self.directory.cleanup()
+
+    def _end_kernels(self):
+        """Kernels outside of a process namespace outlive the stand-in for the shim."""
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if f"HOME={self.path}".encode() in (process / "environ").read_bytes():
+                    os.kill(int(process.name), signal.SIGKILL)
+            except OSError:
+                pass  # it ended
 
 
 class Sandbox:
