@@ -50,6 +50,7 @@ class Sandboxes(Himalia):
         path = Path(self.folder, "himalia.toml")
         path.write_text(self.config)
         self.options = ["--config", str(path), "--max-kernels", "1000"]
+        self.foreign = shim_pids()
         super().start(binary)
 
     def first_client(self):
@@ -142,9 +143,9 @@ def below(pid):
     return found
 
 
-def sandbox_pids(gateway):
-    """The gateway's children (zygotes, shims that it executed) with all below them, and every shim's."""
-    pids = set(below(gateway.process.pid))
+def shim_pids():
+    """Every shim of the machine, with all below it."""
+    pids = set()
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and b"himalia-shim" in (entry / "cmdline").read_bytes():
@@ -154,18 +155,24 @@ def sandbox_pids(gateway):
     return pids
 
 
+def sandbox_pids(gateway):
+    """The gateway's children (zygotes, shims that it executed), and shims that began after it, with all below them."""
+    return set(below(gateway.process.pid)) | (shim_pids() - gateway.foreign)
+
+
 def memory(gateway, name, count, **more):
-    """Proportional set size per working kernel; the zygote's own is shared out too. Pooled kernels would count: for a
-    gateway without a pool."""
+    """What each working kernel adds to the proportional set size of all that the gateway has started, shims and
+    sleeping zygotes included, and what was there before: the template's zygote. For a gateway without a pool."""
+    before = pss(sandbox_pids(gateway))
     kernels = [gateway.session(name, **more)["id"] for _ in range(count)]
     for kernel in kernels:
         client = gateway.connect(kernel)
         client.execute(WORK)
         client.close()
-    each = pss(sandbox_pids(gateway)) / count
+    each = (pss(sandbox_pids(gateway)) - before) / count
     for kernel in kernels:
         gateway.end(kernel)
-    return each / (1 << 20)
+    return {"each": each / (1 << 20), "once": before / (1 << 20)}
 
 
 def sustained(gateway, name, seconds):
@@ -268,7 +275,7 @@ def measure(level, args):
         if level == "namespaces":
             warm_zygote(gateway)
         report["memory_mib"] = memory(gateway, "plain", 10)
-        report["memory_cold_mib"] = memory(gateway, "plain", 3, env={"PYTHONHASHSEED": "7"})
+        report["memory_cold_mib"] = memory(gateway, "plain", 3, env={"PYTHONHASHSEED": "7"})["each"]
     if level == "namespaces":
         with Sandboxes(base + template("pooled", level, pool=60, memory="1GiB")) as gateway:
             report["burst"] = burst(gateway, "pooled", 50)
@@ -294,7 +301,8 @@ def show(report):
                 if way in ways:
                     found = ways[way][what]
                     line(f"{title}, {way}", f"{found['p50_ms']:.1f}", f"{found['p99_ms']:.1f}", f"1/{cold / found['p50_ms']:.0f}")
-        line("memory per working kernel, MiB", f"{rows['memory_mib']:.1f}", "cold:", f"{rows['memory_cold_mib']:.1f}")
+        found = rows["memory_mib"]
+        line("memory per working kernel, MiB", f"{found['each']:.1f}", f"{found['once']:.0f} once", f"cold: {rows['memory_cold_mib']:.1f}")
         fork = rows["fork"]
         line("fork of 1 GB, usable after, ms", f"{fork['p50_ms']:.1f}", f"{fork['p99_ms']:.1f}", f"{fork['private_mib']:.1f} MiB own")
         if "sustained" in rows:
