@@ -11,6 +11,9 @@ const STARTS_AT_ONCE: u32 = 2;
 pub(super) const BACK_OFF: u64 = 1_000_000;
 /// … up to this.
 pub(super) const BACK_OFF_MAX: u64 = 60_000_000;
+/// While half of the pool waits, a start waits so long after a claim: it would slow down the first cell of whoever
+/// claimed; microseconds.
+pub(super) const COURTESY: u64 = 100_000;
 /// The pool is as large as the number of claims in this time, between its size and its maximum; microseconds.
 pub(super) const RATE_WINDOW: u64 = 30_000_000;
 
@@ -88,6 +91,8 @@ pub(crate) struct Core {
     failed: u32,
     /// No start before this time.
     not_before: u64,
+    /// No start before this time while half of the pool waits.
+    courtesy: u64,
     closed: bool,
     counts: Counts,
 }
@@ -104,6 +109,7 @@ impl Core {
             claims: VecDeque::new(),
             failed: 0,
             not_before: 0,
+            courtesy: 0,
             closed: false,
             counts: Counts::default(),
         }
@@ -154,8 +160,8 @@ impl Core {
             State::Starting => None,
         });
         let rate = self.claims.front().map(|at| at.saturating_add(RATE_WINDOW));
-        let retry = (self.not_before > now).then_some(self.not_before);
-        ages.chain(rate).chain(retry).min()
+        let starts = self.may_start(now).filter(|at| *at > now);
+        ages.chain(rate).chain(starts).min()
     }
 
     pub(crate) fn counts(&self, now: u64) -> Counts {
@@ -180,6 +186,10 @@ impl Core {
         if let Some(member) = self.oldest_ready() {
             self.members.remove(&member);
             self.counts.hits += 1;
+            // Not put off by those that follow, or a steady rate would never be served.
+            if self.courtesy <= now {
+                self.courtesy = now.saturating_add(COURTESY);
+            }
             out.push(Effect::Grant { claim, member });
         } else {
             self.counts.misses += 1;
@@ -223,12 +233,22 @@ impl Core {
             out.push(Effect::End(member));
         }
         let at_once = if self.failed > 0 { 1 } else { STARTS_AT_ONCE };
-        while self.total() < target && self.starting() < at_once && self.not_before <= now {
+        while self.starting() < at_once && self.may_start(now).is_some_and(|at| at <= now) {
             let member = self.next;
             self.next += 1;
             self.members.insert(member, State::Starting);
             out.push(Effect::Start(member));
         }
+    }
+
+    /// When the next member may be started, if one is wanted.
+    fn may_start(&self, now: u64) -> Option<u64> {
+        let target = self.target(now);
+        if self.total() >= target {
+            return None;
+        }
+        let at_ease = 2 * self.ready() >= target;
+        Some(self.not_before.max(if at_ease { self.courtesy } else { 0 }))
     }
 
     fn back_off(&mut self, now: u64, problem: String) {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::core::{BACK_OFF, BACK_OFF_MAX, Core, Effect, Event, RATE_WINDOW, Rules};
+use super::core::{BACK_OFF, BACK_OFF_MAX, COURTESY, Core, Effect, Event, RATE_WINDOW, Rules};
 
 const SCHEDULES: u64 = 20_000;
 const STEPS: u64 = 120;
@@ -324,4 +324,41 @@ fn a_burst_makes_it_grow_and_quiet_makes_it_shrink() {
     core.step(Event::Tick, 2 + RATE_WINDOW, &mut out);
     assert_eq!(out, [Effect::End(2), Effect::End(3)]);
     assert_eq!(core.counts(2 + RATE_WINDOW).ready, 1);
+}
+
+#[test]
+fn who_claims_has_the_machine_first_while_others_wait() {
+    let mut core = Core::new(Rules {
+        size: 4,
+        max: 4,
+        max_age: u64::MAX,
+    });
+    let mut out = Vec::new();
+    core.step(Event::Tick, 0, &mut out);
+    for member in 1..=4 {
+        core.step(Event::Ready(member), 1, &mut out);
+    }
+    out.clear();
+    core.step(Event::Claim(1), 10, &mut out);
+    assert_eq!(out, [Effect::Grant { claim: 1, member: 1 }]);
+    assert_eq!(core.deadline(10), Some(10 + COURTESY));
+    // The second does not put it off; after the third less than half is left.
+    core.step(Event::Claim(2), 20, &mut out);
+    assert_eq!(core.deadline(20), Some(10 + COURTESY));
+    out.clear();
+    core.step(Event::Claim(3), 30, &mut out);
+    assert_eq!(
+        out,
+        [
+            Effect::Grant { claim: 3, member: 3 },
+            Effect::Start(5),
+            Effect::Start(6)
+        ]
+    );
+    core.step(Event::Ready(5), 40, &mut out);
+    out.clear();
+    core.step(Event::Ready(6), 50, &mut out);
+    assert_eq!(out, [], "at ease again");
+    core.step(Event::Tick, 10 + COURTESY, &mut out);
+    assert_eq!(out, [Effect::Start(7)]);
 }
