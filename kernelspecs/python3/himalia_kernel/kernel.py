@@ -1,18 +1,38 @@
-"""The kernel: IPython's, with two requests of the gateway's own on the control channel."""
+"""The kernel: IPython's, with requests of the gateway's own on the control channel, and with observed executions."""
 
 from ipykernel.ipkernel import IPythonKernel
 
+from himalia_kernel.observer import KEY, Observer
+
 BIND_REQUEST = "himalia_bind_request"
 FORK_REQUEST = "himalia_fork_request"
+_OWN_REQUESTS = (BIND_REQUEST, FORK_REQUEST)
 
 
 class HimaliaKernel(IPythonKernel):
     """`IPythonKernel` that can be bound to a session late, and forked.
 
-    Neither request leaves a trace: no busy or idle status on IOPub, no input history, no execution count.
+    None of the requests leaves a trace: no busy or idle status on IOPub, no input history, no execution count.
     """
 
-    control_msg_types = [*IPythonKernel.control_msg_types, BIND_REQUEST, FORK_REQUEST]
+    control_msg_types = [*IPythonKernel.control_msg_types, *_OWN_REQUESTS]
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.observer = Observer(self)
+
+    async def do_execute(self, code, silent, *args, **kwargs):
+        """Execute, observed unless it is silent."""
+        self.observer.begin(None if silent else code)
+        return await super().do_execute(code, silent, *args, **kwargs)
+
+    def finish_metadata(self, parent, metadata, reply_content):
+        """Add what was observed to the metadata of an execution's reply."""
+        metadata = super().finish_metadata(parent, metadata, reply_content)
+        report = self.observer.finish()
+        if report is not None:
+            metadata[KEY] = report
+        return metadata
 
     def himalia_bind_request(self, stream, ident, parent):
         """Apply an environment and a working directory; see `himalia_kernel.bind`."""
@@ -38,6 +58,6 @@ class HimaliaKernel(IPythonKernel):
     def _publish_status(self, status, channel, parent=None):
         if channel == "control":
             header = (parent or self.get_parent("control")).get("header", {})
-            if header.get("msg_type") in (BIND_REQUEST, FORK_REQUEST):
+            if header.get("msg_type") in _OWN_REQUESTS:
                 return
         super()._publish_status(status, channel, parent)

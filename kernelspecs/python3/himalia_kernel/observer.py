@@ -1,0 +1,83 @@
+"""What the kernel itself says about an execution, in the metadata of its reply under `himalia`.
+
+`{"variables": {"added", "changed", "removed", "truncated"}}`. A part that could not be made is left out. Silent
+executions have none.
+"""
+
+import contextlib
+import contextvars
+import signal
+import threading
+
+from himalia_kernel.ledger import Ledger
+
+KEY = "himalia"
+_CURRENT = contextvars.ContextVar("himalia_execution", default=None)
+_SHORT = 200  # characters of code that are looked at to see that it does nothing
+
+
+class _Execution:
+    """What is known of an execution while it runs."""
+
+    def __init__(self, code):
+        self.code = code
+
+
+class Observer:
+    """Watches the executions of one kernel."""
+
+    def __init__(self, kernel):
+        self._kernel = kernel
+        self._ledger = Ledger(kernel.shell)
+
+    def begin(self, code):
+        """An execution begins in this context. `code`: None for one that is not observed."""
+        _CURRENT.set(None if code is None else _Execution(code))
+
+    def finish(self):
+        """The execution of this context has ended. Returns what there is to say about it, or None."""
+        execution = _CURRENT.get()
+        if execution is None:
+            return None
+        _CURRENT.set(None)
+        with _interrupts_dropped():
+            return self._report(execution)
+
+    def _report(self, execution):
+        report = {}
+        idle = _does_nothing(execution.code)
+        for key, look in (("variables", self._variables),):
+            try:
+                found = look(execution, idle)
+            except Exception:  # whatever it is, the reply goes out
+                self._kernel.log.debug("no %s of an execution", key, exc_info=True)
+                continue
+            if found is not None:
+                report[key] = found
+        return report
+
+    def _variables(self, execution, idle):
+        if idle:
+            return {"added": [], "changed": [], "removed": [], "truncated": False}
+        return self._ledger.update(execution.code)
+
+
+def _does_nothing(code):
+    """Whether code can be seen to do nothing at a glance."""
+    if len(code) > _SHORT:
+        return False
+    return all(line in ("", "pass") or line.startswith("#") for line in map(str.strip, code.splitlines()))
+
+
+@contextlib.contextmanager
+def _interrupts_dropped():
+    """An interrupt is for the cell, which has ended; raised here it would cost the reply."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
