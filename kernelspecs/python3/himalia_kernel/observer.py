@@ -1,7 +1,7 @@
 """What the kernel itself says about an execution, in the metadata of its reply under `himalia`.
 
-`{"variables": {"added", "changed", "removed", "truncated"}}`. A part that could not be made is left out. Silent
-executions have none.
+`{"variables": {"added", "changed", "removed", "truncated"}}`, and for one that failed `"error": {"line", "source", "cell",
+"hint"}`. A part that could not be made is left out. Silent executions have none.
 """
 
 import contextlib
@@ -9,6 +9,7 @@ import contextvars
 import signal
 import threading
 
+from himalia_kernel import hints
 from himalia_kernel.ledger import Ledger
 
 KEY = "himalia"
@@ -21,6 +22,7 @@ class _Execution:
 
     def __init__(self, code):
         self.code = code
+        self.result = None
 
 
 class Observer:
@@ -29,6 +31,7 @@ class Observer:
     def __init__(self, kernel):
         self._kernel = kernel
         self._ledger = Ledger(kernel.shell)
+        kernel.shell.events.register("post_run_cell", _remember)
 
     def begin(self, code):
         """An execution begins in this context. `code`: None for one that is not observed."""
@@ -46,7 +49,7 @@ class Observer:
     def _report(self, execution):
         report = {}
         idle = _does_nothing(execution.code)
-        for key, look in (("variables", self._variables),):
+        for key, look in (("error", self._error), ("variables", self._variables)):
             try:
                 found = look(execution, idle)
             except Exception:  # whatever it is, the reply goes out
@@ -56,10 +59,19 @@ class Observer:
                 report[key] = found
         return report
 
+    def _error(self, execution, _idle):
+        return None if execution.result is None else hints.of(self._kernel.shell, execution.result)
+
     def _variables(self, execution, idle):
         if idle:
             return {"added": [], "changed": [], "removed": [], "truncated": False}
         return self._ledger.update(execution.code)
+
+
+def _remember(result):
+    execution = _CURRENT.get()
+    if execution is not None:
+        execution.result = result
 
 
 def _does_nothing(code):

@@ -129,7 +129,7 @@ def test_an_aborted_execution_says_nothing(kernel):
     while len(replies) < 2:
         message = kernel.receive("shell")
         replies[message["parent_header"]["msg_id"]] = message
-    assert replies[first]["metadata"]["himalia"]["variables"]["added"] == ["time"]
+    assert replies[first]["metadata"]["himalia"]["error"]["line"] == 1
     assert replies[second]["content"]["status"] == "aborted"
     assert "himalia" not in replies[second]["metadata"]
 
@@ -165,4 +165,5 @@ def test_executions_in_subshells_are_observed(kernel):
     kernel.session.send(kernel.shell, header)
     reply = kernel.receive("shell")
     assert reply["metadata"]["himalia"]["variables"]["added"] == ["from_subshell"]
+    assert reply["metadata"]["himalia"]["error"]["source"] == "nowhere"
     kernel.request("delete_subshell_request", {"subshell_id": shell}, "control")
