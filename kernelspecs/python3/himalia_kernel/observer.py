@@ -1,15 +1,17 @@
 """What the kernel itself says about an execution, in the metadata of its reply under `himalia`.
 
-`{"variables": {"added", "changed", "removed", "truncated"}}`, and for one that failed `"error": {"line", "source", "cell",
-"hint"}`. A part that could not be made is left out. Silent executions have none.
+`{"variables": {"added", "changed", "removed", "truncated"}, "files": {"written", "truncated"}}`, and for one that failed
+`"error": {"line", "source", "cell", "hint"}`. A part that could not be made is left out. Silent executions have none.
 """
 
 import contextlib
 import contextvars
+import os
 import signal
 import threading
+import time
 
-from himalia_kernel import hints
+from himalia_kernel import files, hints
 from himalia_kernel.ledger import Ledger
 
 KEY = "himalia"
@@ -23,6 +25,8 @@ class _Execution:
     def __init__(self, code):
         self.code = code
         self.result = None
+        self.started = time.monotonic()
+        self.stamp = files.stamp()
 
 
 class Observer:
@@ -31,11 +35,16 @@ class Observer:
     def __init__(self, kernel):
         self._kernel = kernel
         self._ledger = Ledger(kernel.shell)
+        self._walker = files.Walker()
+        # Whose files are reported: the directory that the kernel was started in or bound to.
+        self.directory = None
         kernel.shell.events.register("post_run_cell", _remember)
 
     def begin(self, code):
         """An execution begins in this context. `code`: None for one that is not observed."""
         _CURRENT.set(None if code is None else _Execution(code))
+        if self.directory is None:
+            self.directory = os.getcwd()
 
     def finish(self):
         """The execution of this context has ended. Returns what there is to say about it, or None."""
@@ -49,7 +58,7 @@ class Observer:
     def _report(self, execution):
         report = {}
         idle = _does_nothing(execution.code)
-        for key, look in (("error", self._error), ("variables", self._variables)):
+        for key, look in (("error", self._error), ("variables", self._variables), ("files", self._files)):
             try:
                 found = look(execution, idle)
             except Exception:  # whatever it is, the reply goes out
@@ -66,6 +75,11 @@ class Observer:
         if idle:
             return {"added": [], "changed": [], "removed": [], "truncated": False}
         return self._ledger.update(execution.code)
+
+    def _files(self, execution, idle):
+        if idle:
+            return {"written": [], "truncated": False}
+        return self._walker.written(self.directory, execution.stamp, files.budget(time.monotonic() - execution.started))
 
 
 def _remember(result):
