@@ -6,7 +6,8 @@ from himalia_kernel.observer import KEY, Observer
 
 BIND_REQUEST = "himalia_bind_request"
 FORK_REQUEST = "himalia_fork_request"
-_OWN_REQUESTS = (BIND_REQUEST, FORK_REQUEST)
+VARIABLES_REQUEST = "himalia_variables_request"
+_OWN_REQUESTS = (BIND_REQUEST, FORK_REQUEST, VARIABLES_REQUEST)
 
 
 class HimaliaKernel(IPythonKernel):
@@ -20,6 +21,7 @@ class HimaliaKernel(IPythonKernel):
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.observer = Observer(self)
+        self._desk = None
 
     async def do_execute(self, code, silent, *args, **kwargs):
         """Execute, observed unless it is silent."""
@@ -46,12 +48,20 @@ class HimaliaKernel(IPythonKernel):
 
         request.handle(self, parent["content"], self._answer("himalia_fork_reply", stream, ident, parent))
 
+    def himalia_variables_request(self, stream, ident, parent):
+        """Tell about the user's variables; see `himalia_kernel.variables`."""
+        if self._desk is None:
+            from himalia_kernel.variables import Desk
+
+            self._desk = Desk(self)
+        self._desk.handle(parent["content"], self._answer("himalia_variables_reply", stream, ident, parent))
+
     def _answer(self, kind, stream, ident, parent):
         """A function that sends the reply's content from any thread, later than the handler's return."""
         loop = self.control_thread.io_loop
 
-        def answer(content):
-            loop.add_callback(self.session.send, stream, kind, content, parent, ident=ident)
+        def answer(content, buffers=None):
+            loop.add_callback(self.session.send, stream, kind, content, parent, ident=ident, buffers=buffers)
 
         return answer
 
