@@ -9,7 +9,7 @@ import zmq.utils.garbage  # noqa: F401
 from ipykernel import kernelapp
 from traitlets import Any, Bool, DottedObjectName, Type, default
 
-from himalia_kernel import plumbing, preload
+from himalia_kernel import charts, plumbing, preload
 from himalia_kernel.iopub import SEND_TIMEOUT_MS, BoundedIOPubThread
 from himalia_kernel.records import keep_no_outputs
 
@@ -95,6 +95,7 @@ class HimaliaKernelApp(kernelapp.IPKernelApp):
         super().init_shell()
         if self.shell is not None:
             keep_no_outputs(self.shell)
+            charts.install(self.shell.display_formatter)
 
     def init_gui_pylab(self):
         """Choose the plotting backend, and load it if pyplot is loaded already."""
