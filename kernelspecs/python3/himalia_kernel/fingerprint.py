@@ -4,7 +4,7 @@ It never runs code of the object. Its cost is bounded whatever the object is: la
 the middle of one can be missed; what is reported as changed did change, or was bound anew.
 
 What is looked at: small numbers and strings by value; the length and 64 items of list, tuple, dict, set and deque, three
-levels deep; numpy arrays and columns of pandas frames by a checksum (all of 64 KiB, a sample beyond); the attributes of
+levels deep; numpy arrays and columns of pandas frames by a checksum (all of 32 KiB, a sample beyond); the attributes of
 an instance by their identity, or value if small. Anything else by its identity alone.
 """
 
@@ -21,8 +21,8 @@ _NODES = 256  # items of all containers of one variable
 _DEPTH = 3
 _SMALL_TEXT = 256  # characters of a string that is compared by value
 _SMALL_INTEGER = 1 << 256
-_WHOLE = 64 * 1024  # bytes of an array that are all looked at
-_SAMPLES = 512  # elements of a larger array
+_WHOLE = 32 * 1024  # bytes of an array that are all looked at
+_SAMPLES = 128  # elements of a larger array
 _COLUMNS = 64  # columns of a frame
 
 _CONTAINERS = {list, tuple, dict, set, frozenset, deque}

@@ -122,7 +122,7 @@ class Ledger:
         """The names that are gone, which are forgotten, and those that are bound to another object."""
         variables = self._variables
         idents = list(map(id, map(found.get, variables)))
-        if idents == self._idents and len(variables) == len(found.keys() & variables.keys()):
+        if idents == self._idents and variables.keys() <= found.keys():
             return [], []
         removed = []
         for name in variables.keys() - found.keys():

@@ -2,13 +2,16 @@
 
 import re
 
+# Characters of a name; variables with longer ones are not reported.
+NAME = 200
+
 # IPython's records of inputs and outputs, and what Python keeps in every module.
 _NOT_THEIRS = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|_[dio]h|_exit_code|In|Out|__\w*__", re.ASCII)
 
 
 def is_internal(name):
-    """Whether a name is IPython's or Python's own, whatever it is bound to."""
-    return type(name) is not str or _NOT_THEIRS.fullmatch(name) is not None
+    """Whether a name is IPython's or Python's own, whatever it is bound to, or is no name that can be reported."""
+    return type(name) is not str or len(name) > NAME or _NOT_THEIRS.fullmatch(name) is not None
 
 
 def is_hidden(shell, name, value):

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 
-from himalia_kernel import files, hints
+from himalia_kernel import files
 from himalia_kernel.ledger import Ledger
 
 KEY = "himalia"
@@ -44,7 +44,8 @@ class Observer:
         """An execution begins in this context. `code`: None for one that is not observed."""
         _CURRENT.set(None if code is None else _Execution(code))
         if self.directory is None:
-            self.directory = os.getcwd()
+            with contextlib.suppress(OSError):  # it was removed
+                self.directory = os.getcwd()
 
     def finish(self):
         """The execution of this context has ended. Returns what there is to say about it, or None."""
@@ -69,7 +70,11 @@ class Observer:
         return report
 
     def _error(self, execution, _idle):
-        return None if execution.result is None else hints.of(self._kernel.shell, execution.result)
+        if execution.result is None or execution.result.success:
+            return None
+        from himalia_kernel import hints  # loaded when first needed, as the start of a kernel should be quick
+
+        return hints.of(self._kernel.shell, execution.result)
 
     def _variables(self, execution, idle):
         if idle:
@@ -77,6 +82,8 @@ class Observer:
         return self._ledger.update(execution.code)
 
     def _files(self, execution, idle):
+        if self.directory is None:
+            return None
         if idle:
             return {"written": [], "truncated": False}
         return self._walker.written(self.directory, execution.stamp, files.budget(time.monotonic() - execution.started))

@@ -31,7 +31,8 @@ def of(thing, query):
         rows = list(islice(thing.items(), query.offset, query.offset + query.limit))
         return _items(query, len(thing), ["key", "value"], rows), []
     if cls is list or cls is tuple:
-        return _items(query, len(thing), ["value"], [(item,) for item in thing[query.offset :][: query.limit]]), []
+        rows = [(item,) for item in thing[query.offset : query.offset + query.limit]]
+        return _items(query, len(thing), ["value"], rows), []
     if cls is set or cls is frozenset or cls is deque:
         rows = [(item,) for item in islice(thing, query.offset, query.offset + query.limit)]
         return _items(query, len(thing), ["value"], rows), []
@@ -49,25 +50,25 @@ def _table(table, query):
             raise Unsupported("format: arrow needs pyarrow, which is not installed here")
         matched, data, indexes = table.arrow(query, COLUMNS)
         if len(data) > ARROW_BYTES:
-            raise Unsupported(f"format: the page has {len(data)} bytes as Arrow, {ARROW_BYTES} are the most: ask for fewer rows")
+            raise Unsupported(f"format: {len(data)} bytes as Arrow, {ARROW_BYTES} are the most: ask for fewer rows")
         fields = {"matched": matched, "index_columns": indexes}
     else:
         matched, names, rows = table.rows(query, COLUMNS)
         rows, cut = _fitting(rows)
-        names, _ = _fitting(names or [], len(rows))
-        fields = {"matched": matched, "index": names or None, "rows": rows, "cut": cut}
+        index = None if names is None else names[: len(rows)]
+        fields = {"matched": matched, "index": index, "rows": rows, "cut": cut}
         data = None
     fields["columns"] = columns[:COLUMNS]
     fields["columns_total"] = len(columns)
     return _page("table", query, table.length, **fields), [] if data is None else [data]
 
 
-def _fitting(rows, most=None):
+def _fitting(rows):
     """As many rows as a reply may have, and whether some were left out."""
     left = PAGE
     for number, row in enumerate(rows):
-        left -= sum(len(one) if type(one) is str else 8 for one in row) if type(row) is list else 8
-        if left < 0 or number == most:
+        left -= sum(len(one) if type(one) is str else 8 for one in row)
+        if left < 0:
             return rows[:number], True
     return rows, False
 

@@ -1,7 +1,7 @@
 """A pandas frame or series, sorted, filtered and paged without running code of the objects in it.
 
-pandas itself is imported already whenever this is used. Columns whose dtype the user made are left out. A column of objects is sorted or compared only if all that is in it are
-strings, numbers or dates; otherwise its cells are text of their types.
+pandas itself is imported already whenever this is used. Columns whose dtype the user made are left out. A column of
+objects is sorted or compared only if all that is in it are strings, numbers or dates.
 """
 
 import operator
@@ -11,7 +11,11 @@ from himalia_kernel.cells import CELL, Unsupported, cell, stream
 
 # Rows of a table that are sorted or filtered, since that takes the kernel's memory.
 ROWS = 20_000_000
-_COMPARABLE = ("string", "bytes", "integer", "floating", "mixed-integer-float", "boolean", "decimal", "datetime", "date", "empty")
+# Answers of pandas about a column of objects whose comparison runs no code of the user's.
+_COMPARABLE = (
+    *("string", "bytes", "integer", "floating", "mixed-integer-float"),
+    *("boolean", "decimal", "datetime", "date", "empty"),
+)
 _COMPARE = {
     "==": operator.eq,
     "!=": operator.ne,

@@ -34,6 +34,9 @@ class Desk:
 
     def __init__(self, kernel):
         self._kernel = kernel
+        self._start_over()
+
+    def _start_over(self):
         self._pid = os.getpid()
         self._waiting = deque()
         self._thread = None
@@ -42,7 +45,7 @@ class Desk:
         """Answer one request, sooner or later: `answer(content, buffers)`."""
         if self._pid != os.getpid():
             # A branch: the requests are its parent's.
-            self.__init__(self._kernel)
+            self._start_over()
         try:
             query = Query.parse(content)
         except ValueError as problem:

@@ -26,6 +26,12 @@ def written(kernel, code):
     return about(kernel, code)["files"]
 
 
+def bind(kernel, directory):
+    """Bind a kernel, which may still be busy with the end of its last request."""
+    content = {"cwd": str(directory)}
+    eventually(lambda: kernel.request("himalia_bind_request", content, "control")["status"] == "ok", "bound", 30)
+
+
 def test_files_that_an_execution_wrote(kernel):
     assert written(kernel, "from pathlib import Path; Path('a.csv').write_text('1')")["written"] == ["a.csv"]
     assert written(kernel, "Path('a.csv').read_text()") == NOTHING
@@ -48,8 +54,21 @@ def test_files_from_elsewhere_are_not_the_executions(kernel):
 def test_a_bound_kernel_reports_its_sessions_directory(kernel_python, tmp_path):
     kernel = RawKernel(kernel_python)
     try:
-        assert kernel.request("himalia_bind_request", {"cwd": str(tmp_path)}, "control") == {"status": "ok"}
+        bind(kernel, tmp_path)
         assert written(kernel, "open('bound', 'w').close()") == NOTHING | {"written": ["bound"]}
+    finally:
+        kernel.close()
+
+
+def test_a_kernel_whose_directory_was_removed_goes_on(kernel_python, tmp_path):
+    kernel = RawKernel(kernel_python)
+    try:
+        place = tmp_path / "place"
+        place.mkdir()
+        bind(kernel, place)
+        place.rmdir()
+        report = about(kernel, "x = 1")
+        assert report["variables"]["added"] == ["x"] and report["files"] == NOTHING
     finally:
         kernel.close()
 

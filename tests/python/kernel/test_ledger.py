@@ -140,6 +140,11 @@ def test_many_names_are_cut_and_said_so(kernel):
     assert variables(kernel, "n0001 = -1") == NOTHING | {"changed": ["n0001"]}
 
 
+def test_names_that_are_no_names_are_left_out(kernel):
+    assert variables(kernel, "globals()[5] = globals()['x' * 1000] = 1") == NOTHING
+    assert variables(kernel, "del globals()[5], globals()['x' * 1000]") == NOTHING
+
+
 def test_kernels_of_a_zygote_and_branches_have_ledgers_of_their_own(kernel_python):
     zygote = HostZygote(kernel_python, "numpy")
     sandbox = Sandbox(zygote)
