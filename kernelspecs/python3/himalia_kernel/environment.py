@@ -40,6 +40,7 @@ def apply(app, variables, unset=(), directory=None):
     """Set and unset environment variables and change the directory; all of it, or OSError and nothing."""
     if directory is not None:
         os.chdir(directory)
+        app.kernel.observer.directory = os.getcwd()
     for name in unset:
         os.environ.pop(name, None)
     os.environ.update(variables)

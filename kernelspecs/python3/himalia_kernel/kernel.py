@@ -1,18 +1,39 @@
-"""The kernel: IPython's, with prompt interrupts and two requests of the gateway's own on the control channel."""
+"""The kernel: IPython's, with prompt interrupts, requests of the gateway's own on the control channel, and observed executions."""
 
 from himalia_kernel.interrupt import InterruptibleKernel
+from himalia_kernel.observer import KEY, Observer
 
 BIND_REQUEST = "himalia_bind_request"
 FORK_REQUEST = "himalia_fork_request"
+VARIABLES_REQUEST = "himalia_variables_request"
+_OWN_REQUESTS = (BIND_REQUEST, FORK_REQUEST, VARIABLES_REQUEST)
 
 
 class HimaliaKernel(InterruptibleKernel):
     """The kernel that can be bound to a session late, and forked.
 
-    Neither request leaves a trace: no busy or idle status on IOPub, no input history, no execution count.
+    None of the requests leaves a trace: no busy or idle status on IOPub, no input history, no execution count.
     """
 
-    control_msg_types = [*InterruptibleKernel.control_msg_types, BIND_REQUEST, FORK_REQUEST]
+    control_msg_types = [*InterruptibleKernel.control_msg_types, *_OWN_REQUESTS]
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.observer = Observer(self)
+        self._desk = None
+
+    async def do_execute(self, code, silent, *args, **kwargs):
+        """Execute, observed unless it is silent."""
+        self.observer.begin(None if silent else code)
+        return await super().do_execute(code, silent, *args, **kwargs)
+
+    def finish_metadata(self, parent, metadata, reply_content):
+        """Add what was observed to the metadata of an execution's reply."""
+        metadata = super().finish_metadata(parent, metadata, reply_content)
+        report = self.observer.finish()
+        if report is not None:
+            metadata[KEY] = report
+        return metadata
 
     def himalia_bind_request(self, stream, ident, parent):
         """Apply an environment and a working directory; see `himalia_kernel.bind`."""
@@ -26,18 +47,26 @@ class HimaliaKernel(InterruptibleKernel):
 
         request.handle(self, parent["content"], self._answer("himalia_fork_reply", stream, ident, parent))
 
+    def himalia_variables_request(self, stream, ident, parent):
+        """Tell about the user's variables; see `himalia_kernel.variables`."""
+        if self._desk is None:
+            from himalia_kernel.variables import Desk
+
+            self._desk = Desk(self)
+        self._desk.handle(parent["content"], self._answer("himalia_variables_reply", stream, ident, parent))
+
     def _answer(self, kind, stream, ident, parent):
         """A function that sends the reply's content from any thread, later than the handler's return."""
         loop = self.control_thread.io_loop
 
-        def answer(content):
-            loop.add_callback(self.session.send, stream, kind, content, parent, ident=ident)
+        def answer(content, buffers=None):
+            loop.add_callback(self.session.send, stream, kind, content, parent, ident=ident, buffers=buffers)
 
         return answer
 
     def _publish_status(self, status, channel, parent=None):
         if channel == "control":
             header = (parent or self.get_parent("control")).get("header", {})
-            if header.get("msg_type") in (BIND_REQUEST, FORK_REQUEST):
+            if header.get("msg_type") in _OWN_REQUESTS:
                 return
         super()._publish_status(status, channel, parent)

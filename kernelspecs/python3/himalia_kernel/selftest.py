@@ -28,6 +28,12 @@ _USED = (
     ("ipykernel.kernelbase", "Kernel._publish_status", ("self", "status", "channel", "parent")),
     ("ipykernel.kernelbase", "Kernel.control_msg_types", None),
     ("ipykernel.kernelbase", "Kernel.pre_handler_hook", ("self",)),
+    ("ipykernel.kernelbase", "Kernel.finish_metadata", ("self", "parent", "metadata", "reply_content")),
+    (
+        "ipykernel.ipkernel",
+        "IPythonKernel.do_execute",
+        ("self", "code", "silent", "store_history", "user_expressions", "allow_stdin"),
+    ),
     ("ipykernel.shellchannel", "ShellChannelThread.manager", None),
     ("ipykernel.iostream", "BackgroundSocket.send_multipart", None),
     ("ipykernel.iostream", "OutStream._watch_pipe_fd", ("self",)),

@@ -46,7 +46,8 @@ class Transcript:
 
     def _note(self, message, number):
         content = self._stable(message["content"])
-        metadata = self._stable(message["metadata"])
+        # Our kernel's own addition, which plain ipykernel does not have.
+        metadata = self._stable({key: value for key, value in message["metadata"].items() if key != "himalia"})
         entry = {
             "channel": message["channel"],
             "request": number,

@@ -1,0 +1,116 @@
+"""What the kernel itself says about an execution, in the metadata of its reply under `himalia`.
+
+`{"variables": {"added", "changed", "removed", "truncated"}, "files": {"written", "truncated"}}`, and for one that failed
+`"error": {"line", "source", "cell", "hint"}`. A part that could not be made is left out. Silent executions have none.
+"""
+
+import contextlib
+import contextvars
+import os
+import signal
+import threading
+import time
+
+from himalia_kernel import files
+from himalia_kernel.ledger import Ledger
+
+KEY = "himalia"
+_CURRENT = contextvars.ContextVar("himalia_execution", default=None)
+_SHORT = 200  # characters of code that are looked at to see that it does nothing
+
+
+class _Execution:
+    """What is known of an execution while it runs."""
+
+    def __init__(self, code):
+        self.code = code
+        self.result = None
+        self.started = time.monotonic()
+        self.stamp = files.stamp()
+
+
+class Observer:
+    """Watches the executions of one kernel."""
+
+    def __init__(self, kernel):
+        self._kernel = kernel
+        self._ledger = Ledger(kernel.shell)
+        self._walker = files.Walker()
+        # Whose files are reported: the directory that the kernel was started in or bound to.
+        self.directory = None
+        kernel.shell.events.register("post_run_cell", _remember)
+
+    def begin(self, code):
+        """An execution begins in this context. `code`: None for one that is not observed."""
+        _CURRENT.set(None if code is None else _Execution(code))
+        if self.directory is None:
+            with contextlib.suppress(OSError):  # it was removed
+                self.directory = os.getcwd()
+
+    def finish(self):
+        """The execution of this context has ended. Returns what there is to say about it, or None."""
+        execution = _CURRENT.get()
+        if execution is None:
+            return None
+        _CURRENT.set(None)
+        with _interrupts_dropped():
+            return self._report(execution)
+
+    def _report(self, execution):
+        report = {}
+        idle = _does_nothing(execution.code)
+        for key, look in (("error", self._error), ("variables", self._variables), ("files", self._files)):
+            try:
+                found = look(execution, idle)
+            except Exception:  # whatever it is, the reply goes out
+                self._kernel.log.debug("no %s of an execution", key, exc_info=True)
+                continue
+            if found is not None:
+                report[key] = found
+        return report
+
+    def _error(self, execution, _idle):
+        if execution.result is None or execution.result.success:
+            return None
+        from himalia_kernel import hints  # loaded when first needed, as the start of a kernel should be quick
+
+        return hints.of(self._kernel.shell, execution.result)
+
+    def _variables(self, execution, idle):
+        if idle:
+            return {"added": [], "changed": [], "removed": [], "truncated": False}
+        return self._ledger.update(execution.code)
+
+    def _files(self, execution, idle):
+        if self.directory is None:
+            return None
+        if idle:
+            return {"written": [], "truncated": False}
+        return self._walker.written(self.directory, execution.stamp, files.budget(time.monotonic() - execution.started))
+
+
+def _remember(result):
+    execution = _CURRENT.get()
+    if execution is not None:
+        execution.result = result
+
+
+def _does_nothing(code):
+    """Whether code can be seen to do nothing at a glance."""
+    if len(code) > _SHORT:
+        return False
+    return all(line in ("", "pass") or line.startswith("#") for line in map(str.strip, code.splitlines()))
+
+
+@contextlib.contextmanager
+def _interrupts_dropped():
+    """An interrupt is for the cell, which has ended; raised here it would cost the reply."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
