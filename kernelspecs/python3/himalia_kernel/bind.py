@@ -8,9 +8,12 @@ from himalia_kernel import environment
 from himalia_kernel.errand import Errand
 from himalia_kernel.refusal import error
 
+# A kernel that has just said that it is idle still clears up; longer than that a cell runs.
+_CLEARING_UP_S = 0.2
+
 
 def handle(kernel, content, answer):
-    """Apply a bind request when the kernel is idle, at once or never, and answer it."""
+    """Apply a bind request if the kernel is idle, now or never, and answer it."""
     try:
         variables, unset, directory = environment.checked(content)
         name = content.get("kernel_id")
@@ -32,4 +35,4 @@ def handle(kernel, content, answer):
         else:
             answer({"status": "ok"})
 
-    Errand(kernel, apply, lambda reason: answer(error("KernelBusy", reason)), wait_s=0)
+    Errand(kernel, apply, lambda reason: answer(error("KernelBusy", reason)), wait_s=_CLEARING_UP_S)

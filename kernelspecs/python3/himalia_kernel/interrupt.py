@@ -68,9 +68,18 @@ class InterruptibleKernel(IPythonKernel):
             code_obj, async_ = _STOP, False
         self._awaiting = asyncio.current_task() if async_ else None
         try:
+            if not async_:
+                self._swap(self._interrupt, signal.default_int_handler)
             return await run_code(code_obj, result, async_=async_)
         finally:
             self._awaiting = None
+            self._swap(signal.default_int_handler, self._interrupt)
+
+    @staticmethod
+    def _swap(ours, other):
+        """Change the handler, unless it is one of the user's. Python's own leaves no frame in the traceback."""
+        if signal.getsignal(signal.SIGINT) == ours:
+            signal.signal(signal.SIGINT, other)
 
     @contextmanager
     def _cancel_on_sigint(self, future):

@@ -13,7 +13,7 @@ import pytest
 from processes import alive, children, parent
 from rawkernel import PACKAGE, RawKernel
 from waiting import eventually
-from zygotes import INSIDE, OUTSIDE, HostZygote, Sandbox, make_namespaces
+from zygotes import HOMES, INSIDE, OUTSIDE, HostZygote, Sandbox, make_namespaces
 
 # Names that any kernel has open: its channels' and its event loops' descriptors, and the pipes of its output.
 OWN_KINDS = ("socket:", "anon_inode:[event", "pipe:")
@@ -267,7 +267,7 @@ def deny_getpriority():
 def test_a_sandbox_of_namespaces(zygote, kernel_python):
     prefix = Path(kernel_python).parent.parent
     base = Path(kernel_python).resolve().parent.parent
-    visible = [path for path in (prefix, base) if str(path).startswith("/root/")]
+    visible = [path for path in (prefix, base) if any(path.is_relative_to(home) for home in HOMES)]
     namespaces = make_namespaces(*visible)
     sandbox = Sandbox(zygote, namespaces, uid=INSIDE, gid=INSIDE, seccomp=deny_getpriority())
     for descriptor in namespaces.values():
@@ -285,7 +285,9 @@ def test_a_sandbox_of_namespaces(zygote, kernel_python):
     assert kernel.run("os.getpriority(0, 0)")[0]["ename"] == "PermissionError"
     assert value(kernel, "os.getppid(), sorted(int(n) for n in os.listdir('/proc') if n.isdigit())[0]") == "1 1"
     assert value(kernel, "[line.split()[0] for line in open('/proc/net/dev').readlines()[2:]]") == "['lo:']"
-    assert value(kernel, "os.path.exists('/root/.ssh'), os.access('/root', os.W_OK)") == "False False"
+    for home in HOMES:
+        shown = sorted({path.relative_to(home).parts[0] for path in visible if path.is_relative_to(home)})
+        assert value(kernel, f"sorted(os.listdir('{home}')), os.access('{home}', os.W_OK)") == f"{shown} False"
     assert kernel.run("import pandas as pd; print(pd.DataFrame({'a': [1]}).sum().a)")[1] == "1\n"
     leaked = {target for target in open_files(kernel).values() if not target.startswith(OWN_KINDS)}
     assert leaked == {"/dev/null", str(zygote.path / "log")}

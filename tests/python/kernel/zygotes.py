@@ -15,6 +15,8 @@ from rawkernel import PACKAGE, Client, connection_info
 
 STAND_IN = Path(__file__).with_name("shim_stand_in.py")
 INSIDE, OUTSIDE = 1000, 231_000
+# Hidden in namespaces: the interpreter may be in one, and the environment in the other.
+HOMES = sorted({"/root", str(Path.home())})
 NAMESPACES = ("user", "mnt", "net", "ipc", "uts")
 _FLAGS = 0x10000000 | 0x20000 | 0x40000000 | 0x8000000 | 0x4000000
 
@@ -148,10 +150,10 @@ class Sandbox:
 
 
 def make_namespaces(*visible):
-    """Descriptors of new namespaces by name: another user, no network but loopback, a /root with only `visible`."""
+    """Descriptors of new namespaces by name: another user, no network but loopback, homes with only `visible`."""
     ready, go = os.pipe(), os.pipe()
     child = subprocess.Popen(
-        [sys.executable, "-c", "import zygotes; zygotes._be_the_namespaces()", str(ready[1]), str(go[0]), *map(str, visible)],
+        [sys.executable, "-c", "import zygotes; zygotes._be_the_namespaces()", str(ready[1]), str(go[0]), ":".join(HOMES), *map(str, visible)],
         pass_fds=[ready[1], go[0]],
         env={"PYTHONPATH": str(Path(__file__).parent)},
         stdin=subprocess.DEVNULL,
@@ -182,7 +184,7 @@ def _be_the_namespaces():
         if result != 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
-    say, hear, visible = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    say, hear, homes, visible = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3].split(":"), sys.argv[4:]
     checked(libc.unshare(_FLAGS))
     os.write(say, b"u")
     os.read(hear, 1)
@@ -190,7 +192,8 @@ def _be_the_namespaces():
     checked(libc.mount(None, b"/", None, ctypes.c_ulong((1 << 18) | 16384), None))  # private
     opened = [os.open(path, os.O_PATH) for path in visible]
     os.setresuid(0, 0, 0)
-    checked(libc.mount(b"none", b"/root", b"tmpfs", ctypes.c_ulong(0), b"mode=755"))
+    for home in homes:
+        checked(libc.mount(b"none", home.encode(), b"tmpfs", ctypes.c_ulong(0), b"mode=755"))
     for path, descriptor in zip(visible, opened, strict=True):
         os.makedirs(path, exist_ok=True)
         source = f"/proc/self/fd/{descriptor}".encode()

@@ -167,12 +167,12 @@ def run(kernel_python):
     ids = {"uid": SANDBOX_HOST_ID, "gid": SANDBOX_HOST_ID} if os.geteuid() == 0 else None
     devices = ["null", "zero", "full", "random", "urandom", "tty"]
     mounts = [
+        tmpfs("/tmp", 0o1777),  # first: the environment may be below it
         *binds(python),
         *({"type": "device", "device": name} for name in devices),
         {"type": "pty"},
         {"type": "symlink", "target": "/dev/fd", "to": "/proc/self/fd"},
         {"type": "file", "target": "/etc/passwd", "content": "kernel:x:1000:1000::/session:/bin/sh\n"},
-        tmpfs("/tmp", 0o1777),
         tmpfs("/dev/shm", 0o1777),
         tmpfs("/session", 0o700),
     ]
