@@ -95,7 +95,7 @@ impl Bench {
                 for (seq, new) in (first_seq..).zip(&batch) {
                     self.disk.push(Arc::new(Record {
                         seq,
-                        at_micros: 1,
+                        at_micros: self.now.wall,
                         kind: new.kind,
                         meta: new.meta,
                         body: new.body.clone(),
