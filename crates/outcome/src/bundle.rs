@@ -11,7 +11,7 @@ use crate::excerpt::Excerpt;
 use crate::screen::{Sink as _, plain};
 
 /// JSON bytes of a value that stays in the result; larger ones become artifacts.
-pub const INLINE_BYTES: usize = 2048;
+pub(crate) const INLINE_BYTES: usize = 2048;
 /// Representations of one output; further ones are left out.
 const MAX_TYPES: usize = 32;
 /// Bytes of a MIME type's name; longer ones are left out.
@@ -30,22 +30,22 @@ pub struct Artifact {
 
 /// Where an artifact is, and what it is like.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ArtifactRef {
+pub(crate) struct ArtifactRef {
     /// `sha256:<hex>`.
-    pub artifact: String,
+    pub(crate) artifact: String,
     /// Its length.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Of an image whose header could be read, in pixels.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub width: Option<usize>,
+    pub(crate) width: Option<usize>,
     /// As `width`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub height: Option<usize>,
+    pub(crate) height: Option<usize>,
 }
 
 /// One representation in a bundle.
 #[derive(Clone, Debug)]
-pub enum Value {
+pub(crate) enum Value {
     /// As the kernel sent it.
     Inline(Json),
     /// `text/plain`.
@@ -78,8 +78,8 @@ fn one(name: &str, value: Json, text_chars: usize, artifacts: &mut Vec<Artifact>
         return Value::Text(excerpt);
     }
     let kind = name.split('/').next().unwrap_or_default();
-    let binary =
-        name != "image/svg+xml" && matches!(kind, "image" | "audio" | "video") || name == "application/pdf";
+    let media = matches!(kind, "image" | "audio" | "video") && name != "image/svg+xml";
+    let binary = media || name == "application/pdf";
     if binary && let Some(content) = joined(&value).and_then(|text| decode(&text)) {
         return keep(name, content.into(), artifacts);
     }

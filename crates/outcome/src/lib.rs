@@ -25,11 +25,11 @@ mod page;
 mod reply;
 mod screen;
 
-pub use bundle::{Artifact, ArtifactRef, INLINE_BYTES, Value as BundleValue};
+pub use bundle::Artifact;
 pub use excerpt::{Excerpt, Shown};
 pub use failure::{Failure, Frame};
 pub use fold::{Fold, Input, Outcome};
-pub use outputs::{MAX_OUTPUTS, Output};
+pub use outputs::{MAX_OUTPUTS, Output, Truncated};
 pub use page::Page;
 pub use reply::{Notes, Replied};
-pub use screen::{LINE_CHARS, Screen, Sink, plain};
+pub use screen::{Screen, Sink};

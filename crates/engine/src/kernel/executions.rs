@@ -36,6 +36,7 @@ pub(super) struct Queued {
 
 /// The one that was sent. Times are monotonic; those of a checkpoint and while a journal is read are wall time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one request")]
 pub(super) struct Current {
     pub(super) queued: Queued,
     /// The process that it was sent to.
