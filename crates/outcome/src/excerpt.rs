@@ -181,7 +181,9 @@ mod tests {
         #[test]
         fn head_and_tail_are_exact(pieces in proptest::collection::vec("[aé漢]{0,40}", 0..60), budget in 0usize..50, less in 0usize..50) {
             let mut excerpt = Excerpt::new(budget);
-            pieces.iter().for_each(|piece| excerpt.push(piece));
+            for piece in &pieces {
+                excerpt.push(piece);
+            }
             let whole = pieces.concat();
             let within = budget.min(less);
             for (shown, budget) in [(excerpt.shown(), budget), (excerpt.shown_within(less), within)] {

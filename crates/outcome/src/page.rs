@@ -86,7 +86,9 @@ mod tests {
 
     fn page(pieces: &[String], offset: u64, limit: usize) -> Page {
         let mut page = Page::new(offset, limit);
-        pieces.iter().for_each(|piece| page.push(piece));
+        for piece in pieces {
+            page.push(piece);
+        }
         page
     }
 

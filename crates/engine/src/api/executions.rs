@@ -52,7 +52,7 @@ impl Engine {
         let (mut reader, mut follower) = (self.reader(&begun, id), begun.follower(id, begun.excerpt()));
         catch_up(&mut reader, &mut follower, &begun.artifacts())
             .await
-            .map_err(closed)?;
+            .map_err(|error| closed(&error))?;
         Ok(follower.result())
     }
 
@@ -89,7 +89,7 @@ impl Engine {
         );
         catch_up(&mut reader, &mut follower, &begun.artifacts())
             .await
-            .map_err(closed)?;
+            .map_err(|error| closed(&error))?;
         let complete = follower.is_over();
         let page = follower.into_text();
         Ok(OutputPage {
@@ -248,7 +248,7 @@ async fn command(handle: &Handle, command: Command) -> Result<Answer, EngineErro
 }
 
 /// Why a log could not be read to its end.
-fn closed(closed: Closed) -> EngineError {
+fn closed(closed: &Closed) -> EngineError {
     match closed {
         Closed::Storage => EngineError::Internal {
             context: "reading a kernel's log".into(),

@@ -18,7 +18,7 @@ pub const MAX_TEXT_CHARS: usize = 1_000_000;
 /// Bytes of an idempotency key.
 const KEY_BYTES: usize = 256;
 /// The longest timeout: 30 days.
-const TIMEOUT_MOST: Duration = Duration::from_secs(30 * 86_400);
+const TIMEOUT_MOST: Duration = Duration::from_hours(30 * 24);
 
 /// An execution that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

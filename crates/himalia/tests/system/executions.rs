@@ -235,6 +235,10 @@ async fn what_is_refused_says_why_and_whether_to_try_again() {
         .expect(202)
         .unwrap();
     assert_eq!(stopped.json().unwrap(), json!({"stopping": true}));
+    assert_eventually!(
+        show(&gateway, &running).await["status"] == "interrupted",
+        "it goes on"
+    );
     assert_eq!(run(&gateway, &id, "exit 3").await["status"], "kernel_died");
     let reply = post(
         &gateway,

@@ -83,7 +83,9 @@ impl Events {
             Some(Ok(None)) => return None,
             Some(Ok(Some(events))) => {
                 let mut out = Vec::new();
-                events.into_iter().for_each(|event| self.write(&mut out, event));
+                for event in events {
+                    self.write(&mut out, event);
+                }
                 out.into()
             }
             Some(Err(closed)) => {
