@@ -102,6 +102,29 @@ pub enum EngineError {
         /// The last of the kernel's raw standard error, at most 16 KiB, possibly empty.
         stderr_tail: String,
     },
+    /// As many executions wait for the kernel as may.
+    #[error("{queued} executions of this session are not over yet")]
+    QueueFull {
+        /// How many are not over.
+        queued: u32,
+    },
+    /// The kernel has another process than the caller believes: its variables are gone.
+    #[error("the kernel's incarnation is {incarnation}, not {expected}")]
+    IncarnationMismatch {
+        /// What the caller believes.
+        expected: u32,
+        /// What an execution would run in now.
+        incarnation: u32,
+    },
+    /// The kernel is dead, and nothing can be run in it any more.
+    #[error("the kernel is dead: {cause}")]
+    KernelDead {
+        /// What it died of.
+        cause: String,
+    },
+    /// The idempotency key was used for another request.
+    #[error("idempotency_key: was used for another request")]
+    KeyReused,
     /// The disk, the store or an invariant failed. Details are in the log under the same words.
     #[error("internal error: {context}")]
     Internal {
@@ -214,6 +237,14 @@ impl EngineError {
         }
     }
 
+    /// Shorthand for an execution that does not exist.
+    pub(crate) fn no_execution(id: &str) -> Self {
+        Self::NotFound {
+            what: "Execution",
+            id: id.chars().take(80).flat_map(char::escape_debug).collect(),
+        }
+    }
+
     /// Whether the same call may succeed later without any change by the caller.
     pub fn retryable(&self) -> bool {
         matches!(
@@ -221,6 +252,7 @@ impl EngineError {
             Self::Unavailable { .. }
                 | Self::Timeout { .. }
                 | Self::KernelLimit { .. }
+                | Self::QueueFull { .. }
                 | Self::Fork {
                     code: ForkError::Busy,
                     ..

@@ -122,7 +122,7 @@ impl Inner {
         let forked = match timeout(FORK_TIME, parent.order(order)).await {
             Ok(Some(Ok(Answer::Forked(forked)))) => Ok(*forked),
             Ok(Some(Err(error))) => Err(failure(error)),
-            Ok(Some(Ok(Answer::Done)) | None) => Err(failed(ForkError::Failed, "its kernel has ended")),
+            Ok(Some(Ok(_)) | None) => Err(failed(ForkError::Failed, "its kernel has ended")),
             Err(_) => Err(EngineError::Timeout {
                 what: "the fork",
                 seconds: FORK_TIME.as_secs(),

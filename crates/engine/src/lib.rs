@@ -10,6 +10,7 @@ mod api;
 mod background;
 mod config;
 mod error;
+mod executions;
 mod facts;
 mod feed;
 mod fork;
@@ -35,10 +36,16 @@ pub use access::{Action, Object, Principal};
 pub use api::{Drain, Engine};
 pub use config::{CullConfig, EngineConfig};
 pub use error::{EngineError, ForkError, NotOffered};
+pub use executions::{
+    Death, Execute, ExecutionBrief, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId,
+    ExecutionKernel, ExecutionResult, ExecutionStatus, MAX_CODE_BYTES, MAX_TEXT_CHARS, OutputPage,
+    StoredArtifact, Submitted, TextTruncated,
+};
 pub use feed::{Attach, Attachment, Closed, Delivery, Event, EventFeed, EventKind, Feed, Requests};
 // What facades say and show of sandboxes.
 pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, Network};
 pub use ids::{JupyterSessionId, KernelId};
+pub use kernel::{OnTimeout, Replaced, StopReason};
 pub use model::{
     Branch, ExecutionState, FilesMode, ForkFiles, ForkKernel, ForkPolicy, GatewayStatus, Hazard, KernelJson,
     KernelModel, KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES, NewSession, Origin, PoolConfig,

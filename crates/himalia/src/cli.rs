@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::settings::{Secret, Settings};
+use crate::settings::{Seconds, Secret, Settings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +23,15 @@ Examples:
 Then attach JupyterLab with the command that `serve` prints. Every option of `serve` can also be an
 environment variable (HIMALIA_LISTEN) or a line of a TOML file (listen = \"…\", see --config).
 Flags win over variables, variables over the file.";
+
+const EXEC_EXAMPLES: &str = "\
+Examples:
+  himalia exec 3f0c 'df.describe()'
+  himalia exec 3f0c --file report.py --timeout 10m
+  echo 'print(1)' | himalia exec 3f0c - --json
+
+Exit codes: 0 it ran to its end; 1 it raised, or was refused; 3 the kernel's process ended; 124 timeout;
+130 interrupted. Ctrl-C interrupts it; a second Ctrl-C leaves it running.";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -62,6 +71,9 @@ pub(crate) enum Command {
     /// Sessions of a running gateway
     #[command(subcommand)]
     Session(SessionCommand),
+    /// Run code in a session and show what it prints
+    #[command(after_help = EXEC_EXAMPLES)]
+    Exec(ExecArgs),
     /// Say what this machine can and cannot do; takes the options of `serve`
     Doctor {
         #[command(flatten)]
@@ -127,6 +139,27 @@ pub(crate) enum SessionCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
+}
+
+/// What to run, and where.
+#[derive(Debug, Args)]
+pub(crate) struct ExecArgs {
+    /// A session: its id, the beginning of its id, or its label `name`
+    pub(crate) session: String,
+    /// The code; `-`, or nothing, reads it from standard input
+    #[arg(conflicts_with = "file")]
+    pub(crate) code: Option<String>,
+    /// File with the code
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Interrupt it after it has run so long: 90, 10m
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<Seconds>,
+    /// Run it in this kernel process only
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) expect_incarnation: Option<u32>,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
 }
 
 /// Which gateway, and how to get in.

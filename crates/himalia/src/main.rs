@@ -1,7 +1,7 @@
 //! `himalia`: reads its settings, makes the directories that it needs, connects provisioner, engine and HTTP facade,
 //! and ends them in order. All behaviour is in those crates.
 //!
-//! Exit codes: 0 done; 1 it failed; 2 the command line, a variable or the configuration file is wrong; 130 and 143 a
+//! Exit codes (`exec` has more, see its help): 0 done; 1 it failed; 2 the command line, a variable or the configuration file is wrong; 130 and 143 a
 //! second signal cut the drain short.
 
 mod address;
@@ -57,6 +57,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         }
         Command::Env(EnvCommand::Image { script }) => env::build_image(script.as_deref()),
         Command::Session(command) => client::run(command),
+        Command::Exec(args) => client::exec(args),
         Command::Doctor { settings, json } => doctor::run(&Config::load(settings)?, json),
     }
 }

@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-jail", &[]),
     ("himalia-sandbox", &["himalia-jail"]),
     ("himalia-store", &[]),
+    ("himalia-outcome", &["himalia-wire"]),
     (
         "himalia-shim",
         &["himalia-wire", "himalia-shim-protocol", "himalia-lane-socket"],
@@ -27,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-journal",
             "himalia-shim-protocol",
             "himalia-lane-socket",
+            "himalia-outcome",
             "himalia-sandbox",
             "himalia-store",
         ],
@@ -51,6 +53,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("himalia-jail", &["tokio", "axum", "hyper", "himalia-wire"]),
     ("himalia-sandbox", &["axum", "hyper", "rusqlite"]),
     ("himalia-store", &["himalia-wire", "zeromq", "axum"]),
+    ("himalia-outcome", &["tokio", "axum", "himalia-journal"]),
     (
         "himalia-engine",
         &["axum", "hyper", "zeromq", "tokio-tungstenite"],

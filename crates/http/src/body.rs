@@ -66,7 +66,7 @@ fn unreadable(error: &axum::Error, limit: usize) -> ApiError {
 }
 
 impl Fields {
-    fn parse(bytes: &[u8]) -> Result<Self, ApiError> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, ApiError> {
         match serde_json::from_slice(bytes) {
             Ok(Value::Object(map)) => Ok(Self { map, within: "" }),
             Ok(other) => Err(wrong("body", "an object", &other)),

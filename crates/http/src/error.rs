@@ -10,6 +10,9 @@
 //! | `KernelLimit` | 403, reason `Resource Limit` | 429 `kernel_limit` |
 //! | `NotOffered` | 400 | 422 `isolation_unavailable`, `network_unsupported`, `image_not_allowed`, `limit_exceeded`, `provisioner_unavailable` |
 //! | `Fork` | | 409 `busy`, `hazard`, `undone`; 501 `unsupported`; 413 `files_too_large`; 500 `probe_failed`, `failed` |
+//! | `QueueFull` | | 429 `queue_full` |
+//! | `IncarnationMismatch`, `KernelDead` | | 409 `kernel_restarted`, `kernel_dead` |
+//! | `KeyReused` | | 422 `idempotency_key_reused` |
 //! | `Conflict` | 409 | 409 `conflict` |
 //! | `Gone` | 410 | 410 `gone` |
 //! | `Unavailable` | 503 | 503 `unavailable` |
@@ -57,6 +60,8 @@ pub(crate) enum Detail {
     Field(String),
     /// What in a session refuses a fork.
     Hazards(Vec<Hazard>),
+    /// The kernel process that there is instead of the one that was expected.
+    Incarnation(u32),
 }
 
 impl ApiError {
@@ -202,6 +207,21 @@ impl From<EngineError> for ApiError {
                 stderr: (!stderr_tail.is_empty()).then_some(stderr_tail),
                 ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "kernel_start_failed", message)
             },
+            EngineError::QueueFull { .. } => Self {
+                retry_after: Some(1),
+                ..Self::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", message)
+            },
+            EngineError::IncarnationMismatch { incarnation, .. } => Self {
+                detail: Some(Box::new(Detail::Incarnation(incarnation))),
+                ..Self::new(StatusCode::CONFLICT, "kernel_restarted", message)
+            },
+            EngineError::KernelDead { .. } => Self::new(StatusCode::CONFLICT, "kernel_dead", message),
+            EngineError::KeyReused => Self::new(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "idempotency_key_reused",
+                message,
+            )
+            .at("idempotency_key"),
             EngineError::Internal { .. } => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message),
             other => {
                 tracing::error!(error = %other, "an engine error without a status code");

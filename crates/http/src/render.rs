@@ -98,6 +98,7 @@ pub(crate) fn problem(error: &ApiError) -> Value {
         Some(Detail::Hazards(hazards)) if !hazards.is_empty() => {
             body["hazards"] = hazards.iter().map(models::hazard).collect();
         }
+        Some(Detail::Incarnation(incarnation)) => body["incarnation"] = (*incarnation).into(),
         _ => {}
     }
     if let Some(stderr) = &error.stderr {

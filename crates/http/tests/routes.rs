@@ -12,6 +12,8 @@ fn concrete(path: &str) -> String {
         .replace("{session_id}", ID)
         .replace("{name}", "python3")
         .replace("{file}", "logo-64x64.png")
+        .replace("{execution_id}", &format!("exe_{}_1", ID.replace('-', "")))
+        .replace("{sha256}", &"0".repeat(64))
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Engine;
 use crate::feed::{Connection, Reader, start_position};
-use crate::kernel::{Answer, Command, CommandError, Handle};
+use crate::kernel::{Answer, Command, CommandError, Handle, owner_of_client};
 use crate::{
     Action, Attach, Attachment, EngineError, EventFeed, Feed, KernelId, KernelModel, Object, Principal,
     Requests, StartKernel,
@@ -178,7 +178,7 @@ fn answer(id: KernelId, ordered: Option<Result<Answer, CommandError>>) -> Result
     }
 }
 
-/// Whose a request is: a hash of principal and wire session, never 0.
+/// Whose a request is: a hash of principal and wire session.
 fn owner_of(principal: &Principal, wire_session: &str) -> u64 {
     let mut hash = Sha256::new();
     hash.update((principal.name().len() as u64).to_le_bytes());
@@ -187,5 +187,5 @@ fn owner_of(principal: &Principal, wire_session: &str) -> u64 {
     let digest: [u8; 32] = hash.finalize().into();
     let mut first = [0; 8];
     first.copy_from_slice(&digest[..8]);
-    u64::from_le_bytes(first).max(1)
+    owner_of_client(u64::from_le_bytes(first))
 }

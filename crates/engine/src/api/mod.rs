@@ -1,5 +1,6 @@
 //! The public interface: one type, each method one command or query, each authorised before anything else.
 
+mod executions;
 mod kernels;
 mod open;
 mod sandboxes;

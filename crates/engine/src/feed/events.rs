@@ -20,6 +20,8 @@ pub enum EventKind {
     Lifecycle,
     /// Messages that are missing; `body` is JSON `{from, to, …}`.
     Gap,
+    /// What becomes of a native execution; `body` is JSON.
+    Execution,
 }
 
 impl EventKind {
@@ -30,6 +32,7 @@ impl EventKind {
             Self::Request => "request",
             Self::Lifecycle => "lifecycle",
             Self::Gap => "gap",
+            Self::Execution => "execution",
         }
     }
 }
@@ -102,6 +105,7 @@ fn event(record: &Record) -> Option<Event> {
         RecordKind::Request => EventKind::Request,
         RecordKind::Lifecycle => EventKind::Lifecycle,
         RecordKind::Gap => EventKind::Gap,
+        RecordKind::Execution => EventKind::Execution,
     };
     let meta = RecordMeta::decode(&record.meta);
     Some(Event {

@@ -14,6 +14,7 @@ use super::activity::Activity;
 use super::disk::DiskWatch;
 use super::early::Early;
 use super::event::{Answer, Command, CommandError, Effect, Event, Now};
+use super::executions::Executions;
 use super::held::HeldQueues;
 use super::ledger::Ledger;
 use super::life::{Life, Phase};
@@ -68,6 +69,7 @@ pub(crate) struct Core {
     pub(super) kernel_session: std::sync::Arc<str>,
     pub(super) iopub_parent: Option<IopubParent>,
     pub(super) held: HeldQueues,
+    pub(super) executions: Executions,
     /// Orders that wait for the sandbox's connections, in the order in which they came.
     pub(super) early: Vec<Early>,
     /// Requests of earlier epochs that the shim may not have accepted.
@@ -98,6 +100,7 @@ impl Core {
             kernel_session: "".into(),
             iopub_parent: None,
             held: HeldQueues::default(),
+            executions: Executions::default(),
             early: Vec::new(),
             carried: PerLane::default(),
             alive: true,
@@ -141,6 +144,7 @@ impl Core {
         if !self.early.is_empty() {
             self.give_held_orders(out);
         }
+        self.next_execution(out);
         self.outbox.ack(now.mono, out);
     }
 
@@ -155,6 +159,7 @@ impl Core {
                     self.outbox.may_send(lane, id, seq, out);
                 }
                 Then::Greet => self.greet(out),
+                Then::Submitted(waiter) => self.submitted(waiter, seq, out),
             }
         }
         self.writes.reuse(then);
@@ -176,6 +181,8 @@ impl Core {
         }
         self.limit_execution(out);
         self.look_at_disk(out);
+        self.limit_native(out);
+        self.decide_execution();
         if self.life.phase == Phase::Running
             && self.outbox.greeted()
             && self.readiness.nudge_due(self.now.mono)
@@ -203,6 +210,7 @@ impl Core {
             self.life.exit.as_ref().and_then(|exit| exit.memory),
             self.stopwatch.deadline().filter(|_| self.outbox.greeted()),
             self.disk_deadline(),
+            self.execution_deadline(),
             self.life.stop_deadline,
             self.writes.retry_at(),
             self.held.pause_ends(),
@@ -291,6 +299,18 @@ impl Core {
             Command::Restart => self.restart(waiter, out),
             Command::Claim(claim) => self.claim(waiter, *claim, out),
             Command::Fork(fork) => self.fork(waiter, fork, out),
+            Command::Submit(submission) => self.submit(waiter, *submission, out),
+            Command::StopExecution(seq) => {
+                let answer = Answer::Stopping(self.stop_execution(seq, out));
+                out.push(Effect::Done(waiter, Ok(answer)));
+                Ok(false)
+            }
+            Command::Input { seq, value } => self.answer_input(seq, &value),
+            Command::ListExecutions => {
+                let answer = Answer::Executions(self.executions.briefs().collect());
+                out.push(Effect::Done(waiter, Ok(answer)));
+                Ok(false)
+            }
             Command::Stop(cause) => {
                 self.stop(cause, out);
                 Ok(true)

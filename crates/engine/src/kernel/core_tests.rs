@@ -6,10 +6,10 @@ use bytes::Bytes;
 use himalia_journal::Record;
 use himalia_shim_protocol::{
     Cause, Event as ShimEvent, Exited, Hello, KernelEntry, KernelSpec, KernelState, Kind, Lane, LinkRange,
-    PerLane, RefusalKind, Refused, RequestId, RequestMarks, Started, ToGateway, VersionRange,
+    Origin, PerLane, RefusalKind, Refused, RequestId, RequestMarks, Started, ToGateway, VersionRange,
 };
 use himalia_wire::{Channel, Limits, Parts, header, v1};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::core::{Core, Settings};
 use super::event::{Answer, Command, CommandError, Effect, Event, Now, Request};
@@ -64,6 +64,37 @@ impl Bench {
         bench.hello(Lane::Data, KernelState::New);
         bench.started(1);
         bench
+    }
+
+    /// A message of the kernel, below a request of the client; `answers` is the request's number.
+    pub(super) fn says(
+        &mut self,
+        link: u64,
+        (channel, msg_type): (Channel, &str),
+        msg_id: &str,
+        answers: Option<u64>,
+        content: &Value,
+    ) {
+        let parts = Parts {
+            header: format!(r#"{{"msg_id":"k","msg_type":"{msg_type}","session":"kernel"}}"#).into(),
+            parent_header: format!(
+                r#"{{"msg_id":"{msg_id}","msg_type":"execute_request","session":"client"}}"#
+            )
+            .into(),
+            metadata: "{}".into(),
+            content: content.to_string().into(),
+            buffers: Vec::new(),
+        };
+        let message = ToGateway::Message {
+            kernel: 1,
+            link,
+            origin: Origin {
+                incarnation: 1,
+                answers: answers.map(|number| RequestId { epoch: 1, number }),
+            },
+            frame: v1::encode(channel, &parts),
+        };
+        self.step(Event::Shim(Lane::Data, message));
     }
 
     pub(super) fn step(&mut self, event: Event) {

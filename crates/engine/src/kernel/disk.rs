@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::core::Core;
 use super::event::{Effect, Request};
+use super::execution_records::execution_of;
 use super::held::Held;
 use super::ledger::RequestKind;
 use super::life::Phase;
@@ -203,7 +204,9 @@ impl Core {
     /// Why a request is not taken, if it is not.
     pub(super) fn disk_refuses(&self, request: &Request) -> Option<DiskUse> {
         let over = self.disk.over.filter(|_| request.kind == RequestKind::Execute)?;
-        (!Asked::read(request).makes_room()).then_some(over.found)
+        let makes_room = v1::decode(&request.frame, &Limits::KERNEL)
+            .is_ok_and(|(_, parts)| Asked::of(&parts.content).makes_room());
+        (!makes_room).then_some(over.found)
     }
 
     /// Answers an execution that is not taken, as a kernel would whose code has failed.
@@ -219,8 +222,9 @@ impl Core {
         // No execution has no number; clients want one.
         reply["execution_count"] = 0.into();
         reply["user_expressions"] = json!({});
-        let silent = Asked::read(request).silent;
+        let silent = Asked::of(&parts.content).silent;
         let state = |state: &str| json!({"execution_state": state});
+        let native = execution_of(request.owner);
         let all = [
             (Channel::Iopub, "status", state("busy")),
             (Channel::Iopub, "error", error),
@@ -232,12 +236,15 @@ impl Core {
                 continue;
             }
             let frame = synthetic::answer(&self.kernel_session, channel, msg_type, &parts.header, &content);
-            let owner = if channel == Channel::Shell {
+            let owner = if channel == Channel::Shell || native.is_some() {
                 request.owner
             } else {
                 0
             };
             self.push_synthetic(channel, owner, frame);
+        }
+        if let Some(seq) = native {
+            self.native_not_taken(seq);
         }
         if held.again != 0 {
             self.decide(&LifecycleRecord::Refused {
@@ -270,12 +277,8 @@ struct Asked {
 }
 
 impl Asked {
-    fn read(request: &Request) -> Self {
-        let parts = v1::decode(&request.frame, &Limits::KERNEL);
-        let content = parts.ok().map(|(_, parts)| parts.content);
-        content
-            .and_then(|content| serde_json::from_slice(&content).ok())
-            .unwrap_or_default()
+    fn of(content: &[u8]) -> Self {
+        serde_json::from_slice(content).unwrap_or_default()
     }
 
     fn makes_room(&self) -> bool {

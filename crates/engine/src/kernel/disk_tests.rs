@@ -1,8 +1,8 @@
 //! Files that take more space than they may: what is interrupted, refused, let through and ended.
 
 use himalia_sandbox::DiskUse;
-use himalia_shim_protocol::{Kind, Lane, Origin, RequestId, ToGateway};
-use himalia_wire::{Channel, Limits, Parts, header, v1};
+use himalia_shim_protocol::Kind;
+use himalia_wire::{Channel, Limits, header, v1};
 use serde_json::{Value, json};
 
 use super::core_tests::Bench;
@@ -43,25 +43,8 @@ fn find(bench: &mut Bench, micros: u64, used_bytes: u64) {
 
 /// The kernel answers a request.
 fn reply(bench: &mut Bench, link: u64, msg_id: &str, number: u64) {
-    let parts = Parts {
-        header: r#"{"msg_id":"r","msg_type":"execute_reply","session":"kernel"}"#.into(),
-        parent_header: format!(r#"{{"msg_id":"{msg_id}","msg_type":"execute_request","session":"client"}}"#)
-            .into(),
-        metadata: "{}".into(),
-        content: r#"{"status":"ok"}"#.into(),
-        buffers: Vec::new(),
-    };
-    let answers = Some(RequestId { epoch: 1, number });
-    let frame = ToGateway::Message {
-        kernel: 1,
-        link,
-        origin: Origin {
-            incarnation: 1,
-            answers,
-        },
-        frame: v1::encode(Channel::Shell, &parts),
-    };
-    bench.step(Event::Shim(Lane::Data, frame));
+    let kind = (Channel::Shell, "execute_reply");
+    bench.says(link, kind, msg_id, Some(number), &json!({"status": "ok"}));
 }
 
 /// What the gateway said in the kernel's name: parent, type, content; with the owner of replies.

@@ -31,7 +31,14 @@ impl Core {
         let possible = match command {
             Command::Interrupt | Command::Fork(_) => self.life.phase == Phase::Running,
             Command::Restart => matches!(self.life.phase, Phase::Running | Phase::Restarting | Phase::Dead),
-            Command::Start(_) | Command::Stop(_) | Command::Claim(_) => false,
+            Command::Start(_)
+            | Command::Stop(_)
+            | Command::Claim(_)
+            // Executions wait in a queue of their own, if they wait at all.
+            | Command::Submit(_)
+            | Command::StopExecution(_)
+            | Command::Input { .. }
+            | Command::ListExecutions => false,
         };
         possible && !self.life.sandbox_gone && !self.takes_orders()
     }

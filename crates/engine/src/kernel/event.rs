@@ -10,6 +10,8 @@ use himalia_shim_protocol::{
 };
 use himalia_wire::Channel;
 
+use super::execution_records::Submission;
+use super::executions::Brief;
 use super::ledger::RequestKind;
 use super::rules::Rules;
 
@@ -48,6 +50,17 @@ pub(crate) enum Command {
     Claim(Box<Claim>),
     /// Make a branch of it.
     Fork(Box<Fork>),
+    /// Take an execution.
+    Submit(Box<Submission>),
+    /// Stop the execution whose first record has this number.
+    StopExecution(u64),
+    /// Answer what the execution asks.
+    Input {
+        seq: u64,
+        value: String,
+    },
+    /// Tell what executions there are.
+    ListExecutions,
 }
 
 /// What a kernel that waited is given.
@@ -63,6 +76,14 @@ pub(crate) struct Claim {
 pub(crate) enum Answer {
     Done,
     Forked(Box<Forked>),
+    /// An execution is in the journal, its first record under this number. `repeated`: it was there before.
+    Submitted {
+        seq: u64,
+        repeated: bool,
+    },
+    /// Whether there was something to stop.
+    Stopping(bool),
+    Executions(Vec<Brief>),
 }
 
 /// Why an order was not carried out.
@@ -88,6 +109,23 @@ pub(crate) enum CommandError {
     /// The shim refused or holds too much already.
     #[error("{0}")]
     Refused(String),
+    /// So many executions are not over yet.
+    #[error("{0} executions wait for this kernel")]
+    QueueFull(u32),
+    /// The kernel has another process than the caller believes.
+    #[error("the kernel's incarnation is {now}, not {expected}")]
+    Incarnation { expected: u32, now: u32 },
+    /// The idempotency key was used for another request.
+    #[error("the idempotency key was used for another request")]
+    KeyReused,
+    /// The kernel is dead and stays so.
+    #[error("the kernel is dead: {0}")]
+    KernelDead(String),
+    #[error("the log of this kernel cannot be written, is the disk full?")]
+    DiskFailing,
+    /// The execution does not wait for input.
+    #[error("the execution does not wait for input")]
+    NotAsked,
 }
 
 /// What happens.

@@ -8,6 +8,7 @@ use himalia_wire::Channel;
 
 use super::core::Core;
 use super::event::{Answer, CommandError, Effect};
+use super::execution_records::StopReason;
 use super::life::{Awaited, FLUSH_WAIT, MEMORY_WAIT, PendingExit, Phase, STABLE};
 use super::lifecycle::LifecycleRecord;
 use super::meta::{RecordKind, RecordMeta};
@@ -39,6 +40,7 @@ impl Core {
         match self.life.phase {
             Phase::Running if self.readiness.is_ready() => {
                 self.order(&ShimCommand::Interrupt, out)?;
+                self.begin_stop(StopReason::Interrupt, false);
                 Ok(true)
             }
             // A signal would end a process that is still importing.
@@ -90,6 +92,8 @@ impl Core {
             grace_ms: self.settings.grace_ms,
         };
         let id = self.order(&ShimCommand::Restart(stop), out)?;
+        // A polite stop begins with an interrupt: what runs may end by it before its process does.
+        self.begin_stop(StopReason::Interrupt, false);
         self.life.phase = Phase::Restarting;
         self.life.crashes = 0;
         self.changed = true;
@@ -123,6 +127,7 @@ impl Core {
                     return;
                 }
                 self.fail_waiters(out);
+                self.begin_stop(StopReason::Interrupt, false);
                 self.life.phase = Phase::Stopping;
                 self.life.reason = Some(cause.to_owned());
                 self.life.stop_deadline = Some(self.stop_deadline());
@@ -199,6 +204,11 @@ impl Core {
         };
         let (asked, stopped) = (exit.exited.asked, exit.stopped);
         self.stopwatch.reset();
+        match self.life.phase {
+            _ if !asked => self.executions_lost(&exit.cause()),
+            Phase::Stopping => self.executions_lost(&self.life.reason.clone().unwrap_or_default()),
+            _ => self.executions_lost("restart"),
+        }
         self.forget_accepted();
         self.iopub_parent = None;
         self.changed = true;
@@ -222,6 +232,7 @@ impl Core {
 
     /// A process ended that nobody had asked to end: start the next one, or give up.
     pub(super) fn crashed(&mut self, cause: String, out: &mut Vec<Effect>) {
+        self.executions_lost(&cause);
         if self.now.mono.saturating_sub(self.life.since) >= STABLE {
             self.life.crashes = 0;
         }
@@ -291,6 +302,7 @@ impl Core {
 
     /// The kernel is dead but can be restarted by a caller while its sandbox lives.
     pub(super) fn dead(&mut self, cause: String, out: &mut Vec<Effect>) {
+        self.executions_lost(&cause);
         if self.life.phase != Phase::Dead {
             self.decide(&LifecycleRecord::Dead {
                 cause: cause.clone(),
@@ -310,6 +322,7 @@ impl Core {
         if self.life.phase == Phase::Over {
             return;
         }
+        self.executions_lost(cause);
         self.decide(&LifecycleRecord::Dead {
             cause: cause.to_owned(),
             over: true,

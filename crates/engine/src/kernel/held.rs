@@ -107,6 +107,20 @@ impl HeldQueues {
         Some(held)
     }
 
+    /// Forgets what an owner has waiting.
+    pub(super) fn remove_owner(&mut self, owner: u64) {
+        for queue in [&mut self.shell, &mut self.urgent] {
+            let bytes = &mut self.bytes;
+            queue.waiting.retain(|held| {
+                let keep = held.request.owner != owner;
+                if !keep {
+                    *bytes -= held.request.frame.len();
+                }
+                keep
+            });
+        }
+    }
+
     pub(super) fn has_room(&self, channel: Channel) -> bool {
         self.waiting(channel) < HELD_MAX && self.bytes < HELD_BYTES
     }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use himalia_journal::NewRecord;
+use himalia_outcome::Replied;
 use himalia_shim_protocol::{Lane, Origin, RequestId};
 use himalia_wire::header::{self, HeaderPeek};
 use himalia_wire::{Channel, Limits, Parts, v1};
@@ -9,6 +10,7 @@ use himalia_wire::{Channel, Limits, Parts, v1};
 use super::activity::tracked;
 use super::core::Core;
 use super::event::Effect;
+use super::execution_records::execution_of;
 use super::ledger::{Progress, RequestKind, parent_key};
 use super::meta::{RecordKind, RecordMeta};
 use super::synthetic::ENGINE_SESSION;
@@ -31,6 +33,10 @@ pub(crate) mod word {
     pub(crate) const PROBE: u32 = 16;
     /// The kernel begins to work on its request, which is an execution.
     pub(crate) const BEGAN: u32 = 32;
+    /// The reply to a native execution says that it never ran.
+    pub(crate) const ABORTED: u32 = 64;
+    /// The reply to a native execution says that it raised.
+    pub(crate) const RAISED: u32 = 128;
     const STATE_SHIFT: u32 = 8;
 
     /// The execution state after the message, in bits 8 to 10.
@@ -63,6 +69,8 @@ pub(super) struct IopubParent {
     hidden: bool,
     key: Option<u64>,
     request: Option<RequestId>,
+    /// Of a native execution; otherwise 0: iopub is for all.
+    owner: u64,
 }
 
 impl Core {
@@ -93,6 +101,7 @@ impl Core {
                     body: frame,
                 };
                 self.writes.push(record, Then::Stored(lane, link));
+                self.finish_execution();
             }
             Err(reason) => {
                 tracing::warn!(lane = lane.as_str(), link, %reason, "a message of a kernel is not one");
@@ -151,6 +160,8 @@ impl Core {
         };
         let (parent_tracked, key) = (parent.tracked, parent.key);
         meta.hidden = parent.hidden;
+        meta.owner = parent.owner;
+        let native = execution_of(parent.owner);
         put_request(meta, parent.request);
         let is_status = header.msg_type == "status";
         let status = if is_status {
@@ -184,6 +195,9 @@ impl Core {
         {
             put_request(meta, Some(id));
             meta.word |= word::BEGAN;
+            if let Some(seq) = native {
+                self.native_began(seq);
+            }
         }
         if status.as_deref() == Some("idle")
             && let Some(id) = key.and_then(|key| self.ledger.find(key, true))
@@ -194,6 +208,9 @@ impl Core {
             }
             put_request(meta, Some(id));
             meta.word |= word::IDLE | (u32::from(progress.done) * word::DONE);
+            if let Some(seq) = native.filter(|_| progress.done) {
+                self.native_done(seq);
+            }
         }
         Ok(())
     }
@@ -203,6 +220,10 @@ impl Core {
         let key = peek
             .as_ref()
             .map(|parent| parent_key(&parent.msg_id, &parent.session));
+        let request = key.and_then(|key| self.ledger.find(key, true));
+        let owner = request
+            .and_then(|id| self.ledger.get(id))
+            .map_or(0, |entry| entry.owner);
         Ok(IopubParent {
             // Kept for the next comparison: a copy, so that no read buffer is pinned.
             raw: Bytes::copy_from_slice(raw),
@@ -211,7 +232,8 @@ impl Core {
                 .as_ref()
                 .is_some_and(|parent| parent.session == ENGINE_SESSION),
             key,
-            request: key.and_then(|key| self.ledger.find(key, true)),
+            request,
+            owner: if execution_of(owner).is_some() { owner } else { 0 },
         })
     }
 
@@ -240,6 +262,10 @@ impl Core {
         };
         meta.owner = entry.owner;
         meta.hidden = entry.owner == 0;
+        let native = execution_of(entry.owner);
+        if let Some(seq) = native.filter(|_| header.msg_type == "input_request") {
+            self.native_asked(seq, &parts.header);
+        }
         if channel == Channel::Stdin || !header.msg_type.ends_with("_reply") {
             return Ok(());
         }
@@ -249,6 +275,19 @@ impl Core {
         meta.word = word::REPLY | (u32::from(done) * word::DONE);
         if kind == RequestKind::Execute {
             self.disk.execution_ended(self.now.mono);
+        }
+        if let Some(seq) = native {
+            let status = header::reply_status(&parts.content);
+            let replied = Replied::from_status(status.as_deref().unwrap_or_default());
+            meta.word |= match replied {
+                Replied::Ok => 0,
+                Replied::Error => word::RAISED,
+                Replied::Aborted => word::ABORTED,
+            };
+            self.native_replied(seq, replied);
+            if done {
+                self.native_done(seq);
+            }
         }
         if kind == RequestKind::Probe && origin.incarnation == self.life.incarnation {
             meta.word |= word::PROBE;

@@ -7,7 +7,8 @@
 //!  2  u8  channel       0 none, 1 shell, 2 control, 3 stdin, 4 iopub
 //!  3  u8  flags         bit 0 lane is data · bit 1 for the engine alone · bit 2 made by the gateway
 //!  4  u32 incarnation
-//!  8  u64 owner         hash of principal and wire session; 0 = nobody (all clients, for iopub)
+//!  8  u64 owner         hash of principal and wire session, below 2^63; 0 = nobody (all clients, for iopub). With bit
+//!                       63: of a native execution, the other bits are the number of its first record
 //! 16  u64 request       number of the request that this is, or that it answers; 0 = none
 //! 24  u64 link          the shim's number of this message in its lane; 0 = not from the shim. Of a request that is sent
 //!                       again: the journal number of its earlier record
@@ -31,14 +32,22 @@ pub(crate) enum RecordKind {
     Lifecycle = 3,
     /// Messages that the shim dropped. Body: JSON.
     Gap = 4,
+    /// What becomes of a native execution. Body: JSON. The first one of an execution has no owner, its number names it.
+    Execution = 5,
 }
 
 impl RecordKind {
     /// The kind of a byte; `None` for kinds of a later version.
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        [Self::Message, Self::Request, Self::Lifecycle, Self::Gap]
-            .into_iter()
-            .find(|kind| *kind as u8 == byte)
+        [
+            Self::Message,
+            Self::Request,
+            Self::Lifecycle,
+            Self::Gap,
+            Self::Execution,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u8 == byte)
     }
 }
 

@@ -9,6 +9,11 @@ pub(crate) mod culling;
 mod disk;
 mod early;
 mod event;
+mod executing;
+mod execution_control;
+mod execution_records;
+mod execution_recovery;
+mod executions;
 mod exit;
 mod handle;
 mod held;
@@ -36,11 +41,17 @@ pub(crate) use self::core::{Core, Settings};
 pub(crate) use actor::Actor;
 pub(crate) use actor_effects::may_block;
 pub(crate) use event::{Answer, Claim, Command, CommandError, Effect, Event, Now, Request};
+pub(crate) use execution_records::{
+    End, ExecutionRecord, Submission, execution_of, owner_of, owner_of_client,
+};
+pub use execution_records::{OnTimeout, Replaced, StopReason};
+pub(crate) use executions::Brief;
 pub(crate) use handle::{Envelope, Handle, Stage, from_micros, record, remove_forgotten_logs, wall_micros};
 pub(crate) use ledger::{RequestKind, parent_key};
 pub(crate) use life::MEMORY_WAIT;
 pub(crate) use life::Phase;
 pub(crate) use listener::{Arrival, Listener};
+pub(crate) use messages::word;
 pub(crate) use meta::{RecordKind, RecordMeta};
 pub(crate) use rules::Rules;
 pub(crate) use sandbox_end::death_cause;
@@ -51,6 +62,8 @@ pub(crate) use teardown::Teardown;
 mod core_tests;
 #[cfg(test)]
 mod disk_tests;
+#[cfg(test)]
+mod executing_tests;
 #[cfg(test)]
 mod rules_tests;
 #[cfg(test)]

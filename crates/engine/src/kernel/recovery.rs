@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::activity::Activity;
 use super::core::{Core, Settings};
 use super::event::{Now, Request};
+use super::executions::Executions;
 use super::held::Held;
 use super::ledger::{Entry, RequestKind, parent_key};
 use super::life::{FLUSH_WAIT, PendingExit, Phase};
@@ -59,6 +60,8 @@ struct Checkpoint {
     executing: Option<Executing>,
     open: Vec<OpenRequest>,
     unaccepted: Vec<Unaccepted>,
+    #[serde(default)]
+    executions: Executions,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -165,6 +168,7 @@ impl Core {
                 .map(|(id, began)| Executing { id, began }),
             open: open.collect(),
             unaccepted: pending.chain(held).chain(carried).collect(),
+            executions: self.executions.for_checkpoint(self.now.mono, self.now.wall),
         };
         serde_json::to_vec(&checkpoint).unwrap_or_default()
     }
@@ -199,15 +203,20 @@ impl Core {
                 stored[lane] = meta.link;
             }
             match kind {
-                RecordKind::Request => core.fold_request(record, &meta),
+                RecordKind::Request => {
+                    core.fold_request(record, &meta);
+                    core.fold_native_input(record, &meta);
+                }
                 RecordKind::Message => {
                     core.fold_message(record, &meta);
+                    core.fold_native_message(record, &meta);
                     if meta.channel == Some(Channel::Iopub) && !meta.synthetic {
                         last_output = Some(record);
                     }
                 }
                 RecordKind::Lifecycle => core.fold_lifecycle(record),
                 RecordKind::Gap => {}
+                RecordKind::Execution => core.fold_execution(record, &meta),
             }
         }
         if let Some(session) = last_output.and_then(|record| session_of(&record.body)) {
@@ -224,6 +233,7 @@ impl Core {
         }
         core.life.since = now.mono;
         core.adopted = true;
+        core.settle_executions();
         Ok(core)
     }
 
@@ -249,6 +259,7 @@ impl Core {
         if let Some(Executing { id, began }) = checkpoint.executing {
             self.stopwatch.began(id, began);
         }
+        self.executions = checkpoint.executions;
         self.readiness.replied = checkpoint.replied;
         self.readiness.heard = checkpoint.heard;
         for open in checkpoint.open {

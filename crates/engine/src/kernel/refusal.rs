@@ -12,6 +12,7 @@ use himalia_wire::Channel;
 
 use super::core::Core;
 use super::event::{CommandError, Effect};
+use super::execution_records::execution_of;
 use super::ledger::{Entry, RequestKind};
 use super::life::Phase;
 use super::lifecycle::LifecycleRecord;
@@ -29,6 +30,8 @@ impl Core {
             && entry.seq != 0
             // The engine's own questions are asked again when their time comes.
             && entry.kind != RequestKind::Probe
+            // A native execution goes back to its own queue.
+            && execution_of(entry.owner).is_none()
             // A shim that takes back what was answered is not believed.
             && !entry.replied
             && !entry.idle;
@@ -45,7 +48,11 @@ impl Core {
             ));
         }
         self.outbox.refused(id);
-        let Some(entry) = self.never_ran(id, again).filter(|_| again) else {
+        let entry = self.never_ran(id, again);
+        if let Some(seq) = entry.as_ref().and_then(|entry| execution_of(entry.owner)) {
+            self.execution_refused(seq, refused.kind, &refused.reason);
+        }
+        let Some(entry) = entry.filter(|_| again) else {
             return;
         };
         if refused.kind == RefusalKind::Full {

@@ -90,7 +90,15 @@ impl Core {
     /// The disk refused a batch: its requests wait again, unnumbered, before all others.
     pub(super) fn take_back(&mut self, batch: Vec<NewRecord>, out: &mut Vec<Effect>) {
         let taken = self.writes.failed(self.now.mono, batch);
-        for (lane, id, record) in taken.into_iter().rev() {
+        for (then, record) in taken.into_iter().rev() {
+            let (lane, id) = match then {
+                Then::Send(lane, id) => (lane, id),
+                Then::Submitted(waiter) => {
+                    self.not_submitted(waiter, out);
+                    continue;
+                }
+                _ => continue,
+            };
             self.outbox.give_up(lane, id, out);
             let meta = RecordMeta::decode(&record.meta);
             let parent = self.ledger.remove(id).map_or(0, |entry| entry.parent);

@@ -4,6 +4,7 @@ use himalia_shim_protocol::{Command as ShimCommand, RequestId};
 
 use super::core::Core;
 use super::event::{Effect, Now, Request};
+use super::execution_records::{StopReason, execution_of};
 use super::ledger::RequestKind;
 use super::life::Phase;
 use super::lifecycle::LifecycleRecord;
@@ -145,7 +146,15 @@ impl Core {
         timed.interrupts += 1;
         let kill = timed.interrupts > INTERRUPTS;
         let step = if kill { "kill" } else { "interrupt" }.to_owned();
+        let id = timed.id;
         self.decide(&LifecycleRecord::ExecutionLimit { step });
+        if self
+            .ledger
+            .get(id)
+            .is_some_and(|entry| execution_of(entry.owner).is_some())
+        {
+            self.begin_stop(StopReason::Timeout, false);
+        }
         if !kill {
             // Refused when too much waits for the shim: the next rung comes all the same.
             let _ = self.order(&ShimCommand::Interrupt, out);
@@ -157,8 +166,14 @@ impl Core {
     /// An execution for a dead kernel whose sandbox lives starts its next process, where the rules say so. The request
     /// waits for it.
     pub(super) fn revive_for(&mut self, request: &Request, out: &mut Vec<Effect>) {
-        let asks = self.rules.revive && request.kind == RequestKind::Execute;
-        if !asks || self.life.phase != Phase::Dead || self.life.sandbox_gone {
+        if request.kind == RequestKind::Execute {
+            self.revive(out);
+        }
+    }
+
+    /// Starts the next process of a dead kernel whose sandbox lives, where the rules say so.
+    pub(super) fn revive(&mut self, out: &mut Vec<Effect>) {
+        if !self.rules.revive || self.life.phase != Phase::Dead || self.life.sandbox_gone {
             return;
         }
         let cause = self.life.reason.clone().unwrap_or_default();

@@ -1,11 +1,10 @@
 //! What follows a death, how long an execution may take, claims and branches: one thing after the other.
 
-use bytes::Bytes;
 use himalia_shim_protocol::{
-    Bind, Bound, Event as ShimEvent, Fork, ForkFailed, ForkFailure, Forked, KernelState, Kind, Lane, Origin,
-    PROTOCOL_MAX, RequestId, Stopped, ToGateway,
+    Bind, Bound, Event as ShimEvent, Fork, ForkFailed, ForkFailure, Forked, KernelState, Kind, Lane,
+    PROTOCOL_MAX, RequestId, Stopped,
 };
-use himalia_wire::{Channel, Parts, v1};
+use himalia_wire::Channel;
 use serde_json::json;
 
 use super::core_tests::Bench;
@@ -35,24 +34,8 @@ pub(super) fn kinds(bench: &mut Bench) -> Vec<Kind> {
 
 /// The kernel is busy with, or done with, a request of the client.
 pub(super) fn status(bench: &mut Bench, link: u64, msg_id: &str, state: &str) {
-    let parts = Parts {
-        header: r#"{"msg_id":"k","msg_type":"status","session":"kernel"}"#.into(),
-        parent_header: format!(r#"{{"msg_id":"{msg_id}","msg_type":"execute_request","session":"client"}}"#)
-            .into(),
-        metadata: "{}".into(),
-        content: Bytes::from(json!({ "execution_state": state }).to_string()),
-        buffers: Vec::new(),
-    };
-    let frame = ToGateway::Message {
-        kernel: 1,
-        link,
-        origin: Origin {
-            incarnation: 1,
-            answers: None,
-        },
-        frame: v1::encode(Channel::Iopub, &parts),
-    };
-    bench.step(Event::Shim(Lane::Data, frame));
+    let content = json!({ "execution_state": state });
+    bench.says(link, (Channel::Iopub, "status"), msg_id, None, &content);
 }
 
 #[test]

@@ -320,7 +320,9 @@ impl Core {
                 self.probe();
             }
             // A start whose caller is gone.
-            Phase::Dead | Phase::Over => {}
+            Phase::Dead | Phase::Over => {
+                self.executions_lost(&self.life.reason.clone().unwrap_or_default());
+            }
             _ if state == KernelState::New && self.adopted => self.over("start_failed", out),
             _ => {}
         }

@@ -13,6 +13,8 @@ pub(super) enum Then {
     Send(Lane, RequestId),
     /// What earlier epochs left is settled.
     Greet,
+    /// This waiter's execution is taken.
+    Submitted(u64),
 }
 
 /// Wait after a failed write before the next attempt, microseconds.
@@ -64,9 +66,9 @@ impl Writes {
         self.spare_then = then;
     }
 
-    /// The batch in flight was not stored. Requests in it are taken out, since a command must not wait behind them; all
-    /// else is tried again later, before what came meanwhile. Returns the requests.
-    pub(super) fn failed(&mut self, mono: u64, batch: Vec<NewRecord>) -> Vec<(Lane, RequestId, NewRecord)> {
+    /// The batch in flight was not stored. Requests and new executions in it are taken out, since a command must not wait
+    /// behind them; all else is tried again later, before what came meanwhile. Returns what was taken out.
+    pub(super) fn failed(&mut self, mono: u64, batch: Vec<NewRecord>) -> Vec<(Then, NewRecord)> {
         let then = self.in_flight.take().unwrap_or_default();
         self.retry_at = Some(mono + RETRY);
         let mut given_up = Vec::new();
@@ -77,8 +79,8 @@ impl Writes {
             .zip(then)
             .chain(newer.0.into_iter().zip(newer.1));
         for (record, then) in all {
-            if let Then::Send(lane, id) = then {
-                given_up.push((lane, id, record));
+            if matches!(then, Then::Send(..) | Then::Submitted(_)) {
+                given_up.push((then, record));
             } else {
                 self.push(record, then);
             }

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{Method, Request, Uri};
+use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 
+use super::stream::Lines;
 use super::target::Target;
 
 /// Longest wait for a whole exchange: sixteen branches take their time.
@@ -79,7 +81,48 @@ impl Client {
         }
     }
 
+    /// A POST whose reply comes line by line. An error reply is an error.
+    pub(super) async fn post_lines(&self, path: &str, body: &Value) -> anyhow::Result<Lines> {
+        self.lines(Method::POST, path, Some(body)).await
+    }
+
+    /// A GET whose reply comes line by line.
+    pub(super) async fn get_lines(&self, path: &str) -> anyhow::Result<Lines> {
+        self.lines(Method::GET, path, None).await
+    }
+
+    async fn lines(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Lines> {
+        let opening = self.open(method, path, body, "application/x-ndjson");
+        let opened = tokio::time::timeout(DEADLINE, Box::pin(opening)).await;
+        let Ok(opened) = opened else {
+            bail!("{} gave no answer in {} s", self.authority, DEADLINE.as_secs());
+        };
+        let (response, connection) = opened?;
+        let status = response.status().as_u16();
+        if status == 200 {
+            return Ok(Lines::new(response.into_body(), connection));
+        }
+        let reply = read(status, response.into_body()).await;
+        connection.abort();
+        bail!("{}", reply?.problem())
+    }
+
     async fn exchange(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Reply> {
+        let (response, connection) = self.open(method, path, body, "application/json").await?;
+        let status = response.status().as_u16();
+        let reply = read(status, response.into_body()).await;
+        connection.abort();
+        reply
+    }
+
+    /// Sends a request on a connection of its own; gives the head of the reply and what keeps the connection.
+    async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        accept: &'static str,
+    ) -> anyhow::Result<(Response<Incoming>, JoinHandle<Result<(), hyper::Error>>)> {
         let connecting = tokio::time::timeout(CONNECT, TcpStream::connect(&self.authority));
         let stream = connecting
             .await
@@ -93,7 +136,7 @@ impl Client {
             .method(method)
             .uri(format!("{}{path}", self.base))
             .header(HOST, &self.authority)
-            .header(ACCEPT, "application/json")
+            .header(ACCEPT, accept)
             .header(CONTENT_TYPE, "application/json")
             .header(AUTHORIZATION, self.authorization.clone())
             .body(Full::new(Bytes::from(
@@ -101,14 +144,16 @@ impl Client {
             )))?;
         let response = sender.send_request(request).await;
         let response = response.with_context(|| format!("{} did not answer", self.authority))?;
-        let status = response.status().as_u16();
-        let body = Limited::new(response.into_body(), REPLY_BYTES).collect().await;
-        connection.abort();
-        let body = body
-            .map_err(|error| anyhow::anyhow!("reading the reply: {error}"))?
-            .to_bytes();
-        Ok(Reply { status, body })
+        Ok((response, connection))
     }
+}
+
+async fn read(status: u16, body: Incoming) -> anyhow::Result<Reply> {
+    let body = Limited::new(body, REPLY_BYTES).collect().await;
+    let body = body
+        .map_err(|error| anyhow::anyhow!("reading the reply: {error}"))?
+        .to_bytes();
+    Ok(Reply { status, body })
 }
 
 impl Reply {

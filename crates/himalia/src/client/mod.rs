@@ -1,7 +1,9 @@
-//! `himalia session`: a client of a running gateway's native API.
+//! `himalia session` and `himalia exec`: a client of a running gateway's native API.
 
+mod exec;
 mod http;
 mod show;
+mod stream;
 mod target;
 
 use std::io::Write as _;
@@ -10,16 +12,27 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::cli::{GatewayArgs, SessionCommand};
+use crate::cli::{ExecArgs, GatewayArgs, SessionCommand};
 use http::{Client, Reply};
 
 /// Runs one command; the exit code is 1 when the gateway refuses.
 pub(crate) fn run(command: SessionCommand) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("no runtime")?;
-    runtime.block_on(Box::pin(call(command)))
+    runtime()?.block_on(Box::pin(call(command)))
+}
+
+/// Runs code in a session; the exit code is that of its result.
+pub(crate) fn exec(args: ExecArgs) -> anyhow::Result<ExitCode> {
+    let client = connect(&args.gateway)?;
+    let runtime = runtime()?;
+    let done = runtime.block_on(Box::pin(exec::exec(&client, args)));
+    // A line that is still being read from a terminal is not waited for.
+    runtime.shutdown_background();
+    done
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().context("no runtime")
 }
 
 async fn call(command: SessionCommand) -> anyhow::Result<ExitCode> {

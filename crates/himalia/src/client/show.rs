@@ -56,7 +56,7 @@ fn row(session: &Value) -> [String; 7] {
 }
 
 /// What others wrote must not steer the terminal.
-fn clean(text: &str) -> String {
+pub(super) fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(100).collect()
 }
 

@@ -13,6 +13,7 @@
 //! | `hostile` | kernels that attack |
 //! | `lifetimes` | culling, orphans, shims of an earlier version |
 //! | `logs` | logs of kernels that have ended |
+//! | `executions` | code over REST: waited for, streamed, read later, over a kill of the gateway; `himalia exec` |
 //! | `sessions` | the native API: templates, limits, branches, `himalia session` |
 //! | `namespaces` | the same kernels in sandboxes, over a crash of the gateway |
 
@@ -25,6 +26,7 @@ mod common;
 mod crash;
 mod deaths;
 mod environment;
+mod executions;
 mod floods;
 mod hostile;
 mod lifetimes;

@@ -60,7 +60,8 @@ pub(crate) async fn stream(
     Ok(response)
 }
 
-fn position(uri: &Uri, headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+/// Where a client goes on: `Last-Event-ID`, or else `?after=`.
+pub(super) fn position(uri: &Uri, headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     match headers.get("last-event-id").map(HeaderValue::as_bytes) {
         None | Some(b"") => query::number(uri, "after"),
         Some(id) => match std::str::from_utf8(id).ok().and_then(|id| id.parse().ok()) {

@@ -1,6 +1,8 @@
 //! The native API.
 
+pub(crate) mod artifacts;
 pub(crate) mod events;
+pub(crate) mod executions;
 pub(crate) mod fork;
 pub(crate) mod models;
 pub(crate) mod pools;

@@ -6,7 +6,7 @@
 //! data: {"seq":17,"at":"2026-01-02T03:04:05.000006Z","kind":"message","incarnation":1,"channel":"iopub",
 //!        "header":{…},"parent_header":{…},"metadata":{…},"content":{…},"buffer_bytes":[3],"buffers":["AAEC"]}
 //! ```
-//! (`data` is one line.) Lifecycle records and gaps have `detail` instead of a channel and the parts.
+//! (`data` is one line.) Lifecycle records, gaps and executions have `detail` instead of a channel and the parts.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -31,7 +31,7 @@ pub(super) fn write(out: &mut Vec<u8>, event: &Event, buffers: bool) {
     out.extend_from_slice(head.as_bytes());
     match event.kind {
         EventKind::Message | EventKind::Request => message(out, &event.body, buffers),
-        EventKind::Lifecycle | EventKind::Gap => member(out, "detail", &event.body),
+        EventKind::Lifecycle | EventKind::Gap | EventKind::Execution => member(out, "detail", &event.body),
     }
     out.extend_from_slice(b"}\n\n");
 }
@@ -89,13 +89,18 @@ fn member(out: &mut Vec<u8>, name: &str, json: &[u8]) {
 
 /// The last event of a stream that ends; it has no id, so that the position stays.
 pub(super) fn end(closed: &Closed) -> Bytes {
-    let reason = match closed {
+    let reason = end_reason(closed);
+    format!("event: end\ndata: {{\"reason\":\"{reason}\"}}\n\n").into()
+}
+
+/// Why a stream ends, in a stable word.
+pub(super) fn end_reason(closed: &Closed) -> &'static str {
+    match closed {
         Closed::KernelGone => "kernel_gone",
         Closed::Draining => "draining",
         Closed::Replaced => "replaced",
         _ => "storage",
-    };
-    format!("event: end\ndata: {{\"reason\":\"{reason}\"}}\n\n").into()
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,24 @@
+//! Native executions as callers see them: submitted, followed through the log, read at any later time.
+//!
+//! An execution's id says where its first record is ([`ExecutionId`]), so that nothing but the log has to be asked: what
+//! is shown of it is always folded from its records.
+
+mod artifacts;
+mod events;
+mod feed;
+mod follow;
+mod id;
+mod model;
+
+pub(crate) use artifacts::ArtifactStore;
+pub use artifacts::StoredArtifact;
+pub use events::{ExecutionEvent, ExecutionEventKind};
+pub use feed::ExecutionFeed;
+pub(crate) use feed::catch_up;
+pub(crate) use follow::{Follower, first};
+pub use id::ExecutionId;
+pub(crate) use model::submission;
+pub use model::{
+    Death, Execute, ExecutionBrief, ExecutionKernel, ExecutionResult, ExecutionStatus, MAX_CODE_BYTES,
+    MAX_TEXT_CHARS, OutputPage, Submitted, TextTruncated,
+};

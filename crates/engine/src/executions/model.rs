@@ -1,0 +1,293 @@
+//! What is asked of an execution, and what is told of it.
+
+use std::time::Duration;
+
+use himalia_outcome::{Failure, Input, Output};
+use serde::Serialize;
+use serde_json::Value;
+use time::OffsetDateTime;
+
+use super::ExecutionId;
+use crate::kernel::{Brief, End, OnTimeout, Replaced, Submission, from_micros};
+use crate::{EngineError, KernelId, Principal};
+
+/// Bytes of code of one execution.
+pub const MAX_CODE_BYTES: usize = 1 << 20;
+/// Characters of text that a result may hold.
+pub const MAX_TEXT_CHARS: usize = 1_000_000;
+/// Bytes of an idempotency key.
+const KEY_BYTES: usize = 256;
+/// The longest timeout: 30 days.
+const TIMEOUT_MOST: Duration = Duration::from_hours(30 * 24);
+
+/// An execution that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Execute {
+    /// At most [`MAX_CODE_BYTES`].
+    pub code: String,
+    /// Counts while the code runs and does not wait for input; `None` = for ever.
+    pub timeout: Option<Duration>,
+    /// What happens then.
+    pub on_timeout: OnTimeout,
+    /// Characters of text in the result: of what is printed, and as many of all results' plain texts together.
+    pub text_chars: usize,
+    /// Whether the code may ask for input.
+    pub allow_stdin: bool,
+    /// Whether the kernel counts it and remembers it in its history.
+    pub store_history: bool,
+    /// The kernel process that it is meant for; in another one it does not run.
+    pub expect_incarnation: Option<u32>,
+    /// A request with the same key is this execution, if it is the same request, and runs once.
+    pub key: Option<String>,
+}
+
+impl Default for Execute {
+    fn default() -> Self {
+        Self {
+            code: String::new(),
+            timeout: None,
+            on_timeout: OnTimeout::Interrupt,
+            text_chars: 8000,
+            allow_stdin: false,
+            store_history: true,
+            expect_incarnation: None,
+            key: None,
+        }
+    }
+}
+
+/// An execution that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// Its id.
+    pub id: ExecutionId,
+    /// It was there already, under the same idempotency key.
+    pub repeated: bool,
+}
+
+/// How far an execution is, or how it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExecutionStatus {
+    /// It waits for its turn, or for the kernel.
+    Queued,
+    /// The kernel works on it.
+    Running,
+    /// It ran to its end.
+    Ok,
+    /// It raised.
+    Error,
+    /// It was interrupted because it took too long.
+    Timeout,
+    /// It was interrupted, or taken back before it ran.
+    Interrupted,
+    /// The kernel's process ended.
+    KernelDied,
+    /// The kernel's process was killed for want of memory.
+    OomKilled,
+}
+
+impl ExecutionStatus {
+    /// Whether it is over.
+    pub fn is_over(self) -> bool {
+        !matches!(self, Self::Queued | Self::Running)
+    }
+}
+
+impl From<End> for ExecutionStatus {
+    fn from(end: End) -> Self {
+        match end {
+            End::Ok => Self::Ok,
+            End::Error => Self::Error,
+            End::Timeout => Self::Timeout,
+            End::Interrupted => Self::Interrupted,
+            End::KernelDied => Self::KernelDied,
+            End::OomKilled => Self::OomKilled,
+        }
+    }
+}
+
+/// The kernel process of an execution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExecutionKernel {
+    /// Counts processes. Another number than that of the execution before: the variables are gone.
+    pub incarnation: u32,
+    /// Of the first execution in a new process: the process before, and why it ended.
+    pub replaced: Option<Replaced>,
+}
+
+/// The death of a kernel under an execution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Death {
+    /// `oom`, `exit(3)`, `signal(11)`, `restart`, `killed_by_user`, `execution_timeout` …
+    pub cause: String,
+    /// The process that ended.
+    pub incarnation: u32,
+    /// The number that the next process has.
+    pub next_incarnation: u32,
+}
+
+/// How much of the text is shown, and where the rest is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TextTruncated {
+    /// UTF-8 bytes of all text.
+    pub bytes_total: u64,
+    /// Of these in the result.
+    pub bytes_shown: u64,
+    /// Offset of the first byte that is left out.
+    pub from: u64,
+    /// Offset after the last byte that is left out.
+    pub to: u64,
+}
+
+/// What came of an execution so far: the one result of every interface.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExecutionResult {
+    /// Its id.
+    pub id: ExecutionId,
+    /// Its session.
+    pub session: KernelId,
+    /// How far it is.
+    pub status: ExecutionStatus,
+    /// Whether the kernel has begun with it. One that never ran can be sent again without a thought.
+    pub ran: bool,
+    /// The process that it ran in; before that, the one that there was when it was taken.
+    pub kernel: ExecutionKernel,
+    /// The kernel's own count.
+    pub execution_count: Option<u64>,
+    /// When it was taken, UTC.
+    #[serde(serialize_with = "as_timestamp")]
+    pub created: OffsetDateTime,
+    /// From then until the kernel began.
+    pub queued_ms: u64,
+    /// From then until its end.
+    pub duration_ms: u64,
+    /// Executions that have to end before it, while it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<u32>,
+    /// What was printed, as a terminal shows it: head and tail within the budget.
+    pub text: String,
+    /// What of that is left out.
+    pub truncated: Option<TextTruncated>,
+    /// Displays and results.
+    pub outputs: Vec<Output>,
+    /// Outputs in the middle that were left out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub outputs_omitted: u64,
+    /// What was raised.
+    pub error: Option<Failure>,
+    /// Earlier executions of the very same code that failed, among the latest thousand of the session.
+    pub failed_before: u32,
+    /// `{added, changed, removed}`, from kernels that tell.
+    pub variables: Option<Value>,
+    /// Files that were written, from kernels that tell.
+    pub files: Option<Value>,
+    /// The question that it waits with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Input>,
+    /// What ended it, if that was no end of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub death: Option<Death>,
+    /// Its time was over, and it went on.
+    pub detached: bool,
+    /// Records of it that are missing: dropped by the sandbox, or no longer kept.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub gaps: u64,
+    /// Number of the latest record that is in here: where its events go on.
+    pub seq: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+fn as_timestamp<S: serde::Serializer>(at: &OffsetDateTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&himalia_wire::build::timestamp(*at))
+}
+
+/// One execution in a list.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExecutionBrief {
+    /// Its id.
+    pub id: ExecutionId,
+    /// How far it is.
+    pub status: ExecutionStatus,
+    /// When it was taken, UTC.
+    #[serde(serialize_with = "as_timestamp")]
+    pub created: OffsetDateTime,
+    /// The beginning of its first line of code.
+    pub title: String,
+}
+
+impl ExecutionBrief {
+    pub(crate) fn new(kernel: KernelId, brief: Brief) -> Self {
+        let running = if brief.running {
+            ExecutionStatus::Running
+        } else {
+            ExecutionStatus::Queued
+        };
+        Self {
+            id: ExecutionId {
+                kernel,
+                seq: brief.seq,
+            },
+            status: brief.end.map_or(running, ExecutionStatus::from),
+            created: from_micros(brief.at_micros),
+            title: brief.title,
+        }
+    }
+}
+
+/// A part of an execution's text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OutputPage {
+    /// The part, whole characters.
+    pub text: String,
+    /// UTF-8 bytes before it.
+    pub offset: u64,
+    /// Offset of the next part; equal to `bytes_total` when this is the last one.
+    pub next: u64,
+    /// UTF-8 bytes of all text so far.
+    pub bytes_total: u64,
+    /// No more text will come.
+    pub complete: bool,
+}
+
+/// Checks what is asked for.
+pub(crate) fn submission(principal: &Principal, wanted: Execute) -> Result<Submission, EngineError> {
+    let refuse = |field, reason: String| Err(EngineError::bad_request(field, reason));
+    if wanted.code.len() > MAX_CODE_BYTES {
+        return refuse("code", format!("is longer than {MAX_CODE_BYTES} bytes"));
+    }
+    if wanted.text_chars > MAX_TEXT_CHARS {
+        return refuse("budget.text_chars", format!("is more than {MAX_TEXT_CHARS}"));
+    }
+    if wanted
+        .timeout
+        .is_some_and(|timeout| timeout.is_zero() || timeout > TIMEOUT_MOST)
+    {
+        return refuse("timeout_ms", "expected 1 ms to 30 days".into());
+    }
+    if wanted
+        .key
+        .as_ref()
+        .is_some_and(|key| key.is_empty() || key.len() > KEY_BYTES)
+    {
+        return refuse("idempotency_key", format!("must have 1 to {KEY_BYTES} bytes"));
+    }
+    let timeout_ms = wanted
+        .timeout
+        .map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+    Ok(Submission {
+        code: wanted.code,
+        timeout_ms,
+        on_timeout: wanted.on_timeout,
+        text_chars: wanted.text_chars as u64,
+        allow_stdin: wanted.allow_stdin,
+        store_history: wanted.store_history,
+        expect_incarnation: wanted.expect_incarnation,
+        key: wanted.key,
+        caller: principal.name().to_owned(),
+    })
+}

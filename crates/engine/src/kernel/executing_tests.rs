@@ -1,0 +1,472 @@
+//! Native executions in the state machine, one thing after the other.
+
+use bytes::Bytes;
+use himalia_sandbox::DiskUse;
+use himalia_shim_protocol::{
+    Event as ShimEvent, KernelState, Kind, Lane, Origin, RefusalKind, Refused, RequestId, ToGateway,
+};
+use himalia_wire::{Channel, Limits, Parts, header, v1};
+use serde_json::{Value, json};
+
+use super::core_tests::Bench;
+use super::event::{Answer, Command, CommandError, Event};
+use super::execution_records::{End, ExecutionRecord, OnTimeout, Submission, execution_of};
+use super::life::Phase;
+use super::meta::{RecordKind, RecordMeta};
+use super::rules::Rules;
+
+const TIMEOUT: u64 = 60_000_000;
+
+fn submission(code: &str) -> Submission {
+    Submission {
+        code: code.into(),
+        timeout_ms: Some(TIMEOUT / 1000),
+        on_timeout: OnTimeout::Interrupt,
+        text_chars: 100,
+        allow_stdin: true,
+        store_history: true,
+        expect_incarnation: None,
+        key: None,
+        caller: "operator".into(),
+    }
+}
+
+/// A kernel that is ready, and the side of the shim.
+struct Play {
+    bench: Bench,
+    data: u64,
+    incarnation: u32,
+}
+
+impl Play {
+    fn new() -> Self {
+        let mut bench = Bench::running();
+        bench.core.set_rules(Rules {
+            revive: true,
+            ..Rules::default()
+        });
+        bench.core.readiness.replied = true;
+        bench.core.readiness.heard = true;
+        bench.done.clear();
+        Self {
+            bench,
+            data: 0,
+            incarnation: 1,
+        }
+    }
+
+    fn submit(&mut self, submission: Submission) -> Result<Answer, CommandError> {
+        self.bench.done.clear();
+        self.bench.order(9, Command::Submit(Box::new(submission)));
+        assert_eq!(self.bench.done.len(), 1);
+        self.bench.done.remove(0).1
+    }
+
+    fn execute(&mut self, code: &str) -> u64 {
+        match self.submit(submission(code)) {
+            Ok(Answer::Submitted { seq, repeated: false }) => seq,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Requests to the kernel so far: whose, with which code or value, and under which number and header.
+    fn sent(&self) -> Vec<(u64, String, u64, Bytes)> {
+        let requests = self
+            .bench
+            .disk
+            .iter()
+            .filter(|record| record.kind == RecordKind::Request as u8);
+        let native = requests.filter_map(|record| {
+            let meta = RecordMeta::decode(&record.meta);
+            let seq = execution_of(meta.owner)?;
+            let (_, parts) = v1::decode(&record.body, &Limits::KERNEL).unwrap();
+            let content: Value = serde_json::from_slice(&parts.content).unwrap();
+            let text = content["code"].as_str().or(content["value"].as_str()).unwrap();
+            Some((seq, text.to_owned(), meta.request, parts.header))
+        });
+        native.collect()
+    }
+
+    fn codes(&self) -> Vec<String> {
+        self.sent().into_iter().map(|(_, code, ..)| code).collect()
+    }
+
+    /// A message below the latest request.
+    fn message(&mut self, channel: Channel, msg_type: &str, content: &Value) {
+        let executes = self
+            .sent()
+            .into_iter()
+            .filter(|(.., header)| header::peek(header).unwrap().msg_type == "execute_request");
+        let (_, _, number, parent) = executes.last().unwrap();
+        let parts = Parts {
+            header: format!(r#"{{"msg_id":"k","msg_type":"{msg_type}","session":"kernel"}}"#).into(),
+            parent_header: parent,
+            metadata: "{}".into(),
+            content: content.to_string().into(),
+            buffers: Vec::new(),
+        };
+        self.data += 1;
+        let answers = (channel != Channel::Iopub).then_some(RequestId { epoch: 1, number });
+        let frame = ToGateway::Message {
+            kernel: 1,
+            link: self.data,
+            origin: Origin {
+                incarnation: self.incarnation,
+                answers,
+            },
+            frame: v1::encode(channel, &parts),
+        };
+        self.bench.step(Event::Shim(Lane::Data, frame));
+    }
+
+    fn status(&mut self, state: &str) {
+        self.message(Channel::Iopub, "status", &json!({ "execution_state": state }));
+    }
+
+    fn reply(&mut self, status: &str) {
+        self.message(Channel::Shell, "execute_reply", &json!({ "status": status }));
+    }
+
+    fn run_to(&mut self, status: &str) {
+        self.status("busy");
+        self.reply(status);
+        self.status("idle");
+    }
+
+    fn wait(&mut self, micros: u64) {
+        self.bench.now.mono += micros;
+        self.bench.now.wall += micros;
+        self.bench.step(Event::Tick);
+    }
+
+    /// How executions ended: which, how, whether they ran, how often before.
+    fn ends(&self) -> Vec<(u64, End, bool, u32)> {
+        let records = self
+            .bench
+            .disk
+            .iter()
+            .filter(|record| record.kind == RecordKind::Execution as u8);
+        let ends = records.filter_map(|record| match serde_json::from_slice(&record.body).unwrap() {
+            ExecutionRecord::Ended {
+                status,
+                ran,
+                failed_before,
+                ..
+            } => {
+                let seq = execution_of(RecordMeta::decode(&record.meta).owner).unwrap();
+                Some((seq, status, ran, failed_before))
+            }
+            _ => None,
+        });
+        ends.collect()
+    }
+
+    fn interrupts(&mut self) -> usize {
+        let orders = std::mem::take(&mut self.bench.orders);
+        orders.iter().filter(|(kind, _)| *kind == Kind::Interrupt).count()
+    }
+
+    /// The next gateway.
+    fn recover(&mut self) {
+        self.bench.recover();
+        self.bench.core.set_rules(Rules {
+            revive: true,
+            ..Rules::default()
+        });
+        self.bench.core.readiness.replied = true;
+        self.bench.core.readiness.heard = true;
+        for lane in Lane::ALL {
+            self.bench.hello(lane, KernelState::Running);
+        }
+    }
+}
+
+#[test]
+fn they_run_one_at_a_time_in_their_order() {
+    let mut play = Play::new();
+    let (a, b) = (play.execute("a"), play.execute("b"));
+    assert_eq!(play.codes(), ["a"]);
+    play.status("busy");
+    play.reply("error");
+    assert_eq!(play.codes(), ["a"], "its idle is still to come");
+    play.status("idle");
+    assert_eq!(play.codes(), ["a", "b"]);
+    play.run_to("ok");
+    let again = play.execute("a");
+    play.run_to("error");
+    assert_eq!(
+        play.ends(),
+        [
+            (a, End::Error, true, 0),
+            (b, End::Ok, true, 0),
+            (again, End::Error, true, 1)
+        ]
+    );
+}
+
+#[test]
+fn one_that_was_aborted_for_another_clients_failure_is_sent_again() {
+    let mut play = Play::new();
+    let a = play.execute("a");
+    play.run_to("aborted");
+    assert_eq!(play.codes(), ["a", "a"]);
+    assert!(play.ends().is_empty());
+    play.run_to("ok");
+    assert_eq!(play.ends(), [(a, End::Ok, true, 0)]);
+}
+
+#[test]
+fn over_the_quota_of_files_only_one_that_makes_room_runs() {
+    let mut play = Play::new();
+    play.bench.core.set_rules(Rules {
+        watch_disk: true,
+        ..Rules::default()
+    });
+    play.bench.step(Event::Tick);
+    play.bench.step(Event::DiskMeasured(Some(DiskUse {
+        used_bytes: 2,
+        limit_bytes: 1,
+        uncounted: false,
+    })));
+    let refused = play.execute("a");
+    assert_eq!(play.ends(), [(refused, End::Error, false, 0)]);
+    assert!(play.codes().is_empty());
+    let says = play.bench.disk.iter().any(|record| {
+        execution_of(RecordMeta::decode(&record.meta).owner) == Some(refused)
+            && String::from_utf8_lossy(&record.body).contains("disk_quota_exceeded")
+    });
+    assert!(says, "its result says why");
+    let makes_room = play.execute("# himalia: free space\nrm()");
+    play.run_to("ok");
+    assert_eq!(play.ends()[1], (makes_room, End::Ok, true, 0));
+}
+
+#[test]
+fn a_timeout_interrupts_and_never_ends_the_process() {
+    let mut play = Play::new();
+    let a = play.execute("a");
+    play.wait(10 * TIMEOUT);
+    play.status("busy");
+    assert_eq!(play.interrupts(), 0, "its time begins with its work");
+    play.wait(TIMEOUT - 1);
+    assert_eq!(play.interrupts(), 0);
+    play.wait(1);
+    assert_eq!(play.interrupts(), 1);
+    for expected in [1, 1, 0, 0] {
+        play.wait(5_000_000);
+        assert_eq!(play.interrupts(), expected);
+    }
+    play.reply("error");
+    play.status("idle");
+    assert_eq!(play.ends(), [(a, End::Timeout, true, 0)]);
+    assert_eq!(play.bench.core.snapshot().phase, Phase::Running);
+}
+
+#[test]
+fn a_question_stops_the_clock_also_over_a_change_of_the_gateway() {
+    let mut play = Play::new();
+    let a = play.execute("a");
+    play.status("busy");
+    play.wait(TIMEOUT / 2);
+    play.message(Channel::Stdin, "input_request", &json!({ "prompt": "?" }));
+    play.wait(TIMEOUT);
+    play.recover();
+    play.wait(TIMEOUT);
+    assert_eq!(play.interrupts(), 0);
+    play.bench.order(
+        1,
+        Command::Input {
+            seq: a,
+            value: "42".into(),
+        },
+    );
+    assert_eq!(play.codes(), ["a", "42"]);
+    play.bench.order(
+        2,
+        Command::Input {
+            seq: a,
+            value: "43".into(),
+        },
+    );
+    assert_eq!(play.bench.done.last().unwrap().1, Err(CommandError::NotAsked));
+    play.wait(TIMEOUT / 2 - 1);
+    assert_eq!(play.interrupts(), 0);
+    play.wait(1);
+    assert_eq!(play.interrupts(), 1);
+}
+
+#[test]
+fn detached_it_goes_on() {
+    let mut play = Play::new();
+    let mut wanted = submission("a");
+    wanted.on_timeout = OnTimeout::Detach;
+    play.submit(wanted).unwrap();
+    play.status("busy");
+    play.wait(TIMEOUT);
+    play.wait(TIMEOUT);
+    assert_eq!(play.interrupts(), 0);
+    let detached = |record: &&std::sync::Arc<himalia_journal::Record>| {
+        record.kind == RecordKind::Execution as u8
+            && serde_json::from_slice::<ExecutionRecord>(&record.body).unwrap() == ExecutionRecord::Detached
+    };
+    assert_eq!(play.bench.disk.iter().filter(detached).count(), 1);
+}
+
+#[test]
+fn an_interrupt_waits_until_it_is_this_one_that_runs() {
+    let mut play = Play::new();
+    let (a, b) = (play.execute("a"), play.execute("b"));
+    play.bench.order(1, Command::StopExecution(b));
+    assert_eq!(play.ends(), [(b, End::Interrupted, false, 0)], "it never ran");
+    play.bench.order(2, Command::StopExecution(a));
+    assert_eq!(play.interrupts(), 0, "another client's cell may be running");
+    play.status("busy");
+    play.bench.step(Event::Tick);
+    assert_eq!(play.interrupts(), 1);
+    play.reply("error");
+    play.status("idle");
+    assert_eq!(play.ends()[1], (a, End::Interrupted, true, 0));
+    play.bench.order(3, Command::StopExecution(a));
+    assert_eq!(play.bench.done.last().unwrap().1, Ok(Answer::Stopping(false)));
+    assert_eq!(play.codes(), ["a"]);
+}
+
+#[test]
+fn a_death_ends_what_runs_and_what_waits_and_the_next_one_says_so() {
+    for (oom, end) in [(true, End::OomKilled), (false, End::KernelDied)] {
+        let mut play = Play::new();
+        let (a, b) = (play.execute("a"), play.execute("b"));
+        play.status("busy");
+        play.bench.oom = oom;
+        play.bench.exited(1);
+        assert_eq!(play.ends(), [(a, end, true, 0), (b, end, false, 0)]);
+        let mut wanted = submission("c");
+        wanted.expect_incarnation = Some(1);
+        assert_eq!(
+            play.submit(wanted.clone()),
+            Err(CommandError::Incarnation { expected: 1, now: 2 })
+        );
+        wanted.expect_incarnation = Some(2);
+        play.submit(wanted).unwrap();
+        assert_eq!(play.bench.core.snapshot().phase, Phase::Restarting);
+        play.bench.started(2);
+        play.incarnation = 2;
+        assert_eq!(play.codes(), ["a"], "the new process is not ready yet");
+        play.wait(60_000_000);
+        assert_eq!(play.codes(), ["a", "c"]);
+        let sent =
+            play.bench
+                .disk
+                .iter()
+                .rev()
+                .find_map(|record| match serde_json::from_slice(&record.body) {
+                    Ok(ExecutionRecord::Sent { replaced, .. }) => replaced,
+                    _ => None,
+                });
+        let cause = if oom { "oom" } else { "signal(9)" };
+        let sent = sent.unwrap();
+        assert_eq!((sent.incarnation, sent.cause.as_deref()), (1, Some(cause)));
+    }
+}
+
+#[test]
+fn a_key_runs_once_also_after_a_change_of_the_gateway() {
+    let mut play = Play::new();
+    let mut wanted = submission("a");
+    wanted.key = Some("key".into());
+    let Ok(Answer::Submitted { seq, .. }) = play.submit(wanted.clone()) else {
+        panic!()
+    };
+    let repeated = Ok(Answer::Submitted { seq, repeated: true });
+    assert_eq!(play.submit(wanted.clone()), repeated);
+    play.run_to("ok");
+    assert_eq!(play.submit(wanted.clone()), repeated);
+    play.recover();
+    assert_eq!(play.submit(wanted.clone()), repeated);
+    wanted.code = "b".into();
+    assert_eq!(play.submit(wanted), Err(CommandError::KeyReused));
+    assert_eq!(play.codes(), ["a"]);
+}
+
+#[test]
+fn the_queue_is_bounded() {
+    let mut play = Play::new();
+    for _ in 0..=super::executions::MAX_QUEUED {
+        play.execute("x");
+    }
+    assert_eq!(play.submit(submission("x")), Err(CommandError::QueueFull(65)));
+}
+
+#[test]
+fn what_waits_and_what_runs_survive_the_gateway() {
+    let mut play = Play::new();
+    let a = play.execute("a");
+    play.execute("b");
+    play.status("busy");
+    let number = play.sent()[0].2;
+    play.bench
+        .step(Event::Shim(Lane::Data, ToGateway::Accepted { kernel: 1, number }));
+    play.recover();
+    assert_eq!(play.codes(), ["a"]);
+    play.reply("ok");
+    play.status("idle");
+    assert_eq!(play.codes(), ["a", "b"]);
+    assert_eq!(play.ends(), [(a, End::Ok, true, 0)]);
+}
+
+#[test]
+fn a_refused_request_goes_back_to_its_queue() {
+    let mut play = Play::new();
+    let a = play.execute("a");
+    let refuse = |play: &mut Play, kind| {
+        let number = play.sent().last().unwrap().2;
+        play.bench.event(ShimEvent::Refused(Refused {
+            request: RequestId { epoch: 1, number },
+            lane: Lane::Data,
+            kind,
+            reason: "no".into(),
+        }));
+    };
+    refuse(&mut play, RefusalKind::Full);
+    assert_eq!(play.codes(), ["a"], "it waits for room");
+    play.wait(250_000);
+    assert_eq!(play.codes(), ["a", "a"]);
+    refuse(&mut play, RefusalKind::Never);
+    assert_eq!(play.ends(), [(a, End::Error, false, 0)]);
+}
+
+#[test]
+fn what_was_on_its_way_when_the_process_ended_is_decided_by_the_shim() {
+    for refused in [true, false] {
+        let mut play = Play::new();
+        let (a, b) = (play.execute("a"), play.execute("b"));
+        let number = play.sent()[0].2;
+        play.bench.exited(1);
+        play.wait(10_000_000);
+        assert_eq!(
+            play.ends(),
+            [(b, End::KernelDied, false, 0)],
+            "the shim has not said what it did"
+        );
+        if refused {
+            play.bench.event(ShimEvent::Refused(Refused {
+                request: RequestId { epoch: 1, number },
+                lane: Lane::Data,
+                kind: RefusalKind::NotRunning,
+                reason: "no".into(),
+            }));
+        } else {
+            // It was for the process that is gone.
+            let kernel = 1;
+            play.bench
+                .step(Event::Shim(Lane::Data, ToGateway::Accepted { kernel, number }));
+            play.wait(2_000_000);
+        }
+        assert_eq!(
+            play.ends()[1..],
+            [(a, End::KernelDied, false, 0)],
+            "refused: {refused}"
+        );
+        assert_eq!(play.codes(), ["a"], "and it is not sent again");
+    }
+}

@@ -1,0 +1,138 @@
+//! What a native execution is in the log: its records, and the owner that they carry.
+
+use serde::{Deserialize, Serialize};
+
+/// Marks the owner of an execution's records, in place of the hash of a client's wire session.
+const NATIVE: u64 = 1 << 63;
+
+/// The owner of the records of an execution.
+pub(crate) fn owner_of(seq: u64) -> u64 {
+    NATIVE | seq
+}
+
+/// The execution that an owner stands for.
+pub(crate) fn execution_of(owner: u64) -> Option<u64> {
+    (owner & NATIVE != 0).then_some(owner & !NATIVE)
+}
+
+/// An owner that stands for a client, from any hash: never 0, never an execution's.
+pub(crate) fn owner_of_client(hash: u64) -> u64 {
+    (hash & !NATIVE).max(1)
+}
+
+/// What becomes of an execution that takes longer than its caller wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnTimeout {
+    /// It is interrupted.
+    #[default]
+    Interrupt,
+    /// It goes on; whoever waits for it is answered.
+    Detach,
+}
+
+/// What is asked of an execution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Submission {
+    pub(crate) code: String,
+    /// Counts while the code runs and does not wait for input.
+    pub(crate) timeout_ms: Option<u64>,
+    pub(crate) on_timeout: OnTimeout,
+    /// Characters of text in its result.
+    pub(crate) text_chars: u64,
+    pub(crate) allow_stdin: bool,
+    pub(crate) store_history: bool,
+    pub(crate) expect_incarnation: Option<u32>,
+    pub(crate) key: Option<String>,
+    /// The principal's name.
+    pub(crate) caller: String,
+}
+
+/// How an execution ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum End {
+    Ok,
+    Error,
+    Timeout,
+    Interrupted,
+    KernelDied,
+    OomKilled,
+}
+
+/// Why an execution is being stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// Its caller, or somebody else who interrupted the kernel.
+    Interrupt,
+    /// Its own timeout, or the session's limit.
+    Timeout,
+}
+
+/// The process before the one that an execution runs in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replaced {
+    /// Its number. Variables of executions in it are gone.
+    pub incarnation: u32,
+    /// Why it ended, if that is known.
+    pub cause: Option<String>,
+}
+
+/// The body of an execution's records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum ExecutionRecord {
+    /// The first one, whose number is the execution's.
+    Submitted {
+        #[serde(flatten)]
+        submission: Submission,
+        /// Executions that have to end before.
+        ahead: u32,
+    },
+    /// It goes to the kernel, for the first time or again. Its request record follows.
+    Sent {
+        attempt: u32,
+        replaced: Option<Replaced>,
+    },
+    /// It is being interrupted.
+    Stopping { reason: StopReason },
+    /// Its time is over and it goes on.
+    Detached,
+    /// The last one.
+    Ended {
+        status: End,
+        /// A cause of death, or another reason.
+        cause: Option<String>,
+        /// The kernel has begun with it.
+        ran: bool,
+        /// Earlier executions of the very same code that failed, as far as they are remembered.
+        failed_before: u32,
+    },
+    /// A record of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+impl ExecutionRecord {
+    /// The body. Serialisation of these types cannot fail; an empty object would be read as unknown.
+    pub(crate) fn to_body(&self) -> bytes::Bytes {
+        serde_json::to_vec(self)
+            .unwrap_or_else(|_| b"{\"event\":\"unknown\"}".to_vec())
+            .into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_are_told_apart() {
+        assert_eq!(execution_of(owner_of(7)), Some(7));
+        for hash in [0, 1, 7, u64::MAX, NATIVE] {
+            let owner = owner_of_client(hash);
+            assert!(owner != 0 && execution_of(owner).is_none());
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! `GET /v1/artifacts/{sha256}`: what kernels made, as it is, and never as a part of the gateway's own pages.
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::etag;
+
+/// Types that a browser shows without running anything of theirs. All others are downloads.
+const SHOWN: [&str; 5] = ["image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"];
+
+/// The content never changes. A script in it gets an origin of its own and no network, should a browser run it at all.
+pub(crate) async fn show(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(sha256): Path<String>,
+    request: HeaderMap,
+) -> Result<Response, ApiError> {
+    let sha256 = sha256.strip_prefix("sha256:").unwrap_or(&sha256);
+    let found = app.engine().artifact(&principal, sha256).await?;
+    let tag = format!("\"{sha256}\"");
+    let mut response = if etag::matches(&request, &tag) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        Response::new(Body::from(found.content))
+    };
+    let headers = response.headers_mut();
+    etag::set(headers, &tag);
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("private, max-age=31536000, immutable"),
+    );
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"),
+    );
+    headers.insert(
+        "cross-origin-resource-policy",
+        HeaderValue::from_static("same-origin"),
+    );
+    if !SHOWN.contains(&found.media_type.as_str()) {
+        headers.insert(
+            header::CONTENT_DISPOSITION,
+            HeaderValue::from_static("attachment"),
+        );
+    }
+    if let Ok(kind) = HeaderValue::from_str(&found.media_type) {
+        headers.insert(header::CONTENT_TYPE, kind);
+    }
+    Ok(response)
+}

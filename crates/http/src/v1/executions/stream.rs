@@ -1,0 +1,132 @@
+//! The events of an execution as a body that grows.
+//!
+//! ```text
+//! id: 17                                             one line of application/x-ndjson is the data alone:
+//! event: stdout
+//! data: {"event":"stdout","seq":17,"at":"…","execution":"exe_…","text":"hello\n"}
+//! ```
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream;
+use himalia_engine::{Closed, ExecutionEvent, ExecutionFeed, ExecutionId};
+use himalia_wire::build::timestamp;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::app::App;
+use crate::v1::sse;
+
+/// How events stand in a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// `text/event-stream`.
+    Sse,
+    /// `application/x-ndjson`: one JSON object per line.
+    Ndjson,
+}
+
+/// A reply whose body is the events, until the execution is over, the client leaves or the gateway stops.
+pub(super) fn of(app: &App, id: ExecutionId, feed: ExecutionFeed, framing: Framing) -> Response {
+    let events = Events {
+        id,
+        feed,
+        framing,
+        keep_alive: app.config().sse_keep_alive,
+        shutdown: app.shutdown().clone(),
+        ended: false,
+    };
+    let mut response = Response::new(Body::from_stream(stream::unfold(events, Events::chunk)));
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static(match framing {
+            Framing::Sse => "text/event-stream",
+            Framing::Ndjson => "application/x-ndjson",
+        }),
+    );
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+struct Events {
+    id: ExecutionId,
+    feed: ExecutionFeed,
+    framing: Framing,
+    keep_alive: Duration,
+    shutdown: CancellationToken,
+    ended: bool,
+}
+
+impl Events {
+    /// The next piece of the body: one batch of events. Taken only when the client has taken the last one.
+    async fn chunk(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
+        if self.ended {
+            return None;
+        }
+        let next = {
+            let shutdown = std::pin::pin!(self.shutdown.cancelled());
+            tokio::select! {
+                biased;
+                () = shutdown => Some(Err(Closed::Draining)),
+                next = tokio::time::timeout(self.keep_alive, self.feed.next()) => next.ok(),
+            }
+        };
+        let bytes = match next {
+            None => self.keep_alive(),
+            Some(Ok(None)) => return None,
+            Some(Ok(Some(events))) => {
+                let mut out = Vec::new();
+                for event in events {
+                    self.write(&mut out, event);
+                }
+                out.into()
+            }
+            Some(Err(closed)) => {
+                self.ended = true;
+                self.end(&closed)
+            }
+        };
+        Some((Ok(bytes), self))
+    }
+
+    fn write(&self, out: &mut Vec<u8>, event: ExecutionEvent) {
+        let ExecutionEvent { seq, at, kind } = event;
+        let mut data = serde_json::to_value(&kind).unwrap_or_default();
+        if let Value::Object(members) = &mut data {
+            members.insert("seq".into(), seq.into());
+            members.insert("at".into(), timestamp(at).into());
+            members.insert("execution".into(), self.id.to_string().into());
+        }
+        let text = match self.framing {
+            Framing::Sse => format!("id: {seq}\nevent: {}\ndata: {data}\n\n", kind.as_str()),
+            Framing::Ndjson => format!("{data}\n"),
+        };
+        out.extend_from_slice(text.as_bytes());
+    }
+
+    fn keep_alive(&self) -> Bytes {
+        match self.framing {
+            Framing::Sse => Bytes::from_static(sse::KEEP_ALIVE),
+            Framing::Ndjson => Bytes::from_static(b"{\"event\":\"keep_alive\"}\n"),
+        }
+    }
+
+    /// The last event of a stream that ends before the execution; it has no number, so that the position stays.
+    fn end(&self, closed: &Closed) -> Bytes {
+        match self.framing {
+            Framing::Sse => sse::end(closed),
+            Framing::Ndjson => format!(
+                "{}\n",
+                json!({ "event": "end", "reason": sse::end_reason(closed) })
+            )
+            .into(),
+        }
+    }
+}

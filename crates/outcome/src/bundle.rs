@@ -1,0 +1,194 @@
+//! MIME bundles: small values as they are, text as an excerpt, images and large values as artifacts.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
+use sha2::{Digest, Sha256};
+
+use crate::excerpt::Excerpt;
+use crate::screen::{Sink as _, plain};
+
+/// JSON bytes of a value that stays in the result; larger ones become artifacts.
+pub(crate) const INLINE_BYTES: usize = 2048;
+/// Representations of one output; further ones are left out.
+const MAX_TYPES: usize = 32;
+/// Bytes of a MIME type's name; longer ones are left out.
+const TYPE_BYTES: usize = 200;
+
+/// Content that is to be kept beside the result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Artifact {
+    /// Its SHA-256, lower-case hex.
+    pub sha256: String,
+    /// Its MIME type, as the kernel named it.
+    pub media_type: String,
+    /// The content itself, base64 undone.
+    pub content: Bytes,
+}
+
+/// Where an artifact is, and what it is like.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ArtifactRef {
+    /// `sha256:<hex>`.
+    pub(crate) artifact: String,
+    /// Its length.
+    pub(crate) bytes: u64,
+    /// Of an image whose header could be read, in pixels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) width: Option<usize>,
+    /// As `width`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) height: Option<usize>,
+}
+
+/// One representation in a bundle.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// As the kernel sent it.
+    Inline(Json),
+    /// `text/plain`.
+    Text(Excerpt),
+    /// Kept beside the result.
+    Artifact(ArtifactRef),
+}
+
+/// A bundle, in the order of its types' names.
+pub(crate) type Bundle = Vec<(String, Value)>;
+
+/// Takes a bundle apart. `text_chars`: how much of `text/plain` is kept.
+pub(crate) fn read(data: Map<String, Json>, text_chars: usize, artifacts: &mut Vec<Artifact>) -> Bundle {
+    let usable = data.into_iter().filter(|(name, _)| name.len() <= TYPE_BYTES);
+    usable
+        .take(MAX_TYPES)
+        .map(|(name, value)| {
+            let value = one(&name, value, text_chars, artifacts);
+            (name, value)
+        })
+        .collect()
+}
+
+fn one(name: &str, value: Json, text_chars: usize, artifacts: &mut Vec<Artifact>) -> Value {
+    if name == "text/plain"
+        && let Some(text) = joined(&value)
+    {
+        let mut excerpt = Excerpt::new(text_chars);
+        excerpt.push(&plain(&text));
+        return Value::Text(excerpt);
+    }
+    let kind = name.split('/').next().unwrap_or_default();
+    let media = matches!(kind, "image" | "audio" | "video") && name != "image/svg+xml";
+    let binary = media || name == "application/pdf";
+    if binary && let Some(content) = joined(&value).and_then(|text| decode(&text)) {
+        return keep(name, content.into(), artifacts);
+    }
+    let small = || serde_json::to_string(&value).is_ok_and(|text| text.len() <= INLINE_BYTES);
+    if kind != "image" && small() {
+        return Value::Inline(value);
+    }
+    let content = joined(&value).unwrap_or_else(|| value.to_string());
+    keep(name, content.into(), artifacts)
+}
+
+/// A text, also in nbformat's form of a list of lines.
+fn joined(value: &Json) -> Option<String> {
+    match value {
+        Json::String(text) => Some(text.clone()),
+        Json::Array(lines) => lines.iter().map(Json::as_str).collect(),
+        _ => None,
+    }
+}
+
+fn decode(text: &str) -> Option<Vec<u8>> {
+    let clean: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    STANDARD.decode(clean).ok()
+}
+
+fn keep(name: &str, content: Bytes, artifacts: &mut Vec<Artifact>) -> Value {
+    use std::fmt::Write as _;
+    let mut sha256 = String::with_capacity(64);
+    for byte in Sha256::digest(&content) {
+        let _ = write!(sha256, "{byte:02x}");
+    }
+    let size = name
+        .starts_with("image/")
+        .then(|| imagesize::blob_size(&content).ok())
+        .flatten();
+    let known = ArtifactRef {
+        artifact: format!("sha256:{sha256}"),
+        bytes: content.len() as u64,
+        width: size.map(|size| size.width),
+        height: size.map(|size| size.height),
+    };
+    artifacts.push(Artifact {
+        sha256,
+        media_type: name.to_owned(),
+        content,
+    });
+    Value::Artifact(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// One black pixel.
+    const PNG: &str =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII=";
+
+    fn bundle(data: &Json) -> (Vec<(String, Value)>, Vec<Artifact>) {
+        let mut artifacts = Vec::new();
+        let bundle = read(data.as_object().unwrap().clone(), 10, &mut artifacts);
+        (bundle, artifacts)
+    }
+
+    #[test]
+    fn an_image_becomes_an_artifact_with_its_size() {
+        let lines = format!("{}\n{}\n", &PNG[..40], &PNG[40..]);
+        for data in [json!({"image/png": PNG}), json!({"image/png": lines})] {
+            let (bundle, artifacts) = bundle(&data);
+            let Value::Artifact(known) = &bundle[0].1 else {
+                panic!("{bundle:?}")
+            };
+            assert_eq!((known.width, known.height), (Some(1), Some(1)));
+            assert_eq!(known.bytes, artifacts[0].content.len() as u64);
+            assert_eq!(known.artifact, format!("sha256:{}", artifacts[0].sha256));
+            assert!(artifacts[0].content.starts_with(b"\x89PNG"));
+        }
+    }
+
+    #[test]
+    fn what_is_small_stays_and_what_is_large_does_not() {
+        let (bundle, artifacts) = bundle(&json!({
+            "application/json": {"a": 1},
+            "text/html": "x".repeat(INLINE_BYTES),
+            "text/plain": "\u{1b}[31m0123456789abc",
+            "image/svg+xml": "<svg/>",
+            "image/gif": "no base64!",
+        }));
+        let kinds: Vec<_> = bundle
+            .iter()
+            .map(|(name, value)| (name.as_str(), matches!(value, Value::Artifact(_))))
+            .collect();
+        assert_eq!(
+            kinds,
+            [
+                ("application/json", false),
+                ("image/gif", true),
+                ("image/svg+xml", true),
+                ("text/html", true),
+                ("text/plain", false)
+            ]
+        );
+        assert_eq!(artifacts.len(), 3);
+        let Value::Text(text) = &bundle[4].1 else {
+            panic!("{bundle:?}")
+        };
+        assert_eq!(
+            (text.shown().head.as_str(), text.shown().bytes_total),
+            ("01234", 13)
+        );
+    }
+}

@@ -1,0 +1,379 @@
+//! Message by message to one result.
+
+use himalia_wire::{Channel, Parts, header};
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
+
+use crate::bundle::Artifact;
+use crate::excerpt::{Excerpt, Shown};
+use crate::failure::Failure;
+use crate::outputs::{Output, Outputs};
+use crate::reply::{Notes, Replied};
+use crate::screen::{Screen, Sink};
+
+/// What the code asks its user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Input {
+    /// The question.
+    pub prompt: String,
+    /// The answer is a secret.
+    pub password: bool,
+}
+
+/// What came of an execution so far.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Standard output and standard error.
+    pub text: Shown,
+    /// Displays and results.
+    pub outputs: Vec<Output>,
+    /// Outputs between the first and the last ones that were left out.
+    pub outputs_omitted: u64,
+    /// What was raised.
+    pub error: Option<Failure>,
+    /// The kernel's own count.
+    pub execution_count: Option<u64>,
+    /// The status of the reply, once there is one.
+    pub replied: Option<Replied>,
+    /// Variables and files, from kernels that say.
+    pub notes: Notes,
+    /// What is being asked at present.
+    pub input: Option<Input>,
+    /// Messages that could not be read.
+    pub unreadable: u64,
+}
+
+/// Folds the messages of one execution. `S` is what becomes of its text: an [`Excerpt`], or a [`crate::Page`].
+#[derive(Clone, Debug)]
+pub struct Fold<S = Excerpt> {
+    text_chars: usize,
+    screen: Screen<S>,
+    outputs: Outputs,
+    /// Everything is taken back as soon as something new comes.
+    clear_next: bool,
+    error: Option<Failure>,
+    execution_count: Option<u64>,
+    replied: Option<Replied>,
+    notes: Notes,
+    input: Option<Input>,
+    unreadable: u64,
+}
+
+impl Fold<Excerpt> {
+    /// For at most `text_chars` characters of printed text, and as many of all `text/plain` outputs together.
+    pub fn new(text_chars: usize) -> Self {
+        Self::over(Excerpt::new(text_chars), text_chars)
+    }
+
+    /// What came of it so far.
+    pub fn outcome(&self) -> Outcome {
+        let (outputs, outputs_omitted) = self.outputs.shown(self.text_chars);
+        let mut error = self.error.clone();
+        if let (Some(error), Some(known)) = (&mut error, &self.notes.error) {
+            error.annotate(known);
+        }
+        Outcome {
+            text: self.screen.clone().finish().shown(),
+            outputs,
+            outputs_omitted,
+            error,
+            execution_count: self.execution_count,
+            replied: self.replied,
+            notes: self.notes.clone(),
+            input: self.input.clone(),
+            unreadable: self.unreadable,
+        }
+    }
+}
+
+impl<S: Sink> Fold<S> {
+    /// With a sink of the caller's for the text.
+    pub fn over(sink: S, text_chars: usize) -> Self {
+        Self {
+            text_chars,
+            screen: Screen::new(sink),
+            outputs: Outputs::default(),
+            clear_next: false,
+            error: None,
+            execution_count: None,
+            replied: None,
+            notes: Notes::default(),
+            input: None,
+            unreadable: 0,
+        }
+    }
+
+    /// The sink, with all text so far.
+    pub fn into_text(self) -> S {
+        self.screen.finish()
+    }
+
+    /// The question, if there is one, has its answer.
+    pub fn answered(&mut self) {
+        self.input = None;
+    }
+
+    /// Text of the gateway's own, such as a note on messages that are missing, on standard error.
+    pub fn note(&mut self, text: &str) {
+        self.screen.write(true, text);
+    }
+
+    /// The next message of the execution. What is returned is to be kept: the outcome refers to it.
+    pub fn message(&mut self, channel: Channel, parts: &Parts) -> Vec<Artifact> {
+        let mut artifacts = Vec::new();
+        let content = serde_json::from_slice::<Map<String, Json>>(&parts.content);
+        let (Ok(header), Ok(mut content)) = (header::peek(&parts.header), content) else {
+            self.unreadable += 1;
+            return artifacts;
+        };
+        let text = |content: &Map<String, Json>, name: &str| {
+            content
+                .get(name)
+                .and_then(Json::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        match (channel, &*header.msg_type) {
+            (Channel::Iopub, "stream") => {
+                self.clear_if_due();
+                self.screen
+                    .write(text(&content, "name") == "stderr", &text(&content, "text"));
+            }
+            (Channel::Iopub, "display_data") => {
+                self.clear_if_due();
+                self.outputs
+                    .add("display_data", &mut content, self.text_chars, &mut artifacts);
+            }
+            (Channel::Iopub, "execute_result") => {
+                self.clear_if_due();
+                self.outputs
+                    .add("execute_result", &mut content, self.text_chars, &mut artifacts);
+            }
+            (Channel::Iopub, "update_display_data") => {
+                self.outputs.update(&mut content, self.text_chars, &mut artifacts);
+            }
+            (Channel::Iopub, "clear_output") => {
+                self.clear_next = true;
+                if content.get("wait") != Some(&Json::Bool(true)) {
+                    self.clear_if_due();
+                }
+            }
+            (Channel::Iopub, "error") => {
+                self.clear_if_due();
+                self.error = Some(Failure::read(&content));
+            }
+            (Channel::Iopub, "execute_input") => self.count(&content),
+            (Channel::Shell, "execute_reply") => {
+                let replied = Replied::from_status(&text(&content, "status"));
+                if replied == Replied::Error && self.error.is_none() {
+                    self.error = Some(Failure::read(&content));
+                }
+                self.replied = Some(replied);
+                self.input = None;
+                self.count(&content);
+                let mut metadata = serde_json::from_slice(&parts.metadata).unwrap_or_default();
+                self.notes = Notes::read(&mut metadata);
+            }
+            (Channel::Stdin, "input_request") => {
+                let password = content.get("password") == Some(&Json::Bool(true));
+                self.input = Some(Input {
+                    prompt: text(&content, "prompt"),
+                    password,
+                });
+            }
+            _ => {}
+        }
+        artifacts
+    }
+
+    fn count(&mut self, content: &Map<String, Json>) {
+        self.execution_count = content
+            .get("execution_count")
+            .and_then(Json::as_u64)
+            .or(self.execution_count);
+    }
+
+    fn clear_if_due(&mut self) {
+        if std::mem::take(&mut self.clear_next) {
+            self.screen.clear();
+            self.outputs.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use himalia_wire::build;
+    use serde_json::json;
+
+    fn put(fold: &mut Fold, channel: Channel, msg_type: &str, content: &Json) {
+        fold.message(channel, &build::message("kernel", msg_type, None, content));
+    }
+
+    fn stream(fold: &mut Fold, text: &str) {
+        put(
+            fold,
+            Channel::Iopub,
+            "stream",
+            &json!({"name": "stdout", "text": text}),
+        );
+    }
+
+    #[test]
+    fn an_execution_from_its_input_to_its_reply() {
+        let mut fold = Fold::new(100);
+        put(
+            &mut fold,
+            Channel::Iopub,
+            "execute_input",
+            &json!({"code": "x", "execution_count": 7}),
+        );
+        stream(&mut fold, "hello\n");
+        put(
+            &mut fold,
+            Channel::Iopub,
+            "execute_result",
+            &json!({"data": {"text/plain": "42"}, "execution_count": 7}),
+        );
+        put(
+            &mut fold,
+            Channel::Stdin,
+            "input_request",
+            &json!({"prompt": "name?", "password": false}),
+        );
+        assert_eq!(fold.outcome().input.unwrap().prompt, "name?");
+        let mut reply = build::message(
+            "kernel",
+            "execute_reply",
+            None,
+            &json!({"status": "ok", "execution_count": 7}),
+        );
+        reply.metadata = json!({"himalia": {"variables": {"added": ["df"]}, "files": ["a.csv"], "later": 1}})
+            .to_string()
+            .into();
+        fold.message(Channel::Shell, &reply);
+        let outcome = fold.outcome();
+        assert_eq!(
+            (outcome.text.head.as_str(), outcome.execution_count),
+            ("hello\n", Some(7))
+        );
+        assert_eq!(
+            (outcome.replied, outcome.error, outcome.input),
+            (Some(Replied::Ok), None, None)
+        );
+        assert_eq!(outcome.outputs[0].data["text/plain"], "42");
+        assert_eq!(outcome.notes.variables, Some(json!({"added": ["df"]})));
+        assert_eq!(outcome.notes.files, Some(json!(["a.csv"])));
+    }
+
+    #[test]
+    fn an_error_has_the_kernels_own_knowledge_of_it() {
+        let mut fold = Fold::new(100);
+        let content = json!({"ename": "KeyError", "evalue": "'x'", "traceback": [], "status": "error"});
+        put(&mut fold, Channel::Iopub, "error", &content);
+        let mut reply = build::message("kernel", "execute_reply", None, &content);
+        reply.metadata =
+            json!({"himalia": {"error": {"line": 3, "source": "df['x']", "hint": "columns: a"}}})
+                .to_string()
+                .into();
+        fold.message(Channel::Shell, &reply);
+        let error = fold.outcome().error.unwrap();
+        assert_eq!(
+            (
+                error.name.as_str(),
+                error.frame.unwrap().line,
+                error.hint.as_deref()
+            ),
+            ("KeyError", 3, Some("columns: a"))
+        );
+    }
+
+    #[test]
+    fn clear_output_takes_back_at_once_or_with_the_next_output() {
+        let mut fold = Fold::new(100);
+        stream(&mut fold, "one\n");
+        put(&mut fold, Channel::Iopub, "clear_output", &json!({"wait": true}));
+        assert_eq!(fold.outcome().text.head, "one\n");
+        stream(&mut fold, "two\n");
+        assert_eq!(fold.outcome().text.head, "two\n");
+        put(&mut fold, Channel::Iopub, "clear_output", &json!({"wait": false}));
+        assert_eq!(fold.outcome().text.bytes_total, 0);
+    }
+
+    #[test]
+    fn a_display_is_updated_where_it_stands() {
+        let mut fold = Fold::new(100);
+        let display =
+            |text: &str, id: &str| json!({"data": {"text/plain": text}, "transient": {"display_id": id}});
+        put(&mut fold, Channel::Iopub, "display_data", &display("0", "a"));
+        put(&mut fold, Channel::Iopub, "display_data", &display("x", "b"));
+        put(
+            &mut fold,
+            Channel::Iopub,
+            "update_display_data",
+            &display("1", "a"),
+        );
+        put(
+            &mut fold,
+            Channel::Iopub,
+            "update_display_data",
+            &display("elsewhere", "c"),
+        );
+        let texts: Vec<_> = fold
+            .outcome()
+            .outputs
+            .iter()
+            .map(|output| output.data["text/plain"].clone())
+            .collect();
+        assert_eq!(texts, ["1", "x", "elsewhere"]);
+    }
+
+    #[test]
+    fn outputs_are_bounded_in_number_and_text() {
+        let mut fold = Fold::new(640);
+        for number in 0..1000 {
+            let text = format!("{number:04}{}", "x".repeat(100));
+            put(
+                &mut fold,
+                Channel::Iopub,
+                "display_data",
+                &json!({"data": {"text/plain": text}}),
+            );
+        }
+        let outcome = fold.outcome();
+        assert_eq!((outcome.outputs.len() as u64, outcome.outputs_omitted), (64, 936));
+        let text = |at: usize| outcome.outputs[at].data["text/plain"].as_str().unwrap()[..4].to_owned();
+        assert_eq!((text(0).as_str(), text(63).as_str()), ("0000", "0999"));
+        assert_eq!(outcome.outputs[0].truncated.unwrap().bytes_total, 104);
+        assert_eq!(outcome.outputs[0].truncated.unwrap().bytes_shown, 10);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_counted() {
+        let mut fold = Fold::new(100);
+        let mut parts = build::message("kernel", "stream", None, &json!({}));
+        parts.content = "[".into();
+        fold.message(Channel::Iopub, &parts);
+        put(
+            &mut fold,
+            Channel::Iopub,
+            "stream",
+            &json!({"name": 1, "text": []}),
+        );
+        put(
+            &mut fold,
+            Channel::Iopub,
+            "display_data",
+            &json!({"data": 3, "transient": 1}),
+        );
+        put(
+            &mut fold,
+            Channel::Shell,
+            "execute_reply",
+            &json!({"status": "strange"}),
+        );
+        let outcome = fold.outcome();
+        assert_eq!((outcome.unreadable, outcome.replied), (1, Some(Replied::Error)));
+    }
+}

@@ -1,0 +1,35 @@
+//! What came of an execution: the messages that a kernel sent for it, folded into one result of bounded size.
+//!
+//! Sans-IO and for one execution at a time. The caller reads the messages in their order, hands each to [`Fold::message`],
+//! keeps the [`Artifact`]s that come back, and asks for the [`Outcome`] when it wants one: also in the middle.
+//! Message types and fields are those of the Jupyter protocol
+//! ([messaging](https://jupyter-client.readthedocs.io/en/stable/messaging.html)).
+//!
+//! | what | how it is folded |
+//! |---|---|
+//! | `stream` | one text, as a terminal shows it: [`Screen`]; head and tail within the budget: [`Excerpt`] |
+//! | `display_data`, `execute_result`, `update_display_data`, `clear_output` | a list of outputs; large values and images become artifacts |
+//! | `error` | name, value, traceback without colours, the failing line |
+//! | `execute_reply` | status, count, and what `himalia_kernel` adds in its metadata |
+//! | `input_request` | what is being asked |
+//!
+//! Everything comes from a kernel and is taken for hostile: what cannot be read is counted, nothing panics, and memory
+//! is bounded by the budget, by [`MAX_OUTPUTS`] and by the largest message.
+
+mod bundle;
+mod excerpt;
+mod failure;
+mod fold;
+mod outputs;
+mod page;
+mod reply;
+mod screen;
+
+pub use bundle::Artifact;
+pub use excerpt::{Excerpt, Shown};
+pub use failure::{Failure, Frame};
+pub use fold::{Fold, Input, Outcome};
+pub use outputs::{MAX_OUTPUTS, Output, Truncated};
+pub use page::Page;
+pub use reply::{Notes, Replied};
+pub use screen::{Screen, Sink};

@@ -1,0 +1,153 @@
+//! The displays and results of an execution, as a notebook would keep them.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
+
+use crate::bundle::{self, Artifact, Bundle, Value};
+
+/// Outputs that are kept: half of them the first ones, half the last ones.
+pub const MAX_OUTPUTS: usize = 64;
+
+/// One output, in nbformat's words.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Output {
+    /// `display_data` or `execute_result`.
+    pub output_type: &'static str,
+    /// By MIME type: text, JSON, or `{artifact, bytes, width, height}`.
+    pub data: Map<String, Json>,
+    /// Of a text that is shown in part: its length and how much of that is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<Truncated>,
+}
+
+/// How much of a text is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Truncated {
+    /// UTF-8 bytes of the whole.
+    pub bytes_total: u64,
+    /// UTF-8 bytes of it that are shown.
+    pub bytes_shown: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Kept {
+    kind: &'static str,
+    bundle: Bundle,
+    display_id: Option<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outputs {
+    first: Vec<Kept>,
+    last: VecDeque<Kept>,
+    omitted: u64,
+}
+
+impl Outputs {
+    /// A further output; `content` is that of a `display_data` or `execute_result`.
+    pub(crate) fn add(
+        &mut self,
+        kind: &'static str,
+        content: &mut Map<String, Json>,
+        text_chars: usize,
+        artifacts: &mut Vec<Artifact>,
+    ) {
+        let display_id = display_id(content);
+        let bundle = bundle::read(take_data(content), text_chars, artifacts);
+        let kept = Kept {
+            kind,
+            bundle,
+            display_id,
+        };
+        if self.first.len() < MAX_OUTPUTS / 2 {
+            self.first.push(kept);
+            return;
+        }
+        self.last.push_back(kept);
+        if self.last.len() > MAX_OUTPUTS / 2 {
+            self.last.pop_front();
+            self.omitted += 1;
+        }
+    }
+
+    /// Another content for the outputs with this display id. One of an earlier execution is shown as one of this.
+    pub(crate) fn update(
+        &mut self,
+        content: &mut Map<String, Json>,
+        text_chars: usize,
+        artifacts: &mut Vec<Artifact>,
+    ) {
+        let id = display_id(content);
+        let known = |kept: &&mut Kept| kept.display_id.is_some() && kept.display_id == id;
+        let mut mine: Vec<_> = self
+            .first
+            .iter_mut()
+            .chain(&mut self.last)
+            .filter(known)
+            .collect();
+        if mine.is_empty() {
+            self.add("display_data", content, text_chars, artifacts);
+            return;
+        }
+        let bundle = bundle::read(take_data(content), text_chars, artifacts);
+        for kept in &mut mine {
+            kept.bundle.clone_from(&bundle);
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// All of them, their texts together within the budget, and how many were left out.
+    pub(crate) fn shown(&self, text_chars: usize) -> (Vec<Output>, u64) {
+        let all = || self.first.iter().chain(&self.last);
+        let texts = all()
+            .flat_map(|kept| &kept.bundle)
+            .filter(|(_, value)| matches!(value, Value::Text(_)))
+            .count();
+        let share = text_chars / texts.max(1);
+        (all().map(|kept| show(kept, share)).collect(), self.omitted)
+    }
+}
+
+fn show(kept: &Kept, share: usize) -> Output {
+    let mut truncated = None;
+    let data = kept.bundle.iter().map(|(name, value)| {
+        let json = match value {
+            Value::Inline(json) => json.clone(),
+            Value::Artifact(known) => serde_json::to_value(known).unwrap_or_default(),
+            Value::Text(excerpt) => {
+                let shown = excerpt.shown_within(share);
+                if shown.bytes_omitted > 0 {
+                    truncated = Some(Truncated {
+                        bytes_total: shown.bytes_total,
+                        bytes_shown: shown.bytes_shown(),
+                    });
+                }
+                shown.text("").into()
+            }
+        };
+        (name.clone(), json)
+    });
+    let data = data.collect();
+    Output {
+        output_type: kept.kind,
+        data,
+        truncated,
+    }
+}
+
+fn take_data(content: &mut Map<String, Json>) -> Map<String, Json> {
+    match content.remove("data") {
+        Some(Json::Object(data)) => data,
+        _ => Map::new(),
+    }
+}
+
+fn display_id(content: &Map<String, Json>) -> Option<String> {
+    let id = content.get("transient")?.get("display_id")?.as_str()?;
+    Some(id.to_owned())
+}
