@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::facts::Facts;
 use crate::inner::{Inner, Member};
-use crate::kept_files::remove_unknown_files;
+use crate::kept_files::{known_files, remove_unknown_files};
 use crate::kernel::{Core, Effect, Event, record, remove_forgotten_logs};
 use crate::lease::{Lease, Share};
 use crate::logs::remove_unknown_logs;
@@ -41,7 +41,7 @@ impl Inner {
             .iter()
             .filter_map(|row| row.sandbox_id.parse().ok())
             .collect();
-        let rows_of_files = rows.clone();
+        let known_files = known_files(&rows);
         let mut sandboxes: BTreeMap<String, Vec<KernelRecord>> = BTreeMap::new();
         for row in rows {
             sandboxes.entry(row.sandbox_id.clone()).or_default().push(row);
@@ -53,7 +53,7 @@ impl Inner {
         }
         adoptions.join_all().await;
         self.provisioners.sweep(&keep).await;
-        remove_unknown_files(&self.provisioners, &rows_of_files).await;
+        remove_unknown_files(&self.provisioners, &known_files).await;
         Ok(())
     }
 

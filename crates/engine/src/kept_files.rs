@@ -30,17 +30,15 @@ pub(crate) async fn remove_kept_files(provisioner: &dyn Provisioner, name: &str)
     }
 }
 
-/// Removes files that no row names: of sessions whose end, or whose start, was under way when the gateway was killed. Only
-/// before the first kernel is started.
-pub(crate) async fn remove_unknown_files(provisioners: &Provisioners, rows: &[KernelRecord]) {
-    let known: HashSet<String> = rows
-        .iter()
-        .filter_map(|row| {
-            serde_json::from_value::<Around>(row.sandbox.clone())
-                .ok()?
-                .kept_files
-        })
-        .collect();
+/// Names of the files that belong to kernels of the store.
+pub(crate) fn known_files(rows: &[KernelRecord]) -> HashSet<String> {
+    let around = |row: &KernelRecord| serde_json::from_value::<Around>(row.sandbox.clone()).ok();
+    rows.iter().filter_map(|row| around(row)?.kept_files).collect()
+}
+
+/// Removes files that are not `known`: of sessions whose end, or whose start, was under way when the gateway was killed.
+/// Only before the first kernel is started.
+pub(crate) async fn remove_unknown_files(provisioners: &Provisioners, known: &HashSet<String>) {
     for provisioner in provisioners.iter() {
         match provisioner.kept_files().await {
             Ok(names) => {

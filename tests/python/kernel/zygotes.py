@@ -1,5 +1,6 @@
 """Host zygotes for tests, and namespaces to start sandboxes in."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -11,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from processes import having_in_environment
 from rawkernel import PACKAGE, Client, connection_info
 
 STAND_IN = Path(__file__).with_name("shim_stand_in.py")
@@ -85,12 +87,9 @@ class HostZygote:
 
     def _end_kernels(self):
         """Kernels outside of a process namespace outlive the stand-in for the shim."""
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                if f"HOME={self.path}".encode() in (process / "environ").read_bytes():
-                    os.kill(int(process.name), signal.SIGKILL)
-            except OSError:
-                pass  # it ended
+        for pid in having_in_environment("HOME", self.path):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 class Sandbox:

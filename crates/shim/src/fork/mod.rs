@@ -14,10 +14,9 @@ use himalia_shim_protocol::{
     BranchFiles, Event, Fork, ForkFailed, ForkFailure, ForkTimes, Forked, Hazard, KernelSpec, KernelState,
     RequestId,
 };
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-use crate::kernel::{Kernel, Order};
+use crate::kernel::Kernel;
 use crate::link::Link;
 use crate::shim::Shim;
 use crate::text;
@@ -170,13 +169,7 @@ async fn remove(files: Option<Rc<WorkCopy>>) {
 
 /// Ends what there is of a branch, directories included.
 async fn end(kernel: &Rc<Kernel>) {
-    let (done, stopped) = oneshot::channel();
-    kernel.order(Order::Stop {
-        request: None,
-        grace: Duration::ZERO,
-        done: Some(done),
-    });
-    let _ = timeout(AFTER_KILL, stopped).await;
+    let _ = timeout(AFTER_KILL, kernel.stop(Duration::ZERO)).await;
 }
 
 fn millis(since: Instant) -> u64 {
