@@ -82,6 +82,10 @@ bench: env $(BENCH_ENV)/ready ## Himalia, its peers and no gateway at all, in on
 bench-sandboxes: env $(BENCH_ENV)/ready ## what a sandbox costs: cold, from the zygote, from the pool; forks; many at once
 	$(BENCH_ENV)/bin/python tests/bench/sandboxes.py --out $(TARGET)/bench-sandboxes.json
 
+.PHONY: bench-context
+bench-context: env $(BENCH_ENV)/ready ## how many characters a model has to read after typical cells
+	HIMALIA_BIN=$(HIMALIA) $(BENCH_ENV)/bin/python tests/bench/context.py --out $(TARGET)/bench-context.json
+
 .PHONY: soak
 soak: env $(TEST_LIBRARIES)/ready ## 1,000 forks of one session, 20 for each library of the matrix: nothing hangs or leaks
 	HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
