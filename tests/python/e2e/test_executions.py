@@ -2,7 +2,10 @@
 
 import json
 import random
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import httpx
 import pytest
@@ -122,6 +125,21 @@ def test_a_gateway_that_is_killed_in_the_middle_loses_nothing(gateway, session, 
     expected = "".join(f"line {n}\n" for n in range(lines)) + "runs 1\n"
     assert whole_text(gateway, path) == expected
     assert run(gateway, session, "runs", expect_incarnation=1)["outputs"][0]["data"]["text/plain"] == "1"
+
+
+def test_the_example_of_a_script_over_many_items_outlives_the_gateway(gateway, session):
+    example = Path(__file__).parents[3] / "examples/background.py"
+    argv = [sys.executable, "-u", example, str(gateway.http.base_url).rstrip("/"), gateway.token, session]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as script:
+        try:
+            shown = [script.stdout.readline(), script.stdout.readline()]
+            gateway.kill()
+            gateway.start()
+            shown += script.stdout.read().splitlines(keepends=True)
+        finally:
+            script.kill()
+    assert shown == [f"{n} of 1000\n" for n in range(50, 1001, 50)] + ["ok\n"]
+    assert run(gateway, session, "len(results)")["outputs"][0]["data"]["text/plain"] == "1000"
 
 
 def cut_anywhere(gateway, path, chance):
