@@ -147,8 +147,9 @@ impl Connection {
                     arm = progress? == Progress::Received && self.dispatch(link, lane)?;
                 }
                 () = link.outlet.woken(lane), if has_room => {
-                    // Let the readers that are ready put in what they have: one write for all.
+                    // Let the readers that are ready put in what they have: one write for all, and one waking.
                     tokio::task::yield_now().await;
+                    link.outlet.forget_wake(lane);
                 }
                 () = link.outlet.hinted(lane) => (arm, patient) = (true, true),
                 () = link.cut(lane) => return Err(Error::Replaced),

@@ -3,6 +3,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
 use himalia_shim_protocol::shim_link::{ProcessView, WindowLimits};
 use himalia_shim_protocol::{
     Event, GapReason, Heartbeat, Lane, Origin, PerLane, ProtocolError, RefusalKind, RequestId, STATS_SINCE,
@@ -88,6 +89,11 @@ impl Outlet {
     /// Waits for something to write.
     pub(crate) async fn woken(&self, lane: Lane) {
         self.wake[lane].notified().await;
+    }
+
+    /// Takes back a wake-up that has not happened yet: its lane is about to be written anyway.
+    pub(crate) fn forget_wake(&self, lane: Lane) {
+        let _ = self.wake[lane].notified().now_or_never();
     }
 
     /// Waits for something that may wait for company.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
@@ -25,10 +25,11 @@ use super::transmit::Source;
 use crate::jupyter::quirks::Quirks;
 use crate::ws::Upgraded;
 
-/// A log that a test feeds; remembers how far the client got.
+/// A log that a test feeds; remembers how far the client got, and how often it was told.
 struct Log {
     batches: mpsc::UnboundedReceiver<Result<Vec<Delivery>, Closed>>,
     got: Arc<AtomicU64>,
+    kept: Arc<AtomicU64>,
 }
 
 impl Source for Log {
@@ -41,6 +42,7 @@ impl Source for Log {
 
     fn acknowledge(&self, seq: u64) {
         self.got.store(seq, Ordering::SeqCst);
+        self.kept.fetch_add(1, Ordering::SeqCst);
     }
 
     fn kernel_session(&self) -> String {
@@ -72,6 +74,7 @@ struct Setup {
     client: TcpStream,
     log: mpsc::UnboundedSender<Result<Vec<Delivery>, Closed>>,
     got: Arc<AtomicU64>,
+    kept: Arc<AtomicU64>,
     sent: mpsc::UnboundedReceiver<(Channel, Bytes)>,
     shell: Arc<tokio::sync::Semaphore>,
     shutdown: CancellationToken,
@@ -85,7 +88,7 @@ impl Setup {
         let stream = listener.accept().await.unwrap().0;
         let (log, batches) = mpsc::unbounded_channel();
         let (sender, sent) = mpsc::unbounded_channel();
-        let got = Arc::new(AtomicU64::new(0));
+        let (got, kept) = <(Arc<AtomicU64>, Arc<AtomicU64>)>::default();
         let shell = Arc::new(tokio::sync::Semaphore::new(1000));
         let shutdown = CancellationToken::new();
         let mut session = Session {
@@ -104,6 +107,7 @@ impl Setup {
         let feed = Log {
             batches,
             got: got.clone(),
+            kept: kept.clone(),
         };
         let kernel = Kernel {
             sent: sender,
@@ -118,6 +122,7 @@ impl Setup {
             client,
             log,
             got,
+            kept,
             sent,
             shell,
             shutdown,
@@ -190,6 +195,24 @@ async fn the_position_settles_without_further_traffic() {
     let mut client = websocket(setup.client).await;
     client.next().await.unwrap().unwrap();
     while setup.got.load(Ordering::SeqCst) != 5 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn the_position_is_not_written_with_every_message() {
+    let setup = Setup::new(Framing::V1, |_| {}).await;
+    let mut client = websocket(setup.client).await;
+    let begun = Instant::now();
+    for seq in 1..=100 {
+        setup.log.send(Ok(vec![output(seq, "x")])).unwrap();
+        client.next().await.unwrap().unwrap();
+    }
+    let kept = u128::from(setup.kept.load(Ordering::SeqCst));
+    // Every 10 ms, and when the timer of 100 ms fires.
+    let most = begun.elapsed().as_millis() * 11 / 100 + 2;
+    assert!(kept <= most, "{kept} > {most}");
+    while setup.got.load(Ordering::SeqCst) != 100 {
         tokio::task::yield_now().await;
     }
 }
