@@ -71,6 +71,13 @@ impl Provisioners {
             }
         }
     }
+
+    /// Ends what they have made ahead.
+    pub(crate) async fn close(&self) {
+        for one in &self.all {
+            one.close().await;
+        }
+    }
 }
 
 impl<P: Provisioner> From<Arc<P>> for Provisioners {

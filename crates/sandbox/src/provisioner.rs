@@ -110,4 +110,9 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     /// Ends and removes every sandbox that earlier gateway processes left, except `keep`; those of this process
     /// stay too. Gives back what was removed. One that cannot be removed is logged and does not stop the others.
     fn sweep(&self, keep: Vec<SandboxId>) -> BoxFuture<'_, Result<Vec<SandboxId>, SandboxError>>;
+
+    /// Ends what was made ahead and what nobody has asked for; nothing is made ahead any more.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
 }

@@ -151,6 +151,7 @@ impl Engine {
         if tokio::time::timeout(limit, closes.join_all()).await.is_err() {
             tracing::warn!("a pool is not empty in time");
         }
+        inner.provisioners.close().await;
         let mut ended = Vec::new();
         if drain == Drain::StopKernels {
             let mut ends = JoinSet::new();

@@ -58,6 +58,11 @@ impl<M> Members<M> {
         }
     }
 
+    /// Whether it is being started, or waits for its owner.
+    pub(crate) fn is_starting(&self, id: SandboxId) -> bool {
+        matches!(self.slots.lock().get(&id), Some(Slot::Starting))
+    }
+
     /// All that run.
     pub(crate) fn live(&self) -> Vec<Arc<M>> {
         let slots = self.slots.lock();

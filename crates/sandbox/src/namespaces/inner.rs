@@ -13,6 +13,7 @@ use super::files::KeptFiles;
 use super::jail::Jail;
 use super::member::Member;
 use super::record::Record;
+use super::standby::Standbys;
 use super::uids::HostUids;
 use super::zygote::{Surroundings, Zygotes};
 use super::{ending, root};
@@ -34,6 +35,7 @@ pub(super) struct Inner {
     pub(super) kept: KeptFiles,
     pub(super) jail: Jail,
     pub(super) zygotes: Zygotes,
+    pub(super) standbys: Standbys,
     pub(super) members: Members<Member>,
     /// The watch over memory runs.
     pub(super) watching: AtomicBool,
@@ -77,6 +79,7 @@ impl Inner {
             private,
             layout,
             kept,
+            standbys: Standbys::default(),
             members: Members::default(),
             watching: AtomicBool::new(false),
             uids: Mutex::new(uids),
@@ -208,6 +211,14 @@ impl Inner {
             // With the first process the kernel has ended all others.
             leftovers: 0,
             log_tail,
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for standby in self.standbys.drain() {
+            standby.end(&self.layout);
         }
     }
 }

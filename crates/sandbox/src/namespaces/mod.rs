@@ -1,7 +1,8 @@
 //! Sandboxes of Linux namespaces on this host: level [`Isolation::Namespaces`](crate::Isolation::Namespaces).
 //!
 //! The binary `himalia-jail` makes them. This module says what each is made of, starts the shim in it or has a zygote's
-//! child become it, counts its resources and watches its first process, with which the kernel ends all others.
+//! child become it, counts its resources and watches its first process, with which the kernel ends all others. Of
+//! sandboxes that a zygote makes, one stands by for the next start with the same limits and paths.
 //!
 //! # Files
 //! In the run directory, under the sandbox's secret name:
@@ -40,6 +41,7 @@ mod memory;
 mod provisioner;
 mod record;
 mod root;
+mod standby;
 mod start;
 mod sweep;
 mod try_out;

@@ -12,7 +12,7 @@ use super::inner::Inner;
 use super::member::Member;
 use super::record::Record;
 use super::start::{Fresh, check};
-use super::{files, sweep, usage, watch};
+use super::{files, standby, sweep, usage, watch};
 use crate::host::blocking;
 use crate::{
     BoxFuture, DiskUse, Isolation, LimitReport, Provisioner, SandboxError, SandboxExit, SandboxHandle,
@@ -78,7 +78,14 @@ impl Provisioner for NamespacesProvisioner {
                 .and_then(|zygote| self.inner.zygotes.ready(zygote));
             let inner = Arc::clone(&self.inner);
             // If this future is dropped meanwhile, the result is dropped there and undoes itself.
-            let fresh = blocking(move || Fresh::start(inner, &spec, zygote.as_ref())).await??;
+            let started = blocking(move || match standby::take(&inner, &spec) {
+                Some(fresh) => Ok((fresh, spec)),
+                None => Fresh::start(inner, &spec, zygote.as_ref()).map(|fresh| (fresh, spec)),
+            });
+            let (fresh, spec) = started.await??;
+            if fresh.is_by_zygote() {
+                standby::refill(&self.inner, spec);
+            }
             let member = fresh.into_member().ok_or(SandboxError::Closed)?;
             watch::ensure(&self.inner, &member);
             Ok(self.inner.watch(member))
@@ -139,8 +146,10 @@ impl Provisioner for NamespacesProvisioner {
             let inner = Arc::clone(&self.inner);
             blocking(move || {
                 let ids = inner.layout.sandboxes()?;
+                // Those of this process that stand by, or are being made, are nobody's.
                 let records = ids
                     .into_iter()
+                    .filter(|id| !inner.members.is_starting(*id))
                     .filter_map(|id| Record::read(&inner.layout.record(id), id));
                 Ok(records.map(|record| usage::info(&record)).collect())
             })
@@ -208,6 +217,14 @@ impl Provisioner for NamespacesProvisioner {
         Box::pin(async move {
             let inner = Arc::clone(&self.inner);
             blocking(move || sweep::sweep(&inner, &keep)).await?
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let inner = Arc::clone(&self.inner);
+            // It fails only when the runtime ends.
+            let _ = blocking(move || standby::close(&inner)).await;
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,10 +12,11 @@ use tokio::sync::oneshot;
 
 use super::cgroups::Wanted;
 use super::inner::Inner;
-use super::jail::pipe_with;
+use super::jail::{pipe, pipe_with};
 use super::member::Member;
 use super::record::{Details, Record};
 use super::root::{Memory, Root};
+use super::standby::Standby;
 use super::zygote::{Order, Zygote};
 use super::{ending, files};
 use crate::host::log::open_log;
@@ -74,20 +76,78 @@ impl Fresh {
         spec: &SandboxSpec,
         zygote: Option<&Zygote>,
     ) -> Result<Self, SandboxError> {
+        let mut fresh = Self::new(inner, spec)?;
+        let (mut shim, plan) = fresh.furnish(spec)?;
+        let mut init = None;
+        if let Some(zygote) = zygote {
+            let key = fresh.key(spec)?;
+            match fresh.fork(&shim, &plan, zygote, key) {
+                Ok(born) => init = Some(born),
+                Err(error) => {
+                    tracing::warn!(sandbox = %short(fresh.record.id), %error, "the zygote made no sandbox; it starts cold");
+                    // It may have come halfway, or answer too late.
+                    ending::kill(&fresh.record)?;
+                }
+            }
+        }
+        let by_zygote = init.is_some();
+        let init = match init {
+            Some(init) => init,
+            None => fresh.execute(&mut shim, plan, spec)?,
+        };
+        fresh.began(init, by_zygote)?;
+        Ok(fresh)
+    }
+
+    /// Has the zygote start one whose shim waits for its key, which the given pipe takes. Blocks.
+    pub(super) fn stand_by(
+        inner: Arc<Inner>,
+        spec: &SandboxSpec,
+        zygote: &Zygote,
+    ) -> Result<(Self, File), SandboxError> {
+        let mut fresh = Self::new(inner, spec)?;
+        let (shim, plan) = fresh.furnish(spec)?;
+        let (key, later) = pipe().map_err(|error| fresh.io(error))?;
+        let init = fresh.fork(&shim, &plan, zygote, key)?;
+        fresh.began(init, true)?;
+        Ok((fresh, later))
+    }
+
+    /// Takes one that stood by, for this spec, and gives its shim the key. An error undoes it. Blocks.
+    pub(super) fn take(
+        inner: Arc<Inner>,
+        standby: Standby,
+        spec: &SandboxSpec,
+    ) -> Result<Self, SandboxError> {
+        let mut fresh = Self {
+            inner,
+            record: standby.record,
+            status: standby.status,
+            done: false,
+        };
+        fresh.record.labels.clone_from(&spec.labels);
+        fresh.record.write(&fresh.inner.layout.record(fresh.record.id))?;
+        let mut key = standby.key;
+        // The shim has ended if nobody reads.
+        key.write_all(spec.key.expose().as_bytes())
+            .map_err(|error| fresh.io(error))?;
+        Ok(fresh)
+    }
+
+    fn new(inner: Arc<Inner>, spec: &SandboxSpec) -> Result<Self, SandboxError> {
         let id = SandboxId::generate()?;
         let mark = SandboxId::generate()?.to_string();
         inner.members.starting(id);
-        let mut fresh = Self {
+        Ok(Self {
             record: Record::new(id, mark, spec.labels.clone(), Details::default()),
             inner,
             status: None,
             done: false,
-        };
-        fresh.make(spec, zygote)?;
-        Ok(fresh)
+        })
     }
 
-    fn make(&mut self, spec: &SandboxSpec, zygote: Option<&Zygote>) -> Result<(), SandboxError> {
+    /// Notes it down, makes its groups, and says how its place is made and its shim started.
+    fn furnish(&mut self, spec: &SandboxSpec) -> Result<(Shim, himalia_jail::Plan), SandboxError> {
         let inner = Arc::clone(&self.inner);
         let (config, layout, id) = (&inner.config, &inner.layout, self.record.id);
         let kept = match &spec.files {
@@ -106,9 +166,8 @@ impl Fresh {
         let host_ids = inner.claim_ids(id, kept)?;
         self.record.details.host_ids = host_ids;
         self.record.details.files = kept.map(str::to_owned);
-        let path = layout.record(id);
         // From here on a later gateway process can undo this.
-        self.record.write(&path)?;
+        self.record.write(&layout.record(id))?;
         let gateway_dir = layout.create_gateway_dir(id)?;
         self.record.details.groups.create(wanted)?;
         let root = Root {
@@ -120,31 +179,20 @@ impl Fresh {
             memory,
             binds: &spec.binds,
         };
-        let plan = root.plan()?;
-        let mut shim = Shim {
+        let shim = Shim {
             argv: argv(spec, &inner),
             env: env(&self.record.mark),
             rlimits: rlimits(&spec.limits, &inner),
             cgroups: self.record.details.groups.procs(),
         };
-        let mut init = None;
-        if let Some(zygote) = zygote {
-            match self.fork(&shim, &plan, zygote, spec) {
-                Ok(born) => init = Some(born),
-                Err(error) => {
-                    tracing::warn!(sandbox = %short(id), %error, "the zygote made no sandbox; it starts cold");
-                    // It may have come halfway, or answer too late.
-                    ending::kill(&self.record)?;
-                }
-            }
-        }
-        self.record.details.zygote = init.is_some();
-        let init = match init {
-            Some(init) => init,
-            None => self.execute(&mut shim, plan, spec)?,
-        };
+        Ok((shim, root.plan()?))
+    }
+
+    /// Its first process runs.
+    fn began(&mut self, init: ProcessId, by_zygote: bool) -> Result<(), SandboxError> {
+        self.record.details.zygote = by_zygote;
         self.record.shim = Some(init);
-        self.record.write(&path)
+        self.record.write(&self.inner.layout.record(self.record.id))
     }
 
     /// Has the zygote make the first process.
@@ -153,7 +201,7 @@ impl Fresh {
         shim: &Shim,
         plan: &himalia_jail::Plan,
         zygote: &Zygote,
-        spec: &SandboxSpec,
+        key: OwnedFd,
     ) -> Result<ProcessId, SandboxError> {
         let log = self.log()?;
         let again = |log: &File| log.try_clone().map_err(|error| self.io(error));
@@ -169,7 +217,7 @@ impl Fresh {
         let place = self.inner.jail.prepare(plan, &self.record.mark, again(&log)?)?;
         let born = birth.enter(&Order {
             place,
-            key: self.key(spec)?,
+            key,
             log,
             rlimits: shim.rlimits.clone(),
             argv: shim.argv.clone(),
@@ -220,6 +268,21 @@ impl Fresh {
 
     fn io(&self, error: std::io::Error) -> SandboxError {
         SandboxError::io(&self.inner.layout.log(self.record.id), error)
+    }
+
+    /// Gives it over to those that stand by.
+    pub(super) fn into_standby(mut self, key: File) -> Standby {
+        self.done = true;
+        Standby {
+            record: self.record.clone(),
+            status: self.status.take(),
+            key,
+        }
+    }
+
+    /// Whether a zygote has started it.
+    pub(super) fn is_by_zygote(&self) -> bool {
+        self.record.details.zygote
     }
 
     /// Gives it over to the watch.

@@ -93,6 +93,7 @@ async fn starts_by_the_real_zygote() {
             "{what}: start by zygote median {:?} min {:?}; stop median {:?}",
             starts[10], starts[0], stops[10]
         );
+        provisioner.close().await;
         assert!(place.left().is_empty());
     }
 }

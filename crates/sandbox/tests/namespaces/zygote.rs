@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use himalia_sandbox::{ExitCause, Limits, NamespacesProvisioner, Provisioner as _, SandboxSpec, ZygoteSpec};
+use himalia_sandbox::{
+    ExitCause, Limits, NamespacesProvisioner, Provisioner as _, SandboxHandle, SandboxKey, SandboxSpec,
+    ZygoteSpec,
+};
 
 use crate::fixture::{Place, QUIET, eventually, groups, lives, spec, start};
 
@@ -191,6 +194,100 @@ async fn a_fork_is_a_sandbox_like_any_other() {
     let exit = provisioner.stop(handle.id, Duration::from_mins(1)).await.unwrap();
     assert_eq!(exit.cause, ExitCause::Exited(0));
     provisioner.stop(cold.id, Duration::ZERO).await.unwrap();
+    provisioner.close().await;
+    assert!(place.left().is_empty(), "{:?}", place.left());
+}
+
+/// Prints the key, and waits for `TERM`.
+const TELLS_ITS_KEY: &str = r"
+import os, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+key = int(sys.argv[sys.argv.index('--key-fd') + 1])
+text = b''
+while part := os.read(key, 999):
+    text += part
+if not text:
+    sys.exit('nobody came')
+print(text.decode())
+print('ready')
+while True:
+    signal.pause()
+";
+
+/// Ids of the sandboxes with a first process that are written down, and that process.
+fn noted(place: &Place) -> Vec<(String, u32)> {
+    let records = place.left().into_iter().filter_map(|name| {
+        let text = fs::read_to_string(place.config.run_dir.join(&name)).ok()?;
+        let record: serde_json::Value = serde_json::from_str(&text).ok()?;
+        let pid = record["shim"]["pid"].as_u64()?;
+        Some((name.strip_suffix(".json")?.to_owned(), u32::try_from(pid).ok()?))
+    });
+    records.collect()
+}
+
+/// Waits for the one that stands by beside those that are known.
+async fn standby(place: &Place, known: &[&SandboxHandle]) -> (String, u32) {
+    eventually("one that stands by", || {
+        let mut others = noted(place);
+        others.retain(|(id, _)| known.iter().all(|handle| handle.id.to_string() != *id));
+        others.pop()
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_one_stands_by() {
+    let place = Place::new("exec /usr/bin/python3 -u /himalia/kernel/main.py \"$@\"");
+    write_zygote(&place.config.kernel_package_dir);
+    fs::write(place.config.kernel_package_dir.join("main.py"), TELLS_ITS_KEY).unwrap();
+    let provisioner = place.provisioner();
+    let mut wanted = with_zygote(("A", "B"));
+    wanted.limits.pids = Some(30);
+    warm(&provisioner, &wanted).await;
+    let first = start(&provisioner, wanted.clone()).await;
+    place.printed(&first, wanted.key.expose()).await;
+
+    // It is nobody's, and whole.
+    let (id, pid) = standby(&place, &[&first]).await;
+    assert_eq!(provisioner.list().await.unwrap().len(), 1);
+    let before = groups(pid);
+    wanted.key = SandboxKey::generate().unwrap();
+    wanted.labels = [("whose".to_owned(), "mine".to_owned())].into();
+    let second = start(&provisioner, wanted.clone()).await;
+    assert!(second.zygote && second.id.to_string() == id);
+    place.printed(&second, wanted.key.expose()).await;
+    let info = provisioner.inspect(second.id).await.unwrap();
+    assert_eq!((info.pid, info.labels), (Some(pid), wanted.labels.clone()));
+    assert_eq!(groups(pid), before);
+    for group in before {
+        assert_eq!(fs::read_to_string(group.join("pids.max")).unwrap(), "30\n");
+    }
+
+    // Who wants something else does not get it.
+    let (id, pid) = standby(&place, &[&first, &second]).await;
+    let mut other = wanted.clone();
+    other.limits.pids = Some(40);
+    let third = start(&provisioner, other).await;
+    assert_ne!(third.id.to_string(), id);
+
+    // One that has died is not given out.
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(),
+        rustix::process::Signal::KILL,
+    )
+    .unwrap();
+    eventually("its end", || (!lives(pid)).then_some(())).await;
+    wanted.key = SandboxKey::generate().unwrap();
+    let fourth = start(&provisioner, wanted.clone()).await;
+    assert!(fourth.zygote && fourth.id.to_string() != id);
+    place.printed(&fourth, wanted.key.expose()).await;
+
+    for handle in [first, second, third, fourth] {
+        let exit = provisioner.stop(handle.id, Duration::from_mins(1)).await.unwrap();
+        assert_eq!(exit.cause, ExitCause::Exited(0));
+    }
+    // What nobody wanted ends with the provisioner, made already or not.
+    provisioner.close().await;
     assert!(place.left().is_empty(), "{:?}", place.left());
 }
 

@@ -1,0 +1,308 @@
+//! Sandboxes that a zygote has made before anybody asked for them: one of each form that was asked for before.
+//!
+//! Such a sandbox is whole, its limits in force, and nothing of a kernel is in it: its shim waits for the key, and so
+//! for its owner. When the gateway ends it reads the end of its pipe instead, and ends too.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::oneshot;
+
+use super::ending;
+use super::inner::Inner;
+use super::record::Record;
+use super::start::Fresh;
+use super::zygote::Zygote;
+use crate::host::blocking;
+use crate::host::layout::Layout;
+use crate::host::short;
+use crate::{Files, Limits, SandboxSpec, ZygoteSpec};
+
+/// Forms of which one stands by. One more makes room by ending the one that was made or wanted the longest time ago.
+const MAX_FORMS: usize = 8;
+/// How long after a start the next one is made: the kernel that was just started comes first.
+const AFTER: Duration = Duration::from_millis(100);
+
+/// A sandbox that nobody owns yet.
+#[derive(Debug)]
+pub(super) struct Standby {
+    pub(super) record: Record,
+    /// How its first process ended.
+    pub(super) status: Option<oneshot::Receiver<i32>>,
+    /// Takes the key.
+    pub(super) key: File,
+}
+
+/// All that sets one sandbox apart from another while nobody owns them.
+#[derive(Clone, Debug, PartialEq)]
+struct Form {
+    limits: Limits,
+    /// Host paths that are bound, with device and inode: a directory that took the place of another one is another one.
+    binds: Vec<(PathBuf, Option<(u64, u64)>)>,
+    orphan_ttl: Option<Duration>,
+    protocol_max: Option<u16>,
+    zygote: ZygoteSpec,
+}
+
+impl Form {
+    /// `None` where none stands by: without a zygote, and where the files belong to somebody. Looks at the disk.
+    fn of(spec: &SandboxSpec) -> Option<Self> {
+        if spec.files != Files::Ephemeral {
+            return None;
+        }
+        let identity = |path: &PathBuf| {
+            let found = std::fs::metadata(path).ok();
+            (path.clone(), found.map(|found| (found.dev(), found.ino())))
+        };
+        Some(Self {
+            limits: spec.limits.clone(),
+            binds: spec.binds.iter().map(identity).collect(),
+            orphan_ttl: spec.orphan_ttl,
+            protocol_max: spec.protocol_max,
+            zygote: spec.zygote.clone()?,
+        })
+    }
+}
+
+#[derive(Debug)]
+enum State {
+    /// It is being made.
+    Coming,
+    Ready(Box<Standby>),
+}
+
+/// All that stand by, those wanted last at the end.
+#[derive(Debug, Default)]
+pub(super) struct Standbys {
+    all: Mutex<Vec<(Form, State)>>,
+    /// Read while one is made; true when none shall be made any more.
+    closed: RwLock<bool>,
+}
+
+impl Standbys {
+    /// The one of this form.
+    fn take(&self, form: &Form) -> Option<Standby> {
+        let mut all = self.all.lock();
+        let ready = |(other, state): &(Form, State)| matches!(state, State::Ready(_)) && other == form;
+        let at = all.iter().position(ready)?;
+        match all.remove(at) {
+            (_, State::Ready(standby)) => Some(*standby),
+            (_, State::Coming) => None,
+        }
+    }
+
+    /// Whether one of this form is to be made now, and which one has to end for it.
+    fn reserve(&self, form: &Form) -> (bool, Option<Standby>) {
+        let mut all = self.all.lock();
+        if all.iter().any(|(other, _)| other == form) {
+            return (false, None);
+        }
+        let oldest = all.iter().position(|(_, state)| matches!(state, State::Ready(_)));
+        let mut ended = None;
+        if all.len() >= MAX_FORMS {
+            let Some(oldest) = oldest else {
+                return (false, None);
+            };
+            if let (_, State::Ready(standby)) = all.remove(oldest) {
+                ended = Some(*standby);
+            }
+        }
+        all.push((form.clone(), State::Coming));
+        (true, ended)
+    }
+
+    /// One of this form was made, or could not be.
+    fn settle(&self, form: &Form, standby: Option<Standby>) {
+        let mut all = self.all.lock();
+        all.retain(|(other, state)| !(matches!(state, State::Coming) && other == form));
+        all.extend(standby.map(|standby| (form.clone(), State::Ready(Box::new(standby)))));
+    }
+
+    /// Takes away all that are ready.
+    pub(super) fn drain(&self) -> Vec<Standby> {
+        let mut found = Vec::new();
+        self.all.lock().retain_mut(|(_, state)| {
+            if let State::Ready(standby) = std::mem::replace(state, State::Coming) {
+                found.push(*standby);
+                return false;
+            }
+            true
+        });
+        found
+    }
+}
+
+impl Standby {
+    /// Ends it and removes what it has left on the host; false when it does not end. Blocks.
+    pub(super) fn end(&self, layout: &Layout) -> bool {
+        let ended = ending::kill(&self.record);
+        match &ended {
+            Ok(()) => ending::remove_or_warn(&self.record, layout),
+            Err(error) => {
+                tracing::error!(sandbox = %short(self.record.id), %error, "a sandbox that nobody owns remains");
+            }
+        }
+        ended.is_ok()
+    }
+}
+
+/// Takes the sandbox that stands by for this spec, if there is one. Blocks.
+pub(super) fn take(inner: &Arc<Inner>, spec: &SandboxSpec) -> Option<Fresh> {
+    let standby = inner.standbys.take(&Form::of(spec)?)?;
+    let id = standby.record.id;
+    if standby.record.living_shim().is_none() {
+        tracing::warn!(sandbox = %short(id), "a sandbox that stood by has ended");
+        end(inner, &standby);
+        return None;
+    }
+    match Fresh::take(Arc::clone(inner), standby, spec) {
+        Ok(fresh) => Some(fresh),
+        Err(error) => {
+            tracing::warn!(sandbox = %short(id), %error, "a sandbox that stood by is of no use");
+            None
+        }
+    }
+}
+
+/// Has one made for the next start with a spec like this one, unless there is one. Needs the runtime.
+pub(super) fn refill(inner: &Arc<Inner>, mut spec: SandboxSpec) {
+    // It is nobody's: the labels go, and the key is not looked at.
+    spec.labels.clear();
+    let inner = Arc::downgrade(inner);
+    tokio::spawn(async move {
+        tokio::time::sleep(AFTER).await;
+        let Some(inner) = inner.upgrade() else { return };
+        let Some(zygote) = spec
+            .zygote
+            .as_ref()
+            .and_then(|zygote| inner.zygotes.ready(zygote))
+        else {
+            return;
+        };
+        // It fails only when the runtime ends.
+        let _ = blocking(move || make(&inner, &spec, &zygote)).await;
+    });
+}
+
+/// Makes one, unless there is one. Blocks.
+fn make(inner: &Arc<Inner>, spec: &SandboxSpec, zygote: &Zygote) {
+    let closed = inner.standbys.closed.read();
+    let Some(form) = Form::of(spec).filter(|_| !*closed) else {
+        return;
+    };
+    let (wanted, ended) = inner.standbys.reserve(&form);
+    if let Some(ended) = ended {
+        end(inner, &ended);
+    }
+    if !wanted {
+        return;
+    }
+    let made = Fresh::stand_by(Arc::clone(inner), spec, zygote);
+    let standby = made.map(|(fresh, key)| fresh.into_standby(key));
+    if let Err(error) = &standby {
+        tracing::warn!(%error, "the zygote made no sandbox ahead");
+    }
+    inner.standbys.settle(&form, standby.ok());
+}
+
+/// Ends one while the gateway goes on. Blocks.
+fn end(inner: &Inner, standby: &Standby) {
+    // The user id of one that remains stays taken.
+    if standby.end(&inner.layout) {
+        inner.release(&standby.record);
+    }
+    inner.members.remove(standby.record.id);
+}
+
+/// Ends all, those in the making too; none is made any more. Blocks, for as long as a zygote may take.
+pub(super) fn close(inner: &Inner) {
+    *inner.standbys.closed.write() = true;
+    for standby in inner.standbys.drain() {
+        end(inner, &standby);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{SandboxId, SandboxKey};
+
+    fn form(pids: u32) -> Form {
+        let mut spec = SandboxSpec::new(SandboxKey::generate().unwrap());
+        spec.limits.pids = Some(pids);
+        spec.zygote = Some(ZygoteSpec {
+            trust_domain: String::new(),
+            python: "/usr/bin/python3".into(),
+            env: std::collections::BTreeMap::new(),
+            preload: Vec::new(),
+        });
+        Form::of(&spec).unwrap()
+    }
+
+    fn standby(mark: u32) -> Standby {
+        let id = SandboxId::generate().unwrap();
+        Standby {
+            record: Record::new(
+                id,
+                mark.to_string(),
+                std::collections::BTreeMap::new(),
+                super::super::record::Details::default(),
+            ),
+            status: None,
+            key: File::open("/dev/null").unwrap(),
+        }
+    }
+
+    #[test]
+    fn one_stands_by_for_each_form_and_is_taken_once() {
+        let all = Standbys::default();
+        assert!(all.reserve(&form(1)).0 && !all.reserve(&form(1)).0);
+        assert!(all.take(&form(1)).is_none(), "it is still being made");
+        all.settle(&form(1), Some(standby(1)));
+        assert!(!all.reserve(&form(1)).0 && all.take(&form(2)).is_none());
+        assert!(all.take(&form(1)).is_some() && all.take(&form(1)).is_none());
+        // One that could not be made is tried again later.
+        assert!(all.reserve(&form(1)).0);
+        all.settle(&form(1), None);
+        assert!(all.reserve(&form(1)).0);
+    }
+
+    #[test]
+    fn the_oldest_makes_room() {
+        let all = Standbys::default();
+        let forms = u32::try_from(MAX_FORMS).unwrap();
+        for number in 0..forms {
+            assert!(all.reserve(&form(number)).0);
+            all.settle(&form(number), Some(standby(number)));
+        }
+        let (wanted, ended) = all.reserve(&form(forms));
+        assert!(wanted);
+        assert_eq!(ended.unwrap().record.mark, "0");
+        assert_eq!(all.drain().len(), MAX_FORMS - 1);
+        // What is being made is not taken away.
+        all.settle(&form(forms), Some(standby(forms)));
+        assert!(all.take(&form(forms)).is_some());
+    }
+
+    #[test]
+    fn a_directory_in_the_place_of_another_is_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("environment");
+        let mut spec = SandboxSpec::new(SandboxKey::generate().unwrap());
+        assert!(Form::of(&spec).is_none(), "there is no zygote");
+        spec.zygote = Some(form(1).zygote);
+        spec.binds = vec![path.clone()];
+        std::fs::create_dir(&path).unwrap();
+        let before = Form::of(&spec);
+        assert_eq!(before, Form::of(&spec));
+        std::fs::rename(&path, dir.path().join("old")).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        assert_ne!(before, Form::of(&spec));
+        spec.files = Files::Session("mine".to_owned());
+        assert!(Form::of(&spec).is_none(), "its files belong to somebody");
+    }
+}
