@@ -79,8 +79,8 @@ bench: env $(BENCH_ENV)/ready ## Himalia, its peers and no gateway at all, in on
 	$(BENCH_ENV)/bin/python tests/bench/run.py --out $(TARGET)/bench.json
 
 .PHONY: bench-sandboxes
-bench-sandboxes: env $(BENCH_ENV)/ready ## what a sandbox costs: cold, from the zygote, from the pool; forks; many at once
-	$(BENCH_ENV)/bin/python tests/bench/sandboxes.py --out $(TARGET)/bench-sandboxes.json
+bench-sandboxes: env $(BENCH_ENV)/ready ## what a sandbox costs at LEVELS (namespaces,container; also gvisor), cold and warm
+	$(BENCH_ENV)/bin/python tests/bench/sandboxes.py $(addprefix --levels ,$(LEVELS)) --out $(TARGET)/bench-sandboxes.json
 
 .PHONY: bench-context
 bench-context: env $(BENCH_ENV)/ready ## how many characters a model has to read after typical cells

@@ -6,15 +6,16 @@ sandbox without zygote and pool, in the same run, so the ratios mean something o
 
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import os
 import platform
 import statistics
-import threading
 import time
 from pathlib import Path
 
-from clients import WebSocket
+from burst import burst
+from engine import IMAGE, RUNTIMES, Engine, NotRun
 from targets import Himalia, children, wait_until
 
 PRELOAD = ["numpy", "pandas", "matplotlib.pyplot"]
@@ -144,11 +145,12 @@ def below(pid):
 
 
 def shim_pids():
-    """Every shim of the machine, with all below it."""
+    """Every shim of the machine, with all below it; of gVisor, inside which nothing is seen, its own processes."""
     pids = set()
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and b"himalia-shim" in (entry / "cmdline").read_bytes():
+            command = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
+            if b"himalia-shim" in command or command.startswith(b"runsc-"):
                 pids |= {int(entry.name), *below(int(entry.name))}
         except OSError:
             continue
@@ -194,29 +196,6 @@ def sustained(gateway, name, seconds):
     return {"per_s": len(served) / seconds, **spread(served)}
 
 
-def burst(gateway, name, count):
-    """All at once, from a pool that has them."""
-    gateway.warm(name, count)
-    gate = threading.Barrier(count)
-
-    def one(_):
-        gate.wait()
-        start = time.perf_counter()
-        kernel = gateway.session(name)
-        client = gateway.connect(kernel["id"])
-        client.kernel_info()
-        took = time.perf_counter() - start
-        client.close()
-        return took, kernel["id"], kernel["started_by"]
-
-    with concurrent.futures.ThreadPoolExecutor(count) as pool:
-        results = list(pool.map(one, range(count)))
-    for _, kernel, _ in results:
-        gateway.end(kernel)
-    ways = {way: sum(1 for result in results if result[2] == way) for way in {result[2] for result in results}}
-    return {**spread([took for took, _, _ in results]), "started_by": ways}
-
-
 def forks(gateway, name, rounds):
     kernel = gateway.session(name)["id"]
     client = gateway.connect(kernel)
@@ -229,6 +208,7 @@ def forks(gateway, name, rounds):
         child = gateway.connect(branch)
         child.kernel_info()
         times.append(time.perf_counter() - start)
+        # Under gVisor a branch is no process of this machine.
         for pid in set(sandbox_pids(gateway)) - before:
             lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
             private.append(sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) / 1024)
@@ -237,7 +217,7 @@ def forks(gateway, name, rounds):
         gateway.end(branch)
     client.close()
     gateway.end(kernel)
-    return {**spread(times), "private_mib": statistics.median(private)}
+    return {**spread(times), "private_mib": statistics.median(private) if private else None}
 
 
 def crowd(gateway, name, count):
@@ -260,29 +240,50 @@ def crowd(gateway, name, count):
     return {"sessions": count, **spread(times), "slowest_ms": 1e3 * max(times)}
 
 
-def measure(level, args):
+def measure(level, args, base="", **more):
+    """All rows of a level. `base` and `more`: what stands in the configuration, and in each template, for it."""
     report = {}
-    base = f'[docker]\nhost = "{args.docker_host}"\n' if level != "namespaces" else ""
-    image = {"image": args.image} if level != "namespaces" else {}
-    config = base + template("plain", level, **image) + template("pooled", level, pool=4, pool_max=8, **image)
+    config = base + template("plain", level, **more) + template("pooled", level, pool=4, pool_max=8, **more)
     with Sandboxes(config) as gateway:
         gateway.warm("pooled", 4)
         report["starts"] = starts(gateway, level, args.rounds)
         report["fork"] = forks(gateway, "plain", min(args.rounds, 10))
         if level == "namespaces":
             report["sustained"] = sustained(gateway, "pooled", args.seconds)
-    with Sandboxes(base + template("plain", level, **image)) as gateway:
+    with Sandboxes(base + template("plain", level, **more)) as gateway:
         if level == "namespaces":
             warm_zygote(gateway)
         report["memory_mib"] = memory(gateway, "plain", 10)
         report["memory_cold_mib"] = memory(gateway, "plain", 3, env={"PYTHONHASHSEED": "7"})["each"]
     if level == "namespaces":
         with Sandboxes(base + template("pooled", level, pool=60, memory="1GiB")) as gateway:
-            report["burst"] = burst(gateway, "pooled", 50)
+            found = burst(gateway, "pooled", 50)
+            report["burst"] = {**spread(found.pop("seconds")), **found}
     count = args.crowd or {"namespaces": 300, "container": 100}.get(level, 0)
     if count:
-        with Sandboxes(base + template("plain", level, memory="1GiB", **image)) as gateway:
+        with Sandboxes(base + template("plain", level, memory="1GiB", **more)) as gateway:
             report["crowd"] = crowd(gateway, "plain", count)
+    return report
+
+
+def measure_all(levels, args):
+    """Each level's rows, or why there are none."""
+    report = {}
+    with contextlib.ExitStack() as stack:
+        engine = None
+        for level in levels:
+            begun = time.monotonic()
+            try:
+                if level in RUNTIMES:
+                    engine = engine or stack.enter_context(Engine())
+                    engine.need_runtime(level)
+                    base = f'[docker]\nhost = "{engine.host}"\nimage = "{IMAGE}"\n'
+                    report[level] = measure(level, args, base, image=IMAGE, runtime=RUNTIMES[level])
+                else:
+                    report[level] = measure(level, args)
+            except NotRun as reason:
+                report[level] = {"not_run": str(reason)}
+            report[level]["minutes"] = (time.monotonic() - begun) / 60
     return report
 
 
@@ -292,8 +293,11 @@ def line(text, *cells):
 
 def show(report):
     for level, rows in report["levels"].items():
+        if "not_run" in rows:
+            print(f"\n{level}: NOT RUN: {rows['not_run']}")
+            continue
         ways = rows["starts"]
-        print(f"\n{level}: from the request to …")
+        print(f"\n{level} ({rows['minutes']:.1f} minutes): from the request to …")
         line("", "p50 ms", "p99 ms", "of cold")
         for what, title in (("kernel_info", "first kernel_info reply"), ("imports", "`import pandas` cell done")):
             cold = ways["cold"][what]["p50_ms"]
@@ -304,13 +308,17 @@ def show(report):
         found = rows["memory_mib"]
         line("memory per working kernel, MiB", f"{found['each']:.1f}", f"{found['once']:.0f} once", f"cold: {rows['memory_cold_mib']:.1f}")
         fork = rows["fork"]
-        line("fork of 1 GB, usable after, ms", f"{fork['p50_ms']:.1f}", f"{fork['p99_ms']:.1f}", f"{fork['private_mib']:.1f} MiB own")
+        line("fork of 1 GB, usable after, ms", f"{fork['p50_ms']:.1f}", f"{fork['p99_ms']:.1f}", "" if fork["private_mib"] is None else f"{fork['private_mib']:.1f} MiB own")
         if "sustained" in rows:
             found = rows["sustained"]
             line("claims sustained, per second", f"{found['per_s']:.1f}", f"{found['p99_ms']:.1f} ms p99")
         if "burst" in rows:
             found = rows["burst"]
             line("50 claims at once, ms", f"{found['p50_ms']:.1f}", f"{found['p99_ms']:.1f}", str(found["started_by"]))
+            print(f"    asked one after the other, within {found['asking_ms']:.1f} ms; of all pairs, in the order of asking:")
+            for step in ("given_away", "told"):
+                which = found[step]
+                line(f"  kernels {step.replace('_', ' ')}", f"{which['pairs_in_order']:.0f} %", f"overtaken by {which['overtaken_by']} at most")
         if "crowd" in rows:
             found = rows["crowd"]
             line(f"{found['sessions']} live sessions, answer in ms", f"{found['p50_ms']:.1f}", f"{found['p99_ms']:.1f}", f"{found['slowest_ms']:.1f} slowest")
@@ -319,16 +327,14 @@ def show(report):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="write the figures there as JSON")
-    parser.add_argument("--levels", default="namespaces", help="comma-separated: namespaces, container, gvisor")
+    parser.add_argument("--levels", default="namespaces,container", help="comma-separated: namespaces, container, gvisor")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seconds", type=int, default=60, help="length of the sustained row")
     parser.add_argument("--crowd", type=int, default=0, help="live sessions; 0: 300 namespaces, 100 containers")
-    parser.add_argument("--docker-host", default=os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock"))
-    parser.add_argument("--image", default="himalia-kernel")
     args = parser.parse_args()
     report = {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}",
-        "levels": {level: measure(level, args) for level in args.levels.split(",")},
+        "levels": measure_all(args.levels.split(","), args),
     }
     show(report)
     if args.out:
