@@ -315,10 +315,10 @@ def show(report):
         if "burst" in rows:
             found = rows["burst"]
             line("50 claims at once, ms", f"{found['p50_ms']:.1f}", f"{found['p99_ms']:.1f}", str(found["started_by"]))
-            print(f"    asked one after the other, within {found['asking_ms']:.1f} ms; of all pairs, in the order of asking:")
+            print(f"    asked one after the other, within {found['asking_ms']:.1f} ms; pairs in that order, and who was overtaken most:")
             for step in ("given_away", "told"):
                 which = found[step]
-                line(f"  kernels {step.replace('_', ' ')}", f"{which['pairs_in_order']:.0f} %", f"overtaken by {which['overtaken_by']} at most")
+                line(f"  kernels {step.replace('_', ' ')}", f"{which['pairs_in_order']:.0f} %", f"by {which['overtaken_by']} later")
         if "crowd" in rows:
             found = rows["crowd"]
             line(f"{found['sessions']} live sessions, answer in ms", f"{found['p50_ms']:.1f}", f"{found['p99_ms']:.1f}", f"{found['slowest_ms']:.1f} slowest")

@@ -21,7 +21,8 @@ answers() { docker --host "$1" version >/dev/null 2>&1; }
 
 # The engine that we started, known by its data. (The pattern is not an argument, so that grep does not find itself.)
 our_pid() {
-  grep -lszxFf <(echo "--data-root=$state/data") /proc/[0-9]*/cmdline | cut -d/ -f3 | head -1 | grep .
+  # A process that ends meanwhile is an error to grep, found or not.
+  { grep -lszxFf <(echo "--data-root=$state/data") /proc/[0-9]*/cmdline || true; } | cut -d/ -f3 | head -1 | grep .
 }
 
 # The address of an engine that is not ours and answers.
