@@ -106,6 +106,19 @@ pub struct SessionInfo {
     pub expires: Option<OffsetDateTime>,
     /// The caller's marks.
     pub labels: BTreeMap<String, String>,
+    /// The caller's name for it; no other session has it.
+    pub name: Option<String>,
+}
+
+/// What is changed of a session; `None` leaves a member as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionChange {
+    /// Marks that are set, and (`None`) those that are taken away.
+    pub labels: BTreeMap<String, Option<String>>,
+    /// Idle for so long, it is ended; `Some(None)`: never.
+    pub idle_timeout: Option<Option<Duration>>,
+    /// So long from now, it is ended; `Some(None)`: not at any time.
+    pub lifetime: Option<Option<Duration>>,
 }
 
 /// A pool, as it is now.
