@@ -55,7 +55,7 @@ pub use model::{
     Branch, ExecutionState, FilesMode, ForkFiles, ForkKernel, ForkPolicy, GatewayStatus, Hazard, KernelJson,
     KernelModel, KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES, NewSession, Origin, PoolConfig,
     PoolStatus, ProvisionerChoice, ProvisionerInfo, Secrets, SessionChange, SessionInfo, SessionLimits,
-    SessionModel, SessionPatch, SpecFile, StartKernel, StartPath, Template, TemplateInfo,
+    SessionModel, SessionPatch, SpecFile, StartKernel, StartPath, Template, TemplateInfo, TimeChange,
 };
 pub use provisioners::Provisioners;
 pub use questions::{

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::inner::Inner;
 use crate::kernel::{Handle, Phase, wall_micros};
-use crate::model::{SessionChange, SessionInfo};
+use crate::model::{SessionChange, SessionInfo, TimeChange};
 use crate::templates::{check_labels, duration};
 use crate::{EngineError, KernelId, NotOffered, Principal, StartKernel};
 
@@ -130,12 +130,14 @@ impl Inner {
             (chosen.template.idle_timeout, chosen.template.lifetime)
         });
         let idle_timeout = match change.idle_timeout {
-            None => facts.idle_timeout,
-            Some(asked) => duration("idle_timeout", most_idle, asked)?,
+            TimeChange::Keep => facts.idle_timeout,
+            TimeChange::Reset => most_idle,
+            TimeChange::Set(time) => duration("idle_timeout", most_idle, Some(time))?,
         };
         let expires_micros = match change.lifetime {
-            None => facts.expires_micros,
-            Some(asked) => expiry(facts.created_micros, most_life, asked)?,
+            TimeChange::Keep => facts.expires_micros,
+            TimeChange::Reset => expiry(facts.created_micros, most_life, None)?,
+            TimeChange::Set(time) => expiry(facts.created_micros, most_life, Some(time))?,
         };
         let stored = self
             .store

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{Client, Place, op, state, stop, until_state};
 use himalia_engine::{
     Drain, EngineError, HistoryStatus, NotOffered, Origin, Provisioners, SessionChange, SessionLimits,
-    StartKernel, Template,
+    StartKernel, Template, TimeChange,
 };
 use himalia_sandbox::Isolation;
 use himalia_testkit::assert_eventually;
@@ -207,8 +207,8 @@ async fn a_name_is_one_sessions_and_outlives_the_gateway() {
     assert!(matches!(refused, EngineError::Conflict { .. }), "{refused}");
     let change = SessionChange {
         labels: [("team".to_owned(), Some("a".to_owned()))].into(),
-        idle_timeout: Some(Some(Duration::from_secs(900))),
-        lifetime: None,
+        idle_timeout: TimeChange::Set(Duration::from_mins(15)),
+        lifetime: TimeChange::Keep,
     };
     engine.change_session(&op(), id, change).await.unwrap();
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
@@ -218,7 +218,7 @@ async fn a_name_is_one_sessions_and_outlives_the_gateway() {
     assert_eq!(engine.find_session(&op(), "eda").unwrap(), id);
     let info = engine.session_info(&op(), id).unwrap();
     assert_eq!(info.labels.get("team").map(String::as_str), Some("a"));
-    assert_eq!(info.idle_timeout, Some(Duration::from_secs(900)));
+    assert_eq!(info.idle_timeout, Some(Duration::from_mins(15)));
     // A Jupyter client leaves it, and its owner ends it: then the name is free.
     engine.release_kernel(&op(), id).await.unwrap();
     assert!(engine.session_info(&op(), id).is_ok());

@@ -110,9 +110,9 @@ impl Cell {
             (Channel::Iopub, kind @ ("display_data" | "execute_result")) => {
                 self.clear_if_due();
                 self.count(&content);
-                let count = (kind == "execute_result").then_some(self.count);
+                let result = (kind == "execute_result").then_some(self.count.into());
                 let id = display_id(&content);
-                self.push(display(&mut content, count), id);
+                self.push(display(&mut content, result), id);
             }
             (Channel::Iopub, "update_display_data") => self.update(&mut content),
             (Channel::Iopub, "clear_output") => {
@@ -251,12 +251,12 @@ fn stream(is_stderr: bool, text: &str) -> Json {
     json!({ "output_type": "stream", "name": name, "text": text })
 }
 
-/// A display; with a count, a result.
-fn display(content: &mut Map<String, Json>, count: Option<Option<u64>>) -> Json {
+/// A display; with a count, which may be null, a result.
+fn display(content: &mut Map<String, Json>, count: Option<Json>) -> Json {
     let mut out = json!({ "output_type": "display_data", "data": {}, "metadata": {} });
     if let Some(count) = count {
         out["output_type"] = "execute_result".into();
-        out["execution_count"] = count.into();
+        out["execution_count"] = count;
     }
     if let Some(Json::Object(data)) = content.remove("data") {
         out["data"] = data

@@ -1,5 +1,7 @@
 //! Executions as a page of history, as a notebook, as a script.
 
+use std::fmt::Write as _;
+
 use himalia_wire::build::timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -162,7 +164,7 @@ pub(crate) fn script(kernel: KernelId, cells: Cells) -> String {
     let (ran, omitted) = cells.finish();
     let mut out = format!("# Session {kernel}, as its kernel ran it.\n");
     if omitted > 0 {
-        out.push_str(&format!("# {omitted} earlier cells are left out.\n"));
+        let _ = writeln!(out, "# {omitted} earlier cells are left out.");
     }
     let mut incarnation = 0;
     for ran in &ran {
@@ -178,7 +180,7 @@ pub(crate) fn script(kernel: KernelId, cells: Cells) -> String {
         } else {
             format!(" {}", status.as_str())
         };
-        out.push_str(&format!("\n# %% [{count}]{note}\n"));
+        let _ = writeln!(out, "\n# %% [{count}]{note}");
         for line in ran.code.lines() {
             out.push_str(if runs { "" } else { "# " });
             out.push_str(line);

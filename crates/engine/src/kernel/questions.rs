@@ -25,7 +25,7 @@ use super::synthetic::ENGINE_SESSION;
 /// waits for any more, as long as the kernel may still come to them.
 pub(crate) const MAX_ASKED: usize = 8;
 /// How long the reply may come after the idle below its question, microseconds: the two have sockets of their own.
-const REPLY_WAIT: u64 = 1_000_000;
+pub(super) const REPLY_WAIT: u64 = 1_000_000;
 
 /// A question to the kernel.
 #[derive(Clone, Debug, PartialEq)]

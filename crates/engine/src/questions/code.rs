@@ -58,7 +58,7 @@ pub(crate) fn code_of(code: &str, cursor: Option<u64>, detail: Option<u8>) -> Re
 
 /// The completion of a reply.
 pub(crate) fn completion(reply: Result<Map<String, Value>, Refusal>) -> Result<Completion, EngineError> {
-    let mut content = reply.map_err(failed)?;
+    let mut content = reply.map_err(|refusal| failed(&refusal))?;
     let position = |name: &str| content.get(name).and_then(Value::as_u64).unwrap_or_default();
     let (cursor_start, cursor_end) = (position("cursor_start"), position("cursor_end"));
     let matches = match content.remove("matches") {
@@ -79,7 +79,7 @@ pub(crate) fn completion(reply: Result<Map<String, Value>, Refusal>) -> Result<C
 
 /// The inspection of a reply.
 pub(crate) fn inspection(reply: Result<Map<String, Value>, Refusal>) -> Result<Inspection, EngineError> {
-    let mut content = reply.map_err(failed)?;
+    let mut content = reply.map_err(|refusal| failed(&refusal))?;
     Ok(Inspection {
         found: content.get("found") == Some(&Value::Bool(true)),
         data: object(&mut content, "data"),
@@ -94,7 +94,7 @@ fn object(content: &mut Map<String, Value>, name: &str) -> Map<String, Value> {
     }
 }
 
-fn failed(refusal: Refusal) -> EngineError {
+fn failed(refusal: &Refusal) -> EngineError {
     EngineError::Unsupported {
         reason: format!("the kernel refused: {}: {}", refusal.name, refusal.text),
     }

@@ -1,14 +1,13 @@
 //! `/v1/sessions`: kernels with the sandboxes around them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{EngineError, KernelId, Principal, SessionChange, SessionInfo};
+use himalia_engine::{EngineError, KernelId, Principal, SessionChange, SessionInfo, TimeChange};
 use serde::Serialize;
 
 use super::models::Session;
@@ -146,12 +145,13 @@ pub(crate) async fn change(
     Ok(Json(info.map_err(|error| of_session(error, &id))?.into()))
 }
 
-/// A time that may be absent (`None`) or null (`Some(None)`).
-fn span(fields: &mut Fields, name: &str) -> Result<Option<Option<Duration>>, ApiError> {
+/// A time that may be absent or null.
+fn span(fields: &mut Fields, name: &str) -> Result<TimeChange, ApiError> {
     if fields.is_null(name) {
-        return Ok(Some(None));
+        return Ok(TimeChange::Reset);
     }
-    Ok(start::seconds(fields, name)?.map(Some))
+    let time = start::seconds(fields, name)?;
+    Ok(time.map_or(TimeChange::Keep, TimeChange::Set))
 }
 
 /// `POST /v1/sessions/{id}/interrupt`: 204 when the interrupt is sent. What runs may go on all the same.
