@@ -122,6 +122,18 @@ pub enum EngineError {
         /// What it died of.
         cause: String,
     },
+    /// The kernel is occupied and did not come to it in time; the same call may succeed later.
+    #[error("{reason}")]
+    Busy {
+        /// One line.
+        reason: String,
+    },
+    /// This kernel, or this kind of value, cannot do what is asked.
+    #[error("{reason}")]
+    Unsupported {
+        /// One line.
+        reason: String,
+    },
     /// The idempotency key was used for another request.
     #[error("idempotency_key: was used for another request")]
     KeyReused,
@@ -253,6 +265,7 @@ impl EngineError {
                 | Self::Timeout { .. }
                 | Self::KernelLimit { .. }
                 | Self::QueueFull { .. }
+                | Self::Busy { .. }
                 | Self::Fork {
                     code: ForkError::Busy,
                     ..

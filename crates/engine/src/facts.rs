@@ -36,6 +36,8 @@ pub(crate) struct Facts {
     /// Microseconds since 1970.
     pub(crate) expires_micros: Option<u64>,
     pub(crate) labels: BTreeMap<String, String>,
+    /// Its owner's name for the session.
+    pub(crate) session_name: Option<String>,
 }
 
 /// What is around a kernel. Stored as JSON; unknown fields of later versions are ignored.
@@ -102,6 +104,7 @@ impl Facts {
                 .expires_micros
                 .map(|at| i64::try_from(at).unwrap_or(i64::MAX)),
             origin: self.origin.as_str().to_owned(),
+            name: self.session_name.clone(),
         }
     }
 
@@ -134,6 +137,7 @@ impl Facts {
             idle_timeout: row.idle_timeout_ms.map(Duration::from_millis),
             expires_micros: row.expires_micros.and_then(|at| u64::try_from(at).ok()),
             labels: row.labels.clone(),
+            session_name: row.name.clone(),
         }
     }
 
@@ -160,6 +164,7 @@ impl Facts {
             idle_timeout: self.idle_timeout,
             expires: self.expires_micros.map(from_micros),
             labels: self.labels.clone(),
+            name: self.session_name.clone(),
         }
     }
 }
@@ -197,6 +202,7 @@ mod tests {
             idle_timeout: Some(Duration::from_secs(3)),
             expires_micros: Some(11),
             labels: [("a".to_owned(), "b".to_owned())].into(),
+            session_name: Some("eda".into()),
         };
         let place = Whereabouts {
             log: "kernels/a".into(),

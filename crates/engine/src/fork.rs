@@ -171,6 +171,7 @@ impl Inner {
             start_ms: 0,
             parent: Some(of_parent.id),
             labels: fork.labels.clone().unwrap_or_else(|| of_parent.labels.clone()),
+            session_name: None,
             ..of_parent.as_ref().clone()
         };
         let sandbox = lease.sandbox().map(|sandbox| sandbox.gateway_dir.clone());

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::facts::Facts;
+use crate::gate::Gate;
 use crate::jupyter_sessions::JupyterSessions;
 use crate::kernel::{
     Actor, Arrival, Core, Handle, Listener, Now, Rules, Settings, Teardown, death_cause, wall_micros,
@@ -45,6 +46,8 @@ pub(crate) struct Inner {
     pub(crate) registry: Arc<Registry>,
     pub(crate) catalog: Catalog,
     pub(crate) sessions: JupyterSessions,
+    /// One start at a time for each name of a session, one change at a time for each session.
+    pub(crate) gate: Arc<Gate>,
     pub(crate) started: OffsetDateTime,
     /// Of the latest command, microseconds since 1970.
     pub(crate) last_command: AtomicU64,

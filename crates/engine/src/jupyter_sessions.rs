@@ -6,7 +6,6 @@
 //! means by it; the other session is dropped when it is next read.
 
 mod engine;
-mod gate;
 mod input;
 #[cfg(test)]
 mod tests;
@@ -19,9 +18,9 @@ use std::time::SystemTime;
 use himalia_store::{JupyterSessionRecord, Store, StoreError};
 
 use crate::access::{Action, Object, authorise};
+use crate::gate::Gate;
 use crate::model::{KernelModel, KernelRef, NewSession, SessionModel, SessionPatch, StartKernel};
 use crate::{EngineError, JupyterSessionId, KernelId, Principal};
-use gate::Gate;
 use input::{check, start_for};
 use view::{existing, model, show};
 
@@ -37,7 +36,7 @@ pub(crate) trait Kernels: Clone + Send + Sync + 'static {
         start: StartKernel,
     ) -> impl Future<Output = Result<KernelModel, EngineError>> + Send;
 
-    /// Ends a kernel; [`EngineError::NotFound`] when it is gone.
+    /// Ends a kernel, unless it is that of a native session; [`EngineError::NotFound`] when it is gone.
     fn shutdown(
         &self,
         principal: &Principal,

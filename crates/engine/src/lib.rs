@@ -14,6 +14,8 @@ mod executions;
 mod facts;
 mod feed;
 mod fork;
+mod gate;
+mod history;
 mod ids;
 mod inner;
 mod jupyter_sessions;
@@ -24,8 +26,10 @@ mod lease;
 mod lifetimes;
 mod logs;
 pub mod model;
+mod named;
 mod pool;
 mod provisioners;
+mod questions;
 mod registry;
 mod start;
 mod templates;
@@ -44,12 +48,17 @@ pub use executions::{
 pub use feed::{Attach, Attachment, Closed, Delivery, Event, EventFeed, EventKind, Feed, Requests};
 // What facades say and show of sandboxes.
 pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, Network};
+pub use history::{History, HistoryEntry, HistoryStatus};
 pub use ids::{JupyterSessionId, KernelId};
 pub use kernel::{OnTimeout, Replaced, StopReason};
 pub use model::{
     Branch, ExecutionState, FilesMode, ForkFiles, ForkKernel, ForkPolicy, GatewayStatus, Hazard, KernelJson,
     KernelModel, KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES, NewSession, Origin, PoolConfig,
-    PoolStatus, ProvisionerChoice, ProvisionerInfo, Secrets, SessionInfo, SessionLimits, SessionModel,
-    SessionPatch, SpecFile, StartKernel, StartPath, Template, TemplateInfo,
+    PoolStatus, ProvisionerChoice, ProvisionerInfo, Secrets, SessionChange, SessionInfo, SessionLimits,
+    SessionModel, SessionPatch, SpecFile, StartKernel, StartPath, Template, TemplateInfo, TimeChange,
 };
 pub use provisioners::Provisioners;
+pub use questions::{
+    Completion, Inspection, MAX_CURSOR_CODE_BYTES, VariableFilter, VariablePage, VariableQuery, VariableSort,
+    VariablesReply,
+};

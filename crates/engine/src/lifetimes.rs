@@ -122,6 +122,7 @@ mod tests {
             idle_timeout: idle.map(Duration::from_micros),
             expires_micros: expires,
             labels: std::collections::BTreeMap::new(),
+            session_name: None,
         }
     }
 

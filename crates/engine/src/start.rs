@@ -35,6 +35,7 @@ pub(crate) struct Accepted {
     pub(crate) launch: Launch,
     pub(crate) id: KernelId,
     pub(crate) begun: Instant,
+    pub(crate) session_name: Option<String>,
     reservation: Reservation,
     permit: OwnedSemaphorePermit,
 }
@@ -72,6 +73,7 @@ impl Inner {
             launch,
             id,
             begun,
+            session_name: start.session_name,
             reservation,
             permit,
         };
@@ -175,6 +177,7 @@ impl Inner {
         facts.owner.clone_from(&accepted.owner);
         facts.origin = accepted.origin;
         facts.start_reason = reason;
+        facts.session_name.clone_from(&accepted.session_name);
         let record = facts.record(&made.place, KernelLife::Starting, 0);
         if let Err(error) = self.store.insert_kernel(record).await {
             made.share.end().await;
@@ -398,6 +401,7 @@ pub(crate) fn facts(plan: &Plan, made: &Made, id: KernelId, created_micros: u64)
         idle_timeout: plan.idle_timeout,
         expires_micros: lifetime.map(|time| created_micros.saturating_add(time)),
         labels: plan.labels.clone(),
+        session_name: None,
     }
 }
 

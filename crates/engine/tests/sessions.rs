@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use common::{Client, Place, op, state, stop, until_state};
 use himalia_engine::{
-    Drain, EngineError, NotOffered, Origin, Provisioners, SessionLimits, StartKernel, Template,
+    Drain, EngineError, HistoryStatus, NotOffered, Origin, Provisioners, SessionChange, SessionLimits,
+    StartKernel, Template, TimeChange,
 };
 use himalia_sandbox::Isolation;
 use himalia_testkit::assert_eventually;
@@ -173,4 +174,86 @@ async fn a_gateway_without_provisioners_or_with_a_bad_template_does_not_open() {
             ..
         })
     ));
+}
+
+fn named(name: &str) -> StartKernel {
+    StartKernel {
+        session_name: Some(name.into()),
+        ..of_v1()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_is_one_sessions_and_outlives_the_gateway() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let principal = op();
+    let (one, other) = tokio::join!(
+        engine.put_session(&principal, named("eda")),
+        engine.put_session(&principal, named("eda"))
+    );
+    let ((one, begun), (other, again)) = (one.unwrap(), other.unwrap());
+    assert_eq!(
+        (one.kernel.id, one.name.as_deref()),
+        (other.kernel.id, Some("eda"))
+    );
+    assert!(begun != again, "one of them started it");
+    let id = one.kernel.id;
+    let refused = engine.start_session(&op(), named("eda")).await.unwrap_err();
+    assert!(matches!(refused, EngineError::Conflict { .. }), "{refused}");
+    let mut wrong = named("eda");
+    wrong.name = Some("late".into());
+    let refused = engine.put_session(&op(), wrong).await.unwrap_err();
+    assert!(matches!(refused, EngineError::Conflict { .. }), "{refused}");
+    let change = SessionChange {
+        labels: [("team".to_owned(), Some("a".to_owned()))].into(),
+        idle_timeout: TimeChange::Set(Duration::from_mins(15)),
+        lifetime: TimeChange::Keep,
+    };
+    engine.change_session(&op(), id, change).await.unwrap();
+    engine.drain(&op(), Drain::KeepKernels).await.unwrap();
+    drop(engine);
+
+    let engine = place.open().await;
+    assert_eq!(engine.find_session(&op(), "eda").unwrap(), id);
+    let info = engine.session_info(&op(), id).unwrap();
+    assert_eq!(info.labels.get("team").map(String::as_str), Some("a"));
+    assert_eq!(info.idle_timeout, Some(Duration::from_mins(15)));
+    // A Jupyter client leaves it, and its owner ends it: then the name is free.
+    engine.release_kernel(&op(), id).await.unwrap();
+    assert!(engine.session_info(&op(), id).is_ok());
+    engine.shutdown_kernel(&op(), id).await.unwrap();
+    assert!(engine.find_session(&op(), "eda").is_err());
+    let (fresh, begun) = engine.put_session(&op(), named("eda")).await.unwrap();
+    assert!(begun && fresh.kernel.id != id);
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kernel_is_asked_and_no_client_sees_it() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let id = engine.start_session(&op(), of_v1()).await.unwrap().kernel.id;
+    let done = engine.complete(&op(), id, "prin", None).await.unwrap();
+    assert!(
+        done.matches.contains(&"print".to_owned()) && done.cursor_end == 4,
+        "{done:?}"
+    );
+    assert!(!engine.inspect(&op(), id, "x", Some(1), 0).await.unwrap().found);
+    // The fake kernel knows nothing of variables, as most kernels.
+    let unknown = engine.variables(&op(), id).await.unwrap_err();
+    assert!(matches!(unknown, EngineError::Unsupported { .. }), "{unknown}");
+    let mut one = Client::attach(&engine, id, "one").await;
+    one.execute("kill KILL").await;
+    until_state(&engine, id, "dead").await;
+    let dead = engine.variables(&op(), id).await.unwrap_err();
+    assert!(matches!(dead, EngineError::KernelDead { .. }), "{dead}");
+    let history = engine.history(&op(), id, None, 10).await.unwrap();
+    let told: Vec<_> = history
+        .history
+        .iter()
+        .map(|entry| (entry.code.as_str(), entry.status))
+        .collect();
+    assert_eq!(told, [("kill KILL", HistoryStatus::KernelDied)]);
+    stop(engine).await;
 }

@@ -110,14 +110,36 @@ pub(crate) enum EnvCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
+    /// The session of this name, started if there is none
+    New {
+        /// Lower-case letters, digits and hyphens
+        name: String,
+        /// Template or kernelspec [default: the gateway's default kernelspec]
+        #[arg(long, value_name = "NAME")]
+        template: Option<String>,
+        /// A label of a new session; may be given several times
+        #[arg(long = "label", value_name = "NAME=VALUE")]
+        labels: Vec<String>,
+        /// End it after it was idle for so long: 90, 10m
+        #[arg(long, value_name = "TIME")]
+        idle_timeout: Option<Seconds>,
+        /// End it after so long, whatever it does
+        #[arg(long, value_name = "TIME")]
+        lifetime: Option<Seconds>,
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
     /// List them
     Ls {
+        /// Those with this label, or with this label and value; may be given several times
+        #[arg(long = "label", value_name = "NAME[=VALUE]")]
+        labels: Vec<String>,
         #[command(flatten)]
         gateway: GatewayArgs,
     },
     /// Branch one: the new sessions have its variables, and a copy of its files
     Fork {
-        /// Its id
+        /// Its id or name
         session: String,
         /// How many branches, at most 16
         #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -133,7 +155,7 @@ pub(crate) enum SessionCommand {
     },
     /// End them, with everything in them
     Rm {
-        /// Their ids
+        /// Their ids or names
         #[arg(required = true)]
         sessions: Vec<String>,
         #[command(flatten)]
@@ -144,7 +166,7 @@ pub(crate) enum SessionCommand {
 /// What to run, and where.
 #[derive(Debug, Args)]
 pub(crate) struct ExecArgs {
-    /// A session: its id, the beginning of its id, or its label `name`
+    /// A session: its id, the beginning of its id, its name, or its label `name`
     pub(crate) session: String,
     /// The code; `-`, or nothing, reads it from standard input
     #[arg(conflicts_with = "file")]

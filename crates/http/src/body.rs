@@ -151,6 +151,26 @@ impl Fields {
             .collect()
     }
 
+    /// Whether a member is there and null. It is taken out then.
+    pub(crate) fn is_null(&mut self, name: &str) -> bool {
+        let null = self.map.get(name).is_some_and(Value::is_null);
+        if null {
+            self.map.remove(name);
+        }
+        null
+    }
+
+    /// The members themselves, each a string, or null.
+    pub(crate) fn into_optional_strings(
+        mut self,
+    ) -> Result<std::collections::BTreeMap<String, Option<String>>, ApiError> {
+        let nulls: Vec<String> = self.map.keys().cloned().collect();
+        let nulls: Vec<String> = nulls.into_iter().filter(|name| self.is_null(name)).collect();
+        let texts = self.into_strings()?;
+        let texts = texts.into_iter().map(|(name, text)| (name, Some(text)));
+        Ok(texts.chain(nulls.into_iter().map(|name| (name, None))).collect())
+    }
+
     /// The name of a member as errors say it.
     pub(crate) fn name(&self, name: &str) -> String {
         joined(self.within, name)
@@ -224,6 +244,21 @@ mod tests {
         let error = limits.finish().unwrap_err();
         assert_eq!(message(error), "limits.b: unknown field");
         assert!(fields.finish().is_ok());
+    }
+
+    #[test]
+    fn null_can_mean_something() {
+        let mut fields = Fields::parse(br#"{"a": null, "b": 1, "labels": {"x": null, "y": "z"}}"#).unwrap();
+        assert!(fields.is_null("a") && !fields.is_null("a") && !fields.is_null("b") && !fields.is_null("c"));
+        let labels = fields
+            .object("labels")
+            .unwrap()
+            .unwrap()
+            .into_optional_strings()
+            .unwrap();
+        assert_eq!((&labels["x"], labels["y"].as_deref()), (&None, Some("z")));
+        let wrong = Fields::parse(br#"{"x": 1}"#).unwrap().into_optional_strings();
+        assert_eq!(message(wrong.unwrap_err()), "x: expected a string, got a number");
     }
 
     #[test]

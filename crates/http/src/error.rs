@@ -12,6 +12,8 @@
 //! | `Fork` | | 409 `busy`, `hazard`, `undone`; 501 `unsupported`; 413 `files_too_large`; 500 `probe_failed`, `failed` |
 //! | `QueueFull` | | 429 `queue_full` |
 //! | `IncarnationMismatch`, `KernelDead` | | 409 `kernel_restarted`, `kernel_dead` |
+//! | `Busy` | | 503 `busy` |
+//! | `Unsupported` | | 501 `unsupported` |
 //! | `KeyReused` | | 422 `idempotency_key_reused` |
 //! | `Conflict` | 409 | 409 `conflict` |
 //! | `Gone` | 410 | 410 `gone` |
@@ -216,6 +218,11 @@ impl From<EngineError> for ApiError {
                 ..Self::new(StatusCode::CONFLICT, "kernel_restarted", message)
             },
             EngineError::KernelDead { .. } => Self::new(StatusCode::CONFLICT, "kernel_dead", message),
+            EngineError::Busy { .. } => Self {
+                retry_after: Some(1),
+                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
+            },
+            EngineError::Unsupported { .. } => Self::new(StatusCode::NOT_IMPLEMENTED, "unsupported", message),
             EngineError::KeyReused => Self::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "idempotency_key_reused",

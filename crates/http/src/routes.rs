@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::http::Method;
-use axum::routing::{MethodRouter, delete, get, patch, post};
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
 
 use crate::app::App;
 use crate::jupyter::{about, channels, kernels, kernelspecs, me, sessions};
@@ -84,10 +84,21 @@ pub static ROUTES: &[Route] = &[
     route!(GET "/v1/sessions" Token, "All sessions with their sandboxes", get(v1::sessions::list)),
     route!(POST "/v1/sessions" Token, "Start a session", post(v1::sessions::create)),
     route!(GET "/v1/sessions/{session_id}" Token, "One session with its sandbox", get(v1::sessions::show)),
+    route!(PUT "/v1/sessions/{session_id}" Token, "The session of this name, started if there is none", put(v1::sessions::put)),
+    route!(PATCH "/v1/sessions/{session_id}" Token, "Change a session's labels and lifetimes", patch(v1::sessions::change)),
     route!(DELETE "/v1/sessions/{session_id}" Token, "End a session", delete(v1::sessions::end)),
     route!(POST "/v1/sessions/{session_id}/fork" Token, "Branch a live session", post(v1::fork::fork)),
+    route!(POST "/v1/sessions/{session_id}/interrupt" Token, "Interrupt what a session runs", post(v1::sessions::interrupt)),
+    route!(POST "/v1/sessions/{session_id}/restart" Token, "Give a session a new process", post(v1::sessions::restart)),
     route!(GET "/v1/sessions/{session_id}/executions" Token, "The latest executions of a session", get(v1::executions::list)),
     route!(POST "/v1/sessions/{session_id}/executions" Token, "Run code in a session", post(v1::executions::create)),
+    route!(GET "/v1/sessions/{session_id}/variables" Token, "The variables of a session", get(v1::variables::list)),
+    route!(GET "/v1/sessions/{session_id}/variables/{name}" Token, "A part of one variable", get(v1::variables::show)),
+    route!(GET "/v1/sessions/{session_id}/history" Token, "What was run in a session", get(v1::history::list)),
+    route!(GET "/v1/sessions/{session_id}/notebook.ipynb" Token, "What was run, as a notebook", get(v1::history::notebook)),
+    route!(GET "/v1/sessions/{session_id}/script.py" Token, "What was run, as a Python file", get(v1::history::script)),
+    route!(POST "/v1/sessions/{session_id}/complete" Token, "How code may go on", post(v1::code::complete)),
+    route!(POST "/v1/sessions/{session_id}/inspect" Token, "What is known of an object in code", post(v1::code::inspect)),
     route!(GET "/v1/executions/{execution_id}" Token, "What came of an execution so far", get(v1::executions::show)),
     route!(GET "/v1/executions/{execution_id}/output" Token, "A part of its text", get(v1::executions::output)),
     route!(GET "/v1/executions/{execution_id}/events" Token, "Its events as a stream", get(v1::executions::events)),

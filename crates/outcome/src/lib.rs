@@ -17,6 +17,7 @@
 //! is bounded by the budget, by [`MAX_OUTPUTS`] and by the largest message.
 
 mod bundle;
+mod cell;
 mod excerpt;
 mod failure;
 mod fold;
@@ -26,6 +27,7 @@ mod reply;
 mod screen;
 
 pub use bundle::Artifact;
+pub use cell::{CELL_OUTPUT_BYTES, CELL_STREAM_CHARS, Cell, MAX_CELL_OUTPUTS};
 pub use excerpt::{Excerpt, Shown};
 pub use failure::{Failure, Frame};
 pub use fold::{Fold, Input, Outcome};

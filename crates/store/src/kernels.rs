@@ -60,6 +60,8 @@ pub struct KernelRecord {
     pub expires_micros: Option<i64>,
     /// `jupyter` or `v1`.
     pub origin: String,
+    /// Its owner's name for it; nothing else of that owner has it.
+    pub name: Option<String>,
 }
 
 /// How a kernel was launched, without its environment: that is secret, and a restart does not need it since
@@ -108,10 +110,10 @@ impl KernelLife {
 const INSERT: &str = "
 INSERT INTO kernels (id, owner, kernelspec, session_dir, run_dir, sandbox_id, sandbox_key_hash, isolation,
     incarnation, created_micros, launch, life, dead_cause, provisioner, socket, parent, template, start_path,
-    start_reason, sandbox, labels, idle_timeout_ms, expires_micros, origin)
+    start_reason, sandbox, labels, idle_timeout_ms, expires_micros, origin, name)
 VALUES (:id, :owner, :kernelspec, :session_dir, :run_dir, :sandbox_id, :sandbox_key_hash, :isolation,
     :incarnation, :created_micros, :launch, :life, :dead_cause, :provisioner, :socket, :parent, :template, :start_path,
-    :start_reason, :sandbox, :labels, :idle_timeout_ms, :expires_micros, :origin)";
+    :start_reason, :sandbox, :labels, :idle_timeout_ms, :expires_micros, :origin, :name)";
 
 const UPDATE: &str = "
 UPDATE kernels SET owner = :owner, kernelspec = :kernelspec, session_dir = :session_dir, run_dir = :run_dir,
@@ -119,7 +121,8 @@ UPDATE kernels SET owner = :owner, kernelspec = :kernelspec, session_dir = :sess
     incarnation = :incarnation, created_micros = :created_micros, launch = :launch, life = :life,
     dead_cause = :dead_cause, provisioner = :provisioner, socket = :socket, parent = :parent,
     template = :template, start_path = :start_path, start_reason = :start_reason, sandbox = :sandbox,
-    labels = :labels, idle_timeout_ms = :idle_timeout_ms, expires_micros = :expires_micros, origin = :origin
+    labels = :labels, idle_timeout_ms = :idle_timeout_ms, expires_micros = :expires_micros, origin = :origin,
+    name = :name
 WHERE id = :id";
 
 impl Store {
@@ -167,6 +170,27 @@ impl Store {
             let changed = transaction
                 .prepare_cached("UPDATE kernels SET start_path = ?2 WHERE id = ?1")?
                 .execute((id.to_string(), path))?;
+            Ok(changed == 1)
+        })
+        .await
+    }
+
+    /// Sets what its owner may change of a kernel: marks, and when it ends; `false` when there is no such kernel.
+    pub async fn set_kernel_terms(
+        &self,
+        id: Uuid,
+        labels: BTreeMap<String, String>,
+        idle_timeout_ms: Option<u64>,
+        expires_micros: Option<i64>,
+    ) -> Result<bool, StoreError> {
+        self.write(move |transaction| {
+            let idle = idle_timeout_ms.map(i64::try_from).transpose();
+            let idle = idle.map_err(|error| bad("idle_timeout_ms", error.to_string()))?;
+            let changed = transaction
+                .prepare_cached(
+                    "UPDATE kernels SET labels = ?2, idle_timeout_ms = ?3, expires_micros = ?4 WHERE id = ?1",
+                )?
+                .execute((id.to_string(), json("labels", &labels)?, idle, expires_micros))?;
             Ok(changed == 1)
         })
         .await
@@ -237,6 +261,7 @@ fn put(
         ":idle_timeout_ms": idle.map_err(|error| bad("idle_timeout_ms", error.to_string()))?,
         ":expires_micros": kernel.expires_micros,
         ":origin": kernel.origin,
+        ":name": kernel.name,
     })?)
 }
 
@@ -279,6 +304,7 @@ fn read(row: &Row<'_>) -> Result<KernelRecord, StoreError> {
             .map_err(|error| bad("idle_timeout_ms", error.to_string()))?,
         expires_micros: row.get("expires_micros")?,
         origin: row.get("origin")?,
+        name: row.get("name")?,
     })
 }
 

@@ -8,10 +8,10 @@ use crate::StoreError;
 pub(crate) const APPLICATION_ID: i64 = 0x4849_4d41;
 
 /// The schema version that this code writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: i64 = 2;
+pub const SCHEMA_VERSION: i64 = 3;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-pub(crate) const MIGRATIONS: &[&str] = &[V1, V2];
+pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3];
 
 const V1: &str = "
 CREATE TABLE meta (
@@ -65,6 +65,12 @@ ALTER TABLE kernels ADD COLUMN origin TEXT NOT NULL DEFAULT 'jupyter' CHECK (ori
 UPDATE kernels SET template = kernelspec;
 ";
 
+/// Names that callers give to their sessions.
+const V3: &str = "
+ALTER TABLE kernels ADD COLUMN name TEXT;
+CREATE UNIQUE INDEX kernels_by_name ON kernels (owner, name) WHERE name IS NOT NULL;
+";
+
 /// The schema version of an open file.
 pub(crate) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
@@ -94,6 +100,6 @@ pub(crate) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 2 && SCHEMA_VERSION == 2,
+    MIGRATIONS.len() == 3 && SCHEMA_VERSION == 3,
     "a step and its version come together"
 );

@@ -81,5 +81,6 @@ fn kernel(n: u128) -> KernelRecord {
         idle_timeout_ms: Some(60_000),
         expires_micros: Some(7),
         origin: "v1".into(),
+        name: Some(format!("session-{n}")),
     }
 }

@@ -10,8 +10,8 @@ use super::Engine;
 use crate::feed::{Connection, Reader, start_position};
 use crate::kernel::{Answer, Command, CommandError, Handle, owner_of_client};
 use crate::{
-    Action, Attach, Attachment, EngineError, EventFeed, Feed, KernelId, KernelModel, Object, Principal,
-    Requests, StartKernel,
+    Action, Attach, Attachment, EngineError, EventFeed, Feed, KernelId, KernelModel, Object, Origin,
+    Principal, Requests, StartKernel,
 };
 
 /// Bytes of a wire session's name.
@@ -60,6 +60,17 @@ impl Engine {
         handle.order(Command::Stop("killed_by_user")).await;
         handle.gone().await;
         Ok(())
+    }
+
+    /// What a Jupyter client means by ending a kernel: one that the Jupyter API made is ended, that of a native session stays,
+    /// since it is not the client's to end.
+    pub async fn release_kernel(&self, principal: &Principal, id: KernelId) -> Result<(), EngineError> {
+        self.allow(principal, Action::Read, Object::Kernel(id))?;
+        let native = |handle: &Arc<Handle>| handle.facts().origin == Origin::V1 && !handle.is_over();
+        if self.inner.registry.get(id).is_some_and(|handle| native(&handle)) {
+            return Ok(());
+        }
+        self.shutdown_kernel(principal, id).await
     }
 
     /// Interrupts a kernel; returns when the signal or message is sent, not when the code stopped. A kernel that is

@@ -1,8 +1,10 @@
 //! The public interface: one type, each method one command or query, each authorised before anything else.
 
 mod executions;
+mod history;
 mod kernels;
 mod open;
+mod questions;
 mod sandboxes;
 mod sessions;
 mod specs;

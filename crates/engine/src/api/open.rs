@@ -70,6 +70,7 @@ impl Engine {
             store,
             registry: Arc::new(Registry::default()),
             catalog,
+            gate: Arc::default(),
             started: OffsetDateTime::now_utc(),
             last_command: AtomicU64::new(wall_micros()),
             places: Arc::new(Semaphore::new(places)),

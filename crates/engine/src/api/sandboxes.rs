@@ -4,7 +4,7 @@ use super::Engine;
 use crate::pool::Pool;
 use crate::{
     Action, Branch, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal, ProvisionerInfo,
-    SessionInfo, StartKernel, TemplateInfo,
+    SessionChange, SessionInfo, StartKernel, TemplateInfo,
 };
 
 impl Engine {
@@ -15,8 +15,52 @@ impl Engine {
         start: StartKernel,
     ) -> Result<SessionInfo, EngineError> {
         self.allow(principal, Action::Create, Object::Kernels)?;
-        let handle = self.inner.start_kernel(principal, start).await?;
+        let handle = match start.session_name {
+            None => self.inner.start_kernel(principal, start).await?,
+            Some(_) => self.inner.start_named(principal, start, false).await?.0,
+        };
         Ok(handle.info())
+    }
+
+    /// The session of this name (`start.session_name`), which is started if there is none; whether it was. Calls with one name
+    /// take turns, so that they find one session. A template that `start` names must be the session's:
+    /// [`EngineError::Conflict`]; the rest of `start` counts for a new one only.
+    pub async fn put_session(
+        &self,
+        principal: &Principal,
+        start: StartKernel,
+    ) -> Result<(SessionInfo, bool), EngineError> {
+        self.allow(principal, Action::Create, Object::Kernels)?;
+        let (handle, started) = self.inner.start_named(principal, start, true).await?;
+        Ok((handle.info(), started))
+    }
+
+    /// The session that a text names: by its id, or by the name that its owner gave it.
+    pub fn find_session(&self, principal: &Principal, text: &str) -> Result<KernelId, EngineError> {
+        if let Ok(id) = text.parse() {
+            return Ok(id);
+        }
+        self.allow(principal, Action::Read, Object::Gateway)?;
+        let found = self.inner.named(principal.name(), text);
+        let found = found.filter(|handle| !handle.is_over());
+        found
+            .map(|handle| handle.id())
+            .ok_or_else(|| EngineError::NotFound {
+                what: "Session",
+                id: text.chars().take(64).flat_map(char::escape_debug).collect(),
+            })
+    }
+
+    /// Changes what its owner may change of a session. Within its template's limits.
+    pub async fn change_session(
+        &self,
+        principal: &Principal,
+        id: KernelId,
+        change: SessionChange,
+    ) -> Result<SessionInfo, EngineError> {
+        self.allow(principal, Action::Update, Object::Kernel(id))?;
+        let handle = self.handle(id)?;
+        self.inner.change_session(&handle, change).await
     }
 
     /// Every kernel with what is around it, in order of their start; those that wait in a pool are nobody's and not

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 
 use super::Closed;
 use super::reader::{Batch, Reader};
-use crate::kernel::{RecordKind, RecordMeta, from_micros, wall_micros};
+use crate::kernel::{RecordKind, RecordMeta, RequestKind, from_micros, wall_micros, word};
 
 /// What kind of record an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,7 +98,7 @@ impl EventFeed {
     }
 }
 
-/// A record as an event; `None` for kinds of a later version.
+/// A record as an event; `None` for kinds of a later version, and for what the engine itself asks and is told.
 fn event(record: &Record) -> Option<Event> {
     let kind = match RecordKind::from_byte(record.kind)? {
         RecordKind::Message => EventKind::Message,
@@ -108,6 +108,14 @@ fn event(record: &Record) -> Option<Event> {
         RecordKind::Execution => EventKind::Execution,
     };
     let meta = RecordMeta::decode(&record.meta);
+    let engines = match kind {
+        EventKind::Request => RequestKind::from_word(meta.word) == RequestKind::Question,
+        EventKind::Message => meta.word & word::ANSWER != 0,
+        _ => false,
+    };
+    if engines {
+        return None;
+    }
     Some(Event {
         seq: record.seq,
         at: from_micros(record.at_micros),

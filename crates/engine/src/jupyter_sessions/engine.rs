@@ -14,6 +14,6 @@ impl Kernels for Engine {
     }
 
     async fn shutdown(&self, principal: &Principal, id: KernelId) -> Result<(), EngineError> {
-        self.shutdown_kernel(principal, id).await
+        self.release_kernel(principal, id).await
     }
 }

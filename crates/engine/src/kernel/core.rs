@@ -20,6 +20,7 @@ use super::ledger::Ledger;
 use super::life::{Life, Phase};
 use super::messages::IopubParent;
 use super::outbox::Outbox;
+use super::questions::Questions;
 use super::readiness::Readiness;
 use super::recovery::Carried;
 use super::rules::{Rules, Stopwatch};
@@ -70,6 +71,7 @@ pub(crate) struct Core {
     pub(super) iopub_parent: Option<IopubParent>,
     pub(super) held: HeldQueues,
     pub(super) executions: Executions,
+    pub(super) questions: Questions,
     /// Orders that wait for the sandbox's connections, in the order in which they came.
     pub(super) early: Vec<Early>,
     /// Requests of earlier epochs that the shim may not have accepted.
@@ -101,6 +103,7 @@ impl Core {
             iopub_parent: None,
             held: HeldQueues::default(),
             executions: Executions::default(),
+            questions: Questions::default(),
             early: Vec::new(),
             carried: PerLane::default(),
             alive: true,
@@ -145,6 +148,7 @@ impl Core {
             self.give_held_orders(out);
         }
         self.next_execution(out);
+        self.questions.give(out);
         self.outbox.ack(now.mono, out);
     }
 
@@ -180,6 +184,7 @@ impl Core {
             self.memory_checked(false, out);
         }
         self.limit_execution(out);
+        self.limit_questions();
         self.look_at_disk(out);
         self.limit_native(out);
         self.decide_execution();
@@ -211,6 +216,7 @@ impl Core {
             self.stopwatch.deadline().filter(|_| self.outbox.greeted()),
             self.disk_deadline(),
             self.execution_deadline(),
+            self.questions.deadline(),
             self.life.stop_deadline,
             self.writes.retry_at(),
             self.held.pause_ends(),
@@ -299,6 +305,7 @@ impl Core {
             Command::Restart => self.restart(waiter, out),
             Command::Claim(claim) => self.claim(waiter, *claim, out),
             Command::Fork(fork) => self.fork(waiter, fork, out),
+            Command::Ask(question) => self.ask(waiter, &question),
             Command::Submit(submission) => self.submit(waiter, *submission, out),
             Command::StopExecution(seq) => {
                 let answer = Answer::Stopping(self.stop_execution(seq, out));

@@ -216,7 +216,7 @@ impl Bench {
         }
     }
 
-    fn refused(&mut self, number: u64, kind: RefusalKind) {
+    pub(super) fn refused(&mut self, number: u64, kind: RefusalKind) {
         self.event(ShimEvent::Refused(Refused {
             request: RequestId { epoch: 1, number },
             lane: Lane::Data,
@@ -308,7 +308,7 @@ impl Bench {
     }
 }
 
-fn settings(epoch: u64) -> Settings {
+pub(super) fn settings(epoch: u64) -> Settings {
     Settings {
         kernel: KERNEL,
         epoch,

@@ -29,7 +29,7 @@ impl Core {
     /// Whether the order has to wait for the sandbox.
     pub(super) fn is_early(&self, command: &Command) -> bool {
         let possible = match command {
-            Command::Interrupt | Command::Fork(_) => self.life.phase == Phase::Running,
+            Command::Interrupt | Command::Fork(_) | Command::Ask(_) => self.life.phase == Phase::Running,
             Command::Restart => matches!(self.life.phase, Phase::Running | Phase::Restarting | Phase::Dead),
             Command::Start(_)
             | Command::Stop(_)

@@ -13,6 +13,7 @@ use himalia_wire::Channel;
 use super::execution_records::Submission;
 use super::executions::Brief;
 use super::ledger::RequestKind;
+use super::questions::{Question, Reply};
 use super::rules::Rules;
 
 /// The present, as the driver sees it.
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     },
     /// Tell what executions there are.
     ListExecutions,
+    /// Ask the kernel something.
+    Ask(Box<Question>),
 }
 
 /// What a kernel that waited is given.
@@ -84,6 +87,8 @@ pub(crate) enum Answer {
     /// Whether there was something to stop.
     Stopping(bool),
     Executions(Vec<Brief>),
+    /// What the kernel says to a question.
+    Replied(Box<Reply>),
 }
 
 /// Why an order was not carried out.
@@ -126,6 +131,15 @@ pub(crate) enum CommandError {
     /// The execution does not wait for input.
     #[error("the execution does not wait for input")]
     NotAsked,
+    /// As many questions as may be are with the kernel.
+    #[error("other questions wait for this kernel")]
+    TooManyQuestions,
+    /// The kernel went idle over a question and said nothing.
+    #[error("the kernel does not know this question")]
+    NotKnown,
+    /// No reply came in time.
+    #[error("the kernel gave no answer in time")]
+    NoAnswer,
 }
 
 /// What happens.

@@ -204,6 +204,7 @@ impl Core {
         };
         let (asked, stopped) = (exit.exited.asked, exit.stopped);
         self.stopwatch.reset();
+        self.questions.lost();
         match self.life.phase {
             _ if !asked => self.executions_lost(&exit.cause()),
             Phase::Stopping => self.executions_lost(&self.life.reason.clone().unwrap_or_default()),
@@ -303,6 +304,7 @@ impl Core {
     /// The kernel is dead but can be restarted by a caller while its sandbox lives.
     pub(super) fn dead(&mut self, cause: String, out: &mut Vec<Effect>) {
         self.executions_lost(&cause);
+        self.questions.lost();
         if self.life.phase != Phase::Dead {
             self.decide(&LifecycleRecord::Dead {
                 cause: cause.clone(),
@@ -323,6 +325,7 @@ impl Core {
             return;
         }
         self.executions_lost(cause);
+        self.questions.lost();
         self.decide(&LifecycleRecord::Dead {
             cause: cause.to_owned(),
             over: true,

@@ -75,14 +75,27 @@ pub(crate) enum RequestKind {
     Shutdown = 4,
     /// `kernel_info_request` of the engine itself, for readiness.
     Probe = 5,
+    /// A question of the engine itself: done with its reply.
+    Question = 6,
 }
 
 impl RequestKind {
     pub(crate) fn from_word(word: u32) -> Self {
-        [Self::Execute, Self::Notice, Self::Shutdown, Self::Probe]
-            .into_iter()
-            .find(|kind| *kind as u32 == word)
-            .unwrap_or(Self::Request)
+        [
+            Self::Execute,
+            Self::Notice,
+            Self::Shutdown,
+            Self::Probe,
+            Self::Question,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u32 == word)
+        .unwrap_or(Self::Request)
+    }
+
+    /// Whether the engine itself asks. Such a request is not sent again: the engine asks anew, or says that it could not.
+    pub(crate) fn is_engines(self) -> bool {
+        matches!(self, Self::Probe | Self::Question)
     }
 
     fn replies(self) -> bool {
@@ -203,7 +216,8 @@ impl Ledger {
         let before = entry.unanswered();
         set(entry);
         self.unanswered -= usize::from(before && !entry.unanswered());
-        let done = entry.idle && (entry.replied || !entry.kind.replies());
+        let answered = entry.kind == RequestKind::Question && entry.replied;
+        let done = answered || (entry.idle && (entry.replied || !entry.kind.replies()));
         let channel = entry.channel;
         let progress = Progress {
             id,

@@ -37,6 +37,8 @@ pub(crate) mod word {
     pub(crate) const ABORTED: u32 = 64;
     /// The reply to a native execution says that it raised.
     pub(crate) const RAISED: u32 = 128;
+    /// A reply to a question of the engine's. Its record has no body.
+    pub(crate) const ANSWER: u32 = 2048;
     const STATE_SHIFT: u32 = 8;
 
     /// The execution state after the message, in bits 8 to 10.
@@ -95,10 +97,11 @@ impl Core {
             Ok(mut meta) => {
                 meta.lane = Some(lane);
                 meta.link = link;
+                let is_answer = meta.word & word::ANSWER != 0;
                 let record = NewRecord {
                     kind: RecordKind::Message as u8,
                     meta: meta.encode(),
-                    body: frame,
+                    body: if is_answer { Bytes::new() } else { frame },
                 };
                 self.writes.push(record, Then::Stored(lane, link));
                 self.finish_execution();
@@ -206,6 +209,9 @@ impl Core {
             if self.stopwatch.ended(id) {
                 self.disk.execution_ended(self.now.mono);
             }
+            if progress.kind == RequestKind::Question {
+                self.questions.idle(id, self.now.mono);
+            }
             put_request(meta, Some(id));
             meta.word |= word::IDLE | (u32::from(progress.done) * word::DONE);
             if let Some(seq) = native.filter(|_| progress.done) {
@@ -224,13 +230,15 @@ impl Core {
         let owner = request
             .and_then(|id| self.ledger.get(id))
             .map_or(0, |entry| entry.owner);
+        let hidden = peek
+            .as_ref()
+            .is_some_and(|parent| parent.session == ENGINE_SESSION);
         Ok(IopubParent {
             // Kept for the next comparison: a copy, so that no read buffer is pinned.
             raw: Bytes::copy_from_slice(raw),
-            tracked: peek.as_ref().is_none_or(|parent| tracked(&parent.msg_type)),
-            hidden: peek
-                .as_ref()
-                .is_some_and(|parent| parent.session == ENGINE_SESSION),
+            // What the engine asks is no activity, whatever it asks.
+            tracked: !hidden && peek.as_ref().is_none_or(|parent| tracked(&parent.msg_type)),
+            hidden,
             key,
             request,
             owner: if execution_of(owner).is_some() { owner } else { 0 },
@@ -275,6 +283,10 @@ impl Core {
         meta.word = word::REPLY | (u32::from(done) * word::DONE);
         if kind == RequestKind::Execute {
             self.disk.execution_ended(self.now.mono);
+        }
+        if kind == RequestKind::Question {
+            meta.word |= word::ANSWER;
+            self.questions.replied(id, parts);
         }
         if let Some(seq) = native {
             let status = header::reply_status(&parts.content);

@@ -25,6 +25,7 @@ mod listener;
 mod messages;
 mod meta;
 mod outbox;
+mod questions;
 mod readiness;
 mod recovery;
 mod refusal;
@@ -53,6 +54,7 @@ pub(crate) use life::Phase;
 pub(crate) use listener::{Arrival, Listener};
 pub(crate) use messages::word;
 pub(crate) use meta::{RecordKind, RecordMeta};
+pub(crate) use questions::{Question, Reply};
 pub(crate) use rules::Rules;
 pub(crate) use sandbox_end::death_cause;
 pub(crate) use synthetic::notice;
@@ -64,6 +66,8 @@ mod core_tests;
 mod disk_tests;
 #[cfg(test)]
 mod executing_tests;
+#[cfg(test)]
+mod questions_tests;
 #[cfg(test)]
 mod rules_tests;
 #[cfg(test)]

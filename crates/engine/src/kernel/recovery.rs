@@ -479,6 +479,10 @@ pub(super) fn held_again(record: &Record) -> Option<Held> {
     let header = header::peek(&parts.header).ok()?;
     let parent = parent_key(&header.msg_id, &header.session);
     let kind = RequestKind::from_word(meta.word);
+    // Whoever asked has gone with the gateway that asked.
+    if kind == RequestKind::Question {
+        return None;
+    }
     let request = Request {
         owner: meta.owner,
         channel,

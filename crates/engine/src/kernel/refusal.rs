@@ -28,8 +28,7 @@ impl Core {
         let again = refused.kind != RefusalKind::Never
             && self.life.phase != Phase::Over
             && entry.seq != 0
-            // The engine's own questions are asked again when their time comes.
-            && entry.kind != RequestKind::Probe
+            && !entry.kind.is_engines()
             // A native execution goes back to its own queue.
             && execution_of(entry.owner).is_none()
             // A shim that takes back what was answered is not believed.
@@ -49,6 +48,13 @@ impl Core {
         }
         self.outbox.refused(id);
         let entry = self.never_ran(id, again);
+        if entry
+            .as_ref()
+            .is_some_and(|entry| entry.kind == RequestKind::Question)
+        {
+            self.questions
+                .failed(id, CommandError::Refused(refused.reason.clone()));
+        }
         if let Some(seq) = entry.as_ref().and_then(|entry| execution_of(entry.owner)) {
             self.execution_refused(seq, refused.kind, &refused.reason);
         }

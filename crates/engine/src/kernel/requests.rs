@@ -1,11 +1,11 @@
 //! Requests on their way to the kernel: hold, journal, send.
 
 use himalia_journal::NewRecord;
-use himalia_shim_protocol::Lane;
+use himalia_shim_protocol::{Lane, RequestId};
 use himalia_wire::{Channel, build, v1};
 
 use super::core::Core;
-use super::event::{Effect, Request};
+use super::event::{CommandError, Effect, Request};
 use super::held::Held;
 use super::ledger::{Entry, RequestKind, parent_key};
 use super::life::Phase;
@@ -54,7 +54,7 @@ impl Core {
     }
 
     /// Numbers a request and writes its record. Gives it back when the shim holds too much already.
-    fn admit(&mut self, held: Held) -> Result<(), Held> {
+    pub(super) fn admit(&mut self, held: Held) -> Result<RequestId, Held> {
         let Held { request, again } = held;
         let lane = request.lane();
         let Ok(id) = self.outbox.message(lane, request.frame.clone()) else {
@@ -84,7 +84,7 @@ impl Core {
             body: request.frame,
         };
         self.writes.push(record, Then::Send(lane, id));
-        Ok(())
+        Ok(id)
     }
 
     /// The disk refused a batch: its requests wait again, unnumbered, before all others.
@@ -103,8 +103,10 @@ impl Core {
             let meta = RecordMeta::decode(&record.meta);
             let parent = self.ledger.remove(id).map_or(0, |entry| entry.parent);
             let kind = RequestKind::from_word(meta.word);
-            // The engine's own questions are asked again when their time comes.
-            let (Some(channel), false) = (meta.channel, kind == RequestKind::Probe) else {
+            if kind == RequestKind::Question {
+                self.questions.failed(id, CommandError::DiskFailing);
+            }
+            let (Some(channel), false) = (meta.channel, kind.is_engines()) else {
                 continue;
             };
             let request = Request {

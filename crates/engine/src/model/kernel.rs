@@ -98,6 +98,9 @@ pub struct StartKernel {
     pub lifetime: Option<Duration>,
     /// The caller's marks: at most 16, name and value at most 512 bytes together.
     pub labels: BTreeMap<String, String>,
+    /// The caller's name for the session: 1 to 63 lower-case letters, digits and hyphens, with a letter or digit at both
+    /// ends. [`EngineError::Conflict`](crate::EngineError::Conflict) if a session has it.
+    pub session_name: Option<String>,
 }
 
 /// Variables whose values are shown nowhere, not in a debug text either.

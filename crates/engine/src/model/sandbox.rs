@@ -106,6 +106,31 @@ pub struct SessionInfo {
     pub expires: Option<OffsetDateTime>,
     /// The caller's marks.
     pub labels: BTreeMap<String, String>,
+    /// The caller's name for it; no other session has it.
+    pub name: Option<String>,
+}
+
+/// What is changed of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionChange {
+    /// Marks that are set, and (`None`) those that are taken away.
+    pub labels: BTreeMap<String, Option<String>>,
+    /// Idle for so long, it is ended.
+    pub idle_timeout: TimeChange,
+    /// So long from now, it is ended.
+    pub lifetime: TimeChange,
+}
+
+/// What is done to a time of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeChange {
+    /// It stays as it is.
+    #[default]
+    Keep,
+    /// It is that of the template, which may be none.
+    Reset,
+    /// It is this one.
+    Set(Duration),
 }
 
 /// A pool, as it is now.

@@ -107,6 +107,7 @@ fn claimed(facts: &mut Facts, accepted: &Accepted) {
     facts.idle_timeout = plan.idle_timeout;
     facts.expires_micros = lifetime.map(|time| created_micros.saturating_add(time));
     facts.labels.clone_from(&plan.labels);
+    facts.session_name.clone_from(&accepted.session_name);
     facts.start_path = StartPath::Pool;
     facts.start_ms = millis_since(accepted.begun);
     if accepted.launch.cwd != accepted.launch.base_cwd && plan.shares_files() {

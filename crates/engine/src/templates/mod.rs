@@ -17,7 +17,7 @@ use crate::model::{KernelSpec, Origin, Template, TemplateInfo};
 use crate::{EngineConfig, EngineError};
 
 pub(crate) use check::check;
-pub(crate) use plan::{Offer, Plan, check_labels, plan};
+pub(crate) use plan::{Offer, Plan, check_labels, duration, plan};
 pub(crate) use sandbox_spec::{sandbox_spec, zygote_spec};
 
 /// The templates of a configuration.

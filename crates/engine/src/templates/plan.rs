@@ -175,7 +175,8 @@ fn refuse(
 }
 
 /// Less than the template's, or anything where that has none.
-fn duration(
+/// A time that is asked for, or that of the template; not longer than that.
+pub(crate) fn duration(
     field: &'static str,
     has: Option<Duration>,
     asked: Option<Duration>,

@@ -71,12 +71,12 @@ pub(super) async fn exec(client: &Client, args: ExecArgs) -> anyhow::Result<Exit
     run.follow(lines).await
 }
 
-/// A session by its id, the beginning of its id, or its label `name`.
+/// A session by its name, its label `name`, its id or the beginning of its id.
 async fn find(client: &Client, wanted: &str) -> anyhow::Result<String> {
     let reply = client.get("/v1/sessions").await?;
     let body = super::expect(&reply, 200)?;
     let all: Vec<&Value> = body["sessions"].as_array().into_iter().flatten().collect();
-    let named = |session: &&&Value| session["labels"]["name"] == wanted;
+    let named = |session: &&&Value| session["name"] == wanted || session["labels"]["name"] == wanted;
     let begins = |session: &&&Value| session["id"].as_str().is_some_and(|id| id.starts_with(wanted));
     let mut found: Vec<&&Value> = all.iter().filter(named).collect();
     if found.is_empty() && !wanted.is_empty() {
@@ -84,7 +84,10 @@ async fn find(client: &Client, wanted: &str) -> anyhow::Result<String> {
     }
     match found[..] {
         [one] => Ok(one["id"].as_str().unwrap_or_default().to_owned()),
-        [] => bail!("no session has this id or this label `name`: {}", clean(wanted)),
+        [] => bail!(
+            "no session has this id, this name or this label `name`: {}",
+            clean(wanted)
+        ),
         _ => bail!("more than one session begins with {}", clean(wanted)),
     }
 }

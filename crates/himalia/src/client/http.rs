@@ -73,6 +73,10 @@ impl Client {
         self.send(Method::POST, path, Some(body)).await
     }
 
+    pub(super) async fn put(&self, path: &str, body: &Value) -> anyhow::Result<Reply> {
+        self.send(Method::PUT, path, Some(body)).await
+    }
+
     async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Reply> {
         let exchange = self.exchange(method, path, body);
         match tokio::time::timeout(DEADLINE, Box::pin(exchange)).await {

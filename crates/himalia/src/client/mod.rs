@@ -6,6 +6,7 @@ mod show;
 mod stream;
 mod target;
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -37,7 +38,26 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 
 async fn call(command: SessionCommand) -> anyhow::Result<ExitCode> {
     match command {
-        SessionCommand::Ls { gateway } => list(&gateway).await,
+        SessionCommand::New {
+            name,
+            template,
+            labels,
+            idle_timeout,
+            lifetime,
+            gateway,
+        } => {
+            let mut wish = json!({ "labels": labels_of(&labels)? });
+            if let Some(template) = template {
+                wish["template"] = template.into();
+            }
+            for (member, time) in [("idle_timeout_s", idle_timeout), ("lifetime_s", lifetime)] {
+                if let Some(time) = time {
+                    wish[member] = time.0.into();
+                }
+            }
+            new(&gateway, &name, &wish).await
+        }
+        SessionCommand::Ls { labels, gateway } => list(&gateway, &labels).await,
         SessionCommand::Fork {
             session,
             count,
@@ -52,10 +72,45 @@ async fn call(command: SessionCommand) -> anyhow::Result<ExitCode> {
     }
 }
 
-async fn list(gateway: &GatewayArgs) -> anyhow::Result<ExitCode> {
+async fn new(gateway: &GatewayArgs, name: &str, wish: &Value) -> anyhow::Result<ExitCode> {
     let client = connect(gateway)?;
-    let body = expect(&client.get("/v1/sessions").await?, 200)?;
+    let reply = client.put(&format!("/v1/sessions/{}", id(name)?), wish).await?;
+    if ![200, 201].contains(&reply.status) {
+        bail!("{}", reply.problem());
+    }
+    let body = reply.json()?;
+    print(gateway.json, &body, |session| {
+        show::sessions(&json!({ "sessions": [session] }))
+    })
+}
+
+/// Labels of a command line.
+fn labels_of(given: &[String]) -> anyhow::Result<BTreeMap<&str, &str>> {
+    let pairs = given.iter().map(|label| {
+        let pair = label.split_once('=');
+        pair.with_context(|| format!("--label {label:?}: expected NAME=VALUE"))
+    });
+    pairs.collect()
+}
+
+async fn list(gateway: &GatewayArgs, labels: &[String]) -> anyhow::Result<ExitCode> {
+    let client = connect(gateway)?;
+    let mut path = "/v1/sessions".to_owned();
+    for (at, label) in labels.iter().enumerate() {
+        path.push_str(if at == 0 { "?label=" } else { "&label=" });
+        path.push_str(&quoted(label));
+    }
+    let body = expect(&client.get(&path).await?, 200)?;
     print(gateway.json, &body, show::sessions)
+}
+
+/// A text as a value in a query.
+fn quoted(text: &str) -> String {
+    let quote = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(quote).collect()
 }
 
 async fn fork(gateway: &GatewayArgs, session: &str, wish: &Value) -> anyhow::Result<ExitCode> {
@@ -92,12 +147,12 @@ fn connect(gateway: &GatewayArgs) -> anyhow::Result<Client> {
     Client::new(&target)
 }
 
-/// Ids are in an address, so they must be plain.
+/// Ids and names are in an address, so they must be plain.
 fn id(text: &str) -> anyhow::Result<&str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     ensure!(
         !text.is_empty() && text.len() <= 64 && text.bytes().all(plain),
-        "{text:?} is no session's id"
+        "{text:?} is no session's id or name"
     );
     Ok(text)
 }

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 /// Heads of the columns of [`row`].
-const HEAD: [&str; 7] = [
+const HEAD: [&str; 8] = [
     "ID",
+    "NAME",
     "TEMPLATE",
     "STATE",
     "ISOLATION",
@@ -42,9 +43,10 @@ pub(super) fn branches(body: &Value) -> String {
     text
 }
 
-fn row(session: &Value) -> [String; 7] {
+fn row(session: &Value) -> [String; 8] {
     [
         "id",
+        "name",
         "template",
         "state",
         "isolation",
@@ -89,13 +91,13 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_controls_are_left_out() {
-        let one = json!({"id": "a-b", "template": "x\u{1b}[31m", "state": "idle", "isolation": "none",
+        let one = json!({"id": "a-b", "name": "n", "template": "x\u{1b}[31m", "state": "idle", "isolation": "none",
             "started_by": "cold", "last_activity": "2026", "parent": null});
         let text = sessions(&json!({"sessions": [one]}));
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].starts_with("ID   TEMPLATE  STATE"), "{text}");
+        assert!(lines[0].starts_with("ID   NAME  TEMPLATE  STATE"), "{text}");
         assert!(
-            lines[1].starts_with("a-b  x[31m     idle") && lines[1].ends_with("2026           -"),
+            lines[1].starts_with("a-b  n     x[31m     idle") && lines[1].ends_with("2026           -"),
             "{text}"
         );
         assert_eq!(sessions(&json!({"sessions": []})), "no sessions\n");

@@ -76,13 +76,14 @@ pub(crate) async fn show(
     etag::json(&headers, &Kernel::from(model))
 }
 
-/// `DELETE /api/kernels/{id}`: 204 when the kernel is gone.
+/// `DELETE /api/kernels/{id}`: 204 when the kernel is gone. One of a native session stays, with the same answer: the client
+/// leaves it, and its owner ends it with `DELETE /v1/sessions/{id}`.
 pub(crate) async fn shutdown(
     State(app): State<App>,
     Caller(principal): Caller,
     id: Path<String>,
 ) -> Result<StatusCode, ApiError> {
-    app.engine().shutdown_kernel(&principal, kernel_id(&id)?).await?;
+    app.engine().release_kernel(&principal, kernel_id(&id)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

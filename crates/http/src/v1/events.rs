@@ -15,9 +15,10 @@ use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use himalia_engine::{Closed, EventFeed, KernelId};
+use himalia_engine::{Closed, EventFeed};
 use tokio_util::sync::CancellationToken;
 
+use super::sessions::session_id;
 use super::sse;
 use crate::app::App;
 use crate::auth::Caller;
@@ -32,8 +33,7 @@ pub(crate) async fn stream(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let unknown = || ApiError::not_found("Session does not exist");
-    let kernel: KernelId = id.parse().map_err(|_| unknown())?;
+    let kernel = session_id(&app, &principal, &id)?;
     let after = position(&uri, &headers)?;
     let buffers = match query::last(&uri, "buffers").as_deref() {
         None | Some("sizes") => false,

@@ -29,7 +29,7 @@ pub(crate) async fn fork(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let kernel = session_id(&id)?;
+    let kernel = session_id(&app, &principal, &id)?;
     let wish = read(body::fields(&app, &headers, body).await?.unwrap_or_default())?;
     let made = app.engine().fork_kernel(&principal, kernel, wish).await;
     let (mut branches, mut failure) = (Vec::new(), None);

@@ -1,11 +1,14 @@
 //! The native API.
 
 pub(crate) mod artifacts;
+pub(crate) mod code;
 pub(crate) mod events;
 pub(crate) mod executions;
 pub(crate) mod fork;
+pub(crate) mod history;
 pub(crate) mod models;
 pub(crate) mod pools;
 pub(crate) mod sessions;
 mod sse;
 mod start;
+pub(crate) mod variables;

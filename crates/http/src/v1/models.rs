@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 pub(crate) struct Session {
     /// The kernel's id too: every route of a kernel takes it.
     id: KernelId,
+    /// Its owner's name for it; every route of a session takes it in place of the id.
+    name: Option<String>,
     kernelspec: String,
     template: String,
     state: &'static str,
@@ -50,6 +52,7 @@ impl From<SessionInfo> for Session {
         let kernel = info.kernel;
         Self {
             id: kernel.id,
+            name: info.name,
             kernelspec: kernel.name,
             template: info.template,
             state: kernel.execution_state.as_str(),
@@ -218,6 +221,7 @@ mod tests {
             idle_timeout: Some(Duration::from_mins(1)),
             expires: Some(created),
             labels: BTreeMap::new(),
+            name: Some("eda".into()),
         });
         let shown = serde_json::to_value(session).unwrap();
         for (pointer, wanted) in [
@@ -238,6 +242,7 @@ mod tests {
             ("/idle_timeout_s", json!(60)),
             ("/expires", json!("2026-01-02T03:04:05.000000Z")),
             ("/parent", Value::Null),
+            ("/name", json!("eda")),
         ] {
             assert_eq!(shown.pointer(pointer), Some(&wanted), "{pointer}");
         }

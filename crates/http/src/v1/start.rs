@@ -33,6 +33,7 @@ pub(super) fn read(mut fields: Fields) -> Result<StartKernel, ApiError> {
             Some(labels) => labels.into_strings()?,
             None => BTreeMap::new(),
         },
+        session_name: filled(&mut fields, "name")?,
     };
     fields.finish()?;
     Ok(start)
@@ -79,7 +80,7 @@ fn small(fields: &mut Fields, name: &str) -> Result<Option<u32>, ApiError> {
     }
 }
 
-fn seconds(fields: &mut Fields, name: &str) -> Result<Option<Duration>, ApiError> {
+pub(super) fn seconds(fields: &mut Fields, name: &str) -> Result<Option<Duration>, ApiError> {
     const MOST: u64 = 10 * 366 * 86_400;
     match positive(fields, name)? {
         Some(seconds) if seconds > MOST => {

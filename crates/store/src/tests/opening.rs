@@ -226,7 +226,7 @@ async fn a_file_of_version_1_is_brought_up_and_keeps_its_rows() {
         (row.parent, row.idle_timeout_ms, row.expires_micros),
         (None, None, None)
     );
-    assert!(row.labels.is_empty());
+    assert!(row.labels.is_empty() && row.name.is_none());
     store.insert_kernel(kernel(2)).await.unwrap();
     assert_eq!(store.kernel(Uuid::from_u128(2)).await.unwrap(), Some(kernel(2)));
 }

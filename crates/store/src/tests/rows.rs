@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::*;
 
 #[tokio::test]
@@ -39,6 +41,42 @@ async fn a_kernel_is_kept_and_changed_and_forgotten() {
             .unwrap()
     );
     assert_eq!(store.kernel(Uuid::from_u128(1)).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_name_is_one_kernels_and_what_its_owner_may_change_is_kept() {
+    let place = Place::new();
+    let store = place.open().unwrap();
+    let mut nameless = kernel(3);
+    nameless.name = None;
+    for row in [kernel(1), nameless.clone()] {
+        store.insert_kernel(row).await.unwrap();
+    }
+    nameless.id = Uuid::from_u128(4);
+    store.insert_kernel(nameless).await.unwrap();
+    let mut taken = kernel(2);
+    taken.name = kernel(1).name;
+    assert!(store.insert_kernel(taken.clone()).await.is_err());
+    taken.owner = "another".into();
+    store.insert_kernel(taken).await.unwrap();
+
+    let (one, labels) = (
+        Uuid::from_u128(1),
+        BTreeMap::from([("a".to_owned(), "b".to_owned())]),
+    );
+    let changed = store.set_kernel_terms(one, labels.clone(), None, Some(9)).await;
+    assert!(changed.unwrap());
+    let expected = KernelRecord {
+        labels,
+        idle_timeout_ms: None,
+        expires_micros: Some(9),
+        ..kernel(1)
+    };
+    assert_eq!(store.kernel(one).await.unwrap(), Some(expected));
+    let absent = store
+        .set_kernel_terms(Uuid::from_u128(9), BTreeMap::new(), None, None)
+        .await;
+    assert!(!absent.unwrap());
 }
 
 #[tokio::test]

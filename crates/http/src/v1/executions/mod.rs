@@ -44,7 +44,7 @@ pub(crate) async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let kernel = session_id(&id)?;
+    let kernel = session_id(&app, &principal, &id)?;
     let fields = body::fields(&app, &headers, body).await?.unwrap_or_default();
     let Wish { execute, background } = request::read(fields, &headers)?;
     let form = Form::of(&headers);
@@ -101,7 +101,8 @@ pub(crate) async fn list(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let executions = app.engine().executions(&principal, session_id(&id)?).await;
+    let kernel = session_id(&app, &principal, &id)?;
+    let executions = app.engine().executions(&principal, kernel).await;
     let executions = executions.map_err(|error| of_session(error, &id))?;
     etag::json(&headers, &Executions { executions })
 }

@@ -1,4 +1,4 @@
-//! One caller at a time per path.
+//! One caller at a time per name: of a path, of a session.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use tokio::sync::OwnedMutexGuard;
 /// Turns by name. A name is held only while somebody has or awaits a turn, so the map is as large as the number of
 /// calls under way.
 #[derive(Debug, Default)]
-pub(super) struct Gate {
+pub(crate) struct Gate {
     turns: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 /// A turn; the next caller's begins when it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(crate) struct Turn {
     gate: Arc<Gate>,
     name: String,
     guard: Option<OwnedMutexGuard<()>>,
@@ -23,7 +23,7 @@ pub(super) struct Turn {
 
 impl Gate {
     /// Waits for a turn on `name`.
-    pub(super) async fn enter(self: &Arc<Self>, name: &str) -> Turn {
+    pub(crate) async fn enter(self: &Arc<Self>, name: &str) -> Turn {
         let lock = Arc::clone(self.turns.lock().entry(name.to_owned()).or_default());
         // Made before the wait, so that a caller that leaves while it waits cleans up too.
         let mut turn = Turn {

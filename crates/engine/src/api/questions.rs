@@ -1,0 +1,158 @@
+//! Questions to kernels: variables, completion, inspection.
+
+use std::time::Duration;
+
+use himalia_wire::Channel;
+use tokio::time::timeout;
+
+use super::Engine;
+use crate::kernel::{Answer, Command, CommandError, Handle, Phase, Question, Reply};
+use crate::questions::{
+    COMPLETE, INSPECT, VARIABLES, code_of, completion, content_of, inspection, listed, paged,
+};
+use crate::{
+    Action, Completion, EngineError, Inspection, KernelId, Object, Principal, VariablePage, VariableQuery,
+    VariablesReply,
+};
+
+/// How long a kernel may take for its variables; it gives up itself after 10 s.
+const CONTROL_WAIT: Duration = Duration::from_secs(15);
+/// How long a completion may wait behind code that runs.
+const SHELL_WAIT: Duration = Duration::from_secs(10);
+/// What the way to the kernel may take beyond that.
+const SLACK: Duration = Duration::from_secs(5);
+
+impl Engine {
+    /// The variables of a kernel, also while it runs code. Leaves no trace in it and is no activity.
+    ///
+    /// Errors beside the usual ones: [`EngineError::Unsupported`] for a kernel that cannot tell,
+    /// [`EngineError::KernelDead`], [`EngineError::Busy`].
+    pub async fn variables(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+    ) -> Result<VariablesReply, EngineError> {
+        self.allow(principal, Action::Read, Object::Kernel(kernel))?;
+        let (reply, incarnation) = self
+            .ask(kernel, Channel::Control, VARIABLES, serde_json::json!({}))
+            .await?;
+        match content_of(&reply.content)? {
+            Ok(content) => listed(content, incarnation),
+            Err(refusal) => Err(VariableQuery::default().refused("", &refusal)),
+        }
+    }
+
+    /// A part of one variable, as [`Engine::variables`].
+    pub async fn variable(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+        name: &str,
+        query: &VariableQuery,
+    ) -> Result<VariablePage, EngineError> {
+        self.allow(principal, Action::Read, Object::Kernel(kernel))?;
+        let (reply, incarnation) = self
+            .ask(kernel, Channel::Control, VARIABLES, query.content(name))
+            .await?;
+        match content_of(&reply.content)? {
+            Ok(content) => paged(content, reply.buffers, query.arrow, incarnation),
+            Err(refusal) => Err(query.refused(name, &refusal)),
+        }
+    }
+
+    /// How code may go on at a place, in characters; its end if `None`. [`EngineError::Busy`] while other code runs for long.
+    pub async fn complete(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+        code: &str,
+        cursor: Option<u64>,
+    ) -> Result<Completion, EngineError> {
+        self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
+        let content = code_of(code, cursor, None)?;
+        let (reply, _) = self.ask(kernel, Channel::Shell, COMPLETE, content).await?;
+        completion(content_of(&reply.content)?)
+    }
+
+    /// What is known of the object at a place in the code, as [`Engine::complete`]. `detail`: 0, or 1 for its source too.
+    pub async fn inspect(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+        code: &str,
+        cursor: Option<u64>,
+        detail: u8,
+    ) -> Result<Inspection, EngineError> {
+        self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
+        let content = code_of(code, cursor, Some(detail))?;
+        let (reply, _) = self.ask(kernel, Channel::Shell, INSPECT, content).await?;
+        inspection(content_of(&reply.content)?)
+    }
+
+    /// Asks a kernel one thing and waits for its reply, a bounded time. Gives the kernel process that answered, too.
+    async fn ask(
+        &self,
+        kernel: KernelId,
+        channel: Channel,
+        msg_type: &'static str,
+        content: serde_json::Value,
+    ) -> Result<(Reply, u32), EngineError> {
+        self.inner.check_open()?;
+        let handle = self.handle(kernel)?;
+        let wait = if channel == Channel::Control {
+            CONTROL_WAIT
+        } else {
+            SHELL_WAIT
+        };
+        let late = || match channel {
+            Channel::Shell => EngineError::Busy {
+                reason: format!("the kernel did not come to it within {} s", wait.as_secs()),
+            },
+            _ => EngineError::Timeout {
+                what: "the kernel's answer",
+                seconds: wait.as_secs(),
+            },
+        };
+        let asked = timeout(wait + SLACK, async {
+            let mut snapshot = handle.snapshot.clone();
+            // A kernel that has just been started answers when it is ready.
+            let usable = snapshot.wait_for(|now| now.ready || matches!(now.phase, Phase::Dead | Phase::Over));
+            if timeout(wait, usable).await.is_err() {
+                return Some(Err(CommandError::NoAnswer));
+            }
+            let question = Question {
+                channel,
+                msg_type,
+                content,
+                wait: u64::try_from(wait.as_micros()).unwrap_or(u64::MAX),
+            };
+            handle.order(Command::Ask(Box::new(question))).await
+        });
+        let outcome = asked.await.map_err(|_| late())?;
+        match outcome {
+            Some(Ok(Answer::Replied(reply))) => Ok((*reply, handle.snapshot.borrow().incarnation)),
+            Some(Ok(_)) | None => Err(EngineError::no_kernel(kernel)),
+            Some(Err(CommandError::NoAnswer)) => Err(late()),
+            Some(Err(CommandError::NotKnown)) => Err(EngineError::Unsupported {
+                reason: format!("this kernel does not know {msg_type}"),
+            }),
+            Some(Err(error @ CommandError::TooManyQuestions)) => Err(EngineError::Busy {
+                reason: error.to_string(),
+            }),
+            Some(Err(CommandError::NotRunning)) => Err(not_running(kernel, &handle)),
+            Some(Err(other)) => Err(EngineError::unavailable(other.to_string())),
+        }
+    }
+}
+
+/// Why a kernel has no process that could answer.
+fn not_running(id: KernelId, handle: &Handle) -> EngineError {
+    let snapshot = handle.snapshot.borrow();
+    match snapshot.phase {
+        Phase::Over | Phase::Stopping => EngineError::no_kernel(id),
+        Phase::Dead => EngineError::KernelDead {
+            cause: snapshot.reason.clone().unwrap_or_default(),
+        },
+        _ => EngineError::unavailable("the kernel's process is being replaced"),
+    }
+}
