@@ -162,36 +162,12 @@ impl Inner {
         accepted: Accepted,
         reason: Option<String>,
     ) -> Result<Arc<Handle>, EngineError> {
-        let (id, created_micros) = (accepted.id, wall_micros());
-        let made = self
-            .make_sandbox(&accepted.plan, &accepted.launch, id, created_micros)
-            .await;
-        let made = match made {
-            Ok(made) => made,
+        let (handle, shim_spec) = match self.settle_new(&accepted, reason).await {
+            Ok(settled) => settled,
             Err(error) => {
-                self.remove_files(&accepted.plan, id).await;
-                return Err(error);
-            }
-        };
-        let mut facts = facts(&accepted.plan, &made, id, created_micros);
-        facts.owner.clone_from(&accepted.owner);
-        facts.origin = accepted.origin;
-        facts.start_reason = reason;
-        facts.session_name.clone_from(&accepted.session_name);
-        let record = facts.record(&made.place, KernelLife::Starting, 0);
-        if let Err(error) = self.store.insert_kernel(record).await {
-            made.share.end().await;
-            self.remove_files(&accepted.plan, id).await;
-            return Err(EngineError::internal("cannot note a new kernel", error));
-        }
-        let rules = self.rules(facts.origin, &facts.around.limits, facts.around.enforcement.disk);
-        let log = made.place.log.clone();
-        let shim_spec = made.shim_spec.clone();
-        let handle = match self.settle_in(made, facts, rules).await {
-            Ok(handle) => handle,
-            Err(error) => {
-                self.undo(id, &log).await;
-                self.remove_files(&accepted.plan, id).await;
+                if let Some(name) = kept_files(&accepted.plan, accepted.id) {
+                    remove_kept_files(accepted.plan.provisioner.as_ref(), &name).await;
+                }
                 return Err(error);
             }
         };
@@ -202,10 +178,35 @@ impl Inner {
         Ok(handle)
     }
 
-    /// Removes the files of a start that has failed before its kernel was there.
-    async fn remove_files(&self, plan: &Plan, id: KernelId) {
-        if let Some(name) = kept_files(plan, id) {
-            remove_kept_files(plan.provisioner.as_ref(), &name).await;
+    /// Makes the sandbox, the row and the actor, and says what the first process is. A failure leaves only kept files.
+    async fn settle_new(
+        self: &Arc<Self>,
+        accepted: &Accepted,
+        reason: Option<String>,
+    ) -> Result<(Arc<Handle>, ShimKernelSpec), EngineError> {
+        let (id, created_micros) = (accepted.id, wall_micros());
+        let made = self
+            .make_sandbox(&accepted.plan, &accepted.launch, id, created_micros)
+            .await?;
+        let mut facts = facts(&accepted.plan, &made, id, created_micros);
+        facts.owner.clone_from(&accepted.owner);
+        facts.origin = accepted.origin;
+        facts.start_reason = reason;
+        facts.session_name.clone_from(&accepted.session_name);
+        let record = facts.record(&made.place, KernelLife::Starting, 0);
+        if let Err(error) = self.store.insert_kernel(record).await {
+            made.share.end().await;
+            return Err(EngineError::internal("cannot note a new kernel", error));
+        }
+        let rules = self.rules(facts.origin, &facts.around.limits, facts.around.enforcement.disk);
+        let log = made.place.log.clone();
+        let shim_spec = made.shim_spec.clone();
+        match self.settle_in(made, facts, rules).await {
+            Ok(handle) => Ok((handle, shim_spec)),
+            Err(error) => {
+                self.undo(id, &log).await;
+                Err(error)
+            }
         }
     }
 

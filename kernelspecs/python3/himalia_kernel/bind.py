@@ -13,7 +13,7 @@ _CLEARING_UP_S = 0.2
 
 
 def handle(kernel, content, answer):
-    """Apply a bind request if the kernel is idle, now or never, and answer it."""
+    """Apply a bind request if the kernel is idle, or is within 0.2 s, and answer it."""
     try:
         variables, unset, directory = environment.checked(content)
         name = content.get("kernel_id")

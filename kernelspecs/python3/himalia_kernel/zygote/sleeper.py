@@ -6,6 +6,7 @@ import resource
 import signal
 import sys
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 
 from himalia_kernel import adoption, entropy, environment, libc, plumbing
@@ -172,17 +173,17 @@ def _read_outcome(reading):
     return {"op": "failed", "error": said.decode(errors="replace") or "the forked process ended without a word"}
 
 
+@dataclass
 class Start:
     """A start request that was understood."""
 
-    def __init__(self, connection_file, env, cwd, rlimits, oom_score_adj, parent_pid, output):
-        self.connection_file = connection_file
-        self.env = env
-        self.cwd = cwd
-        self.rlimits = rlimits
-        self.oom_score_adj = oom_score_adj
-        self.parent_pid = parent_pid
-        self.output = output
+    connection_file: str
+    env: dict
+    cwd: str | None
+    rlimits: dict
+    oom_score_adj: int | None
+    parent_pid: int | None
+    output: tuple  # descriptors of standard output and error
 
     @classmethod
     def parse(cls, request, descriptors):
