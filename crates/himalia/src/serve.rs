@@ -57,7 +57,10 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     let engine = Box::pin(Engine::open(engine_config(&config), chosen.provisioners)).await?;
     let shutdown = CancellationToken::new();
     let http_config = HttpConfig {
-        mcp: Some(Mounted::new(himalia_mcp::service(engine.clone(), shutdown.clone()))),
+        mcp: Some(Mounted::new(himalia_mcp::service(
+            engine.clone(),
+            shutdown.clone(),
+        ))),
         ..http_config(&config, &token)
     };
     let http = himalia_http::serve(listener, engine.clone(), http_config, shutdown.clone());

@@ -218,12 +218,9 @@ impl From<EngineError> for ApiError {
                 ..Self::new(StatusCode::CONFLICT, code, message)
             },
             EngineError::KernelDead { .. } => Self::new(StatusCode::CONFLICT, code, message),
-            EngineError::KeyReused => Self::new(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                code,
-                message,
-            )
-            .at("idempotency_key"),
+            EngineError::KeyReused => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message).at("idempotency_key")
+            }
             EngineError::Internal { .. } => Self::new(StatusCode::INTERNAL_SERVER_ERROR, code, message),
             other => {
                 tracing::error!(error = %other, "an engine error without a status code");

@@ -13,9 +13,16 @@ use tower::service_fn;
 
 /// Answers with the name of the principal and the body, as an error.
 async fn echo(request: Request<Body>) -> Result<Response<Body>, Infallible> {
-    let principal = request.extensions().get::<Principal>().map(|one| one.name().to_owned());
+    let principal = request
+        .extensions()
+        .get::<Principal>()
+        .map(|one| one.name().to_owned());
     let body = to_bytes(request.into_body(), usize::MAX).await.unwrap();
-    let text = format!("{} says {}", principal.unwrap_or_default(), String::from_utf8_lossy(&body));
+    let text = format!(
+        "{} says {}",
+        principal.unwrap_or_default(),
+        String::from_utf8_lossy(&body)
+    );
     Ok(Response::builder().status(400).body(Body::from(text)).unwrap())
 }
 
@@ -27,7 +34,10 @@ async fn it_gets_who_calls_and_answers_in_its_own_words() {
     })
     .await;
     let reply = gateway.call("POST", "/mcp", &[], "hello").await;
-    assert_eq!((reply.status, reply.body.as_slice()), (400, &b"operator says hello"[..]));
+    assert_eq!(
+        (reply.status, reply.body.as_slice()),
+        (400, &b"operator says hello"[..])
+    );
     assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
     assert_eq!(gateway.bare("POST", "/mcp", &[], "hello").await.status, 401);
     let long = gateway.call("POST", "/mcp", &[], &"x".repeat(1001)).await;

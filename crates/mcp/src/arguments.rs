@@ -19,7 +19,8 @@ pub(crate) fn seconds(name: &str, seconds: f64, most: f64) -> Result<Duration, F
     if !(0.0..=most).contains(&seconds) {
         return Err(Failure::argument(name, format!("expected 0 to {most} seconds")));
     }
-    Ok(Duration::from_millis(Duration::from_secs_f64(seconds).as_millis() as u64))
+    let millis = Duration::from_secs_f64(seconds).as_millis();
+    Ok(Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
 }
 
 /// How long the call waits.
@@ -47,7 +48,7 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Some1 {
+    struct Example {
         #[expect(dead_code, reason = "only its name matters")]
         code: Option<String>,
     }
@@ -57,7 +58,7 @@ mod tests {
         let Value::Object(wrong) = json!({"cod": "x"}) else {
             unreachable!()
         };
-        let text = read::<Some1>(wrong).unwrap_err().to_text();
+        let text = read::<Example>(wrong).unwrap_err().to_text();
         assert!(text.contains("`cod`") && text.contains("`code`"), "{text}");
         for bad in [-1.0, f64::NAN, f64::INFINITY, 601.0] {
             assert!(wait(Some(bad), limits::WAIT).is_err(), "{bad}");

@@ -3,6 +3,8 @@
 //! A refusal is a result with `isError`, so that the model reads it: one line of text, and `{code, retryable, detail}` with
 //! the words of the native API.
 
+use std::fmt::Write as _;
+
 use himalia_engine::{EngineError, Hazard};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
@@ -64,19 +66,20 @@ impl Failure {
     /// For the model: everything that the structured content has.
     pub(crate) fn to_text(&self) -> String {
         let mut text = format!("{} ({})", self.detail(), self.code());
-        match self {
-            Self::Engine(error) if error.retryable() => text.push_str("; the same call may succeed later"),
-            _ => {}
+        let Self::Engine(error) = self else {
+            return text;
+        };
+        if error.retryable() {
+            text.push_str("; the same call may succeed later");
         }
-        match self {
-            Self::Engine(EngineError::Fork { hazards, .. }) => {
+        match error {
+            EngineError::Fork { hazards, .. } => {
                 for one in hazards {
-                    text.push_str(&format!("\n{} {}: {}", one.kind, one.name, one.detail));
+                    let _ = write!(text, "\n{} {}: {}", one.kind, one.name, one.detail);
                 }
             }
-            Self::Engine(EngineError::KernelStart { stderr_tail, .. }) if !stderr_tail.is_empty() => {
-                text.push('\n');
-                text.push_str(stderr_tail);
+            EngineError::KernelStart { stderr_tail, .. } if !stderr_tail.is_empty() => {
+                let _ = write!(text, "\n{stderr_tail}");
             }
             _ => {}
         }
@@ -111,12 +114,19 @@ mod tests {
             full.to_json(),
             json!({"code": "queue_full", "retryable": true, "detail": "64 executions of this session are not over yet"})
         );
-        assert!(full.to_text().ends_with("may succeed later"), "{}", full.to_text());
+        assert!(
+            full.to_text().ends_with("may succeed later"),
+            "{}",
+            full.to_text()
+        );
         let other = Failure::from(EngineError::IncarnationMismatch {
             expected: 1,
             incarnation: 2,
         });
-        assert_eq!((&other.to_json()["incarnation"], &other.to_json()["code"]), (&json!(2), &json!("kernel_restarted")));
+        assert_eq!(
+            (&other.to_json()["incarnation"], &other.to_json()["code"]),
+            (&json!(2), &json!("kernel_restarted"))
+        );
         let result = Failure::argument("op", "is missing").into_result();
         assert_eq!(result.is_error, Some(true));
         assert_eq!(result.structured_content.unwrap()["detail"], "op: is missing");

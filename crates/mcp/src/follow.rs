@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use himalia_engine::{Closed, EngineError, ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionResult};
+use himalia_engine::{
+    Closed, EngineError, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionResult,
+};
 use tokio::time::{Instant, sleep_until};
 
 use crate::call::Call;
@@ -48,7 +50,7 @@ pub(crate) async fn wait(
 /// Looks at what came; whether the wait is over.
 fn is_enough(
     feed: &ExecutionFeed,
-    next: Result<Option<Vec<himalia_engine::ExecutionEvent>>, Closed>,
+    next: Result<Option<Vec<ExecutionEvent>>, Closed>,
     mut progress: Option<&mut Progress>,
 ) -> Result<bool, Failure> {
     let events = match next {

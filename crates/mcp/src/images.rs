@@ -56,7 +56,9 @@ pub(crate) async fn of(call: &Call, result: &ExecutionResult, mut budget: u64) -
                 shown.content.push(ContentBlock::image(data, one.kind));
                 shown.lines.push(format!("[image {images}: {label}]"));
             } else {
-                let link = Resource::new(&uri, label.clone()).with_mime_type(one.kind).with_size(one.bytes);
+                let link = Resource::new(&uri, label.clone())
+                    .with_mime_type(one.kind)
+                    .with_size(one.bytes);
                 shown.content.push(ContentBlock::resource_link(link));
                 shown.lines.push(format!("[not shown: {label}: {uri}]"));
             }
@@ -77,7 +79,8 @@ fn choose(data: &Map<String, Value>) -> Vec<Reference<'_>> {
     }
     let is_plain = data.get("text/plain").is_some_and(Value::is_string);
     let all = data.iter().filter_map(|(kind, value)| reference(kind, value));
-    all.filter(|one| !is_plain || one.kind.starts_with("image/")).collect()
+    all.filter(|one| !is_plain || one.kind.starts_with("image/"))
+        .collect()
 }
 
 fn reference<'a>(kind: &'a str, value: &'a Value) -> Option<Reference<'a>> {
@@ -100,7 +103,10 @@ mod tests {
 
     fn kinds(data: &Value) -> Vec<String> {
         let chosen = choose(data.as_object().unwrap());
-        chosen.iter().map(|one| format!("{}{}", one.kind, one.size)).collect()
+        chosen
+            .iter()
+            .map(|one| format!("{}{}", one.kind, one.size))
+            .collect()
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use himalia_engine::{ExecutionId, ExecutionResult};
 use rmcp::model::{
-    ElicitRequest, ElicitRequestParams, ElicitationSchema, InputRequest, InputRequiredResult, PrimitiveSchemaDefinition,
-    ProtocolVersion, StringSchema,
+    ElicitRequest, ElicitRequestParams, ElicitationSchema, InputRequest, InputRequiredResult,
+    PrimitiveSchemaDefinition, ProtocolVersion, StringSchema,
 };
 use serde_json::Value;
 
@@ -37,7 +37,9 @@ impl Round {
         let Some(id) = state else {
             return match answers {
                 None => Ok(Self::First),
-                Some(_) => Err(Failure::Arguments("inputResponses came without requestState".into())),
+                Some(_) => Err(Failure::Arguments(
+                    "inputResponses came without requestState".into(),
+                )),
             };
         };
         let id = id.parse()?;
@@ -56,7 +58,8 @@ pub(crate) fn question(call: &Call, result: &ExecutionResult) -> Option<InputReq
     let version = call.context.protocol_version()?;
     let can = call.context.client_capabilities()?.elicitation?;
     // A capability without a mode means forms.
-    if version.as_str() < ProtocolVersion::V_2026_07_28.as_str() || (can.form.is_none() && can.url.is_some()) {
+    if version.as_str() < ProtocolVersion::V_2026_07_28.as_str() || (can.form.is_none() && can.url.is_some())
+    {
         return None;
     }
     let message = match input.prompt.trim() {
@@ -67,9 +70,15 @@ pub(crate) fn question(call: &Call, result: &ExecutionResult) -> Option<InputReq
     let form = ElicitRequestParams::FormElicitationParams {
         meta: None,
         message: message.to_owned(),
-        requested_schema: ElicitationSchema::builder().required_property(FIELD, field).build().ok()?,
+        requested_schema: ElicitationSchema::builder()
+            .required_property(FIELD, field)
+            .build()
+            .ok()?,
     };
     let question = InputRequest::Elicitation(ElicitRequest::new(form));
     let questions = BTreeMap::from([(QUESTION.to_owned(), question)]);
-    Some(InputRequiredResult::new(Some(questions), Some(result.id.to_string())))
+    Some(InputRequiredResult::new(
+        Some(questions),
+        Some(result.id.to_string()),
+    ))
 }

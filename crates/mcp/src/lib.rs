@@ -26,4 +26,4 @@ mod server;
 mod sessions;
 mod tools;
 
-pub use server::{Service, service};
+pub use server::{Server, Service, service};

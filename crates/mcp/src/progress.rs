@@ -125,6 +125,9 @@ mod tests {
         assert_eq!(last(&["10%|#  |\r", "20%|## |", "\r"]), "20%|## |");
         assert_eq!(last(&["\u{1b}[31mred", "der\u{1b}[0m\n\n"]), "redder");
         assert_eq!(last(&[]), "");
-        assert_eq!(last(&["é".repeat(TAIL_BYTES).as_str()]).chars().count(), PROGRESS_CHARS);
+        assert_eq!(
+            last(&["é".repeat(TAIL_BYTES).as_str()]).chars().count(),
+            PROGRESS_CHARS
+        );
     }
 }

@@ -32,7 +32,10 @@ pub(crate) fn text(result: &ExecutionResult, images: &[String]) -> String {
         }
     }
     if result.outputs_omitted > 0 {
-        line(&mut text, &format!("[{} outputs in the middle are left out]", result.outputs_omitted));
+        line(
+            &mut text,
+            &format!("[{} outputs in the middle are left out]", result.outputs_omitted),
+        );
     }
     for image in images {
         line(&mut text, image);
@@ -59,12 +62,18 @@ fn error(text: &mut String, result: &ExecutionResult) {
         }
     }
     if result.failed_before > 0 {
-        line(text, &format!("[this very code failed {} times before]", result.failed_before));
+        line(
+            text,
+            &format!("[this very code failed {} times before]", result.failed_before),
+        );
     }
     if let Some(death) = &result.death {
         line(
             text,
-            &format!("[kernel process {} ended: {}; its variables are gone]", death.incarnation, death.cause),
+            &format!(
+                "[kernel process {} ended: {}; its variables are gone]",
+                death.incarnation, death.cause
+            ),
         );
     }
 }
@@ -72,7 +81,11 @@ fn error(text: &mut String, result: &ExecutionResult) {
 fn notes(text: &mut String, result: &ExecutionResult) {
     if let Some(changes) = &result.variables {
         let names = |key: &str, sign: &str| -> Vec<String> {
-            let names = changes[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+            let names = changes[key]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str);
             names.map(|name| format!("{sign}{name}")).collect()
         };
         let all = [names("added", "+"), names("changed", "~"), names("removed", "-")].concat();

@@ -15,7 +15,11 @@ pub(crate) fn template() -> ResourceTemplate {
 }
 
 /// One artifact: text as text, everything else as base64.
-pub(crate) async fn read(engine: &Engine, principal: &Principal, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(crate) async fn read(
+    engine: &Engine,
+    principal: &Principal,
+    uri: &str,
+) -> Result<ReadResourceResult, ErrorData> {
     let unknown = || ErrorData::resource_not_found("no such artifact", None);
     let sha256 = uri.strip_prefix("himalia://artifacts/").ok_or_else(unknown)?;
     let artifact = match engine.artifact(principal, sha256).await {

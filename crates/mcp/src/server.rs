@@ -5,7 +5,8 @@ use std::sync::Arc;
 use himalia_engine::Engine;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, Implementation, ListResourceTemplatesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -34,7 +35,11 @@ pub fn service(engine: Engine, shutdown: CancellationToken) -> Service {
         .disable_allowed_hosts()
         .with_max_request_body_bytes(limits::MESSAGE_BYTES);
     let server = Server { engine, shutdown };
-    StreamableHttpService::new(move || Ok(server.clone()), Arc::new(NeverSessionManager::default()), config)
+    StreamableHttpService::new(
+        move || Ok(server.clone()),
+        Arc::new(NeverSessionManager::default()),
+        config,
+    )
 }
 
 /// Answers MCP requests.
@@ -46,7 +51,10 @@ pub struct Server {
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .build();
         let identity = Implementation::new("himalia", env!("CARGO_PKG_VERSION")).with_title("Himalia");
         ServerConfig::new(capabilities)
             .with_server_info(identity)
@@ -84,7 +92,9 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(ListResourceTemplatesResult::with_all_items(vec![resources::template()]))
+        Ok(ListResourceTemplatesResult::with_all_items(vec![
+            resources::template(),
+        ]))
     }
 
     async fn read_resource(

@@ -1,6 +1,8 @@
 //! Sessions as models name and see them.
 
-use himalia_engine::{Engine, KernelId, Principal, SessionInfo};
+use std::fmt::Write as _;
+
+use himalia_engine::{Engine, EngineError, KernelId, Principal, SessionInfo};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 
@@ -15,7 +17,10 @@ const PREFIX_CHARS: usize = 4;
 pub(crate) fn find(engine: &Engine, principal: &Principal, wanted: &str) -> Result<KernelId, Failure> {
     let all = engine.session_infos(principal)?;
     let ids = |is: &dyn Fn(&SessionInfo) -> bool| -> Vec<KernelId> {
-        all.iter().filter(|info| is(info)).map(|info| info.kernel.id).collect()
+        all.iter()
+            .filter(|info| is(info))
+            .map(|info| info.kernel.id)
+            .collect()
     };
     let mut found = ids(&|info| info.kernel.id.to_string() == wanted);
     if found.is_empty() {
@@ -27,12 +32,15 @@ pub(crate) fn find(engine: &Engine, principal: &Principal, wanted: &str) -> Resu
     let shown: String = wanted.chars().take(64).flat_map(char::escape_debug).collect();
     match found[..] {
         [one] => Ok(one),
-        [] => Err(himalia_engine::EngineError::NotFound {
+        [] => Err(EngineError::NotFound {
             what: "Session",
             id: shown,
         }
         .into()),
-        _ => Err(Failure::argument("session", format!("{} sessions are meant by {shown}", found.len()))),
+        _ => Err(Failure::argument(
+            "session",
+            format!("{} sessions are meant by {shown}", found.len()),
+        )),
     }
 }
 
@@ -62,11 +70,15 @@ pub(crate) fn to_line(info: &SessionInfo) -> String {
         line.insert_str(0, &format!("{name}: "));
     }
     if let Some(reason) = &info.kernel.reason {
-        line.push_str(&format!(" ({reason})"));
+        let _ = write!(line, " ({reason})");
     }
-    line.push_str(&format!(", kernel process {}, {}", info.kernel.incarnation, info.template));
+    let _ = write!(
+        line,
+        ", kernel process {}, {}",
+        info.kernel.incarnation, info.template
+    );
     if let Some(parent) = info.parent {
-        line.push_str(&format!(", branch of {parent}"));
+        let _ = write!(line, ", branch of {parent}");
     }
     line
 }

@@ -143,7 +143,8 @@ impl Client {
     ) -> anyhow::Result<(Response<Incoming>, JoinHandle<Result<(), hyper::Error>>)> {
         let body = body.map(Value::to_string).unwrap_or_default();
         let request = self.request(method, path, accept);
-        self.send_request(request.body(Full::new(Bytes::from(body)))?).await
+        self.send_request(request.body(Full::new(Bytes::from(body)))?)
+            .await
     }
 
     fn request(&self, method: Method, path: &str, accept: &'static str) -> request::Builder {

@@ -107,7 +107,9 @@ async fn run(mut call: Call) -> Answer {
 
 async fn start(call: &Call, wanted: Arguments) -> Result<ExecutionId, Failure> {
     let session = sessions::find(&call.engine, &call.principal, &wanted.session)?;
-    let timeout = wanted.timeout_s.map(|timeout| arguments::seconds("timeout_s", timeout, TIMEOUT_MOST));
+    let timeout = wanted
+        .timeout_s
+        .map(|timeout| arguments::seconds("timeout_s", timeout, TIMEOUT_MOST));
     let plain = Execute::default();
     let execute = Execute {
         code: wanted.code,
@@ -125,7 +127,10 @@ fn same_session(call: &Call, wanted: &str, id: ExecutionId) -> Result<(), Failur
     if session == id.kernel {
         return Ok(());
     }
-    Err(Failure::argument("input_for", "this execution is of another session"))
+    Err(Failure::argument(
+        "input_for",
+        "this execution is of another session",
+    ))
 }
 
 /// Gives an answer; what is asked before it is old.

@@ -64,7 +64,13 @@ async fn run(mut call: Call) -> Answer {
     if wanted.offset.is_none() && wanted.limit.is_none() {
         return Ok(shown(&call, &result, image_bytes).await);
     }
-    page(&call, id, wanted.offset.unwrap_or(0), wanted.limit.unwrap_or(limits::PAGE_BYTES)).await
+    page(
+        &call,
+        id,
+        wanted.offset.unwrap_or(0),
+        wanted.limit.unwrap_or(limits::PAGE_BYTES),
+    )
+    .await
 }
 
 async fn page(call: &Call, id: ExecutionId, offset: u64, limit: u64) -> Answer {
@@ -73,13 +79,19 @@ async fn page(call: &Call, id: ExecutionId, offset: u64, limit: u64) -> Answer {
         return Err(Failure::argument("limit", reason));
     }
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let page = call.engine.execution_output(&call.principal, id, offset, limit).await?;
+    let page = call
+        .engine
+        .execution_output(&call.principal, id, offset, limit)
+        .await?;
     let state = match (page.next < page.bytes_total, page.complete) {
         (true, _) => format!("go on at offset {}", page.next),
         (false, true) => "the end".to_owned(),
         (false, false) => "all so far; it still runs".to_owned(),
     };
-    let text = format!("{}\n[bytes {} to {} of {}: {state}]", page.text, page.offset, page.next, page.bytes_total);
+    let text = format!(
+        "{}\n[bytes {} to {} of {}: {state}]",
+        page.text, page.offset, page.next, page.bytes_total
+    );
     Ok(answer(json!(page), text).into())
 }
 

@@ -53,8 +53,16 @@ async fn run(mut call: Call) -> Answer {
             let id = id.parse()?;
             call.engine.interrupt_execution(&call.principal, id).await?
         }
-        _ => return Err(Failure::Arguments("give session or execution_id, one of the two".into())),
+        _ => {
+            return Err(Failure::Arguments(
+                "give session or execution_id, one of the two".into(),
+            ));
+        }
     };
-    let text = if stopping { "the interrupt is on its way" } else { "it was over already" };
+    let text = if stopping {
+        "the interrupt is on its way"
+    } else {
+        "it was over already"
+    };
     Ok(answer(json!({ "stopping": stopping }), text.into()).into())
 }

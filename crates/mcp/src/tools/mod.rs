@@ -45,7 +45,13 @@ struct Effects {
 }
 
 /// A description. `schema` is the JSON Schema of the arguments.
-fn tool(name: &'static str, title: &str, description: &'static str, schema: Value, effects: &Effects) -> Tool {
+fn tool(
+    name: &'static str,
+    title: &str,
+    description: &'static str,
+    schema: Value,
+    effects: &Effects,
+) -> Tool {
     let annotations = ToolAnnotations::new()
         .read_only(effects.read_only)
         .destructive(effects.destructive)
@@ -86,7 +92,11 @@ mod tests {
     fn each_tool_is_told_in_full() {
         for (entry, tool) in TOOLS.iter().zip(all()) {
             assert_eq!(entry.name, tool.name);
-            assert!(tool.title.is_some() && tool.description.is_some(), "{}", tool.name);
+            assert!(
+                tool.title.is_some() && tool.description.is_some(),
+                "{}",
+                tool.name
+            );
             let hints = tool.annotations.unwrap();
             assert!(hints.read_only_hint.is_some() && hints.open_world_hint.is_some());
             assert_eq!(tool.input_schema["type"], "object", "{}", tool.name);

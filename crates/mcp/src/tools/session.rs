@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use himalia_engine::{ExecutionBrief, ForkFiles, ForkKernel, ForkPolicy, KernelId, MAX_BRANCHES, Origin, SessionInfo, StartKernel};
-use rmcp::model::Tool;
+use himalia_engine::{
+    EngineError, ExecutionBrief, ForkFiles, ForkKernel, ForkPolicy, KernelId, MAX_BRANCHES, Origin,
+    SessionInfo, StartKernel,
+};
+use rmcp::model::{CallToolResponse, Tool};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -94,7 +97,10 @@ impl Arguments {
             ("policy", self.policy.is_some()),
             ("files", self.files.is_some()),
         ];
-        match given.iter().find(|(name, given)| *given && !allowed.contains(name)) {
+        match given
+            .iter()
+            .find(|(name, given)| *given && !allowed.contains(name))
+        {
             None => Ok(()),
             Some((name, _)) => Err(Failure::argument(name, "is not for this op")),
         }
@@ -143,7 +149,14 @@ async fn executions(call: &Call, wanted: &Arguments) -> Answer {
     let mut all = call.engine.executions(&call.principal, session).await?;
     let omitted = all.len().saturating_sub(limits::EXECUTIONS);
     all.drain(..omitted);
-    let line = |one: &ExecutionBrief| format!("{} {} {}", one.id, json!(one.status).as_str().unwrap_or_default(), one.title);
+    let line = |one: &ExecutionBrief| {
+        format!(
+            "{} {} {}",
+            one.id,
+            json!(one.status).as_str().unwrap_or_default(),
+            one.title
+        )
+    };
     let mut lines: Vec<String> = all.iter().map(line).collect();
     if omitted > 0 {
         lines.insert(0, format!("[{omitted} older ones are left out]"));
@@ -163,7 +176,11 @@ async fn create(call: &Call, wanted: Arguments) -> Answer {
         name: wanted.template.filter(|name| !name.is_empty()),
         env: wanted.env.unwrap_or_default(),
         origin: Origin::V1,
-        labels: wanted.name.map(|name| (sessions::NAME.to_owned(), name)).into_iter().collect(),
+        labels: wanted
+            .name
+            .map(|name| (sessions::NAME.to_owned(), name))
+            .into_iter()
+            .collect(),
         ..StartKernel::default()
     };
     let info = call.engine.start_session(&call.principal, start).await?;
@@ -179,8 +196,11 @@ fn free(call: &Call, name: &str) -> Result<(), Failure> {
     match all.iter().find(|info| sessions::name(info) == Some(name)) {
         None => Ok(()),
         Some(info) => {
-            let reason = format!("session {} has this name: use it, or choose another name", info.kernel.id);
-            Err(himalia_engine::EngineError::Conflict { reason }.into())
+            let reason = format!(
+                "session {} has this name: use it, or choose another name",
+                info.kernel.id
+            );
+            Err(EngineError::Conflict { reason }.into())
         }
     }
 }
@@ -190,7 +210,10 @@ async fn fork(call: &Call, wanted: Arguments) -> Answer {
     let parent = wanted.session(call)?;
     let count = wanted.count.unwrap_or(1);
     if !(1..=MAX_BRANCHES).contains(&count) {
-        return Err(Failure::argument("count", format!("expected 1 to {MAX_BRANCHES}")));
+        return Err(Failure::argument(
+            "count",
+            format!("expected 1 to {MAX_BRANCHES}"),
+        ));
     }
     // The parent's, but for its name: names stay unique.
     let mut labels = call.engine.session_info(&call.principal, parent)?.labels;
@@ -214,7 +237,12 @@ async fn fork(call: &Call, wanted: Arguments) -> Answer {
         match made {
             Ok(branch) => {
                 lines.push(sessions::to_line(&branch.session));
-                lines.extend(branch.hazards.iter().map(|one| format!("  {} {}: {}", one.kind, one.name, one.detail)));
+                lines.extend(
+                    branch
+                        .hazards
+                        .iter()
+                        .map(|one| format!("  {} {}: {}", one.kind, one.name, one.detail)),
+                );
                 let mut session = sessions::to_json(&branch.session);
                 session["hazards"] = branch.hazards.iter().map(hazard).collect();
                 shown.push(session);
@@ -250,6 +278,6 @@ async fn close(call: &Call, wanted: &Arguments) -> Answer {
     Ok(answer(json!({ "closed": id }), format!("{id} is closed")).into())
 }
 
-fn one(info: &SessionInfo) -> rmcp::model::CallToolResponse {
+fn one(info: &SessionInfo) -> CallToolResponse {
     answer(sessions::to_json(info), sessions::to_line(info)).into()
 }

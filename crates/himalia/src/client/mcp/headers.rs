@@ -40,7 +40,8 @@ impl Version {
         ];
         for (name, value) in values {
             if let Some(value) = value {
-                let value = HeaderValue::from_str(value).with_context(|| format!("{name} cannot stand in a header"))?;
+                let value = HeaderValue::from_str(value)
+                    .with_context(|| format!("{name} cannot stand in a header"))?;
                 headers.insert(name, value);
             }
         }
@@ -72,14 +73,26 @@ mod tests {
         let call = json!({"method": "tools/call", "params": {"name": "execute"}});
         assert_eq!(
             shown(&version, &call),
-            ["mcp-method=tools/call", "mcp-name=execute", "mcp-protocol-version=2025-06-18"]
+            [
+                "mcp-method=tools/call",
+                "mcp-name=execute",
+                "mcp-protocol-version=2025-06-18"
+            ]
         );
-        assert_eq!(shown(&version, &initialize), ["mcp-method=initialize"], "it starts anew");
+        assert_eq!(
+            shown(&version, &initialize),
+            ["mcp-method=initialize"],
+            "it starts anew"
+        );
         let read = json!({"method": "resources/read", "params": {
             "uri": "himalia://artifacts/aa", "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}});
         assert_eq!(
             shown(&version, &read),
-            ["mcp-method=resources/read", "mcp-name=himalia://artifacts/aa", "mcp-protocol-version=2026-07-28"]
+            [
+                "mcp-method=resources/read",
+                "mcp-name=himalia://artifacts/aa",
+                "mcp-protocol-version=2026-07-28"
+            ]
         );
         assert!(version.headers(&json!({"method": "a\nb"})).is_err());
     }

@@ -12,8 +12,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Stdout};
@@ -37,6 +38,9 @@ const PAUSE: Duration = Duration::from_millis(300);
 const GRACE: Duration = Duration::from_secs(2);
 /// Bytes of an answer in one piece.
 const REPLY_BYTES: usize = 64 << 20;
+/// What a host is told when an answer does not come.
+const LOST: &str =
+    "the gateway's answer was lost; what it started goes on, and session(op=\"list\", session) finds it";
 /// JSON-RPC: the message cannot be used; nobody could answer it.
 const INVALID: i32 = -32600;
 const FAILED: i32 = -32000;
@@ -72,6 +76,8 @@ pub(super) async fn serve(gateway: GatewayArgs) -> anyhow::Result<ExitCode> {
         let permit = Arc::clone(&permits).acquire_owned().await?;
         let (id, forwarding) = (message.get("id").map(Value::to_string), Arc::clone(&proxy));
         let key = id.clone();
+        // Locked, so that a request is not taken out before it is in.
+        let mut running = proxy.running.lock();
         let task = tasks.spawn(async move {
             forwarding.forward(&message, line).await;
             if let Some(key) = key {
@@ -79,9 +85,10 @@ pub(super) async fn serve(gateway: GatewayArgs) -> anyhow::Result<ExitCode> {
             }
             drop(permit);
         });
-        if let Some(id) = id.filter(|_| !task.is_finished()) {
-            proxy.running.lock().insert(id, task);
+        if let Some(id) = id {
+            running.insert(id, task);
         }
+        drop(running);
         while tasks.try_join_next().is_some() {}
     }
     let rest = async { while tasks.join_next().await.is_some() {} };
@@ -126,7 +133,11 @@ impl Proxy {
         if message["method"] != "notifications/cancelled" {
             return false;
         }
-        if let Some(task) = self.running.lock().remove(&message["params"]["requestId"].to_string()) {
+        if let Some(task) = self
+            .running
+            .lock()
+            .remove(&message["params"]["requestId"].to_string())
+        {
             task.abort();
         }
         true
@@ -163,35 +174,51 @@ impl Proxy {
             }
         };
         let _closes = Closing(connection);
-        let is_stream = response.headers().get(hyper::header::CONTENT_TYPE).is_some_and(|kind| {
-            kind.as_bytes().starts_with(b"text/event-stream")
-        });
+        let is_stream = response
+            .headers()
+            .get(hyper::header::CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
         let status = response.status();
         if is_stream {
-            let mut events = sse::Events::new(response.into_body());
-            while let Some(data) = events.next().await.context("the gateway's answer was lost; what it started goes on")? {
-                self.answer(message, &data).await?;
-            }
-            return Ok(());
+            return self.stream(message, response.into_body()).await.context(LOST);
         }
         let body = Limited::new(response.into_body(), REPLY_BYTES).collect().await;
-        let body = body.map_err(|error| anyhow::anyhow!("reading the answer: {error}"))?.to_bytes();
+        let body = body
+            .map_err(|error| anyhow::anyhow!("reading the answer: {error}"))?
+            .to_bytes();
         let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
         if answer["jsonrpc"].is_string() {
-            return self.answer(message, &body).await;
+            return self.answer(message, &body).await.map(drop);
         }
         if !status.is_success() {
             let said = answer["detail"].as_str().or(answer["message"].as_str());
-            bail!("the gateway refused: {} ({status})", said.unwrap_or("no reason given"));
+            bail!(
+                "the gateway refused: {} ({status})",
+                said.unwrap_or("no reason given")
+            );
         }
         Ok(())
     }
 
-    /// Passes an answer on.
-    async fn answer(&self, message: &Value, data: &[u8]) -> anyhow::Result<()> {
+    /// Passes on what comes, up to the answer of a request.
+    async fn stream(&self, message: &Value, body: Incoming) -> anyhow::Result<()> {
+        let mut events = sse::Events::new(body);
+        while let Some(data) = events.next().await? {
+            let is_answer = self.answer(message, &data).await?;
+            if is_answer {
+                return Ok(());
+            }
+        }
+        ensure!(message.get("id").is_none(), "the stream ended before it");
+        Ok(())
+    }
+
+    /// Passes a message on; whether it is the answer.
+    async fn answer(&self, message: &Value, data: &[u8]) -> anyhow::Result<bool> {
         let answer: Value = serde_json::from_slice(data).context("the gateway's answer is no JSON")?;
         self.version.learn(message, &answer);
-        self.write(&answer).await
+        self.write(&answer).await?;
+        Ok(answer.get("method").is_none() && answer.get("id") == message.get("id"))
     }
 
     async fn write(&self, message: &Value) -> anyhow::Result<()> {

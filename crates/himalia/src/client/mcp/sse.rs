@@ -28,7 +28,10 @@ impl Events {
             if let Some(data) = self.reading.next() {
                 return Ok(Some(data));
             }
-            ensure!(self.reading.len() < EVENT_BYTES, "an event is longer than {EVENT_BYTES} bytes");
+            ensure!(
+                self.reading.len() < EVENT_BYTES,
+                "an event is longer than {EVENT_BYTES} bytes"
+            );
             match self.body.frame().await {
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
@@ -61,7 +64,10 @@ impl Reading {
     }
 
     fn next(&mut self) -> Option<Vec<u8>> {
-        while let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+        while let Some(end) = self.buffer[self.searched..]
+            .iter()
+            .position(|byte| *byte == b'\n')
+        {
             let line: Vec<u8> = self.buffer.drain(..=self.searched + end).collect();
             self.searched = 0;
             let line = line.trim_ascii_end();
