@@ -14,7 +14,11 @@ pub(crate) fn failed(status: ExecutionStatus) -> bool {
 pub(crate) fn text(result: &ExecutionResult, images: &[String]) -> String {
     let mut text = String::new();
     if let Some(replaced) = &result.kernel.replaced {
-        let (now, before, cause) = (result.kernel.incarnation, replaced.incarnation, &replaced.cause);
+        let (now, before, cause) = (
+            result.kernel.incarnation,
+            replaced.incarnation,
+            replaced.cause.as_deref().unwrap_or("unknown"),
+        );
         line(
             &mut text,
             &format!("[new kernel process {now}: the variables are gone; process {before} ended: {cause}]"),

@@ -18,7 +18,7 @@ use hyper::body::Incoming;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Stdout};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
@@ -74,21 +74,7 @@ pub(super) async fn serve(gateway: GatewayArgs) -> anyhow::Result<ExitCode> {
             continue;
         }
         let permit = Arc::clone(&permits).acquire_owned().await?;
-        let (id, forwarding) = (message.get("id").map(Value::to_string), Arc::clone(&proxy));
-        let key = id.clone();
-        // Locked, so that a request is not taken out before it is in.
-        let mut running = proxy.running.lock();
-        let task = tasks.spawn(async move {
-            forwarding.forward(&message, line).await;
-            if let Some(key) = key {
-                forwarding.running.lock().remove(&key);
-            }
-            drop(permit);
-        });
-        if let Some(id) = id {
-            running.insert(id, task);
-        }
-        drop(running);
+        proxy.start(&mut tasks, message, line, permit);
         while tasks.try_join_next().is_some() {}
     }
     let rest = async { while tasks.join_next().await.is_some() {} };
@@ -124,6 +110,30 @@ impl Proxy {
                 self.write(&failure(&Value::Null, INVALID, text)).await?;
                 Ok(None)
             }
+        }
+    }
+
+    /// Sends a message and passes on what comes back, beside all others.
+    fn start(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<()>,
+        message: Value,
+        line: Vec<u8>,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let (id, proxy) = (message.get("id").map(Value::to_string), Arc::clone(self));
+        let key = id.clone();
+        // Locked, so that a request is not taken out before it is in.
+        let mut running = self.running.lock();
+        let task = tasks.spawn(async move {
+            proxy.forward(&message, line).await;
+            if let Some(key) = key {
+                proxy.running.lock().remove(&key);
+            }
+            drop(permit);
+        });
+        if let Some(id) = id {
+            running.insert(id, task);
         }
     }
 
