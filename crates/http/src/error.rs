@@ -198,7 +198,9 @@ impl From<EngineError> for ApiError {
                 reason: Some("Resource Limit"),
                 ..Self::new(StatusCode::FORBIDDEN, code, message)
             },
-            EngineError::Conflict { .. } => Self::new(StatusCode::CONFLICT, code, message),
+            EngineError::Conflict { .. } | EngineError::KernelDead { .. } => {
+                Self::new(StatusCode::CONFLICT, code, message)
+            }
             EngineError::Gone { .. } => Self::new(StatusCode::GONE, code, message),
             EngineError::Unavailable { .. } => Self {
                 retry_after: Some(1),
@@ -217,7 +219,6 @@ impl From<EngineError> for ApiError {
                 detail: Some(Box::new(Detail::Incarnation(incarnation))),
                 ..Self::new(StatusCode::CONFLICT, code, message)
             },
-            EngineError::KernelDead { .. } => Self::new(StatusCode::CONFLICT, code, message),
             EngineError::KeyReused => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message).at("idempotency_key")
             }

@@ -5,8 +5,8 @@ use std::fmt;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http;
 use axum::response::Response;
+use axum::{BoxError, http};
 use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt as _};
 
@@ -27,7 +27,8 @@ impl Mounted {
         S: Service<http::Request<Body>, Response = http::Response<B>, Error = Infallible>,
         S: Clone + Send + Sync + 'static,
         S::Future: Send + 'static,
-        B: axum::body::HttpBody<Data = Bytes, Error = Infallible> + Send + 'static,
+        B: axum::body::HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
     {
         let service = service.map_response(|response: http::Response<B>| response.map(Body::new));
         Self(BoxCloneSyncService::new(service))
