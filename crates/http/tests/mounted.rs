@@ -1,4 +1,5 @@
 //! Another facade's service at `/mcp` stands behind the same doors, and its replies go out as they are.
+#![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
 mod common;
 

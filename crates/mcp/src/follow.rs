@@ -55,13 +55,12 @@ fn is_enough(
 ) -> Result<bool, Failure> {
     let events = match next {
         Ok(Some(events)) => events,
-        Ok(None) => return Ok(true),
         Err(Closed::Storage) => {
             let context = "reading a kernel's log".into();
             return Err(EngineError::Internal { context }.into());
         }
-        // It goes on without this gateway, or its session is gone: as far as it is known.
-        Err(_) => return Ok(true),
+        // It is over; or it goes on without this gateway, or its session is gone: as far as it is known.
+        Ok(None) | Err(_) => return Ok(true),
     };
     let mut asks = false;
     for event in events {

@@ -37,6 +37,7 @@ pub(crate) fn all() -> Vec<Tool> {
 }
 
 /// What a tool does to the world, for clients that ask their user before a call.
+#[expect(clippy::struct_excessive_bools, reason = "they are the protocol's four hints")]
 struct Effects {
     read_only: bool,
     destructive: bool,

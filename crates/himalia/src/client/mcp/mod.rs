@@ -103,14 +103,12 @@ async fn next_line(stdin: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> anyhow
 impl Proxy {
     /// A message as JSON; the host is told of one that is none.
     async fn read(&self, line: &[u8]) -> anyhow::Result<Option<Value>> {
-        match serde_json::from_slice(line) {
-            Ok(message @ Value::Object(_)) => Ok(Some(message)),
-            _ => {
-                let text = "expected one JSON object on a line";
-                self.write(&failure(&Value::Null, INVALID, text)).await?;
-                Ok(None)
-            }
+        if let Ok(message @ Value::Object(_)) = serde_json::from_slice(line) {
+            return Ok(Some(message));
         }
+        let text = "expected one JSON object on a line";
+        self.write(&failure(&Value::Null, INVALID, text)).await?;
+        Ok(None)
     }
 
     /// Sends a message and passes on what comes back, beside all others.
