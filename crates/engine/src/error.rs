@@ -257,6 +257,32 @@ impl EngineError {
         }
     }
 
+    /// The stable word for programs, the same in every interface that has one.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "not_found",
+            Self::BadRequest { .. } => "bad_request",
+            Self::Conflict { .. } => "conflict",
+            Self::KernelLimit { .. } => "kernel_limit",
+            Self::NoSuchKernelspec { .. } => "no_such_kernelspec",
+            Self::NoSuchTemplate { .. } => "no_such_template",
+            Self::NotOffered { code, .. } => code.as_str(),
+            Self::Fork { code, .. } => code.as_str(),
+            Self::Forbidden { .. } => "forbidden",
+            Self::Gone { .. } => "gone",
+            Self::Unavailable { .. } => "unavailable",
+            Self::Timeout { .. } => "timeout",
+            Self::KernelStart { .. } => "kernel_start_failed",
+            Self::QueueFull { .. } => "queue_full",
+            Self::IncarnationMismatch { .. } => "kernel_restarted",
+            Self::KernelDead { .. } => "kernel_dead",
+            Self::Busy { .. } => "busy",
+            Self::Unsupported { .. } => "unsupported",
+            Self::KeyReused => "idempotency_key_reused",
+            Self::Internal { .. } => "internal",
+        }
+    }
+
     /// Whether the same call may succeed later without any change by the caller.
     pub fn retryable(&self) -> bool {
         matches!(

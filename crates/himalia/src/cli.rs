@@ -33,6 +33,13 @@ Examples:
 Exit codes: 0 it ran to its end; 1 it raised, or was refused; 3 the kernel's process ended; 124 timeout;
 130 interrupted. Ctrl-C interrupts it; a second Ctrl-C leaves it running.";
 
+const MCP_EXAMPLES: &str = "\
+Examples:
+  claude mcp add himalia -- himalia mcp
+  himalia mcp --url http://127.0.0.1:8888/ --token-file ~/.himalia-token
+
+It needs a running gateway and has the tools of that gateway's /mcp.";
+
 const SERVE_EXAMPLES: &str = "\
 Examples:
   himalia serve
@@ -74,6 +81,12 @@ pub(crate) enum Command {
     /// Run code in a session and show what it prints
     #[command(after_help = EXEC_EXAMPLES)]
     Exec(ExecArgs),
+    /// Serve MCP on standard input and output, for hosts that start their servers themselves
+    #[command(after_help = MCP_EXAMPLES)]
+    Mcp {
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
     /// Say what this machine can and cannot do; takes the options of `serve`
     Doctor {
         #[command(flatten)]

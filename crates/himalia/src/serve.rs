@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use himalia_engine::{Drain, Engine, EngineConfig, Principal};
-use himalia_http::{AllowedOrigins, HttpConfig};
+use himalia_http::{AllowedOrigins, HttpConfig, Mounted};
 use himalia_sandbox::Isolation;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
@@ -56,12 +56,14 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     let chosen = Box::pin(sandboxes::choose(&config, &run_dir, address.ip())).await?;
     let engine = Box::pin(Engine::open(engine_config(&config), chosen.provisioners)).await?;
     let shutdown = CancellationToken::new();
-    let http = himalia_http::serve(
-        listener,
-        engine.clone(),
-        http_config(&config, &token),
-        shutdown.clone(),
-    );
+    let http_config = HttpConfig {
+        mcp: Some(Mounted::new(himalia_mcp::service(
+            engine.clone(),
+            shutdown.clone(),
+        ))),
+        ..http_config(&config, &token)
+    };
+    let http = himalia_http::serve(listener, engine.clone(), http_config, shutdown.clone());
     let mut http = tokio::spawn(http);
     if token::is_short(&token) && !address.ip().is_loopback() {
         tracing::warn!("the token is short, and other machines can try to guess it");

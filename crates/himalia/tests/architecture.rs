@@ -34,7 +34,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("himalia-http", &["himalia-wire", "himalia-engine"]),
-    ("himalia", &["himalia-engine", "himalia-http", "himalia-sandbox"]),
+    ("himalia-mcp", &["himalia-engine"]),
+    (
+        "himalia",
+        &["himalia-engine", "himalia-http", "himalia-mcp", "himalia-sandbox"],
+    ),
     ("himalia-testkit", &["himalia-wire"]),
 ];
 
@@ -68,7 +72,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "himalia-journal",
         ],
     ),
-    ("himalia", &["zeromq", "himalia-testkit"]),
+    ("himalia-mcp", &["axum", "hyper", "zeromq", "rusqlite"]),
+    ("himalia", &["zeromq", "himalia-testkit", "rmcp"]),
 ];
 
 /// The dependencies of each crate, those of tests and build scripts left out.

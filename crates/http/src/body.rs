@@ -4,7 +4,7 @@
 //! are no cookies, so a form on a foreign page cannot make use of that. The Jupyter API ignores unknown keys, the native one
 //! refuses them ([`Fields::finish`]).
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{HeaderMap, StatusCode, header};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
@@ -22,6 +22,15 @@ pub(crate) struct Fields {
 
 /// Reads a body: `None` if it is empty.
 pub(crate) async fn fields(app: &App, headers: &HeaderMap, body: Body) -> Result<Option<Fields>, ApiError> {
+    let bytes = whole(app, headers, body).await?;
+    if bytes.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    Fields::parse(&bytes).map(Some)
+}
+
+/// Reads a body within the limits of size and time.
+pub(crate) async fn whole(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
     if headers
         .get(header::CONTENT_ENCODING)
         .is_some_and(|v| v.as_bytes() != b"identity")
@@ -35,22 +44,18 @@ pub(crate) async fn fields(app: &App, headers: &HeaderMap, body: Body) -> Result
     }
     let limit = app.config().body_bytes;
     let read = timeout(app.config().body_timeout, to_bytes(body, limit));
-    let bytes = match read.await {
-        Ok(Ok(bytes)) => bytes,
-        Ok(Err(error)) => return Err(unreadable(&error, limit)),
+    match read.await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) => Err(unreadable(&error, limit)),
         Err(_) => {
             let message = "the request body took too long";
-            return Err(ApiError::new(
+            Err(ApiError::new(
                 StatusCode::REQUEST_TIMEOUT,
                 "body_timeout",
                 message,
-            ));
+            ))
         }
-    };
-    if bytes.trim_ascii().is_empty() {
-        return Ok(None);
     }
-    Fields::parse(&bytes).map(Some)
 }
 
 fn unreadable(error: &axum::Error, limit: usize) -> ApiError {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::auth::{AllowedOrigins, Token};
+use crate::mounted::Mounted;
 
 /// Settings of the HTTP facade. Build with [`HttpConfig::new`], change fields, hand to [`serve`](crate::serve),
 /// which validates them.
@@ -43,6 +44,8 @@ pub struct HttpConfig {
     pub sse_keep_alive: Duration,
     /// How long open requests may go on after the stop signal.
     pub drain_timeout: Duration,
+    /// What answers `POST /mcp`; `None`: that route is 404.
+    pub mcp: Option<Mounted>,
 }
 
 /// A setting that cannot be used.
@@ -73,6 +76,7 @@ impl HttpConfig {
             stall_timeout: Duration::from_mins(1),
             sse_keep_alive: Duration::from_secs(15),
             drain_timeout: Duration::from_secs(10),
+            mcp: None,
         }
     }
 

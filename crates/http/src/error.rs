@@ -172,64 +172,64 @@ impl ApiError {
 impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
         let message = error.to_string();
-        let retryable = error.retryable();
+        let (code, retryable) = (error.code(), error.retryable());
         let made = match error {
             EngineError::NotFound { .. } => Self::not_found(message),
             EngineError::BadRequest { field, .. } => Self::bad_request(message).at(field),
             EngineError::NoSuchTemplate { .. } => {
-                Self::new(StatusCode::BAD_REQUEST, "no_such_template", message).at("template")
+                Self::new(StatusCode::BAD_REQUEST, code, message).at("template")
             }
-            EngineError::NotOffered { code, field, .. } => Self {
+            EngineError::NotOffered { field, .. } => Self {
                 native_status: StatusCode::UNPROCESSABLE_ENTITY,
-                ..Self::new(StatusCode::BAD_REQUEST, code.as_str(), message).at(field)
+                ..Self::new(StatusCode::BAD_REQUEST, code, message).at(field)
             },
-            EngineError::Fork { code, hazards, .. } => Self {
+            EngineError::Fork {
+                code: why, hazards, ..
+            } => Self {
                 detail: Some(Box::new(Detail::Hazards(hazards))),
-                retry_after: (code == ForkError::Busy).then_some(1),
-                ..Self::new(fork_status(code), code.as_str(), message)
+                retry_after: (why == ForkError::Busy).then_some(1),
+                ..Self::new(fork_status(why), code, message)
             },
             EngineError::NoSuchKernelspec { .. } => Self {
                 native_status: StatusCode::NOT_FOUND,
-                ..Self::new(StatusCode::BAD_REQUEST, "no_such_kernelspec", message)
+                ..Self::new(StatusCode::BAD_REQUEST, code, message)
             },
             EngineError::Forbidden { .. } => Self::forbidden(&message),
             EngineError::KernelLimit { .. } => Self {
                 native_status: StatusCode::TOO_MANY_REQUESTS,
                 reason: Some("Resource Limit"),
-                ..Self::new(StatusCode::FORBIDDEN, "kernel_limit", message)
+                ..Self::new(StatusCode::FORBIDDEN, code, message)
             },
-            EngineError::Conflict { .. } => Self::new(StatusCode::CONFLICT, "conflict", message),
-            EngineError::Gone { .. } => Self::new(StatusCode::GONE, "gone", message),
+            EngineError::Conflict { .. } | EngineError::KernelDead { .. } => {
+                Self::new(StatusCode::CONFLICT, code, message)
+            }
+            EngineError::Gone { .. } => Self::new(StatusCode::GONE, code, message),
             EngineError::Unavailable { .. } => Self {
                 retry_after: Some(1),
-                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
             },
-            EngineError::Timeout { .. } => Self::new(StatusCode::GATEWAY_TIMEOUT, "timeout", message),
+            EngineError::Timeout { .. } => Self::new(StatusCode::GATEWAY_TIMEOUT, code, message),
             EngineError::KernelStart { stderr_tail, .. } => Self {
                 stderr: (!stderr_tail.is_empty()).then_some(stderr_tail),
-                ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "kernel_start_failed", message)
+                ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, code, message)
             },
             EngineError::QueueFull { .. } => Self {
                 retry_after: Some(1),
-                ..Self::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", message)
+                ..Self::new(StatusCode::TOO_MANY_REQUESTS, code, message)
             },
             EngineError::IncarnationMismatch { incarnation, .. } => Self {
                 detail: Some(Box::new(Detail::Incarnation(incarnation))),
-                ..Self::new(StatusCode::CONFLICT, "kernel_restarted", message)
+                ..Self::new(StatusCode::CONFLICT, code, message)
             },
-            EngineError::KernelDead { .. } => Self::new(StatusCode::CONFLICT, "kernel_dead", message),
             EngineError::Busy { .. } => Self {
                 retry_after: Some(1),
-                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message)
+                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
             },
-            EngineError::Unsupported { .. } => Self::new(StatusCode::NOT_IMPLEMENTED, "unsupported", message),
-            EngineError::KeyReused => Self::new(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "idempotency_key_reused",
-                message,
-            )
-            .at("idempotency_key"),
-            EngineError::Internal { .. } => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message),
+            EngineError::Unsupported { .. } => Self::new(StatusCode::NOT_IMPLEMENTED, code, message),
+            EngineError::KeyReused => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message).at("idempotency_key")
+            }
+            EngineError::Internal { .. } => Self::new(StatusCode::INTERNAL_SERVER_ERROR, code, message),
             other => {
                 tracing::error!(error = %other, "an engine error without a status code");
                 Self::internal("unexpected")

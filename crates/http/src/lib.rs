@@ -5,6 +5,7 @@
 //! * `routes` holds the one table of routes: the router is built from it, and a test walks it to prove that nothing
 //!   but the short public list answers without a token.
 //! * `error` maps engine errors to status codes, in one place; `render` gives them the dialect's body.
+//! * `mounted` puts another facade's service behind the same doors.
 //! * `jupyter` speaks the Jupyter API, `v1` the native one, `ws` is the WebSocket protocol (RFC 6455) itself.
 //!
 //! Invariants: no request reaches a handler before the token was checked; a WebSocket is refused before the upgrade,
@@ -20,6 +21,7 @@ mod etag;
 mod health;
 mod jupyter;
 mod listen;
+mod mounted;
 mod prefix;
 mod query;
 mod render;
@@ -32,4 +34,5 @@ pub use app::router;
 pub use auth::{AllowedOrigins, Token};
 pub use config::{ConfigError, HttpConfig};
 pub use listen::{ServeError, serve};
+pub use mounted::Mounted;
 pub use routes::{Access, ROUTES, Route};

@@ -8,6 +8,7 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 use crate::error::{ApiError, Detail};
+use crate::mounted::OwnBody;
 use crate::v1::models;
 
 /// Gives every error its body and every reply `nosniff`. Errors that the framework made itself become ours.
@@ -16,6 +17,7 @@ pub(crate) async fn errors(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let error = match response.extensions_mut().remove::<Box<ApiError>>() {
         Some(error) => Some(*error),
+        None if response.extensions().get::<OwnBody>().is_some() => None,
         None if response.status().is_client_error() || response.status().is_server_error() => {
             Some(foreign(response.status()))
         }

@@ -6,7 +6,7 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 
 use crate::app::App;
 use crate::jupyter::{about, channels, kernels, kernelspecs, me, sessions};
-use crate::{health, v1};
+use crate::{health, mounted, v1};
 
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +107,7 @@ pub static ROUTES: &[Route] = &[
     route!(GET "/v1/artifacts/{sha256}" Token, "An image or another large value", get(v1::artifacts::show)),
     route!(GET "/v1/pools" Token, "Kernels that are kept ready", get(v1::pools::list)),
     route!(GET "/v1/sessions/{session_id}/events" Token, "A kernel's log as an event stream", get(v1::events::stream)),
+    route!(POST "/mcp" Token, "Tools for agents (Model Context Protocol)", post(mounted::mcp)),
 ];
 
 /// The router over the table.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
+use hyper::http::request;
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -21,6 +22,11 @@ const DEADLINE: Duration = Duration::from_mins(5);
 const CONNECT: Duration = Duration::from_secs(10);
 /// Largest reply.
 const REPLY_BYTES: usize = 64 << 20;
+
+/// The gateway does not listen.
+#[derive(Debug, thiserror::Error)]
+#[error("the gateway does not listen")]
+pub(super) struct NoConnection;
 
 /// One gateway.
 #[derive(Debug)]
@@ -111,6 +117,19 @@ impl Client {
         bail!("{}", reply?.problem())
     }
 
+    /// A message to the MCP endpoint; the reply is JSON or server-sent events.
+    pub(super) async fn post_message(
+        &self,
+        message: Vec<u8>,
+        headers: &HeaderMap,
+    ) -> anyhow::Result<(Response<Incoming>, JoinHandle<Result<(), hyper::Error>>)> {
+        let mut request = self
+            .request(Method::POST, "/mcp", "application/json, text/event-stream")
+            .body(Full::new(Bytes::from(message)))?;
+        request.headers_mut().extend(headers.clone());
+        self.send_request(request).await
+    }
+
     async fn exchange(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Reply> {
         let (response, connection) = self.open(method, path, body, "application/json").await?;
         let status = response.status().as_u16();
@@ -119,7 +138,6 @@ impl Client {
         reply
     }
 
-    /// Sends a request on a connection of its own; gives the head of the reply and what keeps the connection.
     async fn open(
         &self,
         method: Method,
@@ -127,25 +145,38 @@ impl Client {
         body: Option<&Value>,
         accept: &'static str,
     ) -> anyhow::Result<(Response<Incoming>, JoinHandle<Result<(), hyper::Error>>)> {
-        let connecting = tokio::time::timeout(CONNECT, TcpStream::connect(&self.authority));
-        let stream = connecting
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let request = self.request(method, path, accept);
+        self.send_request(request.body(Full::new(Bytes::from(body)))?)
             .await
-            .map_err(|_| anyhow::anyhow!("no answer in {} s", CONNECT.as_secs()))
-            .and_then(|stream| Ok(stream?))
-            .with_context(|| format!("cannot connect to {}", self.authority))?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        // Its errors are those of the request below.
-        let connection = tokio::spawn(connection);
-        let request = Request::builder()
+    }
+
+    fn request(&self, method: Method, path: &str, accept: &'static str) -> request::Builder {
+        Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
             .header(HOST, &self.authority)
             .header(ACCEPT, accept)
             .header(CONTENT_TYPE, "application/json")
             .header(AUTHORIZATION, self.authorization.clone())
-            .body(Full::new(Bytes::from(
-                body.map(Value::to_string).unwrap_or_default(),
-            )))?;
+    }
+
+    /// Sends a request on a connection of its own; gives the head of the reply and what keeps the connection. An error that
+    /// is [`NoConnection`] means that nothing was sent.
+    async fn send_request(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> anyhow::Result<(Response<Incoming>, JoinHandle<Result<(), hyper::Error>>)> {
+        let connecting = tokio::time::timeout(CONNECT, TcpStream::connect(&self.authority));
+        let stream = connecting
+            .await
+            .map_err(|_| anyhow::anyhow!("no answer in {} s", CONNECT.as_secs()))
+            .and_then(|stream| Ok(stream?))
+            .context(NoConnection)
+            .with_context(|| format!("cannot connect to {}", self.authority))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+        // Its errors are those of the request below.
+        let connection = tokio::spawn(connection);
         let response = sender.send_request(request).await;
         let response = response.with_context(|| format!("{} did not answer", self.authority))?;
         Ok((response, connection))

@@ -1,7 +1,8 @@
-//! `himalia session` and `himalia exec`: a client of a running gateway's native API.
+//! `himalia session`, `himalia exec` and `himalia mcp`: clients of a running gateway.
 
 mod exec;
 mod http;
+mod mcp;
 mod show;
 mod stream;
 mod target;
@@ -27,6 +28,15 @@ pub(crate) fn exec(args: ExecArgs) -> anyhow::Result<ExitCode> {
     let runtime = runtime()?;
     let done = runtime.block_on(Box::pin(exec::exec(&client, args)));
     // A line that is still being read from a terminal is not waited for.
+    runtime.shutdown_background();
+    done
+}
+
+/// Serves MCP on standard input and output.
+pub(crate) fn mcp(gateway: GatewayArgs) -> anyhow::Result<ExitCode> {
+    let runtime = runtime()?;
+    let done = runtime.block_on(Box::pin(mcp::serve(gateway)));
+    // A read of standard input that goes on is not waited for.
     runtime.shutdown_background();
     done
 }

@@ -9,7 +9,8 @@ use super::origin::{Origin, judge};
 use crate::app::App;
 
 const METHODS: &str = "GET, HEAD, PUT, POST, PATCH, DELETE, OPTIONS";
-const HEADERS: &str = "accept, content-type, authorization, x-xsrftoken, if-none-match, last-event-id";
+const HEADERS: &str = "accept, content-type, authorization, x-xsrftoken, if-none-match, last-event-id, \
+mcp-protocol-version, mcp-method, mcp-name";
 const EXPOSED: &str = "location, etag, retry-after";
 
 /// Answers every `OPTIONS` (never authenticated: browsers send no credentials with a preflight) and adds the CORS headers

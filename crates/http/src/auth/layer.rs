@@ -32,19 +32,20 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// Refuses pages of foreign origins (404 as `jupyter_server` does, 403 for a WebSocket) and requests without the token
+/// Refuses pages of foreign origins (404 as `jupyter_server` does, 403 for a WebSocket, and for MCP, which demands it) and requests without the token
 /// (401), unless the route is public. Unknown paths need the token as well.
 pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let pattern = route.as_ref().map(MatchedPath::as_str);
     if judge(request.headers(), &app.config().allow_origin) == Origin::Refused {
-        let error = if request.headers().contains_key(header::SEC_WEBSOCKET_KEY) {
+        let is_websocket = request.headers().contains_key(header::SEC_WEBSOCKET_KEY);
+        let error = if is_websocket || pattern == Some("/mcp") {
             ApiError::forbidden("this origin is not allowed")
         } else {
             ApiError::not_found("Not Found")
         };
         return error.into_response();
     }
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let pattern = route.as_ref().map(MatchedPath::as_str);
     let public = pattern.is_some_and(|path| routes::access(request.method(), path) == Some(Access::Public));
     if !public {
         match check(&app, &request) {

@@ -1,0 +1,99 @@
+//! Headers that a message has as an HTTP request, from what is in it.
+//!
+//! Revision 2026-07-28 names revision, method and object of each request in headers
+//! ([transports](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports)); those before it name the
+//! revision that `initialize` agreed on.
+
+use anyhow::Context as _;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// The revision that `initialize` agreed on, if the host began with that.
+#[derive(Debug, Default)]
+pub(super) struct Version(Mutex<Option<String>>);
+
+impl Version {
+    /// Looks for an agreement.
+    pub(super) fn learn(&self, message: &Value, answer: &Value) {
+        if message["method"] == "initialize"
+            && let Some(version) = answer["result"]["protocolVersion"].as_str()
+        {
+            *self.0.lock() = Some(version.to_owned());
+        }
+    }
+
+    pub(super) fn headers(&self, message: &Value) -> anyhow::Result<HeaderMap> {
+        let params = &message["params"];
+        let method = message["method"].as_str();
+        let own = params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str();
+        let agreed = self.0.lock().clone().filter(|_| method != Some("initialize"));
+        let mut headers = HeaderMap::new();
+        let values = [
+            (VERSION, own.or(agreed.as_deref())),
+            (METHOD, method),
+            (NAME, params["name"].as_str().or(params["uri"].as_str())),
+        ];
+        for (name, value) in values {
+            if let Some(value) = value {
+                let value = HeaderValue::from_str(value)
+                    .with_context(|| format!("{name} cannot stand in a header"))?;
+                headers.insert(name, value);
+            }
+        }
+        Ok(headers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn shown(version: &Version, message: &Value) -> Vec<String> {
+        let headers = version.headers(message).unwrap();
+        let mut shown: Vec<String> = headers
+            .iter()
+            .map(|(name, value)| format!("{name}={}", value.to_str().unwrap()))
+            .collect();
+        shown.sort();
+        shown
+    }
+
+    #[test]
+    fn the_message_names_its_revision_or_initialize_did() {
+        let version = Version::default();
+        let initialize = json!({"method": "initialize", "params": {"protocolVersion": "2025-11-25"}});
+        assert_eq!(shown(&version, &initialize), ["mcp-method=initialize"]);
+        version.learn(&initialize, &json!({"result": {"protocolVersion": "2025-06-18"}}));
+        let call = json!({"method": "tools/call", "params": {"name": "execute"}});
+        assert_eq!(
+            shown(&version, &call),
+            [
+                "mcp-method=tools/call",
+                "mcp-name=execute",
+                "mcp-protocol-version=2025-06-18"
+            ]
+        );
+        assert_eq!(
+            shown(&version, &initialize),
+            ["mcp-method=initialize"],
+            "it starts anew"
+        );
+        let read = json!({"method": "resources/read", "params": {
+            "uri": "himalia://artifacts/aa", "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}});
+        assert_eq!(
+            shown(&version, &read),
+            [
+                "mcp-method=resources/read",
+                "mcp-name=himalia://artifacts/aa",
+                "mcp-protocol-version=2026-07-28"
+            ]
+        );
+        assert!(version.headers(&json!({"method": "a\nb"})).is_err());
+    }
+}

@@ -1,0 +1,70 @@
+//! Arguments of calls.
+
+use std::time::Duration;
+
+use rmcp::model::JsonObject;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::limits;
+
+/// Reads the arguments of a call; unknown ones are refused by name.
+pub(crate) fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Failure> {
+    serde_json::from_value(Value::Object(arguments)).map_err(|error| Failure::Arguments(error.to_string()))
+}
+
+/// A time in seconds, to the millisecond.
+pub(crate) fn seconds(name: &str, seconds: f64, most: f64) -> Result<Duration, Failure> {
+    if !(0.0..=most).contains(&seconds) {
+        return Err(Failure::argument(name, format!("expected 0 to {most} seconds")));
+    }
+    let millis = Duration::from_secs_f64(seconds).as_millis();
+    Ok(Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
+}
+
+/// How long the call waits.
+pub(crate) fn wait(wait_s: Option<f64>, otherwise: Duration) -> Result<Duration, Failure> {
+    wait_s.map_or(Ok(otherwise), |wait| seconds("wait_s", wait, limits::WAIT_MOST))
+}
+
+/// How many bytes of images the reply may have.
+pub(crate) fn image_bytes(bytes: Option<u64>) -> Result<u64, Failure> {
+    match bytes {
+        None => Ok(limits::IMAGE_BYTES),
+        Some(bytes) if bytes > limits::IMAGE_BYTES_MOST => Err(Failure::argument(
+            "image_bytes",
+            format!("is more than {}", limits::IMAGE_BYTES_MOST),
+        )),
+        Some(bytes) => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+    use serde_json::json;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Example {
+        #[expect(dead_code, reason = "only its name matters")]
+        code: Option<String>,
+    }
+
+    #[test]
+    fn what_is_unknown_or_too_much_is_named() {
+        let Value::Object(wrong) = json!({"cod": "x"}) else {
+            unreachable!()
+        };
+        let text = read::<Example>(wrong).unwrap_err().to_text();
+        assert!(text.contains("`cod`") && text.contains("`code`"), "{text}");
+        for bad in [-1.0, f64::NAN, f64::INFINITY, 601.0] {
+            assert!(wait(Some(bad), limits::WAIT).is_err(), "{bad}");
+        }
+        assert_eq!(wait(Some(0.5), limits::WAIT).unwrap(), Duration::from_millis(500));
+        assert_eq!(wait(None, limits::WAIT).unwrap(), limits::WAIT);
+        assert!(image_bytes(Some(limits::IMAGE_BYTES_MOST + 1)).is_err());
+    }
+}

@@ -1,0 +1,73 @@
+//! One call of a tool.
+
+use himalia_engine::{Engine, Principal};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputResponses, JsonObject,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::failure::Failure;
+
+/// What a tool works with.
+pub(crate) struct Call {
+    pub(crate) engine: Engine,
+    /// On whose behalf.
+    pub(crate) principal: Principal,
+    /// What the client named.
+    pub(crate) arguments: JsonObject,
+    /// What its user answered, when this is the second round of a call.
+    pub(crate) answers: Option<InputResponses>,
+    /// What the first round left with the client: an execution's id.
+    pub(crate) state: Option<String>,
+    /// The request and the way back to the client; its token is cancelled when the client has left or does not want the answer.
+    pub(crate) context: RequestContext<RoleServer>,
+    /// Cancelled when the gateway stops.
+    pub(crate) shutdown: CancellationToken,
+}
+
+impl Call {
+    /// Of an authenticated request. One without a principal is refused, so that a mount that forgets to authenticate
+    /// fails closed.
+    pub(crate) fn new(
+        engine: Engine,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+        shutdown: CancellationToken,
+    ) -> Result<Self, ErrorData> {
+        Ok(Self {
+            engine,
+            principal: principal(&context)?,
+            arguments: request.arguments.unwrap_or_default(),
+            answers: request.input_responses,
+            state: request.request_state,
+            context,
+            shutdown,
+        })
+    }
+
+    pub(crate) fn take_arguments(&mut self) -> JsonObject {
+        std::mem::take(&mut self.arguments)
+    }
+}
+
+/// Who sent the request: the mount says it.
+pub(crate) fn principal(context: &RequestContext<RoleServer>) -> Result<Principal, ErrorData> {
+    let parts = context.extensions.get::<http::request::Parts>();
+    let principal = parts.and_then(|parts| parts.extensions.get::<Principal>());
+    principal
+        .cloned()
+        .ok_or_else(|| ErrorData::internal_error("the request was not authenticated", None))
+}
+
+/// What a tool answers.
+pub(crate) type Answer = Result<CallToolResponse, Failure>;
+
+/// An answer in both forms: for programs, and for the model.
+pub(crate) fn answer(structured: Value, text: String) -> CallToolResult {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+    result.structured_content = Some(structured);
+    result
+}

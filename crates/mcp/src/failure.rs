@@ -1,0 +1,134 @@
+//! What a tool says when it did not do its work.
+//!
+//! A refusal is a result with `isError`, so that the model reads it: one line of text, and `{code, retryable, detail}` with
+//! the words of the native API.
+
+use std::fmt::Write as _;
+
+use himalia_engine::{EngineError, Hazard};
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde_json::{Value, json};
+
+/// Why a tool did nothing.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The arguments cannot be used.
+    Arguments(String),
+    /// The engine refused.
+    Engine(EngineError),
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl Failure {
+    /// An argument that cannot be used, by its name.
+    pub(crate) fn argument(name: &str, reason: impl std::fmt::Display) -> Self {
+        Self::Arguments(format!("{name}: {reason}"))
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Arguments(_) => "bad_request",
+            Self::Engine(error) => error.code(),
+        }
+    }
+
+    fn detail(&self) -> String {
+        match self {
+            Self::Arguments(text) => text.clone(),
+            Self::Engine(error) => error.to_string(),
+        }
+    }
+
+    /// As the structured content shows it.
+    pub(crate) fn to_json(&self) -> Value {
+        let retryable = matches!(self, Self::Engine(error) if error.retryable());
+        let mut shown = json!({ "code": self.code(), "retryable": retryable, "detail": self.detail() });
+        match self {
+            Self::Engine(EngineError::IncarnationMismatch { incarnation, .. }) => {
+                shown["incarnation"] = (*incarnation).into();
+            }
+            Self::Engine(EngineError::Fork { hazards, .. }) if !hazards.is_empty() => {
+                shown["hazards"] = hazards.iter().map(hazard).collect();
+            }
+            Self::Engine(EngineError::KernelStart { stderr_tail, .. }) if !stderr_tail.is_empty() => {
+                shown["stderr"] = stderr_tail.clone().into();
+            }
+            _ => {}
+        }
+        shown
+    }
+
+    /// For the model: everything that the structured content has.
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = format!("{} ({})", self.detail(), self.code());
+        let Self::Engine(error) = self else {
+            return text;
+        };
+        if error.retryable() {
+            text.push_str("; the same call may succeed later");
+        }
+        match error {
+            EngineError::Fork { hazards, .. } => {
+                for one in hazards {
+                    let _ = write!(text, "\n{} {}: {}", one.kind, one.name, one.detail);
+                }
+            }
+            EngineError::KernelStart { stderr_tail, .. } if !stderr_tail.is_empty() => {
+                let _ = write!(text, "\n{stderr_tail}");
+            }
+            _ => {}
+        }
+        text
+    }
+
+    pub(crate) fn into_result(self) -> CallToolResult {
+        let mut result = CallToolResult::error(vec![ContentBlock::text(self.to_text())]);
+        result.structured_content = Some(self.to_json());
+        result
+    }
+}
+
+/// Something in a session that a fork may break, as the native API shows it.
+pub(crate) fn hazard(hazard: &Hazard) -> Value {
+    json!({
+        "kind": hazard.kind,
+        "name": hazard.name,
+        "detail": hazard.detail,
+        "severity": if hazard.refuses { "refuse" } else { "warn" },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_has_its_code_and_says_whether_to_try_again() {
+        let full = Failure::from(EngineError::QueueFull { queued: 64 });
+        assert_eq!(
+            full.to_json(),
+            json!({"code": "queue_full", "retryable": true, "detail": "64 executions of this session are not over yet"})
+        );
+        assert!(
+            full.to_text().ends_with("may succeed later"),
+            "{}",
+            full.to_text()
+        );
+        let other = Failure::from(EngineError::IncarnationMismatch {
+            expected: 1,
+            incarnation: 2,
+        });
+        assert_eq!(
+            (&other.to_json()["incarnation"], &other.to_json()["code"]),
+            (&json!(2), &json!("kernel_restarted"))
+        );
+        let result = Failure::argument("op", "is missing").into_result();
+        assert_eq!(result.is_error, Some(true));
+        assert_eq!(result.structured_content.unwrap()["detail"], "op: is missing");
+    }
+}

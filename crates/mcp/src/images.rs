@@ -1,0 +1,124 @@
+//! What of an execution's artifacts a model sees.
+//!
+//! An image within the budget is image content. One beyond it, and any large value that has no short text, is a link:
+//! `himalia://artifacts/{sha256}`, which `resources/read` opens.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use himalia_engine::ExecutionResult;
+use rmcp::model::{ContentBlock, Resource};
+use serde_json::{Map, Value};
+
+use crate::call::Call;
+use crate::limits::{IMAGES, LINKS};
+
+/// Images that models take, the best first.
+const KINDS: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
+
+/// Images and links of one reply.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    /// The content, in the order of the outputs.
+    pub(crate) content: Vec<ContentBlock>,
+    /// A line of text for each.
+    pub(crate) lines: Vec<String>,
+}
+
+/// An artifact that a result refers to.
+#[derive(Debug, PartialEq)]
+struct Reference<'a> {
+    kind: &'a str,
+    sha256: &'a str,
+    bytes: u64,
+    /// `640x480`, or nothing.
+    size: String,
+}
+
+/// The artifacts of a result, images of `budget` bytes together as they are.
+pub(crate) async fn of(call: &Call, result: &ExecutionResult, mut budget: u64) -> Shown {
+    let (mut shown, mut images) = (Shown::default(), 0);
+    for output in &result.outputs {
+        for one in choose(&output.data) {
+            if shown.content.len() == LINKS {
+                return shown;
+            }
+            let small = KINDS.contains(&one.kind) && one.bytes <= budget && images < IMAGES;
+            let label = format!("{}{}, {} bytes", one.kind, one.size, one.bytes);
+            let content = if small {
+                call.engine.artifact(&call.principal, one.sha256).await.ok()
+            } else {
+                None
+            };
+            let uri = uri(one.sha256);
+            if let Some(artifact) = content {
+                (images, budget) = (images + 1, budget - one.bytes);
+                let data = BASE64_STANDARD.encode(&artifact.content);
+                shown.content.push(ContentBlock::image(data, one.kind));
+                shown.lines.push(format!("[image {images}: {label}]"));
+            } else {
+                let link = Resource::new(&uri, label.clone())
+                    .with_mime_type(one.kind)
+                    .with_size(one.bytes);
+                shown.content.push(ContentBlock::resource_link(link));
+                shown.lines.push(format!("[not shown: {label}: {uri}]"));
+            }
+        }
+    }
+    shown
+}
+
+/// The name of an artifact as a resource.
+pub(crate) fn uri(sha256: &str) -> String {
+    format!("himalia://artifacts/{sha256}")
+}
+
+/// Of one output: its best image, or, if there is neither an image nor a short text, all that it has.
+fn choose(data: &Map<String, Value>) -> Vec<Reference<'_>> {
+    if let Some(image) = KINDS.iter().find_map(|kind| reference(kind, data.get(*kind)?)) {
+        return vec![image];
+    }
+    let is_plain = data.get("text/plain").is_some_and(Value::is_string);
+    let all = data.iter().filter_map(|(kind, value)| reference(kind, value));
+    all.filter(|one| !is_plain || one.kind.starts_with("image/"))
+        .collect()
+}
+
+fn reference<'a>(kind: &'a str, value: &'a Value) -> Option<Reference<'a>> {
+    let size = match (value["width"].as_u64(), value["height"].as_u64()) {
+        (Some(width), Some(height)) => format!(" {width}x{height}"),
+        _ => String::new(),
+    };
+    Some(Reference {
+        kind,
+        sha256: value["artifact"].as_str()?.strip_prefix("sha256:")?,
+        bytes: value["bytes"].as_u64()?,
+        size,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn kinds(data: &Value) -> Vec<String> {
+        let chosen = choose(data.as_object().unwrap());
+        chosen
+            .iter()
+            .map(|one| format!("{}{}", one.kind, one.size))
+            .collect()
+    }
+
+    #[test]
+    fn one_image_of_each_output_or_what_has_no_short_text() {
+        let large = json!({"artifact": "sha256:aa", "bytes": 9, "width": 4, "height": 3});
+        let figure = json!({"text/plain": "<Figure>", "image/jpeg": large, "image/png": large});
+        assert_eq!(kinds(&figure), ["image/png 4x3"]);
+        let table = json!({"text/plain": "a b", "text/html": {"artifact": "sha256:bb", "bytes": 9}});
+        assert!(kinds(&table).is_empty(), "its text is enough");
+        let drawing = json!({"text/plain": "<SVG>", "image/svg+xml": {"artifact": "sha256:cc", "bytes": 9}});
+        assert_eq!(kinds(&drawing), ["image/svg+xml"]);
+        let html = json!({"text/html": {"artifact": "sha256:dd", "bytes": 9}});
+        assert_eq!(kinds(&html), ["text/html"]);
+    }
+}

@@ -1,0 +1,34 @@
+//! Bounds of the facade, all in one place; `docs/limits.md` has them for people.
+
+use std::time::Duration;
+
+/// Bytes of one message of a client.
+pub(crate) const MESSAGE_BYTES: usize = 8 << 20;
+/// How long a call waits for an execution, if it does not say.
+pub(crate) const WAIT: Duration = Duration::from_secs(50);
+/// How long a call may wait, seconds.
+pub(crate) const WAIT_MOST: f64 = 600.0;
+/// Bytes of the images in one reply, if the call does not say.
+pub(crate) const IMAGE_BYTES: u64 = 256 << 10;
+/// Bytes of the images in one reply, at most.
+pub(crate) const IMAGE_BYTES_MOST: u64 = 4 << 20;
+/// Images in one reply.
+pub(crate) const IMAGES: usize = 8;
+/// Links in one reply.
+pub(crate) const LINKS: usize = 64;
+/// Bytes of a page of output, if the call does not say.
+pub(crate) const PAGE_BYTES: u64 = 8 << 10;
+/// Bytes of a page of output, at most.
+pub(crate) const PAGE_BYTES_MOST: u64 = 1 << 20;
+/// Bytes of an artifact that can be read as a resource; larger ones are for HTTP.
+pub(crate) const RESOURCE_BYTES: usize = 8 << 20;
+/// Sessions in a list, the latest ones.
+pub(crate) const SESSIONS: usize = 200;
+/// Executions in a list, the latest ones.
+pub(crate) const EXECUTIONS: usize = 20;
+/// Least time from one progress notification to the next.
+pub(crate) const PROGRESS: Duration = Duration::from_secs(1);
+/// Longest silence towards a client that wants progress.
+pub(crate) const SILENCE: Duration = Duration::from_secs(10);
+/// Characters of the line of output in a progress notification.
+pub(crate) const PROGRESS_CHARS: usize = 200;

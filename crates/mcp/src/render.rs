@@ -1,0 +1,149 @@
+//! Results of executions as text for models: what was printed, the values, the error; the last line says how it is.
+
+use std::fmt::Write as _;
+
+use himalia_engine::{ExecutionResult, ExecutionStatus};
+use serde_json::Value;
+
+/// Whether a model should take the result for a failure of its call.
+pub(crate) fn failed(status: ExecutionStatus) -> bool {
+    status.is_over() && status != ExecutionStatus::Ok
+}
+
+/// The whole result. `images` has one line for each image.
+pub(crate) fn text(result: &ExecutionResult, images: &[String]) -> String {
+    let mut text = String::new();
+    if let Some(replaced) = &result.kernel.replaced {
+        let (now, before, cause) = (
+            result.kernel.incarnation,
+            replaced.incarnation,
+            replaced.cause.as_deref().unwrap_or("unknown"),
+        );
+        line(
+            &mut text,
+            &format!("[new kernel process {now}: the variables are gone; process {before} ended: {cause}]"),
+        );
+    }
+    // The way to the rest is a tool here.
+    let printed = result.text.replace(
+        &format!("GET /v1/executions/{}/output?offset=", result.id),
+        &format!("get_output {} offset=", result.id),
+    );
+    line(&mut text, &printed);
+    for output in &result.outputs {
+        if let Some(Value::String(plain)) = output.data.get("text/plain") {
+            line(&mut text, plain);
+        }
+    }
+    if result.outputs_omitted > 0 {
+        line(
+            &mut text,
+            &format!("[{} outputs in the middle are left out]", result.outputs_omitted),
+        );
+    }
+    for image in images {
+        line(&mut text, image);
+    }
+    error(&mut text, result);
+    notes(&mut text, result);
+    text.push_str(&state(result));
+    text
+}
+
+fn error(text: &mut String, result: &ExecutionResult) {
+    if let Some(error) = &result.error {
+        for one in &error.traceback {
+            line(text, one);
+        }
+        if error.traceback.is_empty() {
+            line(text, &format!("{}: {}", error.name, error.value));
+        }
+        if let Some(frame) = &error.frame {
+            line(text, &format!("[failing line {}: {}]", frame.line, frame.source));
+        }
+        if let Some(hint) = &error.hint {
+            line(text, &format!("[hint: {hint}]"));
+        }
+    }
+    if result.failed_before > 0 {
+        line(
+            text,
+            &format!("[this very code failed {} times before]", result.failed_before),
+        );
+    }
+    if let Some(death) = &result.death {
+        line(
+            text,
+            &format!(
+                "[kernel process {} ended: {}; its variables are gone]",
+                death.incarnation, death.cause
+            ),
+        );
+    }
+}
+
+fn notes(text: &mut String, result: &ExecutionResult) {
+    if let Some(changes) = &result.variables {
+        let names = |key: &str, sign: &str| -> Vec<String> {
+            let names = changes[key]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str);
+            names.map(|name| format!("{sign}{name}")).collect()
+        };
+        let all = [names("added", "+"), names("changed", "~"), names("removed", "-")].concat();
+        if !all.is_empty() {
+            line(text, &format!("[variables: {}]", all.join(" ")));
+        }
+    }
+    if result.gaps > 0 {
+        line(text, &format!("[output is missing in {} places]", result.gaps));
+    }
+}
+
+/// The last line.
+fn state(result: &ExecutionResult) -> String {
+    let id = result.id;
+    let mut state = match (result.status, &result.input) {
+        (ExecutionStatus::Running, Some(input)) => {
+            return format!(
+                "[waits for input: {:?}; answer with execute(session, code=<the answer>, input_for=\"{id}\")]",
+                input.prompt
+            );
+        }
+        (ExecutionStatus::Queued, _) => format!("[queued behind {}", result.position.unwrap_or(0)),
+        (status, _) => format!("[{}", word(status)),
+    };
+    if result.status != ExecutionStatus::Queued {
+        let _ = write!(state, ", {} ms", result.duration_ms);
+    }
+    if result.status.is_over() {
+        let _ = write!(state, ", {id}]");
+    } else {
+        let _ = write!(state, "; it goes on: get_output(\"{id}\", wait_s=50)]");
+    }
+    state
+}
+
+fn word(status: ExecutionStatus) -> &'static str {
+    match status {
+        ExecutionStatus::Queued => "queued",
+        ExecutionStatus::Running => "running",
+        ExecutionStatus::Ok => "ok",
+        ExecutionStatus::Error => "error",
+        ExecutionStatus::Timeout => "timeout: it was interrupted",
+        ExecutionStatus::Interrupted => "interrupted",
+        ExecutionStatus::KernelDied => "kernel died",
+        ExecutionStatus::OomKilled => "kernel was killed: out of memory",
+    }
+}
+
+fn line(text: &mut String, line: &str) {
+    if !line.is_empty() {
+        text.push_str(line);
+        if !line.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The protocol: what the SDK asks of a server.
+
+use std::sync::Arc;
+
+use himalia_engine::Engine;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, Implementation, ListResourceTemplatesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig, Tool,
+};
+use rmcp::service::RequestContext;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use tokio_util::sync::CancellationToken;
+
+use crate::call::{Call, principal};
+use crate::{limits, resources, tools};
+
+/// Told to models by clients that do so.
+const INSTRUCTIONS: &str = "Code runs in live sessions: variables stay in memory between calls until the session's kernel \
+process is replaced, which every result says. Name the session in each call; session(op=\"list\") shows those that there are. \
+Analyse in stages: load once, then look, then compute. Long work: background=true, then get_output with wait_s.";
+
+/// The MCP endpoint as a tower service.
+pub type Service = StreamableHttpService<Server, NeverSessionManager>;
+
+/// The endpoint over an engine. The request's extensions must hold the [`Principal`](himalia_engine::Principal) on whose
+/// behalf it comes; host and origin must have been checked. When `shutdown` is cancelled, calls that wait are answered with
+/// what there is.
+pub fn service(engine: Engine, shutdown: CancellationToken) -> Service {
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        // The mount has checked them, for names that it knows.
+        .disable_allowed_hosts()
+        .with_max_request_body_bytes(limits::MESSAGE_BYTES);
+    let server = Server { engine, shutdown };
+    StreamableHttpService::new(
+        move || Ok(server.clone()),
+        Arc::new(NeverSessionManager::default()),
+        config,
+    )
+}
+
+/// Answers MCP requests.
+#[derive(Clone, Debug)]
+pub struct Server {
+    engine: Engine,
+    shutdown: CancellationToken,
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .build();
+        let identity = Implementation::new("himalia", env!("CARGO_PKG_VERSION")).with_title("Himalia");
+        ServerConfig::new(capabilities)
+            .with_server_info(identity)
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        tools::find(name).map(|tool| (tool.describe)())
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools::all()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(tool) = tools::find(&request.name) else {
+            let name: String = request.name.chars().take(64).collect();
+            return Err(ErrorData::invalid_params(format!("no such tool: {name}"), None));
+        };
+        let call = Call::new(self.engine.clone(), request, context, self.shutdown.clone())?;
+        let answer = (tool.run)(call).await;
+        Ok(answer.unwrap_or_else(|failure| failure.into_result().into()))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(vec![
+            resources::template(),
+        ]))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let principal = principal(&context)?;
+        let read = resources::read(&self.engine, &principal, &request.uri).await?;
+        Ok(read.into())
+    }
+}

@@ -1,0 +1,141 @@
+//! `execute`: runs code in a session.
+
+use std::time::Duration;
+
+use himalia_engine::{Execute, ExecutionId};
+use rmcp::model::{CallToolResponse, Tool};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Effects, ToolEntry, object, tool};
+use crate::call::{Answer, Call};
+use crate::failure::Failure;
+use crate::input::{Round, question};
+use crate::{arguments, follow, limits, sessions};
+
+pub(super) const TOOL: ToolEntry = ToolEntry {
+    name: "execute",
+    describe,
+    run: |call| Box::pin(run(call)),
+};
+
+/// The longest timeout, seconds: 30 days.
+const TIMEOUT_MOST: f64 = 30.0 * 86_400.0;
+
+fn describe() -> Tool {
+    let effects = Effects {
+        read_only: false,
+        destructive: true,
+        idempotent: false,
+        open_world: true,
+    };
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "session": {"type": "string", "description": "id or name"},
+            "code": {"type": "string"},
+            "timeout_s": {"type": "number", "description": "interrupt it after it ran so long (default: never)"},
+            "wait_s": {"type": "number", "description": "answer after this time; the code goes on (default 50, at most 600)"},
+            "background": {"type": "boolean", "description": "answer at once"},
+            "text_chars": {"type": "integer", "description": "budget of output text (default 8000)"},
+            "image_bytes": {"type": "integer", "description": "budget of images; others are links (default 262144, 0: none)"},
+            "allow_input": {"type": "boolean", "description": "let input() ask; else it raises"},
+            "input_for": {"type": "string", "description": "an execution that waits in input(): code is the answer, not run"},
+            "expect_incarnation": {"type": "integer", "description": "refuse another kernel process"}
+        },
+        "required": ["session", "code"],
+        "additionalProperties": false
+    });
+    let result = json!({
+        "type": "object",
+        "properties": {
+            "id": {"type": "string"},
+            "status": {"enum": ["queued", "running", "ok", "error", "timeout", "interrupted", "kernel_died", "oom_killed"]},
+            "text": {"type": "string"}
+        },
+        "required": ["id", "session", "status", "text"]
+    });
+    let description = "Run code in a live session. Variables stay for later calls. Returns output, results, images and the \
+                       failing line; long output is cut in the middle (get_output has the rest). Not done after wait_s: it \
+                       goes on, and get_output follows it.";
+    tool("execute", "Run code", description, schema, &effects).with_raw_output_schema(object(result))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    session: String,
+    code: String,
+    timeout_s: Option<f64>,
+    wait_s: Option<f64>,
+    background: Option<bool>,
+    text_chars: Option<usize>,
+    image_bytes: Option<u64>,
+    allow_input: Option<bool>,
+    input_for: Option<String>,
+    expect_incarnation: Option<u32>,
+}
+
+async fn run(mut call: Call) -> Answer {
+    let wanted: Arguments = arguments::read(call.take_arguments())?;
+    let image_bytes = arguments::image_bytes(wanted.image_bytes)?;
+    let wait = match wanted.background {
+        Some(true) => Duration::ZERO,
+        _ => arguments::wait(wanted.wait_s, limits::WAIT)?,
+    };
+    let (id, after) = match Round::of(&mut call)? {
+        Round::First => match &wanted.input_for {
+            None => (start(&call, wanted).await?, None),
+            Some(id) => {
+                let id = id.parse()?;
+                same_session(&call, &wanted.session, id)?;
+                answer(&call, id, wanted.code).await?
+            }
+        },
+        Round::Answered(id, value) => answer(&call, id, value).await?,
+        Round::Refused(id) => {
+            let result = call.engine.execution(&call.principal, id).await?;
+            return Ok(super::get_output::shown(&call, &result, image_bytes).await);
+        }
+    };
+    let result = follow::wait(&call, id, after, wait).await?;
+    if let Some(question) = question(&call, &result).filter(|_| !wait.is_zero()) {
+        return Ok(CallToolResponse::InputRequired(question));
+    }
+    Ok(super::get_output::shown(&call, &result, image_bytes).await)
+}
+
+async fn start(call: &Call, wanted: Arguments) -> Result<ExecutionId, Failure> {
+    let session = sessions::find(&call.engine, &call.principal, &wanted.session)?;
+    let timeout = wanted
+        .timeout_s
+        .map(|timeout| arguments::seconds("timeout_s", timeout, TIMEOUT_MOST));
+    let plain = Execute::default();
+    let execute = Execute {
+        code: wanted.code,
+        timeout: timeout.transpose()?,
+        text_chars: wanted.text_chars.unwrap_or(plain.text_chars),
+        allow_stdin: wanted.allow_input.unwrap_or(false),
+        expect_incarnation: wanted.expect_incarnation,
+        ..plain
+    };
+    Ok(call.engine.execute(&call.principal, session, execute).await?.id)
+}
+
+fn same_session(call: &Call, wanted: &str, id: ExecutionId) -> Result<(), Failure> {
+    let session = sessions::find(&call.engine, &call.principal, wanted)?;
+    if session == id.kernel {
+        return Ok(());
+    }
+    Err(Failure::argument(
+        "input_for",
+        "this execution is of another session",
+    ))
+}
+
+/// Gives an answer; what is asked before it is old.
+async fn answer(call: &Call, id: ExecutionId, value: String) -> Result<(ExecutionId, Option<u64>), Failure> {
+    let asked = call.engine.execution(&call.principal, id).await?.seq;
+    call.engine.answer_execution(&call.principal, id, value).await?;
+    Ok((id, Some(asked)))
+}

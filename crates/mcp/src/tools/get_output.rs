@@ -1,0 +1,110 @@
+//! `get_output`: what came of an execution, or a part of its text.
+
+use std::time::Duration;
+
+use himalia_engine::{ExecutionId, ExecutionResult};
+use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, Tool};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Effects, ToolEntry, tool};
+use crate::call::{Answer, Call, answer};
+use crate::failure::Failure;
+use crate::{arguments, follow, images, limits, render};
+
+pub(super) const TOOL: ToolEntry = ToolEntry {
+    name: "get_output",
+    describe,
+    run: |call| Box::pin(run(call)),
+};
+
+fn describe() -> Tool {
+    let effects = Effects {
+        read_only: true,
+        destructive: false,
+        idempotent: true,
+        open_world: false,
+    };
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "execution_id": {"type": "string"},
+            "wait_s": {"type": "number", "description": "wait so long for its end (default 0, at most 600)"},
+            "offset": {"type": "integer", "description": "byte of the text to begin at"},
+            "limit": {"type": "integer", "description": "bytes (default 8192)"},
+            "image_bytes": {"type": "integer", "description": "as in execute"}
+        },
+        "required": ["execution_id"],
+        "additionalProperties": false
+    });
+    let description = "The result of an execution as it is now; with offset or limit, that part of its text.";
+    tool("get_output", "Read a result", description, schema, &effects)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    execution_id: String,
+    wait_s: Option<f64>,
+    offset: Option<u64>,
+    limit: Option<u64>,
+    image_bytes: Option<u64>,
+}
+
+async fn run(mut call: Call) -> Answer {
+    let wanted: Arguments = arguments::read(call.take_arguments())?;
+    let id: ExecutionId = wanted.execution_id.parse()?;
+    let image_bytes = arguments::image_bytes(wanted.image_bytes)?;
+    let wait = arguments::wait(wanted.wait_s, Duration::ZERO)?;
+    let mut result = call.engine.execution(&call.principal, id).await?;
+    // What it asks already, nobody has to wait for.
+    if !wait.is_zero() && !result.status.is_over() && result.input.is_none() {
+        result = follow::wait(&call, id, Some(result.seq), wait).await?;
+    }
+    if wanted.offset.is_none() && wanted.limit.is_none() {
+        return Ok(shown(&call, &result, image_bytes).await);
+    }
+    page(
+        &call,
+        id,
+        wanted.offset.unwrap_or(0),
+        wanted.limit.unwrap_or(limits::PAGE_BYTES),
+    )
+    .await
+}
+
+async fn page(call: &Call, id: ExecutionId, offset: u64, limit: u64) -> Answer {
+    if limit == 0 || limit > limits::PAGE_BYTES_MOST {
+        let reason = format!("expected 1 to {}", limits::PAGE_BYTES_MOST);
+        return Err(Failure::argument("limit", reason));
+    }
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let page = call
+        .engine
+        .execution_output(&call.principal, id, offset, limit)
+        .await?;
+    let state = match (page.next < page.bytes_total, page.complete) {
+        (true, _) => format!("go on at offset {}", page.next),
+        (false, true) => "the end".to_owned(),
+        (false, false) => "all so far; it still runs".to_owned(),
+    };
+    let text = format!(
+        "{}\n[bytes {} to {} of {}: {state}]",
+        page.text, page.offset, page.next, page.bytes_total
+    );
+    Ok(answer(json!(page), text).into())
+}
+
+/// A result in both forms, with its images. Code that raised, or did not come to its end, is an error for the model.
+pub(super) async fn shown(call: &Call, result: &ExecutionResult, image_bytes: u64) -> CallToolResponse {
+    let images = images::of(call, result, image_bytes).await;
+    let mut content = vec![ContentBlock::text(render::text(result, &images.lines))];
+    content.extend(images.content);
+    let mut shown = if render::failed(result.status) {
+        CallToolResult::error(content)
+    } else {
+        CallToolResult::success(content)
+    };
+    shown.structured_content = Some(json!(result));
+    shown.into()
+}

@@ -1,0 +1,68 @@
+//! `interrupt`: stops what runs, and leaves the variables.
+
+use rmcp::model::Tool;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Effects, ToolEntry, tool};
+use crate::call::{Answer, Call, answer};
+use crate::failure::Failure;
+use crate::{arguments, sessions};
+
+pub(super) const TOOL: ToolEntry = ToolEntry {
+    name: "interrupt",
+    describe,
+    run: |call| Box::pin(run(call)),
+};
+
+fn describe() -> Tool {
+    let effects = Effects {
+        read_only: false,
+        destructive: false,
+        idempotent: true,
+        open_world: false,
+    };
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "session": {"type": "string", "description": "whatever runs in it"},
+            "execution_id": {"type": "string", "description": "this one, also while it waits"}
+        },
+        "additionalProperties": false
+    });
+    let description = "Interrupt running code (KeyboardInterrupt). Give one of the two. The variables stay.";
+    tool("interrupt", "Interrupt", description, schema, &effects)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    session: Option<String>,
+    execution_id: Option<String>,
+}
+
+async fn run(mut call: Call) -> Answer {
+    let wanted: Arguments = arguments::read(call.take_arguments())?;
+    let stopping = match (wanted.session, wanted.execution_id) {
+        (Some(session), None) => {
+            let session = sessions::find(&call.engine, &call.principal, &session)?;
+            call.engine.interrupt_kernel(&call.principal, session).await?;
+            true
+        }
+        (None, Some(id)) => {
+            let id = id.parse()?;
+            call.engine.interrupt_execution(&call.principal, id).await?
+        }
+        _ => {
+            return Err(Failure::Arguments(
+                "give session or execution_id, one of the two".into(),
+            ));
+        }
+    };
+    let text = if stopping {
+        "the interrupt is on its way"
+    } else {
+        "it was over already"
+    };
+    Ok(answer(json!({ "stopping": stopping }), text.into()).into())
+}

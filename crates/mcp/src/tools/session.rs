@@ -1,0 +1,283 @@
+//! `session`: lists, creates, forks, restarts and closes sessions.
+
+use std::collections::BTreeMap;
+
+use himalia_engine::{
+    EngineError, ExecutionBrief, ForkFiles, ForkKernel, ForkPolicy, KernelId, MAX_BRANCHES, Origin,
+    SessionInfo, StartKernel,
+};
+use rmcp::model::{CallToolResponse, Tool};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Effects, ToolEntry, tool};
+use crate::call::{Answer, Call, answer};
+use crate::failure::{Failure, hazard};
+use crate::{arguments, limits, sessions};
+
+pub(super) const TOOL: ToolEntry = ToolEntry {
+    name: "session",
+    describe,
+    run: |call| Box::pin(run(call)),
+};
+
+fn describe() -> Tool {
+    let effects = Effects {
+        read_only: false,
+        destructive: true,
+        idempotent: false,
+        open_world: false,
+    };
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "op": {"enum": ["list", "create", "fork", "restart", "close"]},
+            "session": {"type": "string", "description": "id or name; list: its latest executions"},
+            "name": {"type": "string", "description": "create: a name for it"},
+            "template": {"type": "string", "description": "create: template or kernelspec"},
+            "env": {"type": "object", "additionalProperties": {"type": "string"}, "description": "create, fork: variables"},
+            "count": {"type": "integer", "description": "fork: branches (default 1, at most 16)"},
+            "policy": {"enum": ["strict", "report"], "description": "fork: refuse, or report, threads and handles that a fork may break"},
+            "files": {"enum": ["copy", "share"], "description": "fork: a copy of the files (default), or the same ones"}
+        },
+        "required": ["op"],
+        "additionalProperties": false
+    });
+    let description = "Sessions: live kernels in sandboxes. fork makes branches that have all variables; restart loses the \
+                       variables and keeps the files; close ends a session and loses both.";
+    tool("session", "Sessions", description, schema, &effects)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Op {
+    List,
+    Create,
+    Fork,
+    Restart,
+    Close,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Policy {
+    Strict,
+    Report,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Files {
+    Copy,
+    Share,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    op: Op,
+    session: Option<String>,
+    name: Option<String>,
+    template: Option<String>,
+    env: Option<BTreeMap<String, String>>,
+    count: Option<u32>,
+    policy: Option<Policy>,
+    files: Option<Files>,
+}
+
+impl Arguments {
+    /// Refuses what the operation would ignore.
+    fn only(&self, allowed: &[&str]) -> Result<(), Failure> {
+        let given = [
+            ("session", self.session.is_some()),
+            ("name", self.name.is_some()),
+            ("template", self.template.is_some()),
+            ("env", self.env.is_some()),
+            ("count", self.count.is_some()),
+            ("policy", self.policy.is_some()),
+            ("files", self.files.is_some()),
+        ];
+        match given
+            .iter()
+            .find(|(name, given)| *given && !allowed.contains(name))
+        {
+            None => Ok(()),
+            Some((name, _)) => Err(Failure::argument(name, "is not for this op")),
+        }
+    }
+
+    fn session(&self, call: &Call) -> Result<KernelId, Failure> {
+        let Some(session) = &self.session else {
+            return Err(Failure::argument("session", "is missing"));
+        };
+        sessions::find(&call.engine, &call.principal, session)
+    }
+}
+
+async fn run(mut call: Call) -> Answer {
+    let wanted: Arguments = arguments::read(call.take_arguments())?;
+    match wanted.op {
+        Op::List if wanted.session.is_some() => executions(&call, &wanted).await,
+        Op::List => list(&call, &wanted),
+        Op::Create => create(&call, wanted).await,
+        Op::Fork => fork(&call, wanted).await,
+        Op::Restart => restart(&call, &wanted).await,
+        Op::Close => close(&call, &wanted).await,
+    }
+}
+
+fn list(call: &Call, wanted: &Arguments) -> Answer {
+    wanted.only(&[])?;
+    let all = call.engine.session_infos(&call.principal)?;
+    let omitted = all.len().saturating_sub(limits::SESSIONS);
+    let latest = &all[omitted..];
+    let mut lines: Vec<String> = latest.iter().map(sessions::to_line).collect();
+    if omitted > 0 {
+        lines.insert(0, format!("[{omitted} older ones are left out]"));
+    }
+    if lines.is_empty() {
+        lines.push("no sessions; session(op=\"create\") makes one".into());
+    }
+    let shown: Vec<Value> = latest.iter().map(sessions::to_json).collect();
+    Ok(answer(json!({ "sessions": shown, "omitted": omitted }), lines.join("\n")).into())
+}
+
+/// The latest executions of one session, for whoever has lost an answer.
+async fn executions(call: &Call, wanted: &Arguments) -> Answer {
+    wanted.only(&["session"])?;
+    let session = wanted.session(call)?;
+    let mut all = call.engine.executions(&call.principal, session).await?;
+    let omitted = all.len().saturating_sub(limits::EXECUTIONS);
+    all.drain(..omitted);
+    let line = |one: &ExecutionBrief| {
+        format!(
+            "{} {} {}",
+            one.id,
+            json!(one.status).as_str().unwrap_or_default(),
+            one.title
+        )
+    };
+    let mut lines: Vec<String> = all.iter().map(line).collect();
+    if omitted > 0 {
+        lines.insert(0, format!("[{omitted} older ones are left out]"));
+    }
+    if lines.is_empty() {
+        lines.push("nothing was run here yet".into());
+    }
+    Ok(answer(json!({ "executions": all, "omitted": omitted }), lines.join("\n")).into())
+}
+
+async fn create(call: &Call, wanted: Arguments) -> Answer {
+    wanted.only(&["name", "template", "env"])?;
+    if let Some(name) = &wanted.name {
+        free(call, name)?;
+    }
+    let start = StartKernel {
+        name: wanted.template.filter(|name| !name.is_empty()),
+        env: wanted.env.unwrap_or_default(),
+        origin: Origin::V1,
+        labels: wanted
+            .name
+            .map(|name| (sessions::NAME.to_owned(), name))
+            .into_iter()
+            .collect(),
+        ..StartKernel::default()
+    };
+    let info = call.engine.start_session(&call.principal, start).await?;
+    Ok(one(&info))
+}
+
+/// Two sessions of one name could not be told apart. Who wants the one that is there says so by using it.
+fn free(call: &Call, name: &str) -> Result<(), Failure> {
+    if name.trim().is_empty() {
+        return Err(Failure::argument("name", "is empty"));
+    }
+    let all = call.engine.session_infos(&call.principal)?;
+    match all.iter().find(|info| sessions::name(info) == Some(name)) {
+        None => Ok(()),
+        Some(info) => {
+            let reason = format!(
+                "session {} has this name: use it, or choose another name",
+                info.kernel.id
+            );
+            Err(EngineError::Conflict { reason }.into())
+        }
+    }
+}
+
+async fn fork(call: &Call, wanted: Arguments) -> Answer {
+    wanted.only(&["session", "env", "count", "policy", "files"])?;
+    let parent = wanted.session(call)?;
+    let count = wanted.count.unwrap_or(1);
+    if !(1..=MAX_BRANCHES).contains(&count) {
+        return Err(Failure::argument(
+            "count",
+            format!("expected 1 to {MAX_BRANCHES}"),
+        ));
+    }
+    // The parent's, but for its name: names stay unique.
+    let mut labels = call.engine.session_info(&call.principal, parent)?.labels;
+    labels.remove(sessions::NAME);
+    let fork = ForkKernel {
+        count,
+        policy: match wanted.policy {
+            Some(Policy::Report) => ForkPolicy::Report,
+            Some(Policy::Strict) | None => ForkPolicy::Strict,
+        },
+        files: match wanted.files {
+            Some(Files::Share) => ForkFiles::Share,
+            Some(Files::Copy) | None => ForkFiles::default(),
+        },
+        env: wanted.env.unwrap_or_default(),
+        labels: Some(labels),
+        ..ForkKernel::default()
+    };
+    let (mut lines, mut shown, mut failure) = (Vec::new(), Vec::new(), None);
+    for made in call.engine.fork_kernel(&call.principal, parent, fork).await? {
+        match made {
+            Ok(branch) => {
+                lines.push(sessions::to_line(&branch.session));
+                lines.extend(
+                    branch
+                        .hazards
+                        .iter()
+                        .map(|one| format!("  {} {}: {}", one.kind, one.name, one.detail)),
+                );
+                let mut session = sessions::to_json(&branch.session);
+                session["hazards"] = branch.hazards.iter().map(hazard).collect();
+                shown.push(session);
+            }
+            Err(error) => failure = failure.or(Some(Failure::from(error))),
+        }
+    }
+    let mut body = json!({ "sessions": shown });
+    let Some(failure) = failure else {
+        return Ok(answer(body, lines.join("\n")).into());
+    };
+    if lines.is_empty() {
+        return Err(failure);
+    }
+    body["error"] = failure.to_json();
+    lines.push(format!("not all branches were made: {}", failure.to_text()));
+    let mut partly = answer(body, lines.join("\n"));
+    partly.is_error = Some(true);
+    Ok(partly.into())
+}
+
+async fn restart(call: &Call, wanted: &Arguments) -> Answer {
+    wanted.only(&["session"])?;
+    let id = wanted.session(call)?;
+    call.engine.restart_kernel(&call.principal, id).await?;
+    Ok(one(&call.engine.session_info(&call.principal, id)?))
+}
+
+async fn close(call: &Call, wanted: &Arguments) -> Answer {
+    wanted.only(&["session"])?;
+    let id = wanted.session(call)?;
+    call.engine.shutdown_kernel(&call.principal, id).await?;
+    Ok(answer(json!({ "closed": id }), format!("{id} is closed")).into())
+}
+
+fn one(info: &SessionInfo) -> CallToolResponse {
+    answer(sessions::to_json(info), sessions::to_line(info)).into()
+}

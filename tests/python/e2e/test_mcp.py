@@ -1,0 +1,332 @@
+"""MCP: the tools of /mcp and of `himalia mcp`, with the official client in both eras of the protocol."""
+
+import base64
+import json
+import subprocess
+import threading
+
+import anyio
+import httpx
+import pytest
+from agents import DOORS, agent, kinds, run, text
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ElicitResult
+from waiting import eventually
+
+PLOT = (
+    "import matplotlib\nmatplotlib.use('module://matplotlib_inline.backend_inline')\n"
+    "import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.show()"
+)
+
+
+@pytest.fixture(scope="module")
+def session(shared):
+    """A session for the tests that leave it as it is."""
+    reply = shared.http.post("v1/sessions", json={"template": "python3"})
+    assert reply.status_code == 201, reply.text
+    yield reply.json()["id"]
+    shared.http.delete(f"v1/sessions/{reply.json()['id']}")
+
+
+def rest(gateway, execution):
+    """What the native API says of an execution."""
+    reply = gateway.http.get(f"v1/executions/{execution}")
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+@pytest.mark.parametrize(("transport", "mode"), DOORS)
+def test_an_analysis_in_stages(shared, transport, mode):
+    async def analysis():
+        async with agent(shared, transport, mode) as client:
+            assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
+            tools = (await client.list_tools()).tools
+            assert {tool.name for tool in tools} == {"execute", "get_output", "interrupt", "session"}
+            name = f"eda-{transport}-{mode}"
+            made = await client.call_tool("session", {"op": "create", "name": name})
+            assert not made.is_error, text(made)
+            again = await client.call_tool("session", {"op": "create", "name": name})
+            assert again.is_error and again.structured_content["code"] == "conflict"
+            listed = await client.call_tool("session", {"op": "list"})
+            assert name in [one["name"] for one in listed.structured_content["sessions"]]
+
+            load = "import pandas as pd\ndf = pd.DataFrame({'a': range(5)})\nprint('loaded')\ndf.shape"
+            loaded = await client.call_tool("execute", {"session": name, "code": load})
+            assert not loaded.is_error and "loaded\n(5, 1)\n" in text(loaded)
+            wrong = await client.call_tool("execute", {"session": name, "code": "x = 1\ndf['b'].sum()"})
+            assert wrong.is_error and "[failing line 2: df['b'].sum()]" in text(wrong)
+            assert wrong.structured_content["error"]["frame"] == {"line": 2, "source": "df['b'].sum()"}
+            right = await client.call_tool("execute", {"session": name, "code": "int(df['a'].sum()) + x"})
+            assert "11\n" in text(right) and right.structured_content["status"] == "ok"
+            for result in (loaded, wrong, right):
+                same = rest(shared, result.structured_content["id"])
+                assert result.structured_content == same
+                read = await client.call_tool("get_output", {"execution_id": same["id"]})
+                assert (read.structured_content, read.is_error) == (same, result.is_error)
+            ran = await client.call_tool("session", {"op": "list", "session": name})
+            assert len(ran.structured_content["executions"]) == 3
+
+            closed = await client.call_tool("session", {"op": "close", "session": name})
+            assert not closed.is_error
+            gone = await client.call_tool("execute", {"session": name, "code": "1"})
+            assert gone.is_error and gone.structured_content["code"] == "not_found"
+            assert gone.structured_content["retryable"] is False
+
+    run(analysis)
+
+
+def test_what_cannot_be_is_named(shared, session):
+    async def mistakes():
+        async with agent(shared) as client:
+            for tool, arguments, wanted in [
+                ("execute", {"session": session}, "code"),
+                ("execute", {"session": session, "code": "1", "cod": "2"}, "cod"),
+                ("execute", {"session": session, "code": "1", "wait_s": 601}, "wait_s"),
+                ("execute", {"session": session, "code": "1", "image_bytes": 1 << 30}, "image_bytes"),
+                ("execute", {"session": session, "code": "1", "text_chars": 1 << 30}, "text_chars"),
+                ("get_output", {"execution_id": "exe_none_1"}, "exe_none_1"),
+                ("interrupt", {}, "session or execution_id"),
+                ("session", {"op": "close"}, "session"),
+                ("session", {"op": "create", "count": 2}, "count"),
+            ]:
+                result = await client.call_tool(tool, arguments)
+                assert result.is_error and wanted in text(result), (tool, arguments, text(result))
+                assert result.structured_content["code"] in ("bad_request", "not_found")
+            elsewhere = await client.call_tool(
+                "execute", {"session": session, "code": "1", "expect_incarnation": 7}
+            )
+            assert elsewhere.structured_content["code"] == "kernel_restarted"
+            assert elsewhere.structured_content["incarnation"] == 1
+
+    run(mistakes)
+
+
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_an_image_within_the_budget_and_beyond_it(shared, session, transport):
+    async def images():
+        async with agent(shared, transport) as client:
+            seen = await client.call_tool("execute", {"session": session, "code": PLOT})
+            assert kinds(seen) == ["text", "image"] and seen.content[1].mime_type == "image/png"
+            png = base64.b64decode(seen.content[1].data)
+            assert png.startswith(b"\x89PNG") and "[image 1: image/png " in text(seen)
+            assert "iVBOR" not in json.dumps(seen.structured_content)
+            small = await client.call_tool("execute", {"session": session, "code": PLOT, "image_bytes": len(png) - 1})
+            assert kinds(small) == ["text", "resource_link"]
+            link = small.content[1]
+            assert (link.mime_type, link.size) == ("image/png", len(png)) and str(link.uri) in text(small)
+            read = await client.read_resource(str(link.uri))
+            assert base64.b64decode(read.contents[0].blob) == png
+            later = {"execution_id": small.structured_content["id"], "image_bytes": len(png)}
+            assert kinds(await client.call_tool("get_output", later)) == ["text", "image"]
+
+    run(images)
+
+
+@pytest.mark.parametrize(("transport", "mode"), DOORS)
+def test_progress_is_told_while_it_runs(shared, session, transport, mode):
+    told = []
+
+    async def watch(progress, _total, message):
+        told.append((progress, message))
+
+    async def running():
+        async with agent(shared, transport, mode) as client:
+            code = "import time\nfor n in range(5):\n    print('step', n, flush=True)\n    time.sleep(0.7)"
+            arguments = {"session": session, "code": code}
+            result = await client.call_tool("execute", arguments, progress_callback=watch)
+            assert result.structured_content["status"] == "ok"
+
+    run(running)
+    assert 2 <= len(told) <= 4, "one a second at most"
+    assert all(message.startswith("step ") for _, message in told)
+    assert [at for at, _ in told] == sorted({at for at, _ in told})
+
+
+def test_work_in_the_background_is_read_and_interrupted(shared, session):
+    async def background():
+        async with agent(shared) as client:
+            code = "import time\nprint('begun', flush=True)\nkept = 42\nwhile True: time.sleep(0.05)"
+            begun = await client.call_tool("execute", {"session": session, "code": code, "background": True})
+            execution = begun.structured_content["id"]
+            assert begun.structured_content["status"] in ("queued", "running") and execution in text(begun)
+            eventually(lambda: rest(shared, execution)["text"] == "begun\n", "it prints", 60)
+            page = await client.call_tool("get_output", {"execution_id": execution, "offset": 2, "limit": 2})
+            assert page.structured_content == {
+                "text": "gu", "offset": 2, "next": 4, "bytes_total": 6, "complete": False
+            }  # fmt: skip
+            waited = await client.call_tool("get_output", {"execution_id": execution, "wait_s": 0.2})
+            assert waited.structured_content["status"] == "running" and not waited.is_error
+            stopped = await client.call_tool("interrupt", {"execution_id": execution})
+            assert stopped.structured_content == {"stopping": True}
+            ended = await client.call_tool("get_output", {"execution_id": execution, "wait_s": 60})
+            assert ended.structured_content["status"] == "interrupted" and ended.is_error
+            over = await client.call_tool("interrupt", {"execution_id": execution})
+            assert over.structured_content == {"stopping": False}
+            kept = await client.call_tool("execute", {"session": session, "code": "kept"})
+            assert "42" in text(kept)
+
+            late = {"session": session, "code": "import time\nwhile True: time.sleep(0.05)", "timeout_s": 0.5}
+            timeout = await client.call_tool("execute", late)
+            assert timeout.is_error and timeout.structured_content["status"] == "timeout"
+
+    run(background)
+
+
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_a_client_that_leaves_stops_nothing(shared, session, transport, tmp_path):
+    gate = tmp_path / "gate"
+    code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)\n'done'"
+
+    async def leave():
+        async with agent(shared, transport) as client:
+            with anyio.move_on_after(1):
+                await client.call_tool("execute", {"session": session, "code": code})
+            ran = await client.call_tool("session", {"op": "list", "session": session})
+            return ran.structured_content["executions"][-1]["id"]
+
+    execution = run(leave)
+    assert rest(shared, execution)["status"] == "running"
+    gate.touch()
+    eventually(lambda: rest(shared, execution)["status"] == "ok", "it ends", 60)
+
+
+def test_long_output_is_cut_and_can_be_read(shared, session):
+    async def long():
+        async with agent(shared) as client:
+            arguments = {"session": session, "code": "print('x' * 9999)", "text_chars": 100}
+            result = await client.call_tool("execute", arguments)
+            execution = result.structured_content["id"]
+            assert len(text(result)) < 400 and f"get_output {execution} offset=50" in text(result)
+            page = await client.call_tool("get_output", {"execution_id": execution, "offset": 50})
+            assert page.structured_content["next"] == 50 + 8192 and "go on at offset 8242" in text(page)
+
+    run(long)
+
+
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_input_is_asked_of_the_clients_user(shared, session, transport):
+    asked = []
+
+    async def user(_context, params):
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"value": f"answer {len(asked)}"})
+
+    async def ask():
+        async with agent(shared, transport, elicitation_callback=user) as client:
+            code = "one = input('First? ')\ntwo = input('Second? ')\n(one, two)"
+            result = await client.call_tool("execute", {"session": session, "code": code, "allow_input": True})
+            assert "('answer 1', 'answer 2')" in text(result), text(result)
+
+    run(ask)
+    assert asked == ["First?", "Second?"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_input_is_answered_by_a_later_call(shared, session, mode):
+    async def ask():
+        async with agent(shared, mode=mode) as client:
+            plain = await client.call_tool("execute", {"session": session, "code": "input('Name? ')"})
+            assert plain.is_error and "StdinNotImplementedError" in text(plain)
+            code = "name = input('Name? ')\nword = __import__('getpass').getpass('Word? ')\n(name, word)"
+            waits = await client.call_tool("execute", {"session": session, "code": code, "allow_input": True})
+            execution = waits.structured_content["id"]
+            assert waits.structured_content["input"] == {"prompt": "Name? ", "password": False}
+            assert execution in text(waits) and not waits.is_error
+            # The question that is there already ends this wait at once.
+            read = await client.call_tool("get_output", {"execution_id": execution, "wait_s": 60})
+            assert read.structured_content["input"]["prompt"] == "Name? "
+            answer = {"session": session, "code": "Ada", "input_for": execution}
+            waits = await client.call_tool("execute", answer)
+            assert waits.structured_content["input"] == {"prompt": "Word? ", "password": True}
+            done = await client.call_tool("execute", {**answer, "code": "s3cret"})
+            assert "('Ada', 's3cret')" in text(done)
+            late = await client.call_tool("execute", answer)
+            assert late.is_error and late.structured_content["code"] == "conflict"
+
+    run(ask)
+
+
+def test_a_user_who_would_not_answer_leaves_it_waiting(shared, session):
+    async def user(_context, _params):
+        return ElicitResult(action="decline")
+
+    async def ask():
+        async with agent(shared, elicitation_callback=user) as client:
+            arguments = {"session": session, "code": "input('Sure? ')", "allow_input": True}
+            waits = await client.call_tool("execute", arguments)
+            assert waits.structured_content["input"]["prompt"] == "Sure? "
+            execution = waits.structured_content["id"]
+            await client.call_tool("interrupt", {"session": session})
+            eventually(lambda: rest(shared, execution)["status"] != "running", "it is interrupted", 60)
+            ended = await client.call_tool("get_output", {"execution_id": execution, "wait_s": 60})
+            assert ended.is_error and ended.structured_content["error"]["name"] == "KeyboardInterrupt"
+
+    run(ask)
+
+
+def test_only_the_token_opens_and_no_foreign_page_may_call(shared):
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    headers = {"Accept": "application/json, text/event-stream"}
+    with httpx.Client(base_url=shared.url, headers=headers, trust_env=False, timeout=60) as http:
+        for credential in ({}, {"Authorization": "Bearer wrong"}):
+            refused = http.post("mcp", json=message, headers=credential)
+            assert refused.status_code == 401 and "tools" not in refused.text
+        own = {"Authorization": f"Bearer {shared.token}"}
+        foreign = http.post("mcp", json=message, headers={**own, "Origin": "https://evil.example"})
+        assert foreign.status_code == 403 and "tools" not in foreign.text
+        assert http.post("mcp", json=message, headers={**own, "Origin": shared.url.rstrip("/")}).status_code == 200
+        assert http.get("mcp", headers=own).status_code == 405
+
+    async def stranger():
+        async with Client(streamable_http_client(f"{shared.url}mcp"), mode="legacy"):
+            pass
+
+    # The SDK wraps its error in groups of tasks.
+    with pytest.raises(BaseException) as failure:  # noqa: PT011
+        run(stranger)
+    error = failure.value
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, MCPError), error
+
+
+def test_stdio_says_what_is_wrong(shared, tmp_path):
+    def spoken(*options, lines):
+        command = [shared.command()[0], "mcp", *options]
+        done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+        return done, [json.loads(line) for line in done.stdout.splitlines()]
+
+    ask = '{"jsonrpc": "2.0", "id": "a", "method": "tools/list"}\n'
+    wrong = tmp_path / "wrong-token"
+    wrong.write_text("wrong")
+    wrong.chmod(0o600)
+    _, (refused,) = spoken("--url", shared.url, "--token-file", str(wrong), lines=ask)
+    assert refused["id"] == "a" and "401" in refused["error"]["message"]
+    right = ("--url", shared.url, "--token-file", str(shared.token_file))
+    _, answers = spoken(*right, lines="no json\n\n[1]\n" + ask)
+    assert [one.get("error", {}).get("code") for one in answers[:2]] == [-32600, -32600]
+    assert len(answers[2]["result"]["tools"]) == 4
+    done, answers = spoken("--data-dir", str(tmp_path / "none"), lines=ask)
+    assert done.returncode == 1 and not answers and "--url" in done.stderr
+
+
+@pytest.mark.parametrize(("transport", "mode"), DOORS)
+def test_a_gateway_that_is_restarted_is_used_on(gateway, transport, mode):
+    async def through():
+        async with agent(gateway, transport, mode) as client:
+            await client.call_tool("session", {"op": "create", "name": "s"})
+            await client.call_tool("execute", {"session": "s", "code": "kept = 42"})
+            await anyio.to_thread.run_sync(gateway.kill)
+            starting = threading.Thread(target=gateway.start)
+            if transport == "http":
+                await anyio.to_thread.run_sync(gateway.start)
+            else:
+                # `himalia mcp` waits for it.
+                starting.start()
+            kept = await client.call_tool("execute", {"session": "s", "code": "kept", "expect_incarnation": 1})
+            assert "42" in text(kept), text(kept)
+            if transport == "stdio":
+                await anyio.to_thread.run_sync(starting.join)
+
+    run(through)
