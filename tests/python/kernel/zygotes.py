@@ -154,7 +154,7 @@ def make_namespaces(*visible):
     child = subprocess.Popen(
         [sys.executable, "-c", "import zygotes; zygotes._be_the_namespaces()", str(ready[1]), str(go[0]), ":".join(HOMES), *map(str, visible)],
         pass_fds=[ready[1], go[0]],
-        env={"PYTHONPATH": str(Path(__file__).parent)},
+        env={"PYTHONPATH": os.pathsep.join(sys.path)},
         stdin=subprocess.DEVNULL,
     )
     os.close(ready[1])
