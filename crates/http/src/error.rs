@@ -204,7 +204,7 @@ impl From<EngineError> for ApiError {
                 Self::new(StatusCode::CONFLICT, code, message)
             }
             EngineError::Gone { .. } => Self::new(StatusCode::GONE, code, message),
-            EngineError::Unavailable { .. } => Self {
+            EngineError::Unavailable { .. } | EngineError::Busy { .. } => Self {
                 retry_after: Some(1),
                 ..Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
             },
@@ -220,10 +220,6 @@ impl From<EngineError> for ApiError {
             EngineError::IncarnationMismatch { incarnation, .. } => Self {
                 detail: Some(Box::new(Detail::Incarnation(incarnation))),
                 ..Self::new(StatusCode::CONFLICT, code, message)
-            },
-            EngineError::Busy { .. } => Self {
-                retry_after: Some(1),
-                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
             },
             EngineError::Unsupported { .. } => Self::new(StatusCode::NOT_IMPLEMENTED, code, message),
             EngineError::KeyReused => {

@@ -26,6 +26,9 @@ pub(crate) const RESOURCE_BYTES: usize = 8 << 20;
 pub(crate) const SESSIONS: usize = 200;
 /// Executions in a list, the latest ones.
 pub(crate) const EXECUTIONS: usize = 20;
+/// Rows of a variable in one reply: if the call does not say, and at most.
+pub(crate) const ROWS: u64 = 20;
+pub(crate) const ROWS_MOST: u64 = 200;
 /// Least time from one progress notification to the next.
 pub(crate) const PROGRESS: Duration = Duration::from_secs(1);
 /// Longest silence towards a client that wants progress.

@@ -8,52 +8,33 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::failure::Failure;
 
-/// The label that holds a session's name.
-pub(crate) const NAME: &str = "name";
 /// Characters of an id that name a session, at least.
 const PREFIX_CHARS: usize = 4;
 
 /// A session by its id, its name, or the beginning of its id.
 pub(crate) fn find(engine: &Engine, principal: &Principal, wanted: &str) -> Result<KernelId, Failure> {
-    let all = engine.session_infos(principal)?;
-    let ids = |is: &dyn Fn(&SessionInfo) -> bool| -> Vec<KernelId> {
-        all.iter()
-            .filter(|info| is(info))
-            .map(|info| info.kernel.id)
-            .collect()
+    let unknown = match engine.find_session(principal, wanted) {
+        Err(error @ EngineError::NotFound { .. }) if wanted.len() >= PREFIX_CHARS => error,
+        found => return Ok(found?),
     };
-    let mut found = ids(&|info| info.kernel.id.to_string() == wanted);
-    if found.is_empty() {
-        found = ids(&|info| name(info) == Some(wanted));
-    }
-    if found.is_empty() && wanted.len() >= PREFIX_CHARS {
-        found = ids(&|info| info.kernel.id.to_string().starts_with(wanted));
-    }
-    let shown: String = wanted.chars().take(64).flat_map(char::escape_debug).collect();
+    let all = engine.session_infos(principal)?;
+    let ids = all.iter().map(|info| info.kernel.id);
+    let found: Vec<KernelId> = ids.filter(|id| id.to_string().starts_with(wanted)).collect();
     match found[..] {
         [one] => Ok(one),
-        [] => Err(EngineError::NotFound {
-            what: "Session",
-            id: shown,
-        }
-        .into()),
+        [] => Err(unknown.into()),
         _ => Err(Failure::argument(
             "session",
-            format!("{} sessions are meant by {shown}", found.len()),
+            format!("{} sessions begin with this", found.len()),
         )),
     }
-}
-
-/// The name that its maker gave it.
-pub(crate) fn name(info: &SessionInfo) -> Option<&str> {
-    info.labels.get(NAME).map(String::as_str)
 }
 
 /// What a model needs of a session.
 pub(crate) fn to_json(info: &SessionInfo) -> Value {
     json!({
         "id": info.kernel.id,
-        "name": name(info),
+        "name": info.name,
         "state": info.kernel.execution_state.as_str(),
         "reason": info.kernel.reason,
         "incarnation": info.kernel.incarnation,
@@ -66,7 +47,7 @@ pub(crate) fn to_json(info: &SessionInfo) -> Value {
 /// The same in one line.
 pub(crate) fn to_line(info: &SessionInfo) -> String {
     let mut line = format!("{} {}", info.kernel.id, info.kernel.execution_state);
-    if let Some(name) = name(info) {
+    if let Some(name) = &info.name {
         line.insert_str(0, &format!("{name}: "));
     }
     if let Some(reason) = &info.kernel.reason {

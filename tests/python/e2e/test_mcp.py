@@ -42,7 +42,7 @@ def test_an_analysis_in_stages(shared, transport, mode):
         async with agent(shared, transport, mode) as client:
             assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
             tools = (await client.list_tools()).tools
-            assert {tool.name for tool in tools} == {"execute", "get_output", "interrupt", "session"}
+            assert {tool.name for tool in tools} == {"execute", "get_output", "inspect_variables", "interrupt", "session"}
             name = f"eda-{transport}-{mode}"
             made = await client.call_tool("session", {"op": "create", "name": name})
             assert not made.is_error, text(made)
@@ -64,6 +64,13 @@ def test_an_analysis_in_stages(shared, transport, mode):
                 assert result.structured_content == same
                 read = await client.call_tool("get_output", {"execution_id": same["id"]})
                 assert (read.structured_content, read.is_error) == (same, result.is_error)
+            variables = await client.call_tool("inspect_variables", {"session": name})
+            assert any(line.startswith("df: DataFrame [5,1]") for line in text(variables).splitlines()), text(variables)
+            wanted = {"session": name, "name": "df", "filter": [{"column": "a", "op": ">", "value": 2}]}
+            rows = (await client.call_tool("inspect_variables", wanted)).structured_content["page"]
+            assert (rows["matched"], rows["rows"]) == (2, [[3], [4]])
+            unknown = await client.call_tool("inspect_variables", {"session": name, "name": "nothing"})
+            assert unknown.is_error and unknown.structured_content["code"] == "not_found"
             ran = await client.call_tool("session", {"op": "list", "session": name})
             assert len(ran.structured_content["executions"]) == 3
 

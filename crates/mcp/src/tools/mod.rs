@@ -2,6 +2,7 @@
 
 mod execute;
 mod get_output;
+mod inspect_variables;
 mod interrupt;
 mod session;
 
@@ -24,7 +25,13 @@ pub(crate) struct ToolEntry {
 }
 
 /// All tools, in the order in which clients see them.
-const TOOLS: &[ToolEntry] = &[execute::TOOL, get_output::TOOL, interrupt::TOOL, session::TOOL];
+const TOOLS: &[ToolEntry] = &[
+    execute::TOOL,
+    get_output::TOOL,
+    inspect_variables::TOOL,
+    interrupt::TOOL,
+    session::TOOL,
+];
 
 /// A tool by its name.
 pub(crate) fn find(name: &str) -> Option<&'static ToolEntry> {

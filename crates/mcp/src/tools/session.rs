@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use himalia_engine::{
-    EngineError, ExecutionBrief, ForkFiles, ForkKernel, ForkPolicy, KernelId, MAX_BRANCHES, Origin,
-    SessionInfo, StartKernel,
+    ExecutionBrief, ForkFiles, ForkKernel, ForkPolicy, KernelId, MAX_BRANCHES, Origin, SessionInfo,
+    StartKernel,
 };
 use rmcp::model::{CallToolResponse, Tool};
 use serde::Deserialize;
@@ -169,40 +169,15 @@ async fn executions(call: &Call, wanted: &Arguments) -> Answer {
 
 async fn create(call: &Call, wanted: Arguments) -> Answer {
     wanted.only(&["name", "template", "env"])?;
-    if let Some(name) = &wanted.name {
-        free(call, name)?;
-    }
     let start = StartKernel {
         name: wanted.template.filter(|name| !name.is_empty()),
         env: wanted.env.unwrap_or_default(),
         origin: Origin::V1,
-        labels: wanted
-            .name
-            .map(|name| (sessions::NAME.to_owned(), name))
-            .into_iter()
-            .collect(),
+        session_name: wanted.name,
         ..StartKernel::default()
     };
     let info = call.engine.start_session(&call.principal, start).await?;
     Ok(one(&info))
-}
-
-/// Two sessions of one name could not be told apart. Who wants the one that is there says so by using it.
-fn free(call: &Call, name: &str) -> Result<(), Failure> {
-    if name.trim().is_empty() {
-        return Err(Failure::argument("name", "is empty"));
-    }
-    let all = call.engine.session_infos(&call.principal)?;
-    match all.iter().find(|info| sessions::name(info) == Some(name)) {
-        None => Ok(()),
-        Some(info) => {
-            let reason = format!(
-                "session {} has this name: use it, or choose another name",
-                info.kernel.id
-            );
-            Err(EngineError::Conflict { reason }.into())
-        }
-    }
 }
 
 async fn fork(call: &Call, wanted: Arguments) -> Answer {
@@ -215,9 +190,6 @@ async fn fork(call: &Call, wanted: Arguments) -> Answer {
             format!("expected 1 to {MAX_BRANCHES}"),
         ));
     }
-    // The parent's, but for its name: names stay unique.
-    let mut labels = call.engine.session_info(&call.principal, parent)?.labels;
-    labels.remove(sessions::NAME);
     let fork = ForkKernel {
         count,
         policy: match wanted.policy {
@@ -229,7 +201,6 @@ async fn fork(call: &Call, wanted: Arguments) -> Answer {
             Some(Files::Copy) | None => ForkFiles::default(),
         },
         env: wanted.env.unwrap_or_default(),
-        labels: Some(labels),
         ..ForkKernel::default()
     };
     let (mut lines, mut shown, mut failure) = (Vec::new(), Vec::new(), None);

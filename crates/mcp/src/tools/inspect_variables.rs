@@ -1,0 +1,202 @@
+//! `inspect_variables`: what a session's variables are, also while it runs code.
+
+use himalia_engine::{VariableFilter, VariableQuery, VariableSort};
+use rmcp::model::Tool;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Effects, ToolEntry, tool};
+use crate::call::{Answer, Call, answer};
+use crate::failure::Failure;
+use crate::{arguments, limits, sessions};
+
+pub(super) const TOOL: ToolEntry = ToolEntry {
+    name: "inspect_variables",
+    describe,
+    run: |call| Box::pin(run(call)),
+};
+
+fn describe() -> Tool {
+    let effects = Effects {
+        read_only: true,
+        destructive: false,
+        idempotent: true,
+        open_world: false,
+    };
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "session": {"type": "string"},
+            "name": {"type": "string", "description": "this variable; without it: a list of all"},
+            "offset": {"type": "integer", "description": "first row"},
+            "limit": {"type": "integer", "description": "rows (default 20, at most 200)"},
+            "sort": {"type": "string", "description": "a column"},
+            "descending": {"type": "boolean"},
+            "filter": {"type": "array", "items": {"type": "object"},
+                       "description": "conditions {column, op, value}; op: == != < <= > >= contains is_null not_null"}
+        },
+        "required": ["session"],
+        "additionalProperties": false
+    });
+    let description = "Variables with type, shape, size and preview, or rows of one table, without running code. Works while code runs.";
+    tool("inspect_variables", "Variables", description, schema, &effects)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    session: String,
+    name: Option<String>,
+    offset: Option<u64>,
+    limit: Option<u64>,
+    sort: Option<String>,
+    #[serde(default)]
+    descending: bool,
+    #[serde(default)]
+    filter: Vec<Condition>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Condition {
+    column: Value,
+    op: String,
+    #[serde(default)]
+    value: Value,
+}
+
+async fn run(mut call: Call) -> Answer {
+    let wanted: Arguments = arguments::read(call.take_arguments())?;
+    let session = sessions::find(&call.engine, &call.principal, &wanted.session)?;
+    let Some(name) = wanted.name.clone() else {
+        only_the_session(&wanted)?;
+        let reply = call.engine.variables(&call.principal, session).await?;
+        let text = list(&reply.content);
+        return Ok(answer(with(reply.content, reply.incarnation), text).into());
+    };
+    let query = query(wanted)?;
+    let page = call
+        .engine
+        .variable(&call.principal, session, &name, &query)
+        .await?;
+    let shown = with(page.content, page.incarnation);
+    let text = shown.to_string();
+    Ok(answer(shown, text).into())
+}
+
+/// Refuses what a list would ignore.
+fn only_the_session(wanted: &Arguments) -> Result<(), Failure> {
+    let given = [
+        ("offset", wanted.offset.is_some()),
+        ("limit", wanted.limit.is_some()),
+        ("sort", wanted.sort.is_some()),
+        ("descending", wanted.descending),
+        ("filter", !wanted.filter.is_empty()),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        Some((name, _)) => Err(Failure::argument(name, "needs name")),
+        None => Ok(()),
+    }
+}
+
+fn query(wanted: Arguments) -> Result<VariableQuery, Failure> {
+    let limit = wanted.limit.unwrap_or(limits::ROWS);
+    if limit > limits::ROWS_MOST {
+        let reason = format!("is more than {}", limits::ROWS_MOST);
+        return Err(Failure::argument("limit", reason));
+    }
+    if wanted.descending && wanted.sort.is_none() {
+        return Err(Failure::argument("descending", "needs sort"));
+    }
+    let descending = wanted.descending;
+    let filters = wanted.filter.into_iter().map(|one| VariableFilter {
+        column: one.column,
+        op: one.op,
+        value: one.value,
+    });
+    Ok(VariableQuery {
+        offset: wanted.offset,
+        limit: Some(limit),
+        sort: wanted.sort.map(|by| VariableSort { by, descending }),
+        filters: filters.collect(),
+        arrow: false,
+    })
+}
+
+/// As the native API shows it.
+fn with(mut content: Map<String, Value>, incarnation: u32) -> Value {
+    content.insert("incarnation".into(), incarnation.into());
+    Value::Object(content)
+}
+
+/// One line for each variable.
+fn list(content: &Map<String, Value>) -> String {
+    let all = content.get("variables").and_then(Value::as_array);
+    let mut lines: Vec<String> = all.into_iter().flatten().map(line).collect();
+    if content.get("truncated") == Some(&Value::Bool(true)) {
+        lines.push("[more are left out]".into());
+    }
+    if lines.is_empty() {
+        lines.push("no variables".into());
+    }
+    lines.join("\n")
+}
+
+fn line(variable: &Value) -> String {
+    let text = |member: &str| variable[member].as_str().unwrap_or_default();
+    let size = match (&variable["shape"], &variable["length"]) {
+        (Value::Null, Value::Null) => String::new(),
+        (Value::Null, length) => format!(" of {length}"),
+        (shape, _) => format!(" {shape}"),
+    };
+    format!("{}: {}{size} {}", text("name"), text("type"), text("preview"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(arguments: &Value) -> Arguments {
+        serde_json::from_value(arguments.clone()).unwrap()
+    }
+
+    #[test]
+    fn a_list_takes_no_page_and_a_page_is_bounded() {
+        let told = |wanted: &Value| match query(read(wanted)) {
+            Ok(_) => String::new(),
+            Err(failure) => failure.to_text(),
+        };
+        let without_name = only_the_session(&read(&json!({"session": "s", "sort": "a"})));
+        assert!(
+            without_name
+                .unwrap_err()
+                .to_text()
+                .starts_with("sort: needs name")
+        );
+        let many = json!({"session": "s", "name": "df", "limit": limits::ROWS_MOST + 1});
+        assert!(told(&many).starts_with("limit: is more than"), "{}", told(&many));
+        let order = json!({"session": "s", "name": "df", "descending": true});
+        assert!(told(&order).starts_with("descending: needs sort"));
+        let good = query(read(
+            &json!({"session": "s", "name": "df", "sort": "a", "descending": true,
+            "filter": [{"column": "a", "op": ">", "value": 3}]}),
+        ));
+        let good = good.unwrap();
+        assert_eq!((good.limit, good.filters.len()), (Some(limits::ROWS), 1));
+        assert!(good.sort.unwrap().descending);
+    }
+
+    #[test]
+    fn a_list_is_one_line_a_variable() {
+        let content = json!({"variables": [
+            {"name": "df", "type": "DataFrame", "shape": [3, 2], "length": 3, "preview": "a, b"},
+            {"name": "names", "type": "list", "shape": null, "length": 4, "preview": "['x']"},
+            {"name": "x", "type": "int", "shape": null, "length": null, "preview": "1"}
+        ], "truncated": true});
+        assert_eq!(
+            list(content.as_object().unwrap()),
+            "df: DataFrame [3,2] a, b\nnames: list of 4 ['x']\nx: int 1\n[more are left out]"
+        );
+        assert_eq!(list(&Map::new()), "no variables");
+    }
+}
