@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::files::FileError;
 use crate::model::Hazard;
 
 /// Why a command failed. The text is safe to show: it holds no token, no path of the host's and no trace.
@@ -131,6 +132,14 @@ pub enum EngineError {
     /// This kernel, or this kind of value, cannot do what is asked.
     #[error("{reason}")]
     Unsupported {
+        /// One line.
+        reason: String,
+    },
+    /// Something with the files of a session could not be done.
+    #[error("{reason}")]
+    Files {
+        /// What stood in the way.
+        code: FileError,
         /// One line.
         reason: String,
     },
@@ -278,6 +287,7 @@ impl EngineError {
             Self::KernelDead { .. } => "kernel_dead",
             Self::Busy { .. } => "busy",
             Self::Unsupported { .. } => "unsupported",
+            Self::Files { code, .. } => code.as_str(),
             Self::KeyReused => "idempotency_key_reused",
             Self::Internal { .. } => "internal",
         }
@@ -292,6 +302,10 @@ impl EngineError {
                 | Self::KernelLimit { .. }
                 | Self::QueueFull { .. }
                 | Self::Busy { .. }
+                | Self::Files {
+                    code: FileError::TooMany,
+                    ..
+                }
                 | Self::Fork {
                     code: ForkError::Busy,
                     ..

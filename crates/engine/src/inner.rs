@@ -18,7 +18,7 @@ use crate::facts::Facts;
 use crate::gate::Gate;
 use crate::jupyter_sessions::JupyterSessions;
 use crate::kernel::{
-    Actor, Arrival, Core, Handle, Listener, Now, Rules, Settings, Teardown, death_cause, wall_micros,
+    Actor, Arrival, Core, Handle, Listener, Now, Rules, Settings, Streams, Teardown, death_cause, wall_micros,
 };
 use crate::kernelspecs::Catalog;
 use crate::lease::{Lease, Share};
@@ -82,6 +82,7 @@ pub(crate) struct Member {
 #[derive(Debug)]
 pub(crate) struct Link {
     arrivals: mpsc::Receiver<Arrival>,
+    streams: Arc<Streams>,
     done: tokio_util::sync::DropGuard,
 }
 
@@ -153,9 +154,13 @@ impl Inner {
             .map_err(|error| EngineError::internal("cannot listen for a sandbox", error))?;
         let (arrivals_in, arrivals) = mpsc::channel(ARRIVALS);
         let done = CancellationToken::new();
-        self.background.spawn(listener.run(arrivals_in, done.clone()));
+        let streams = Arc::new(Streams::default());
+        let arrived = Arc::clone(&streams);
+        self.background
+            .spawn(listener.run(arrivals_in, arrived, done.clone()));
         Ok(Link {
             arrivals,
+            streams,
             done: done.drop_guard(),
         })
     }
@@ -174,14 +179,21 @@ impl Inner {
         } = member;
         let id = facts.id;
         let lease = Arc::clone(share.lease());
-        let (arrivals, done) = match link {
-            Some(link) => (link.arrivals, link.done.disarm()),
-            None => (mpsc::channel(1).1, CancellationToken::new()),
+        let (arrivals, streams, done) = match link {
+            Some(link) => (link.arrivals, link.streams, link.done.disarm()),
+            None => (mpsc::channel(1).1, Arc::default(), CancellationToken::new()),
         };
         let sandbox_exit = lease
             .sandbox()
             .map(|sandbox| self.watch_sandbox(id, sandbox.clone(), done.clone()));
-        let (handle, mailboxes) = Handle::new(facts, lease, journal, core.snapshot(), core.last_activity());
+        let (handle, mailboxes) = Handle::new(
+            facts,
+            lease,
+            journal,
+            streams,
+            core.snapshot(),
+            core.last_activity(),
+        );
         *handle.place.lock() = place;
         let actor = Actor {
             core,

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use himalia_sandbox::{Isolation, Provisioner, SandboxError, SandboxHandle, SandboxId};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
+use crate::files::MAX_TRANSFERS;
 use crate::kernel::MEMORY_WAIT;
 
 /// How often it is looked whether memory was the cause of a death.
@@ -29,6 +31,7 @@ pub(crate) struct Lease {
     users: AtomicU32,
     next_branch: AtomicU32,
     memory: Mutex<MemoryKills>,
+    transfers: Arc<Semaphore>,
 }
 
 /// How often memory had run out, as it was counted a while ago and the last time.
@@ -78,6 +81,7 @@ impl Lease {
             users: AtomicU32::new(1),
             next_branch: AtomicU32::new(epoch * BRANCHES_PER_EPOCH + 2),
             memory: Mutex::default(),
+            transfers: Arc::new(Semaphore::new(MAX_TRANSFERS)),
         });
         Share { lease, left: false }
     }
@@ -96,6 +100,11 @@ impl Lease {
 
     pub(crate) fn key_hash(&self) -> [u8; 32] {
         self.key_hash
+    }
+
+    /// Places for transfers of files.
+    pub(crate) fn transfers(&self) -> &Arc<Semaphore> {
+        &self.transfers
     }
 
     /// The name of a socket that no branch in it has had.

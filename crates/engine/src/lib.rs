@@ -13,6 +13,7 @@ mod error;
 mod executions;
 mod facts;
 mod feed;
+mod files;
 mod fork;
 mod gate;
 mod history;
@@ -46,6 +47,10 @@ pub use executions::{
     StoredArtifact, Submitted, TextTruncated,
 };
 pub use feed::{Attach, Attachment, Closed, Delivery, Event, EventFeed, EventKind, Feed, Requests};
+pub use files::{
+    ByteRange, FileDownload, FileError, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,
+    MAX_TRANSFER_BYTES, MAX_TRANSFERS, PackedFiles, RemovedFiles, WrittenFiles,
+};
 // What facades say and show of sandboxes.
 pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, Network};
 pub use history::{History, HistoryEntry, HistoryStatus};

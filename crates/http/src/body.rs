@@ -31,17 +31,7 @@ pub(crate) async fn fields(app: &App, headers: &HeaderMap, body: Body) -> Result
 
 /// Reads a body within the limits of size and time.
 pub(crate) async fn whole(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
-    if headers
-        .get(header::CONTENT_ENCODING)
-        .is_some_and(|v| v.as_bytes() != b"identity")
-    {
-        let message = "compressed request bodies are not supported";
-        return Err(ApiError::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_encoding",
-            message,
-        ));
-    }
+    refuse_encoding(headers)?;
     let limit = app.config().body_bytes;
     let read = timeout(app.config().body_timeout, to_bytes(body, limit));
     match read.await {
@@ -56,6 +46,22 @@ pub(crate) async fn whole(app: &App, headers: &HeaderMap, body: Body) -> Result<
             ))
         }
     }
+}
+
+/// Refuses bodies that are compressed.
+pub(crate) fn refuse_encoding(headers: &HeaderMap) -> Result<(), ApiError> {
+    if headers
+        .get(header::CONTENT_ENCODING)
+        .is_some_and(|v| v.as_bytes() != b"identity")
+    {
+        let message = "compressed request bodies are not supported";
+        return Err(ApiError::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_encoding",
+            message,
+        ));
+    }
+    Ok(())
 }
 
 fn unreadable(error: &axum::Error, limit: usize) -> ApiError {

@@ -14,6 +14,7 @@
 //! | `IncarnationMismatch`, `KernelDead` | | 409 `kernel_restarted`, `kernel_dead` |
 //! | `Busy` | | 503 `busy` |
 //! | `Unsupported` | | 501 `unsupported` |
+//! | `Files` | | 404 `file_not_found`; 400 `bad_path`, `path_outside`; 403 `permission_denied`; 409 `is_a_directory`, `not_a_directory`, `not_a_file`, `directory_not_empty`; 413 `file_too_large`; 416 `range_not_satisfiable`; 422 `bad_archive`; 429 `too_many_transfers`; 507 `no_space`, `disk_quota_exceeded`; 500 `file_failed` |
 //! | `KeyReused` | | 422 `idempotency_key_reused` |
 //! | `Conflict` | 409 | 409 `conflict` |
 //! | `Gone` | 410 | 410 `gone` |
@@ -29,7 +30,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{EngineError, ForkError, Hazard};
+use himalia_engine::{EngineError, FileError, ForkError, Hazard};
 
 /// An error on its way to a client. `render` gives it the body of the dialect that the client speaks.
 #[derive(Clone, Debug)]
@@ -222,6 +223,10 @@ impl From<EngineError> for ApiError {
                 ..Self::new(StatusCode::CONFLICT, code, message)
             },
             EngineError::Unsupported { .. } => Self::new(StatusCode::NOT_IMPLEMENTED, code, message),
+            EngineError::Files { code: why, .. } => Self {
+                retry_after: (why == FileError::TooMany).then_some(1),
+                ..Self::new(file_status(why), code, message)
+            },
             EngineError::KeyReused => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message).at("idempotency_key")
             }
@@ -240,6 +245,24 @@ fn fork_status(code: ForkError) -> StatusCode {
         ForkError::Busy | ForkError::Hazard | ForkError::Undone => StatusCode::CONFLICT,
         ForkError::Unsupported => StatusCode::NOT_IMPLEMENTED,
         ForkError::FilesTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+fn file_status(code: FileError) -> StatusCode {
+    match code {
+        FileError::NotFound => StatusCode::NOT_FOUND,
+        FileError::BadPath | FileError::Outside => StatusCode::BAD_REQUEST,
+        FileError::Permission => StatusCode::FORBIDDEN,
+        FileError::IsADirectory
+        | FileError::NotADirectory
+        | FileError::NotAFile
+        | FileError::NotEmpty => StatusCode::CONFLICT,
+        FileError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        FileError::Range => StatusCode::RANGE_NOT_SATISFIABLE,
+        FileError::BadArchive => StatusCode::UNPROCESSABLE_ENTITY,
+        FileError::TooMany => StatusCode::TOO_MANY_REQUESTS,
+        FileError::NoSpace | FileError::Quota => StatusCode::INSUFFICIENT_STORAGE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

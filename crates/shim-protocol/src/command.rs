@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Bind, Fork, InterruptMode, Kind};
+use crate::{Bind, Fork, InterruptMode, Kind, Open};
 
 /// What the gateway orders. Each carries a request number and is carried out at most once.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -30,6 +30,8 @@ pub enum Command {
     /// Stop the kernels of this link and give the link up (version 3): what it holds is flushed and acknowledged, then
     /// both lanes are closed and not dialled again. The shim ends with its last link. Addressed to kernel 0.
     Close(Stop),
+    /// Dial a stream and do with the files of the kernel's session what it says (version 4). Answered on the stream alone.
+    Open(Box<Open>),
 }
 
 impl Command {
@@ -44,6 +46,7 @@ impl Command {
             Self::Bind(_) => Kind::Bind,
             Self::Fork(_) => Kind::Fork,
             Self::Close(_) => Kind::Close,
+            Self::Open(_) => Kind::Open,
         }
     }
 }

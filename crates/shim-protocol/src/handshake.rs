@@ -19,6 +19,10 @@ pub struct Hello {
     pub pid: i32,
     /// What it holds.
     pub kernels: Vec<KernelEntry>,
+    /// Of the connection of a stream: what its `open` named. Such a connection is no lane, gets no welcome, and what the
+    /// shim holds is not in its hello.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<String>,
 }
 
 impl Hello {

@@ -1,8 +1,8 @@
-use crate::{BIND_SINCE, FORK_SINCE, PROTOCOL_MIN, STATS_SINCE};
+use crate::{BIND_SINCE, CHUNK_BYTES, FORK_SINCE, PROTOCOL_MIN, STATS_SINCE, STREAM_SINCE};
 
 /// What a frame is; the discriminant is the byte on the wire. Bytes are never reused.
 ///
-/// Reserved for later versions: 23 `open` (streams), 24 `host_call`.
+/// Reserved for later versions: 24 `host_call`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Hash)]
 #[repr(u8)]
 #[allow(
@@ -32,9 +32,14 @@ pub enum Kind {
     Bind = 20,
     Fork = 21,
     Forked = 22,
+    Open = 23,
     Close = 25,
     Bound = 26,
     ForkFailed = 27,
+    Chunk = 28,
+    Head = 29,
+    Done = 30,
+    Failed = 31,
 }
 
 const KIB: usize = 1024;
@@ -42,7 +47,7 @@ const MIB: usize = 1024 * KIB;
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 30] = [
         Self::Hello,
         Self::Welcome,
         Self::Denied,
@@ -68,6 +73,11 @@ impl Kind {
         Self::Close,
         Self::Bound,
         Self::ForkFailed,
+        Self::Open,
+        Self::Chunk,
+        Self::Head,
+        Self::Done,
+        Self::Failed,
     ];
 
     /// The kind of a byte; `None` for kinds of a later version.
@@ -103,6 +113,11 @@ impl Kind {
             Self::Close => "close",
             Self::Bound => "bound",
             Self::ForkFailed => "fork_failed",
+            Self::Open => "open",
+            Self::Chunk => "chunk",
+            Self::Head => "head",
+            Self::Done => "done",
+            Self::Failed => "failed",
         }
     }
 
@@ -112,6 +127,7 @@ impl Kind {
             Self::Stats => STATS_SINCE,
             Self::Bind | Self::Bound => BIND_SINCE,
             Self::Fork | Self::Forked | Self::ForkFailed | Self::Close => FORK_SINCE,
+            Self::Open | Self::Chunk | Self::Head | Self::Done | Self::Failed => STREAM_SINCE,
             _ => PROTOCOL_MIN,
         }
     }
@@ -120,11 +136,13 @@ impl Kind {
     ///
     /// A message may have 256 MiB (the limit for messages of a kernel) and 64 KiB for its framing; a start, a bind
     /// and a fork carry a whole environment; a hello the tables of all kernels; events up to 16 KiB of stderr, escaped,
-    /// or 32 hazards.
+    /// or 32 hazards; an open a path, escaped.
     pub fn limit(self) -> usize {
         match self {
             Self::Message => 256 * MIB + 64 * KIB,
             Self::Hello | Self::Start | Self::Bind | Self::Fork => 4 * MIB,
+            Self::Chunk => CHUNK_BYTES,
+            Self::Open => 64 * KIB,
             Self::Welcome | Self::Exited | Self::StartFailed | Self::Forked | Self::ForkFailed => 256 * KIB,
             _ => 4 * KIB,
         }

@@ -36,6 +36,9 @@
 //! | `gap` | shim | both | last link of the gap | JSON [`Gap`] |
 //! | `ack` | gateway | now | link, all up to it | u8 lane |
 //! | `accepted` | shim | both, for its own lane | request, all up to it | empty |
+//! | `open` (version 4) | gateway | now | request | JSON [`Open`] |
+//! | `chunk` (version 4) | both | a stream | 0 | bytes |
+//! | `head`, `done`, `failed` (version 4) | shim | a stream | 0 | JSON [`FileHead`], [`StreamDone`], [`StreamFailed`] |
 //! | `stats`, `heartbeat` | shim | now | 0 | JSON [`Stats`], [`Heartbeat`] |
 //!
 //! A *v1 frame* is one message in the `v1.kernel.websocket.jupyter.org` framing: the shim encodes it once, the gateway
@@ -68,6 +71,15 @@
 //!   older connection gets [`PendingFull::Version`]; a shim that is sent one there refuses it. An event of version 3
 //!   that is still held when an older gateway connects is replaced by a gap.
 //!
+//! - Version 4 adds `open` and the streams. An older shim is never asked to open one: [`PendingFull::Version`].
+//!
+//! # Streams
+//!
+//! A transfer of files has a connection of its own, so that neither lane waits for it: `open` names it, the shim dials
+//! the socket of the link once more and says hello with that name, and then the two send [`StreamFrame`]s. Chunks have
+//! at most 256 KiB; nothing but the socket's buffer is ahead of its reader. `done` or `failed` ends a stream; a
+//! connection that closes without either has failed. Nothing of a stream is resent or kept.
+//!
 //! # Branches
 //!
 //! A shim has one link per branch beside its first one. Each is as described above, with lanes, numbers and marks of
@@ -86,6 +98,7 @@ mod lane;
 mod origin;
 mod packet;
 pub mod shim_link;
+mod stream;
 mod version;
 
 pub use branch::{
@@ -108,4 +121,10 @@ pub use lane::{Lane, PerLane};
 pub use origin::{ORIGIN_BYTES, Origin, RequestId};
 pub use packet::{ToGateway, ToShim};
 pub use shim_link::ShimLink;
-pub use version::{BIND_SINCE, FORK_SINCE, PROTOCOL_MAX, PROTOCOL_MIN, STATS_SINCE, VersionRange};
+pub use stream::{
+    ByteRange, CHUNK_BYTES, FileEntry, FileHead, FileKind, FileTask, LIST_MAX, Open, PATH_BYTES, StreamDone,
+    StreamFailed, StreamFailure, StreamFrame, WALK_MAX,
+};
+pub use version::{
+    BIND_SINCE, FORK_SINCE, PROTOCOL_MAX, PROTOCOL_MIN, STATS_SINCE, STREAM_SINCE, VersionRange,
+};

@@ -208,6 +208,7 @@ impl ToShim {
             Kind::Interrupt => command(Command::Interrupt),
             Kind::Bind => command(Command::Bind(Box::new(from_json(kind, &body)?))),
             Kind::Fork => command(Command::Fork(Box::new(from_json(kind, &body)?))),
+            Kind::Open => command(Command::Open(Box::new(from_json(kind, &body)?))),
             Kind::Message => Self::Message {
                 kernel,
                 number,
@@ -277,6 +278,7 @@ pub(crate) fn command_body(command: &Command) -> Result<Vec<u8>, ProtocolError> 
         }
         Command::Bind(body) => to_json(Kind::Bind, body),
         Command::Fork(body) => to_json(Kind::Fork, body),
+        Command::Open(body) => to_json(Kind::Open, body),
         Command::Interrupt => Ok(b"{}".to_vec()),
     }
 }
@@ -310,7 +312,7 @@ fn encode_json<T: Serialize>(
     encode_frame(out, kind, kernel, number, &to_json(kind, body)?)
 }
 
-fn from_json<T: DeserializeOwned>(kind: Kind, body: &[u8]) -> Result<T, ProtocolError> {
+pub(crate) fn from_json<T: DeserializeOwned>(kind: Kind, body: &[u8]) -> Result<T, ProtocolError> {
     serde_json::from_slice(body).map_err(|error| ProtocolError::Body {
         kind: kind.as_str(),
         reason: error.to_string(),

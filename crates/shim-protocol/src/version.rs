@@ -5,13 +5,15 @@ use crate::ProtocolError;
 /// Lowest version that this crate speaks.
 pub const PROTOCOL_MIN: u16 = 1;
 /// Highest version that this crate speaks.
-pub const PROTOCOL_MAX: u16 = 3;
+pub const PROTOCOL_MAX: u16 = 4;
 /// First version with the kind `stats`.
 pub const STATS_SINCE: u16 = 2;
 /// First version with the kinds `bind` and `bound`.
 pub const BIND_SINCE: u16 = 3;
 /// First version with the kinds `fork`, `forked`, `fork_failed` and `close`.
 pub const FORK_SINCE: u16 = 3;
+/// First version with the kind `open` and the kinds of streams.
+pub const STREAM_SINCE: u16 = 4;
 
 /// Versions that one side speaks, both ends included.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]

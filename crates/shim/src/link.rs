@@ -1,21 +1,23 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_shim_protocol::shim_link::Accept;
 use himalia_shim_protocol::{
-    Command, Event, Hello, Lane, PerLane, ProtocolError, RefusalKind, RequestId, StartFailed, ToShim, Welcome,
+    Command, Event, Hello, Lane, Open, PerLane, ProtocolError, RefusalKind, RequestId, StartFailed, ToShim, Welcome,
 };
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::files::Stream;
 use crate::kernel::{Kernel, Order};
 use crate::outlet::Outlet;
 use crate::shim::{FAREWELL, Shim};
-use crate::work_dir::WorkCopy;
+use crate::work_dir::{self, WorkCopy};
 use crate::{fork, lane};
 
 /// Longest grace that is honoured, milliseconds.
@@ -160,10 +162,9 @@ impl Link {
     }
 
     pub(crate) fn hello(&self, lane: Lane) -> Hello {
-        let pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
         let key = &self.shim.key;
         self.outlet
-            .link(|link| link.hello(lane, key, env!("CARGO_PKG_VERSION"), pid))
+            .link(|link| link.hello(lane, key, env!("CARGO_PKG_VERSION"), own_pid()))
     }
 
     pub(crate) fn welcomed(&self, lane: Lane, welcome: &Welcome) -> Result<(), ProtocolError> {
@@ -335,8 +336,33 @@ impl Link {
                 let (shim, link, parent) = (Rc::clone(&self.shim), Rc::clone(self), Rc::clone(target));
                 tokio::task::spawn_local(fork::run(shim, link, parent, request, *order));
             }
+            Command::Open(open) => {
+                if let Err((kind, reason)) = self.open_stream(target, *open) {
+                    self.outlet.refuse(target.number(), Lane::Now, request, kind, &reason);
+                }
+            }
             Command::Shutdown(_) | Command::Close(_) => {}
         }
+    }
+
+    fn open_stream(&self, target: &Kernel, open: Open) -> Result<(), (RefusalKind, String)> {
+        let spec = target.spec();
+        let spec = spec.ok_or((RefusalKind::NotRunning, "the kernel was never started".to_owned()))?;
+        let permit = Arc::clone(&self.shim.streams).try_acquire_owned();
+        let permit = permit.map_err(|_| (RefusalKind::Full, "as many streams as may be are open".to_owned()))?;
+        let (key, build) = (&self.shim.key, env!("CARGO_PKG_VERSION"));
+        let stream = Stream {
+            socket: self.socket(),
+            hello: self
+                .outlet
+                .link(|link| link.stream_hello(&open.stream, key, build, own_pid())),
+            work_dir: work_dir::root(&self.shim.options, self.files.as_deref(), Path::new(&spec.cwd)),
+            task: open.task,
+            permit,
+        };
+        stream
+            .spawn()
+            .map_err(|error| (RefusalKind::Full, format!("no thread: {error}")))
     }
 
     fn start_failed(&self, kernel: u16, request: RequestId, reason: &str) {
@@ -347,6 +373,10 @@ impl Link {
         };
         self.outlet.event(kernel, Event::StartFailed(failed));
     }
+}
+
+fn own_pid() -> i32 {
+    i32::try_from(std::process::id()).unwrap_or(i32::MAX)
 }
 
 fn grace(ms: u64) -> Duration {

@@ -4,11 +4,13 @@
 //! gateway has stored it, and dials the gateway for ever. The link is described in `himalia_shim_protocol`; a branch of a
 //! kernel has one of its own.
 //!
-//! One thread runs everything; others exist only while a message above 1 MiB is verified or files are copied or removed.
+//! One thread runs everything; others exist only while a message above 1 MiB is verified or files are copied, removed or
+//! transferred.
 
 mod chain;
 mod children;
 mod exec_kernel;
+mod files;
 mod fork;
 mod harden;
 mod inherited;

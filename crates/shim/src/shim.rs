@@ -9,6 +9,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use crate::children::Children;
+use crate::files::STREAMS_MAX;
 use crate::kernel::{Kernel, Order};
 use crate::link::Link;
 use crate::options::{Inherited, Options};
@@ -36,6 +37,8 @@ pub(crate) struct Shim {
     branches: Cell<u32>,
     /// One copy of files at a time.
     pub(crate) copying: Semaphore,
+    /// Places for streams.
+    pub(crate) streams: Arc<Semaphore>,
     /// Set when copying must end.
     pub(crate) cancel: Arc<AtomicBool>,
     end: Notify,
@@ -56,6 +59,7 @@ pub(crate) async fn run(options: Options, inherited: Inherited, signals: Signals
         sockets: RefCell::default(),
         branches: Cell::new(0),
         copying: Semaphore::new(1),
+        streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         cancel: Arc::default(),
         end: Notify::new(),
         ending: Cell::new(None),

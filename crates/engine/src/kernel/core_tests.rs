@@ -169,6 +169,7 @@ impl Bench {
             epoch_seen: 1,
             pid: 1,
             kernels: vec![entry],
+            stream: None,
         };
         self.step(Event::Hello(Box::new(hello)));
     }

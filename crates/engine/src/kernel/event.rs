@@ -6,7 +6,7 @@ use bytes::Bytes;
 use himalia_journal::{NewRecord, Record};
 use himalia_sandbox::DiskUse;
 use himalia_shim_protocol::{
-    Bind, Fork, ForkFailed, Forked, Hello, KernelSpec, Lane, Pending, Resume, StartPath, ToGateway,
+    Bind, Fork, ForkFailed, Forked, Hello, KernelSpec, Lane, Open, Pending, Resume, StartPath, ToGateway,
 };
 use himalia_wire::Channel;
 
@@ -64,6 +64,8 @@ pub(crate) enum Command {
     ListExecutions,
     /// Ask the kernel something.
     Ask(Box<Question>),
+    /// Have the shim open a stream. Done when it is told to.
+    Open(Box<Open>),
 }
 
 /// What a kernel that waited is given.

@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use super::core::Snapshot;
 use super::event::{Answer, Command, CommandError, Request};
 use super::life::Phase;
+use super::streams::Streams;
 use crate::facts::Facts;
 use crate::feed::Seat;
 use crate::lease::Lease;
@@ -72,6 +73,8 @@ pub(crate) struct Handle {
     /// The kernel's place under the limit of kernels; given back at its end.
     pub(crate) place: Mutex<Option<OwnedSemaphorePermit>>,
     pub(crate) journal: Journal,
+    /// Connections for transfers of files.
+    pub(crate) streams: Arc<Streams>,
     pub(crate) orders: mpsc::Sender<Order>,
     pub(crate) urgent: mpsc::Sender<Envelope>,
     pub(crate) shell: mpsc::Sender<Envelope>,
@@ -142,6 +145,7 @@ impl Handle {
         facts: Facts,
         lease: Arc<Lease>,
         journal: Journal,
+        streams: Arc<Streams>,
         snapshot: Snapshot,
         last_activity: u64,
     ) -> (Arc<Self>, Mailboxes) {
@@ -160,6 +164,7 @@ impl Handle {
                 remove: AtomicBool::new(false),
             },
             journal,
+            streams,
             orders: orders_in,
             urgent: urgent_in,
             shell: shell_in,

@@ -16,6 +16,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::lane_io::LaneIo;
+use super::streams::{StreamSocket, Streams};
 
 /// Connections that have not proven the key yet.
 const UNPROVEN_MAX: usize = 4;
@@ -30,6 +31,13 @@ pub(crate) struct Arrival {
     pub(crate) hello: Box<Hello>,
     pub(crate) protocol: u16,
     pub(crate) io: LaneIo,
+}
+
+/// What a connection with the right key is.
+enum Proven {
+    Lane(Box<Arrival>),
+    /// A stream of this name.
+    Stream(String, StreamSocket),
 }
 
 /// Listens in a sandbox's directory until `stop`.
@@ -60,8 +68,14 @@ impl Listener {
         })
     }
 
-    /// Accepts until `stop`. Connections that prove the key go to `arrivals`; others get a denial and are closed.
-    pub(crate) async fn run(self, arrivals: mpsc::Sender<Arrival>, stop: CancellationToken) {
+    /// Accepts until `stop`. Connections that prove the key go to `arrivals`, or to whoever waits for their stream; others
+    /// get a denial and are closed.
+    pub(crate) async fn run(
+        self,
+        arrivals: mpsc::Sender<Arrival>,
+        streams: Arc<Streams>,
+        stop: CancellationToken,
+    ) {
         let unproven = Arc::new(Semaphore::new(UNPROVEN_MAX));
         let this = Arc::new(self);
         loop {
@@ -76,13 +90,15 @@ impl Listener {
             };
             match accepted {
                 Ok((stream, _)) => {
-                    let (this, arrivals) = (Arc::clone(&this), arrivals.clone());
+                    let (this, arrivals, streams) = (Arc::clone(&this), arrivals.clone(), Arc::clone(&streams));
                     tokio::spawn(async move {
                         let proven = tokio::time::timeout(PROOF_TIME, this.prove(stream)).await;
                         drop(permit);
-                        if let Ok(Some(arrival)) = proven {
+                        match proven {
                             // A closed receiver means that the kernel is over.
-                            let _ = arrivals.send(arrival).await;
+                            Ok(Some(Proven::Lane(arrival))) => drop(arrivals.send(*arrival).await),
+                            Ok(Some(Proven::Stream(name, socket))) => streams.arrive(&name, socket),
+                            Ok(None) | Err(_) => {}
                         }
                     });
                 }
@@ -94,7 +110,7 @@ impl Listener {
         }
     }
 
-    async fn prove(&self, mut stream: UnixStream) -> Option<Arrival> {
+    async fn prove(&self, mut stream: UnixStream) -> Option<Proven> {
         let mut decoder = Decoder::new();
         let hello = match self.hello(&mut stream, &mut decoder).await {
             Ok(hello) => hello,
@@ -103,6 +119,15 @@ impl Listener {
                 return None;
             }
         };
+        if let Some(name) = hello.stream {
+            return Some(Proven::Stream(
+                name,
+                StreamSocket {
+                    socket: stream,
+                    decoder,
+                },
+            ));
+        }
         let protocol = match VersionRange::OURS.negotiate(hello.protocol) {
             Ok(protocol) => protocol,
             Err(error) => {
@@ -121,11 +146,11 @@ impl Listener {
         let socket = LaneSocket::new(stream)
             .inspect_err(|error| tracing::warn!(%error, "cannot watch a shim's connection"))
             .ok()?;
-        Some(Arrival {
+        Some(Proven::Lane(Box::new(Arrival {
             hello,
             protocol,
             io: LaneIo::new(socket, decoder),
-        })
+        })))
     }
 
     async fn hello(&self, stream: &mut UnixStream, decoder: &mut Decoder) -> Result<Box<Hello>, String> {
@@ -195,6 +220,7 @@ mod tests {
             epoch_seen,
             pid: 1,
             kernels: Vec::new(),
+            stream: None,
         };
         let mut out = BytesMut::new();
         ToGateway::Hello(Box::new(hello)).encode(&mut out).unwrap();
@@ -213,7 +239,7 @@ mod tests {
         let listener = Listener::bind(dir.path(), SOCKET_FILE, Sha256::digest(KEY).into(), 5).unwrap();
         let (arrivals_in, arrivals) = mpsc::channel(4);
         let stop = CancellationToken::new();
-        tokio::spawn(listener.run(arrivals_in, stop.clone()));
+        tokio::spawn(listener.run(arrivals_in, Arc::default(), stop.clone()));
         Place {
             dir,
             arrivals,

@@ -34,6 +34,7 @@ mod rules;
 mod sandbox_end;
 mod sharing;
 mod shim;
+mod streams;
 mod synthetic;
 mod teardown;
 mod writes;
@@ -57,6 +58,7 @@ pub(crate) use meta::{RecordKind, RecordMeta};
 pub(crate) use questions::{Question, Reply};
 pub(crate) use rules::Rules;
 pub(crate) use sandbox_end::death_cause;
+pub(crate) use streams::{StreamSocket, Streams};
 pub(crate) use synthetic::notice;
 pub(crate) use teardown::Teardown;
 

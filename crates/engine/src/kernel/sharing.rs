@@ -1,6 +1,6 @@
-//! A kernel that waited is claimed; a kernel is forked; a branch is taken up.
+//! A kernel that waited is claimed; a kernel is forked; a branch is taken up; a stream is opened.
 
-use himalia_shim_protocol::{Bound, Command as ShimCommand, Fork, ForkFailed, Forked};
+use himalia_shim_protocol::{Bound, Command as ShimCommand, Fork, ForkFailed, Forked, Open};
 
 use super::core::{Core, Settings};
 use super::event::{Answer, Claim, CommandError, Effect, Now};
@@ -70,6 +70,23 @@ impl Core {
         let id = self.order(&ShimCommand::Fork(fork), out)?;
         self.wait(waiter, Awaited::Branch(id));
         Ok(false)
+    }
+
+    /// Whether there is a sandbox with files in it.
+    pub(super) fn has_files(&self) -> bool {
+        !self.life.sandbox_gone
+            && matches!(
+                self.life.phase,
+                Phase::Starting | Phase::Running | Phase::Restarting | Phase::Dead
+            )
+    }
+
+    pub(super) fn open_stream(&mut self, open: Open, out: &mut Vec<Effect>) -> Ordered {
+        if !self.has_files() {
+            return Err(CommandError::NotRunning);
+        }
+        self.order(&ShimCommand::Open(Box::new(open)), out)?;
+        Ok(true)
     }
 
     pub(super) fn forked(&mut self, forked: Forked, out: &mut Vec<Effect>) {

@@ -34,6 +34,12 @@ pub(crate) async fn show(
         header::CACHE_CONTROL,
         HeaderValue::from_static("private, max-age=31536000, immutable"),
     );
+    set_type(headers, &found.media_type);
+    Ok(response)
+}
+
+/// The headers of something of this type that a kernel made.
+pub(super) fn set_type(headers: &mut HeaderMap, media_type: &str) {
     headers.insert(
         header::CONTENT_SECURITY_POLICY,
         HeaderValue::from_static("sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"),
@@ -42,14 +48,13 @@ pub(crate) async fn show(
         "cross-origin-resource-policy",
         HeaderValue::from_static("same-origin"),
     );
-    if !SHOWN.contains(&found.media_type.as_str()) {
+    if !SHOWN.contains(&media_type) {
         headers.insert(
             header::CONTENT_DISPOSITION,
             HeaderValue::from_static("attachment"),
         );
     }
-    if let Ok(kind) = HeaderValue::from_str(&found.media_type) {
+    if let Ok(kind) = HeaderValue::from_str(media_type) {
         headers.insert(header::CONTENT_TYPE, kind);
     }
-    Ok(response)
 }

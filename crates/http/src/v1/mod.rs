@@ -4,6 +4,8 @@ pub(crate) mod artifacts;
 pub(crate) mod code;
 pub(crate) mod events;
 pub(crate) mod executions;
+mod file_bodies;
+pub(crate) mod files;
 pub(crate) mod fork;
 pub(crate) mod history;
 pub(crate) mod models;

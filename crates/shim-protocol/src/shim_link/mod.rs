@@ -158,6 +158,21 @@ impl<S: SpillStore> ShimLink<S> {
             epoch_seen: self.epoch_seen,
             pid,
             kernels,
+            stream: None,
+        }
+    }
+
+    /// The hello of a stream's connection.
+    pub fn stream_hello(&self, stream: &str, key: &str, build: &str, pid: i32) -> Hello {
+        Hello {
+            lane: Lane::Now,
+            key: key.to_owned(),
+            protocol: self.protocol,
+            build: build.to_owned(),
+            epoch_seen: self.epoch_seen,
+            pid,
+            kernels: Vec::new(),
+            stream: Some(stream.to_owned()),
         }
     }
 

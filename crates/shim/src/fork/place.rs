@@ -29,16 +29,9 @@ impl Place {
         let cwd = now
             .filter(|cwd| cwd.is_dir())
             .unwrap_or_else(|| started_in.clone());
-        if let Some(files) = link.files() {
-            let (root, base) = (files.path().to_owned(), files.base().to_owned());
-            return Self { root, base, cwd };
-        }
-        // In a sandbox the spill files are in the work directory. Elsewhere it is where the kernel was started.
-        let root = match &shim.options.spill_dir {
-            Some(dir) if started_in.starts_with(dir) => dir.clone(),
-            _ => started_in,
-        };
-        let base = root.join(BRANCHES);
+        let copy = link.files().map(AsRef::as_ref);
+        let root = work_dir::root(&shim.options, copy, &started_in);
+        let base = copy.map_or_else(|| root.join(BRANCHES), |copy| copy.base().to_owned());
         Self { root, base, cwd }
     }
 

@@ -1,4 +1,4 @@
-//! Copies of a work directory, for branches.
+//! The work directory of a session, and copies of it for branches.
 
 mod copy;
 
@@ -6,10 +6,22 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::options::Options;
+
 pub(crate) use copy::{Copied, CopyError, copy};
 
 /// Below the work directory of the first link: where the copies are. It is not copied itself.
 pub(crate) const BRANCHES: &str = ".branches";
+
+/// The work directory of a session whose kernel was started in `started_in`: the copy that its branch has, or the
+/// sandbox's. In a sandbox the spill files are in the work directory; elsewhere it is where the kernel was started.
+pub(crate) fn root(options: &Options, copy: Option<&WorkCopy>, started_in: &Path) -> PathBuf {
+    match (copy, &options.spill_dir) {
+        (Some(copy), _) => copy.path().to_owned(),
+        (None, Some(dir)) if started_in.starts_with(dir) => dir.clone(),
+        _ => started_in.to_owned(),
+    }
+}
 
 /// The files of a branch. Removed when nobody uses them any more.
 #[derive(Debug)]

@@ -1,0 +1,186 @@
+//! The files of a session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use himalia_sandbox::Enforcement;
+use himalia_shim_protocol::{FileTask, Open};
+use tokio::time::timeout;
+
+use super::Engine;
+use crate::files::{ByteRange, FileError, MAX_TRANSFER_BYTES, Transfer};
+use crate::kernel::{Command, CommandError, Handle, Phase};
+use crate::{
+    Action, EngineError, FileDownload, FileListing, FileUpload, KernelId, Object, Principal, RemovedFiles,
+};
+
+/// How long a sandbox may take to take up a transfer. Orders that wait for their sandbox wait as long.
+const OPEN_TIME: Duration = Duration::from_secs(25);
+/// Most bytes of a listing.
+const LISTING_BYTES: usize = 32 << 20;
+
+/// Errors beside the usual ones: [`EngineError::Files`]; [`EngineError::Unsupported`] for a sandbox of an earlier version;
+/// [`EngineError::KernelDead`] for one that is gone. Paths are relative to the session's work directory.
+impl Engine {
+    /// Reads a file, or a part of it.
+    pub async fn read_file(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+        path: &str,
+        range: Option<ByteRange>,
+    ) -> Result<FileDownload, EngineError> {
+        self.allow(principal, Action::Read, Object::Kernel(kernel))?;
+        let path = path.to_owned();
+        let transfer = self.transfer(kernel, FileTask::Get { path, range }).await?;
+        FileDownload::file(transfer).await
+    }
+
+    /// Writes a file, with the directories above it. It is there, as a whole, once the upload is finished.
+    pub async fn write_file(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+        path: &str,
+    ) -> Result<FileUpload, EngineError> {
+        self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
+        let (max_bytes, by_quota) = self.room(kernel).await?;
+        let path = path.to_owned();
+        let transfer = self.transfer(kernel, FileTask::Put { path, max_bytes });
+        Ok(FileUpload::new(transfer.await?, by_quota))
+    }
+
+    /// What is in a directory: `depth` directories inside of each other, at most `limit` entries.
+    pub async fn list_files(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+        path: &str,
+        depth: u32,
+        limit: u32,
+    ) -> Result<FileListing, EngineError> {
+        self.allow(principal, Action::Read, Object::Kernel(kernel))?;
+        let path = path.to_owned();
+        let mut transfer = self.transfer(kernel, FileTask::List { path, depth, limit }).await?;
+        let (body, done) = transfer.collect(LISTING_BYTES).await?;
+        let entries = serde_json::from_slice(&body);
+        let entries = entries.map_err(|error| EngineError::Files {
+            code: FileError::Failed,
+            reason: format!("the sandbox sent no listing: {error}"),
+        })?;
+        Ok(FileListing::new(entries, &done))
+    }
+
+    /// Removes a file, a link, or a directory, which must be empty unless it is `recursive`.
+    pub async fn delete_file(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+        path: &str,
+        recursive: bool,
+    ) -> Result<RemovedFiles, EngineError> {
+        self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
+        let path = path.to_owned();
+        let mut transfer = self.transfer(kernel, FileTask::Delete { path, recursive }).await?;
+        let (_, done) = transfer.collect(0).await?;
+        Ok(RemovedFiles {
+            entries: done.entries,
+        })
+    }
+
+    /// Reads a directory as a tar archive.
+    pub async fn read_archive(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+        path: &str,
+    ) -> Result<FileDownload, EngineError> {
+        self.allow(principal, Action::Read, Object::Kernel(kernel))?;
+        let (path, max_bytes) = (path.to_owned(), MAX_TRANSFER_BYTES);
+        let transfer = self.transfer(kernel, FileTask::Pack { path, max_bytes }).await?;
+        FileDownload::archive(transfer).await
+    }
+
+    /// Writes the files of a tar archive into a directory. Nothing is written unless the whole archive is good.
+    pub async fn write_archive(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+        path: &str,
+    ) -> Result<FileUpload, EngineError> {
+        self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
+        let (max_bytes, by_quota) = self.room(kernel).await?;
+        let path = path.to_owned();
+        let transfer = self.transfer(kernel, FileTask::Unpack { path, max_bytes });
+        Ok(FileUpload::new(transfer.await?, by_quota))
+    }
+
+    /// How many bytes may be written, and whether a quota has the say. Where the quota is hard the disk says so itself.
+    async fn room(&self, kernel: KernelId) -> Result<(u64, bool), EngineError> {
+        let handle = self.handle(kernel)?;
+        if handle.facts().around.enforcement.disk != Enforcement::Watched {
+            return Ok((MAX_TRANSFER_BYTES, false));
+        }
+        let lease = &handle.lease;
+        let found = match lease.provisioner().disk_use(lease.id()).await {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok((MAX_TRANSFER_BYTES, false)),
+            Err(error) => return Err(EngineError::internal("cannot measure a session's files", error)),
+        };
+        let room = found.limit_bytes.saturating_sub(found.used_bytes);
+        if found.is_over() || room == 0 {
+            return Err(EngineError::Files {
+                code: FileError::Quota,
+                reason: format!(
+                    "the files of this session take {} bytes, the limit is {}",
+                    found.used_bytes, found.limit_bytes
+                ),
+            });
+        }
+        Ok((room.min(MAX_TRANSFER_BYTES), room < MAX_TRANSFER_BYTES))
+    }
+
+    /// Has the sandbox open a stream for a task.
+    async fn transfer(&self, kernel: KernelId, task: FileTask) -> Result<Transfer, EngineError> {
+        self.inner.check_open()?;
+        let handle = self.handle(kernel)?;
+        let permit = Arc::clone(handle.lease.transfers()).try_acquire_owned();
+        let permit = permit.map_err(|_| EngineError::Files {
+            code: FileError::TooMany,
+            reason: "as many transfers as may be are under way in this sandbox".to_owned(),
+        })?;
+        let expected = handle.streams.expect();
+        let open = Open {
+            stream: expected.name().to_owned(),
+            task,
+        };
+        let opened = timeout(OPEN_TIME, async {
+            match handle.order(Command::Open(Box::new(open))).await {
+                Some(Ok(_)) => Ok(expected.arrival().await),
+                Some(Err(error)) => Err(refused(&handle, &error)),
+                None => Err(EngineError::no_kernel(kernel)),
+            }
+        });
+        let late = EngineError::Timeout {
+            what: "the sandbox's answer",
+            seconds: OPEN_TIME.as_secs(),
+        };
+        let stream = opened.await.unwrap_or(Err(late))?;
+        let stream = stream.ok_or_else(|| EngineError::no_kernel(kernel))?;
+        Ok(Transfer::new(stream, permit))
+    }
+}
+
+fn refused(handle: &Handle, error: &CommandError) -> EngineError {
+    let snapshot = handle.snapshot.borrow();
+    match error {
+        CommandError::Unsupported(reason) => EngineError::Unsupported {
+            reason: format!("the sandbox is of an earlier version: {reason}"),
+        },
+        CommandError::NotRunning if snapshot.phase == Phase::Dead => EngineError::KernelDead {
+            cause: snapshot.reason.clone().unwrap_or_default(),
+        },
+        CommandError::NotRunning => EngineError::no_kernel(handle.id()),
+        other => EngineError::unavailable(other.to_string()),
+    }
+}

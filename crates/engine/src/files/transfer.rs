@@ -1,0 +1,252 @@
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use himalia_shim_protocol::{CHUNK_BYTES, Decoder, Frame, ProtocolError, StreamDone, StreamFrame};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use super::model::failure;
+use super::{FileError, FileInfo, PackedFiles, WrittenFiles};
+use crate::EngineError;
+use crate::kernel::StreamSocket;
+
+/// How long the sandbox may take for the next of anything.
+const STALL: Duration = Duration::from_secs(60);
+
+/// One stream.
+#[derive(Debug)]
+pub(crate) struct Transfer {
+    socket: UnixStream,
+    decoder: Decoder,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Transfer {
+    pub(crate) fn new(stream: StreamSocket, permit: OwnedSemaphorePermit) -> Self {
+        Self {
+            socket: stream.socket,
+            decoder: stream.decoder,
+            _permit: permit,
+        }
+    }
+
+    /// What the sandbox says next; a failure is an error. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Result<StreamFrame, EngineError> {
+        let Self { socket, decoder, .. } = self;
+        in_time(async {
+            loop {
+                if let Some(frame) = decoder.next().map_err(nonsense)? {
+                    return understood(frame);
+                }
+                match socket.read_buf(decoder.buffer()).await {
+                    Ok(0) => return Err(lost("the sandbox closed the transfer")),
+                    Ok(_) => {}
+                    Err(error) => return Err(broken(&error)),
+                }
+            }
+        })
+        .await
+    }
+
+    /// Sends one chunk, at most [`CHUNK_BYTES`]. An error also when the sandbox has said that it failed.
+    async fn send(&mut self, chunk: Bytes) -> Result<(), EngineError> {
+        let mut out = BytesMut::new();
+        StreamFrame::Chunk(chunk).encode(&mut out).map_err(nonsense)?;
+        let Self { socket, decoder, .. } = self;
+        let (mut reader, mut writer) = socket.split();
+        let told = in_time(async {
+            tokio::select! {
+                biased;
+                read = reader.read_buf(decoder.buffer()) => Ok(Some(read)),
+                written = writer.write_all(&out) => written.map(|()| None).or_else(|error| {
+                    // Why is behind it, perhaps.
+                    if decoder_may_have(&error) { Ok(Some(Ok(1))) } else { Err(broken(&error)) }
+                }),
+            }
+        });
+        match told.await? {
+            None => Ok(()),
+            Some(Err(error)) => Err(broken(&error)),
+            Some(Ok(0)) => Err(lost("the sandbox closed the transfer")),
+            // Before the end of what is sent it has nothing to say but that it failed.
+            Some(Ok(_)) => match self.next().await {
+                Err(error) => Err(error),
+                Ok(_) => Err(lost("the sandbox has done something else")),
+            },
+        }
+    }
+
+    /// Takes what is sent up to its end.
+    pub(crate) async fn collect(&mut self, limit: usize) -> Result<(BytesMut, StreamDone), EngineError> {
+        let mut body = BytesMut::new();
+        loop {
+            match self.next().await? {
+                StreamFrame::Chunk(chunk) if body.len() + chunk.len() <= limit => {
+                    body.extend_from_slice(&chunk);
+                }
+                StreamFrame::Done(done) => return Ok((body, done)),
+                _ => return Err(lost("the sandbox has said too much")),
+            }
+        }
+    }
+}
+
+fn decoder_may_have(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
+}
+
+async fn in_time<T>(work: impl Future<Output = Result<T, EngineError>>) -> Result<T, EngineError> {
+    let late = EngineError::Timeout {
+        what: "the transfer's next step",
+        seconds: STALL.as_secs(),
+    };
+    timeout(STALL, work).await.unwrap_or(Err(late))
+}
+
+fn understood(frame: Frame) -> Result<StreamFrame, EngineError> {
+    match StreamFrame::parse(frame).map_err(nonsense)? {
+        StreamFrame::Failed(failed) => Err(failure(failed)),
+        frame => Ok(frame),
+    }
+}
+
+fn lost(reason: &str) -> EngineError {
+    EngineError::Files {
+        code: FileError::Failed,
+        reason: reason.to_owned(),
+    }
+}
+
+fn broken(error: &io::Error) -> EngineError {
+    lost(&format!("the transfer broke off: {error}"))
+}
+
+fn nonsense(error: ProtocolError) -> EngineError {
+    lost(&format!("the sandbox does not keep to the protocol: {error}"))
+}
+
+/// A file or an archive that is being read. Dropping it gives it up.
+#[derive(Debug)]
+pub struct FileDownload {
+    /// What is read; `None` for an archive.
+    pub info: Option<FileInfo>,
+    transfer: Transfer,
+    /// What was read to see that there is something.
+    first: Option<StreamFrame>,
+    ended: bool,
+    packed: Option<PackedFiles>,
+}
+
+impl FileDownload {
+    pub(crate) async fn file(mut transfer: Transfer) -> Result<Self, EngineError> {
+        match transfer.next().await? {
+            StreamFrame::Head(head) => Ok(Self::new(transfer, Some(head.into()), None)),
+            _ => Err(lost("the sandbox sent something else than a file")),
+        }
+    }
+
+    pub(crate) async fn archive(mut transfer: Transfer) -> Result<Self, EngineError> {
+        let first = transfer.next().await?;
+        Ok(Self::new(transfer, None, Some(first)))
+    }
+
+    fn new(transfer: Transfer, info: Option<FileInfo>, first: Option<StreamFrame>) -> Self {
+        Self {
+            info,
+            transfer,
+            first,
+            ended: false,
+            packed: None,
+        }
+    }
+
+    /// The next bytes; `None` at the end. After an error there is nothing more.
+    pub async fn next(&mut self) -> Option<Result<Bytes, EngineError>> {
+        if self.ended {
+            return None;
+        }
+        let frame = match self.first.take() {
+            Some(frame) => Ok(frame),
+            None => self.transfer.next().await,
+        };
+        self.ended = !matches!(frame, Ok(StreamFrame::Chunk(_)));
+        match frame {
+            Ok(StreamFrame::Chunk(bytes)) => Some(Ok(bytes)),
+            Ok(StreamFrame::Done(done)) => {
+                self.packed = Some(PackedFiles {
+                    entries: done.entries,
+                    skipped: done.skipped,
+                });
+                None
+            }
+            Ok(_) => Some(Err(lost("the sandbox sent something else than bytes"))),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// What an archive has had, once it was read to its end.
+    pub fn packed(&self) -> Option<PackedFiles> {
+        self.packed
+    }
+}
+
+/// A file or an archive that is being written. Dropping it before [`FileUpload::finish`] leaves everything as it was.
+#[derive(Debug)]
+pub struct FileUpload {
+    transfer: Transfer,
+    /// It may not be larger because the session's files may not.
+    by_quota: bool,
+}
+
+impl FileUpload {
+    pub(crate) fn new(transfer: Transfer, by_quota: bool) -> Self {
+        Self { transfer, by_quota }
+    }
+
+    /// Sends bytes.
+    pub async fn send(&mut self, mut bytes: Bytes) -> Result<(), EngineError> {
+        while !bytes.is_empty() {
+            let chunk = bytes.split_to(bytes.len().min(CHUNK_BYTES));
+            let sent = self.transfer.send(chunk).await;
+            sent.map_err(|error| self.meant(error))?;
+        }
+        Ok(())
+    }
+
+    /// All bytes were sent: puts the files in their places.
+    pub async fn finish(mut self) -> Result<WrittenFiles, EngineError> {
+        let ended = self.transfer.send(Bytes::new()).await;
+        let ended = match ended {
+            Ok(()) => self.transfer.next().await,
+            Err(error) => Err(error),
+        };
+        match ended.map_err(|error| self.meant(error))? {
+            StreamFrame::Done(done) => Ok(WrittenFiles {
+                entries: done.entries,
+                bytes: done.bytes,
+                created: done.created,
+            }),
+            _ => Err(lost("the sandbox sent something else than an answer")),
+        }
+    }
+
+    fn meant(&self, error: EngineError) -> EngineError {
+        match error {
+            EngineError::Files {
+                code: FileError::TooLarge,
+                reason,
+            } if self.by_quota => EngineError::Files {
+                code: FileError::Quota,
+                reason: format!("{reason}, which is what is left of the disk quota"),
+            },
+            other => other,
+        }
+    }
+}

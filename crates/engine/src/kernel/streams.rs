@@ -1,0 +1,69 @@
+//! Connections for transfers of files: who waits for which.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use himalia_shim_protocol::Decoder;
+use parking_lot::Mutex;
+use tokio::net::UnixStream;
+use tokio::sync::oneshot;
+
+/// A proven connection for one stream.
+#[derive(Debug)]
+pub(crate) struct StreamSocket {
+    pub(crate) socket: UnixStream,
+    /// May hold bytes that came after the hello.
+    pub(crate) decoder: Decoder,
+}
+
+/// Those of one link that were asked for and have not come.
+#[derive(Debug, Default)]
+pub(crate) struct Streams(Mutex<HashMap<String, oneshot::Sender<StreamSocket>>>);
+
+/// One that was asked for. Nobody waits for it any more once this is dropped.
+#[derive(Debug)]
+pub(crate) struct Expected {
+    streams: Arc<Streams>,
+    name: String,
+    socket: oneshot::Receiver<StreamSocket>,
+}
+
+impl Streams {
+    /// A new name to wait for.
+    pub(crate) fn expect(self: &Arc<Self>) -> Expected {
+        let name = uuid::Uuid::new_v4().simple().to_string();
+        let (tell, socket) = oneshot::channel();
+        self.0.lock().insert(name.clone(), tell);
+        Expected {
+            streams: Arc::clone(self),
+            name,
+            socket,
+        }
+    }
+
+    /// One has come. It is closed if nobody waits for it.
+    pub(super) fn arrive(&self, name: &str, socket: StreamSocket) {
+        match self.0.lock().remove(name) {
+            Some(waiting) => drop(waiting.send(socket)),
+            None => tracing::debug!("a stream that nobody waits for"),
+        }
+    }
+}
+
+impl Expected {
+    /// What the shim's hello will say.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Waits for it. `None` when it cannot come any more.
+    pub(crate) async fn arrival(mut self) -> Option<StreamSocket> {
+        (&mut self.socket).await.ok()
+    }
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        self.streams.0.lock().remove(&self.name);
+    }
+}

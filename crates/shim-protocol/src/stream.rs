@@ -1,0 +1,308 @@
+//! Streams: one connection for each transfer of files, asked for by `open` on the now lane (version 4).
+
+use bytes::{Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
+
+use crate::packet::{from_json, to_json};
+use crate::{Frame, Kind, ProtocolError, encode_frame};
+
+/// Most bytes of a chunk.
+pub const CHUNK_BYTES: usize = 256 * 1024;
+/// Most bytes of a path.
+pub const PATH_BYTES: usize = 4096;
+/// Most entries that a listing shows.
+pub const LIST_MAX: u32 = 10_000;
+/// Most entries that a walk looks at: of a listing, an archive, a removal.
+pub const WALK_MAX: u64 = 20_000;
+
+/// Body of `open`: dial one more connection and do this there.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Open {
+    /// What the hello of that connection says. Not guessable, used once.
+    pub stream: String,
+    /// What is done.
+    pub task: FileTask,
+}
+
+/// What is done with a session's files. Paths are relative to its work directory, and never lead out of it: not by `..`,
+/// not by a link.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum FileTask {
+    /// Read a file. The shim sends `head`, chunks and `done`.
+    Get {
+        /// The file.
+        path: String,
+        /// A part of it.
+        #[serde(default)]
+        range: Option<ByteRange>,
+    },
+    /// Write a file. The gateway sends chunks, the last one empty; the shim sends `done` once the file is in its place.
+    /// Until then, and if the connection ends early, the file is what it was. Missing directories are made.
+    Put {
+        /// The file.
+        path: String,
+        /// Most bytes that it may have.
+        max_bytes: u64,
+    },
+    /// Look at what is there. The shim sends `done` behind chunks, which together are a JSON array of [`FileEntry`].
+    List {
+        /// The directory, or one file.
+        path: String,
+        /// Directories inside of each other that are looked into, at least 1.
+        depth: u32,
+        /// Most entries that are shown, at most [`LIST_MAX`].
+        limit: u32,
+    },
+    /// Remove a file, a link or a directory. The shim sends `done`.
+    Delete {
+        /// Which one.
+        path: String,
+        /// Also what is in the directory.
+        recursive: bool,
+    },
+    /// Read a directory as a tar archive. The shim sends chunks and `done`.
+    Pack {
+        /// The directory.
+        path: String,
+        /// Most bytes that its files may have together.
+        max_bytes: u64,
+    },
+    /// Write the files of a tar archive. The gateway sends chunks, the last one empty; the shim sends `done`. Files come to
+    /// their places only after the whole archive was read and found good.
+    Unpack {
+        /// The directory, made if it is missing.
+        path: String,
+        /// Most bytes that the files may have together.
+        max_bytes: u64,
+    },
+}
+
+/// A part of a file, as in RFC 9110 §14.1.2.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ByteRange {
+    /// From one byte to another, both included; to the end without the second.
+    From {
+        /// The first.
+        first: u64,
+        /// The last.
+        last: Option<u64>,
+    },
+    /// As many bytes of the end.
+    Last {
+        /// How many.
+        bytes: u64,
+    },
+}
+
+impl ByteRange {
+    /// First byte and number of bytes in a file of `size`; `None` when it has none of them.
+    pub fn within(self, size: u64) -> Option<(u64, u64)> {
+        let (first, last) = match self {
+            Self::From { first, last } => (first, last.unwrap_or(u64::MAX).min(size.checked_sub(1)?)),
+            Self::Last { bytes } => (size.saturating_sub(bytes), size.checked_sub(1)?),
+        };
+        let bytes = last.checked_sub(first)?.checked_add(1)?;
+        (first < size).then_some((first, bytes))
+    }
+}
+
+/// Body of `head`: what a file is that is about to be sent.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct FileHead {
+    /// Bytes of the whole file.
+    pub size: u64,
+    /// The first byte that is sent.
+    pub first: u64,
+    /// How many are sent.
+    pub bytes: u64,
+    /// Unix time in milliseconds of its last change.
+    pub modified_ms: u64,
+    /// Differs when the file differs.
+    pub tag: String,
+}
+
+/// What an entry of a directory is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A pipe, a socket, a device, or a kind of a later version.
+    #[serde(other)]
+    Other,
+}
+
+/// One entry of a listing.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Relative to the work directory. Bytes that are no UTF-8 are replaced.
+    pub path: String,
+    /// What it is.
+    pub kind: FileKind,
+    /// Of a file.
+    pub bytes: u64,
+    /// Unix time in milliseconds of its last change.
+    pub modified_ms: u64,
+}
+
+/// Body of `done`: all was done.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StreamDone {
+    /// Entries that were written, removed, packed, or counted by a listing.
+    pub entries: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+    /// There is more than was counted or shown.
+    pub truncated: bool,
+    /// The file was not there before.
+    pub created: bool,
+    /// Entries that were left out of an archive: pipes, sockets, devices, links that lead out.
+    pub skipped: u64,
+}
+
+/// Body of `failed`: nothing was done, or not all.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct StreamFailed {
+    /// Why, for programs.
+    pub code: StreamFailure,
+    /// One line.
+    pub reason: String,
+}
+
+/// Why a stream failed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamFailure {
+    /// The path is empty, too long, or has `..` or NUL in it.
+    BadPath,
+    /// A link leads out of the work directory.
+    Outside,
+    /// There is no such file.
+    NotFound,
+    /// It is a directory.
+    IsADirectory,
+    /// A part of the path is no directory.
+    NotADirectory,
+    /// It is a pipe, a socket or a device.
+    NotAFile,
+    /// The directory is not empty.
+    NotEmpty,
+    /// The file has no such bytes.
+    Range,
+    /// More bytes, or entries, than may be.
+    TooLarge,
+    /// The disk or its quota is full.
+    NoSpace,
+    /// The sandbox's user may not.
+    Permission,
+    /// What came is no tar archive, or has entries that are not taken.
+    BadArchive,
+    /// As many streams as may be are open.
+    Busy,
+    /// Anything else, also of a later version.
+    #[serde(other)]
+    Failed,
+}
+
+/// A frame of a stream, body understood.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum StreamFrame {
+    /// Bytes; none: the end of what the gateway sends.
+    Chunk(Bytes),
+    /// What is about to be sent.
+    Head(FileHead),
+    /// All was done.
+    Done(StreamDone),
+    /// Nothing, or not all, was done.
+    Failed(StreamFailed),
+}
+
+impl StreamFrame {
+    /// Understands a frame.
+    ///
+    /// # Errors
+    /// [`ProtocolError::Body`] or [`ProtocolError::Direction`].
+    pub fn parse(frame: Frame) -> Result<Self, ProtocolError> {
+        let Frame { kind, body, .. } = frame;
+        Ok(match kind {
+            Kind::Chunk => Self::Chunk(body),
+            Kind::Head => Self::Head(from_json(kind, &body)?),
+            Kind::Done => Self::Done(from_json(kind, &body)?),
+            Kind::Failed => Self::Failed(from_json(kind, &body)?),
+            _ => return Err(ProtocolError::Direction { kind: kind.as_str() }),
+        })
+    }
+
+    /// Appends the frame.
+    ///
+    /// # Errors
+    /// [`ProtocolError::Length`] when the body is too large for its kind.
+    pub fn encode(&self, out: &mut BytesMut) -> Result<(), ProtocolError> {
+        match self {
+            Self::Chunk(bytes) => encode_frame(out, Kind::Chunk, 0, 0, bytes),
+            Self::Head(head) => encode_frame(out, Kind::Head, 0, 0, &to_json(Kind::Head, head)?),
+            Self::Done(done) => encode_frame(out, Kind::Done, 0, 0, &to_json(Kind::Done, done)?),
+            Self::Failed(failed) => encode_frame(out, Kind::Failed, 0, 0, &to_json(Kind::Failed, failed)?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_within_the_file() {
+        let from = |first, last| ByteRange::From { first, last };
+        for (range, size, expected) in [
+            (from(0, None), 10, Some((0, 10))),
+            (from(3, Some(5)), 10, Some((3, 3))),
+            (from(3, Some(50)), 10, Some((3, 7))),
+            (from(10, None), 10, None),
+            (from(5, Some(4)), 10, None),
+            (from(0, None), 0, None),
+            (ByteRange::Last { bytes: 4 }, 10, Some((6, 4))),
+            (ByteRange::Last { bytes: 40 }, 10, Some((0, 10))),
+            (ByteRange::Last { bytes: 0 }, 10, None),
+            (ByteRange::Last { bytes: 4 }, 0, None),
+        ] {
+            assert_eq!(range.within(size), expected, "{range:?} of {size}");
+        }
+    }
+
+    #[test]
+    fn frames_come_back() {
+        let frames = [
+            StreamFrame::Chunk(Bytes::from_static(b"x")),
+            StreamFrame::Chunk(Bytes::new()),
+            StreamFrame::Done(StreamDone {
+                entries: 1,
+                ..StreamDone::default()
+            }),
+            StreamFrame::Failed(StreamFailed {
+                code: StreamFailure::NotFound,
+                reason: "r".into(),
+            }),
+        ];
+        let mut out = BytesMut::new();
+        for frame in &frames {
+            frame.encode(&mut out).unwrap();
+        }
+        let mut decoder = crate::Decoder::new();
+        decoder.buffer().extend_from_slice(&out);
+        for frame in frames {
+            let got = decoder.next().unwrap().unwrap();
+            assert_eq!(StreamFrame::parse(got).unwrap(), frame);
+        }
+        let later = r#"{"code":"eaten_by_a_dog","reason":""}"#;
+        let later: StreamFailed = serde_json::from_str(later).unwrap();
+        assert_eq!(later.code, StreamFailure::Failed);
+    }
+}

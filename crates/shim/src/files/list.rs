@@ -1,0 +1,135 @@
+use std::os::fd::{AsFd, BorrowedFd};
+
+use himalia_shim_protocol::{FileEntry, FileKind, LIST_MAX, StreamDone, StreamFailure, WALK_MAX};
+use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat, fstat, statat};
+
+use super::beneath::Root;
+use super::connection::Connection;
+use super::failure::{Failure, Result};
+use super::get::modified_ms;
+use super::path::{DEPTH_MAX, Relative};
+use super::staging::{PREFIX, open_dir};
+use crate::work_dir::BRANCHES;
+
+/// Most bytes of paths in a listing.
+const PATHS_BYTES: usize = 4 << 20;
+
+/// Sends what is in a directory, in the order of paths, and counts it.
+pub(super) fn run(
+    root: &Root,
+    path: &Relative,
+    (depth, limit): (u32, u32),
+    connection: &mut Connection,
+) -> Result<StreamDone> {
+    let listing = list(root, path, depth, limit)?;
+    let body = serde_json::to_vec(&listing.entries)
+        .map_err(|error| Failure::new(StreamFailure::Failed, error.to_string()))?;
+    connection.send_bytes(&body)?;
+    Ok(listing.done)
+}
+
+#[derive(Debug)]
+pub(super) struct Listing {
+    pub(super) entries: Vec<FileEntry>,
+    pub(super) done: StreamDone,
+    depth: usize,
+    limit: usize,
+    paths_bytes: usize,
+}
+
+pub(super) fn list(root: &Root, path: &Relative, depth: u32, limit: u32) -> Result<Listing> {
+    let failed = |error| Failure::of(&path.text(), error);
+    let mut listing = Listing {
+        entries: Vec::new(),
+        done: StreamDone::default(),
+        depth: usize::try_from(depth).unwrap_or(DEPTH_MAX).clamp(1, DEPTH_MAX),
+        limit: limit.min(LIST_MAX) as usize,
+        paths_bytes: 0,
+    };
+    let fd = root.get(path, OFlags::PATH)?;
+    let stat = fstat(&fd).map_err(failed)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        listing.add(path.text(), &stat);
+        return Ok(listing);
+    }
+    let prefix = path.names().iter().flat_map(|name| [name, "/"]).collect::<String>();
+    listing.walk(root.dir(path)?.as_fd(), &prefix, 1)?;
+    Ok(listing)
+}
+
+impl Listing {
+    fn walk(&mut self, dir: BorrowedFd<'_>, prefix: &str, depth: usize) -> Result<()> {
+        let room = WALK_MAX.saturating_sub(self.done.entries);
+        let (names, all) = names(dir, room).map_err(|error| Failure::of(prefix, error))?;
+        self.done.truncated |= !all;
+        for name in names {
+            if self.done.entries >= WALK_MAX {
+                self.done.truncated = true;
+                return Ok(());
+            }
+            if prefix.is_empty() && name == BRANCHES.as_bytes() || name.starts_with(PREFIX.as_bytes()) {
+                continue;
+            }
+            // It may have gone meanwhile.
+            let Ok(stat) = statat(dir, &name[..], AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            let path = format!("{prefix}{}", String::from_utf8_lossy(&name));
+            let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+            self.add(path.clone(), &stat);
+            if is_dir && depth < self.depth {
+                match open_dir(dir, &name[..]) {
+                    Ok(below) => self.walk(below.as_fd(), &format!("{path}/"), depth + 1)?,
+                    Err(_) => self.done.skipped += 1,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, path: String, stat: &Stat) {
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => FileKind::File,
+            FileType::Directory => FileKind::Directory,
+            FileType::Symlink => FileKind::Symlink,
+            _ => FileKind::Other,
+        };
+        let bytes = if kind == FileKind::File {
+            u64::try_from(stat.st_size).unwrap_or(0)
+        } else {
+            0
+        };
+        self.done.entries += 1;
+        self.done.bytes = self.done.bytes.saturating_add(bytes);
+        if self.entries.len() >= self.limit || self.paths_bytes + path.len() > PATHS_BYTES {
+            self.done.truncated = true;
+            return;
+        }
+        self.paths_bytes += path.len();
+        self.entries.push(FileEntry {
+            path,
+            kind,
+            bytes,
+            modified_ms: modified_ms(stat),
+        });
+    }
+}
+
+/// The names in a directory, sorted, at most `room` of them, and whether these are all.
+pub(super) fn names(dir: BorrowedFd<'_>, room: u64) -> rustix::io::Result<(Vec<Vec<u8>>, bool)> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if matches!(name, b"." | b"..") {
+            continue;
+        }
+        if names.len() as u64 >= room {
+            names.sort_unstable();
+            return Ok((names, false));
+        }
+        names.push(name.to_vec());
+    }
+    names.sort_unstable();
+    Ok((names, true))
+}

@@ -1,0 +1,88 @@
+//! The files of a session: read, written, listed, removed, packed and unpacked on a stream of its own.
+//!
+//! Each stream has a thread that blocks, on files and on its socket alike, so that the one thread of the shim never does.
+
+mod beneath;
+mod connection;
+mod delete;
+mod failure;
+mod get;
+mod list;
+mod merge;
+mod pack;
+mod path;
+mod put;
+mod staging;
+#[cfg(test)]
+mod tests;
+mod unpack;
+
+use std::path::{Path, PathBuf};
+
+use himalia_shim_protocol::{FileTask, Hello, StreamDone, StreamFrame};
+use tokio::sync::OwnedSemaphorePermit;
+
+use beneath::Root;
+use connection::Connection;
+use failure::Result;
+use path::Relative;
+
+/// Most streams at once. The gateway asks for fewer; those of one that has gone may still be ending.
+pub(crate) const STREAMS_MAX: usize = 16;
+/// What a thread needs: a walk goes through [`path::DEPTH_MAX`] directories.
+const STACK_BYTES: usize = 1 << 20;
+
+/// One stream that is to be opened.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// The gateway's socket.
+    pub(crate) socket: PathBuf,
+    pub(crate) hello: Hello,
+    /// The session's work directory.
+    pub(crate) work_dir: PathBuf,
+    pub(crate) task: FileTask,
+    /// Its place among [`STREAMS_MAX`].
+    pub(crate) permit: OwnedSemaphorePermit,
+}
+
+impl Stream {
+    /// Starts its thread.
+    pub(crate) fn spawn(self) -> std::io::Result<()> {
+        let thread = std::thread::Builder::new()
+            .name("stream".to_owned())
+            .stack_size(STACK_BYTES);
+        thread.spawn(move || self.run()).map(drop)
+    }
+
+    fn run(self) {
+        let mut connection = match Connection::dial(&self.socket, self.hello) {
+            Ok(connection) => connection,
+            Err(failure) => return tracing::info!("no stream: {}", failure.reason),
+        };
+        let last = match carry_out(&self.work_dir, &self.task, &mut connection) {
+            Ok(done) => StreamFrame::Done(done),
+            Err(failure) => StreamFrame::Failed(failure.into_body()),
+        };
+        // The gateway may have gone.
+        let _ = connection.send(&last);
+        drop(self.permit);
+    }
+}
+
+fn carry_out(work_dir: &Path, task: &FileTask, connection: &mut Connection) -> Result<StreamDone> {
+    let root = Root::open(work_dir)?;
+    match task {
+        FileTask::Get { path, range } => get::run(&root, &Relative::parse(path)?, *range, connection),
+        FileTask::Put { path, max_bytes } => put::run(&root, &Relative::parse(path)?, *max_bytes, connection),
+        FileTask::List { path, depth, limit } => {
+            list::run(&root, &Relative::parse(path)?, (*depth, *limit), connection)
+        }
+        FileTask::Delete { path, recursive } => delete::run(&root, &Relative::parse(path)?, *recursive),
+        FileTask::Pack { path, max_bytes } => {
+            pack::run(&root, &Relative::parse(path)?, *max_bytes, connection)
+        }
+        FileTask::Unpack { path, max_bytes } => {
+            unpack::run(&root, &Relative::parse(path)?, *max_bytes, connection)
+        }
+    }
+}

@@ -1,0 +1,487 @@
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::{Bytes, BytesMut};
+use himalia_shim_protocol::{
+    ByteRange, Decoder, FileEntry, FileKind, FileTask, StreamDone, StreamFailed, StreamFailure, StreamFrame,
+};
+use proptest::prelude::*;
+use rustix::fs::{CWD, RenameFlags, fstat, renameat_with};
+use tar::{Builder, EntryType, Header};
+use tempfile::TempDir;
+
+use super::beneath::{Resolver, Root};
+use super::connection::Connection;
+use super::get::READ;
+use super::path::Relative;
+use super::{carry_out, staging::PREFIX};
+
+const BOTH: [Resolver; 2] = [Resolver::System, Resolver::Walk];
+
+/// A work directory with a neighbour that nothing may reach.
+struct Place {
+    _dir: TempDir,
+    work: std::path::PathBuf,
+    outside: std::path::PathBuf,
+}
+
+fn place() -> Place {
+    let dir = tempfile::tempdir().unwrap();
+    let (work, outside) = (dir.path().join("work"), dir.path().join("work2"));
+    fs::create_dir(&work).unwrap();
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("secret"), "outside").unwrap();
+    Place {
+        _dir: dir,
+        work,
+        outside,
+    }
+}
+
+/// Everything that a stream said.
+#[derive(Debug, Default)]
+struct Said {
+    bytes: Vec<u8>,
+    end: Option<Result<StreamDone, StreamFailed>>,
+}
+
+impl Said {
+    fn done(self) -> (StreamDone, Vec<u8>) {
+        (self.end.unwrap().unwrap(), self.bytes)
+    }
+
+    fn code(self) -> StreamFailure {
+        self.end.unwrap().unwrap_err().code
+    }
+}
+
+/// Does a task as the thread of a stream does; the gateway sends these bytes and then, if told so, their end.
+fn transfer(work: &Path, task: FileTask, bytes: &[u8], ends: bool) -> Said {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let work = work.to_owned();
+    let thread = std::thread::spawn(move || {
+        let mut connection = Connection::over(theirs).unwrap();
+        let last = match carry_out(&work, &task, &mut connection) {
+            Ok(done) => StreamFrame::Done(done),
+            Err(failure) => StreamFrame::Failed(failure.into_body()),
+        };
+        let _ = connection.send(&last);
+    });
+    let mut writer = ours.try_clone().unwrap();
+    let bytes = bytes.to_vec();
+    let sender = std::thread::spawn(move || {
+        let chunks = bytes.chunks(1000).map(Bytes::copy_from_slice);
+        for chunk in chunks.chain(ends.then(Bytes::new)) {
+            let mut out = BytesMut::new();
+            StreamFrame::Chunk(chunk).encode(&mut out).unwrap();
+            if writer.write_all(&out).is_err() {
+                break;
+            }
+        }
+        if !ends {
+            writer.shutdown(std::net::Shutdown::Write).unwrap();
+        }
+    });
+    let said = listen(ours);
+    sender.join().unwrap();
+    thread.join().unwrap();
+    said
+}
+
+fn listen(mut socket: UnixStream) -> Said {
+    let (mut decoder, mut said) = (Decoder::new(), Said::default());
+    let mut buffer = vec![0; 65536];
+    loop {
+        while let Some(frame) = decoder.next().unwrap() {
+            match StreamFrame::parse(frame).unwrap() {
+                StreamFrame::Chunk(bytes) => said.bytes.extend_from_slice(&bytes),
+                StreamFrame::Head(_) => {}
+                StreamFrame::Done(done) => said.end = Some(Ok(done)),
+                StreamFrame::Failed(failed) => said.end = Some(Err(failed)),
+            }
+        }
+        match socket.read(&mut buffer) {
+            Ok(0) | Err(_) => return said,
+            Ok(read) => decoder.buffer().extend_from_slice(&buffer[..read]),
+        }
+    }
+}
+
+fn put(work: &Path, path: &str, bytes: &[u8]) -> Said {
+    let task = FileTask::Put {
+        path: path.into(),
+        max_bytes: 100_000,
+    };
+    transfer(work, task, bytes, true)
+}
+
+fn get(work: &Path, path: &str, range: Option<ByteRange>) -> Said {
+    let path = path.into();
+    transfer(work, FileTask::Get { path, range }, b"", true)
+}
+
+fn unpack(work: &Path, archive: &[u8]) -> Said {
+    let task = FileTask::Unpack {
+        path: "in".into(),
+        max_bytes: 100_000,
+    };
+    transfer(work, task, archive, true)
+}
+
+fn list(work: &Path, depth: u32, limit: u32) -> (StreamDone, Vec<FileEntry>) {
+    let path = String::new();
+    let (done, body) = transfer(work, FileTask::List { path, depth, limit }, b"", true).done();
+    (done, serde_json::from_slice(&body).unwrap())
+}
+
+fn paths(work: &Path) -> Vec<String> {
+    list(work, 100, 10_000).1.into_iter().map(|entry| entry.path).collect()
+}
+
+#[test]
+fn a_file_is_written_and_read() {
+    let place = place();
+    let content: Vec<u8> = (0..70_000_u32).map(|number| number as u8).collect();
+    let (done, _) = put(&place.work, "a/b/c.bin", &content).done();
+    assert_eq!((done.bytes, done.created), (70_000, true));
+    let file = fs::metadata(place.work.join("a/b/c.bin")).unwrap();
+    assert_eq!(file.permissions().mode() & 0o777, 0o644);
+    assert_eq!(get(&place.work, "a/b/c.bin", None).done().1, content);
+    let range = Some(ByteRange::From {
+        first: 10,
+        last: Some(19),
+    });
+    assert_eq!(get(&place.work, "a/b/c.bin", range).done().1, content[10..20]);
+    let range = Some(ByteRange::From {
+        first: 70_000,
+        last: None,
+    });
+    assert_eq!(get(&place.work, "a/b/c.bin", range).code(), StreamFailure::Range);
+    assert!(!put(&place.work, "a/b/c.bin", b"x").done().0.created);
+    assert_eq!(get(&place.work, "a/b/c.bin", None).done().1, b"x");
+}
+
+#[test]
+fn an_upload_that_breaks_off_or_is_too_large_leaves_the_file_as_it_was() {
+    let place = place();
+    put(&place.work, "f", b"before").done();
+    let task = FileTask::Put {
+        path: "f".into(),
+        max_bytes: 100_000,
+    };
+    let broken = transfer(&place.work, task, b"half of what", false);
+    assert_eq!(broken.code(), StreamFailure::Failed);
+    assert_eq!(put(&place.work, "f", &[7; 100_001]).code(), StreamFailure::TooLarge);
+    assert_eq!(fs::read(place.work.join("f")).unwrap(), b"before");
+    assert_eq!(fs::read_dir(&place.work).unwrap().count(), 1, "nothing is left beside it");
+}
+
+#[test]
+fn links_out_are_not_followed_and_are_replaced_themselves() {
+    let place = place();
+    symlink("../work2", place.work.join("relative")).unwrap();
+    symlink(&place.outside, place.work.join("absolute")).unwrap();
+    symlink("../work2/secret", place.work.join("file")).unwrap();
+    symlink("/proc/self/root", place.work.join("magic")).unwrap();
+    for path in ["relative/secret", "absolute/secret", "file", "magic/etc/passwd"] {
+        assert_eq!(get(&place.work, path, None).code(), StreamFailure::Outside, "{path}");
+    }
+    for path in ["relative/new", "absolute/secret", "relative/new/deep"] {
+        assert_eq!(put(&place.work, path, b"x").code(), StreamFailure::Outside, "{path}");
+        let path = path.into();
+        let delete = FileTask::Delete {
+            path,
+            recursive: true,
+        };
+        let said = transfer(&place.work, delete, b"", true);
+        assert_eq!(said.code(), StreamFailure::Outside);
+    }
+    put(&place.work, "file", b"mine").done();
+    let recursive = true;
+    for path in ["relative", "absolute"] {
+        let path = path.into();
+        transfer(&place.work, FileTask::Delete { path, recursive }, b"", true).done();
+    }
+    assert_eq!(paths(&place.work), ["file", "magic"]);
+    assert_eq!(fs::read(place.outside.join("secret")).unwrap(), b"outside");
+    assert_eq!(fs::read_dir(&place.outside).unwrap().count(), 1);
+}
+
+#[test]
+fn what_is_no_file_is_said() {
+    let place = place();
+    fs::create_dir_all(place.work.join("d/e")).unwrap();
+    fs::write(place.work.join("f"), "x").unwrap();
+    let fifo = std::process::Command::new("mkfifo").arg(place.work.join("pipe")).status();
+    assert!(fifo.unwrap().success());
+    let _socket = std::os::unix::net::UnixListener::bind(place.work.join("socket")).unwrap();
+    for (path, code) in [
+        ("pipe", StreamFailure::NotAFile),
+        ("socket", StreamFailure::NotAFile),
+        ("d", StreamFailure::IsADirectory),
+        ("f/x", StreamFailure::NotADirectory),
+        ("none", StreamFailure::NotFound),
+        ("../work2/secret", StreamFailure::BadPath),
+        ("", StreamFailure::BadPath),
+    ] {
+        assert_eq!(get(&place.work, path, None).code(), code, "{path}");
+    }
+    assert_eq!(put(&place.work, "d", b"").code(), StreamFailure::IsADirectory);
+    assert_eq!(put(&place.work, "f/x", b"").code(), StreamFailure::NotADirectory);
+    let delete = |path: &str, recursive| {
+        let path = path.into();
+        transfer(&place.work, FileTask::Delete { path, recursive }, b"", true)
+    };
+    assert_eq!(delete("d", false).code(), StreamFailure::NotEmpty);
+    assert_eq!(delete("", true).code(), StreamFailure::BadPath);
+    assert_eq!(delete("d", true).done().0.entries, 2);
+    assert_eq!(delete("d", true).code(), StreamFailure::NotFound);
+}
+
+#[test]
+fn a_listing_is_bounded_and_counts_the_rest() {
+    let place = place();
+    fs::create_dir_all(place.work.join("a/b")).unwrap();
+    fs::create_dir_all(place.work.join(".branches/2")).unwrap();
+    for (name, bytes) in [("a/b/x", 3), ("a/y", 4), ("z", 5)] {
+        fs::write(place.work.join(name), vec![0; bytes]).unwrap();
+    }
+    fs::write(place.work.join(format!("{PREFIX}1")), "x").unwrap();
+    symlink("z", place.work.join("l")).unwrap();
+    assert_eq!(paths(&place.work), ["a", "a/b", "a/b/x", "a/y", "l", "z"]);
+    let (done, entries) = list(&place.work, 1, 2);
+    assert_eq!((done.entries, done.bytes, done.truncated), (3, 5, true));
+    assert_eq!(
+        (entries.len(), entries[0].kind, entries[1].kind),
+        (2, FileKind::Directory, FileKind::Symlink)
+    );
+    let (done, _) = list(&place.work, 100, 100);
+    assert_eq!((done.entries, done.bytes, done.truncated), (6, 12, false));
+}
+
+#[test]
+fn archives_go_up_and_down() {
+    let place = place();
+    fs::create_dir_all(place.work.join("a/empty")).unwrap();
+    fs::write(place.work.join("a/run.sh"), "#!").unwrap();
+    fs::set_permissions(place.work.join("a/run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(place.work.join(format!("a/{}", "n".repeat(200))), vec![1; 5000]).unwrap();
+    symlink("run.sh", place.work.join("a/link")).unwrap();
+    symlink("/etc", place.work.join("a/out")).unwrap();
+    let pack = |max_bytes| {
+        let path = "a".into();
+        transfer(&place.work, FileTask::Pack { path, max_bytes }, b"", true)
+    };
+    let (done, archive) = pack(10_000).done();
+    assert_eq!((done.entries, done.bytes, done.skipped), (4, 5002, 1));
+    let refused = pack(5000);
+    assert!(refused.bytes.is_empty());
+    assert_eq!(refused.code(), StreamFailure::TooLarge);
+    fs::create_dir(place.work.join("in")).unwrap();
+    fs::write(place.work.join("in/run.sh"), "old").unwrap();
+    fs::write(place.work.join("in/other"), "stays").unwrap();
+    unpack(&place.work, &archive).done();
+    let name = "n".repeat(200);
+    let mut names: Vec<_> = fs::read_dir(place.work.join("in")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["empty", "link", &name[..], "other", "run.sh"]);
+    assert_eq!(fs::read(place.work.join("in/link")).unwrap(), b"#!");
+    assert_eq!(fs::metadata(place.work.join("in/run.sh")).unwrap().mode() & 0o777, 0o755);
+}
+
+/// An entry whose name is what it says, whatever that is.
+fn entry(archive: &mut Builder<Vec<u8>>, name: &str, kind: EntryType, link: &str, content: &[u8]) {
+    let mut header = Header::new_gnu();
+    let fields = header.as_gnu_mut().unwrap();
+    fields.name[..name.len()].copy_from_slice(name.as_bytes());
+    fields.linkname[..link.len()].copy_from_slice(link.as_bytes());
+    header.set_entry_type(kind);
+    header.set_mode(0o644);
+    header.set_size(content.len() as u64);
+    header.set_cksum();
+    archive.append(&header, content).unwrap();
+}
+
+#[test]
+fn hostile_archives_are_refused_and_nothing_is_written() {
+    use EntryType as Kind;
+    let cases: [(&str, &[(&str, Kind, &str)]); 10] = [
+        ("above", &[("../x", Kind::Regular, "")]),
+        ("absolute", &[("/tmp/x", Kind::Regular, "")]),
+        ("inside above", &[("a/../../x", Kind::Regular, "")]),
+        ("link out", &[("l", Kind::Symlink, "../../work2")]),
+        ("absolute link", &[("l", Kind::Symlink, "/etc")]),
+        ("through a link", &[("d", Kind::Directory, ""), ("l", Kind::Symlink, "d"), ("l/x", Kind::Regular, "")]),
+        ("hard link", &[("f", Kind::Regular, ""), ("l", Kind::Link, "f")]),
+        ("device", &[("d", Kind::Char, "")]),
+        ("pipe", &[("p", Kind::Fifo, "")]),
+        ("twice", &[("f", Kind::Regular, ""), ("f", Kind::Regular, "")]),
+    ];
+    for (what, entries) in cases {
+        let place = place();
+        let mut archive = Builder::new(Vec::new());
+        entry(&mut archive, "good", Kind::Regular, "", b"x");
+        for (name, kind, link) in entries {
+            entry(&mut archive, name, *kind, link, b"");
+        }
+        let said = unpack(&place.work, &archive.into_inner().unwrap());
+        assert_eq!(said.code(), StreamFailure::BadArchive, "{what}");
+        assert_eq!(paths(&place.work), ["in"], "{what}");
+        assert_eq!(fs::read_dir(place.work.join("in")).unwrap().count(), 0, "{what}");
+        assert_eq!(fs::read_dir(&place.outside).unwrap().count(), 1, "{what}");
+    }
+}
+
+#[test]
+fn archives_are_bounded() {
+    let place = place();
+    let mut archive = Builder::new(Vec::new());
+    entry(&mut archive, "a", EntryType::Regular, "", &[1; 60_000]);
+    entry(&mut archive, "b", EntryType::Regular, "", &[1; 60_000]);
+    let large = archive.into_inner().unwrap();
+    assert_eq!(unpack(&place.work, &large).code(), StreamFailure::TooLarge);
+    // A name of 2 MiB, which a reader would keep in memory.
+    let mut archive = Builder::new(Vec::new());
+    entry(&mut archive, "././@LongLink", EntryType::GNULongName, "", &[b'n'; 2 << 20]);
+    entry(&mut archive, "a", EntryType::Regular, "", b"");
+    let said = unpack(&place.work, &archive.into_inner().unwrap());
+    assert_eq!(said.code(), StreamFailure::BadArchive);
+    for garbage in [&b""[..], b"no archive", &[0x1f; 2000]] {
+        assert_eq!(unpack(&place.work, garbage).code(), StreamFailure::BadArchive);
+    }
+    // A file where the archive has a directory: found before anything is moved.
+    fs::create_dir_all(place.work.join("in")).unwrap();
+    fs::write(place.work.join("in/z"), "file").unwrap();
+    let mut archive = Builder::new(Vec::new());
+    entry(&mut archive, "a", EntryType::Regular, "", b"");
+    entry(&mut archive, "z", EntryType::Directory, "", b"");
+    let said = unpack(&place.work, &archive.into_inner().unwrap());
+    assert_eq!(said.code(), StreamFailure::NotADirectory);
+    assert_eq!(paths(&place.work), ["in", "in/z"]);
+}
+
+/// Reads a small file.
+fn content(fd: OwnedFd) -> String {
+    let mut text = String::new();
+    fs::File::from(fd).read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn a_directory_that_becomes_a_link_meanwhile_leads_nowhere() {
+    for resolver in BOTH {
+        let place = place();
+        fs::create_dir(place.work.join("d")).unwrap();
+        fs::write(place.work.join("d/secret"), "inside").unwrap();
+        symlink("../work2", place.work.join("l")).unwrap();
+        let root = Root::with_resolver(&place.work, resolver);
+        let stop = AtomicBool::new(false);
+        let (mut inside, mut refused) = (0, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (d, l) = (place.work.join("d"), place.work.join("l"));
+                while !stop.load(Ordering::Relaxed) {
+                    renameat_with(CWD, &d, CWD, &l, RenameFlags::EXCHANGE).unwrap();
+                }
+            });
+            let path = Relative::parse("d/secret").unwrap();
+            let mut rounds = 0;
+            while rounds < 5_000 || ((inside == 0 || refused == 0) && rounds < 5_000_000) {
+                rounds += 1;
+                match root.get(&path, READ) {
+                    Ok(fd) => {
+                        assert_eq!(content(fd), "inside", "{resolver:?}");
+                        inside += 1;
+                    }
+                    Err(_) => refused += 1,
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert!(inside > 0 && refused > 0, "{resolver:?} was not put to the test");
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    Dir,
+    File,
+    Link(String),
+}
+
+/// Few names, so that paths meet what there is.
+fn name() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["a", "b", "c"]).prop_map(str::to_owned)
+}
+
+fn target() -> impl Strategy<Value = String> {
+    let part = prop::sample::select(vec!["a", "b", "c", "..", "..", ".", "work", "work2", "secret", ""]);
+    prop::collection::vec(part, 1..6).prop_map(|parts| parts.join("/"))
+}
+
+fn node() -> impl Strategy<Value = (Vec<String>, Node)> {
+    let kind = prop_oneof![
+        3 => Just(Node::Dir),
+        2 => Just(Node::File),
+        4 => target().prop_map(Node::Link),
+    ];
+    (prop::collection::vec(name(), 1..4), kind)
+}
+
+fn inodes(dir: &Path, found: &mut BTreeSet<u64>) {
+    found.insert(fs::metadata(dir).unwrap().ino());
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let stat = fs::symlink_metadata(&path).unwrap();
+        found.insert(stat.ino());
+        if stat.is_dir() {
+            inodes(&path, found);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn both_resolvers_agree_and_stay_inside(
+        nodes in prop::collection::vec(node(), 1..14),
+        asked in prop::collection::vec(prop::collection::vec(name(), 0..6), 1..12),
+    ) {
+        let place = place();
+        for (path, node) in nodes {
+            let at = path.iter().fold(place.work.clone(), |at, name| at.join(name));
+            // Only where nothing leads out on the way, so that the tree is the one that is meant.
+            let parent = at.parent().unwrap();
+            if parent.canonicalize().is_ok_and(|parent| parent.starts_with(&place.work)) {
+                let _ = match node {
+                    Node::Dir => fs::create_dir(&at),
+                    Node::File => fs::write(&at, "").map(drop),
+                    Node::Link(target) if target.is_empty() => Ok(()),
+                    Node::Link(target) => symlink(target, &at),
+                };
+            }
+        }
+        let mut inside = BTreeSet::new();
+        inodes(&place.work, &mut inside);
+        let roots = BOTH.map(|resolver| Root::with_resolver(&place.work, resolver));
+        for names in asked {
+            let path = Relative::parse(&names.join("/")).unwrap();
+            let found = roots.each_ref().map(|root| {
+                root.get(&path, READ)
+                    .map(|fd| fstat(&fd).unwrap().st_ino)
+                    .map_err(|failure| failure.code)
+            });
+            prop_assert_eq!(&found[0], &found[1], "{:?}", names);
+            if let Ok(inode) = found[0] {
+                prop_assert!(inside.contains(&inode), "{names:?} is outside");
+            }
+        }
+    }
+}
