@@ -11,6 +11,7 @@ fn concrete(path: &str) -> String {
     path.replace("{kernel_id}", ID)
         .replace("{session_id}", ID)
         .replace("{name}", "python3")
+        .replace("{*path}", "a.txt")
         .replace("{file}", "logo-64x64.png")
         .replace("{execution_id}", &format!("exe_{}_1", ID.replace('-', "")))
         .replace("{sha256}", &"0".repeat(64))

@@ -62,7 +62,8 @@ pub(crate) async fn spec(State(app): State<App>, _: Caller) -> Response {
     let mut last = "";
     for route in ROUTES {
         if route.path != last {
-            let _ = writeln!(text, "  {}:", route.path);
+            // A parameter of several segments is one like others there.
+            let _ = writeln!(text, "  {}:", route.path.replace("{*", "{"));
             last = route.path;
         }
         let method = route.method.as_str().to_ascii_lowercase();
