@@ -187,6 +187,9 @@ pub(crate) struct ExecArgs {
     /// File with the code
     #[arg(long, short, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+    /// File to put into the session's work directory first; may be given again
+    #[arg(long, value_name = "FILE")]
+    pub(crate) upload: Vec<PathBuf>,
     /// Interrupt it after it has run so long: 90, 10m
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Seconds>,

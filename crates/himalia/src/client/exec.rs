@@ -1,6 +1,7 @@
 //! `himalia exec`: runs code in a session and shows what it prints while it runs.
 
 use std::io::{IsTerminal as _, Read as _};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -51,6 +52,9 @@ pub(super) async fn exec(client: &Client, args: ExecArgs) -> anyhow::Result<Exit
             (code, std::io::stdin().is_terminal())
         }
     };
+    for file in &args.upload {
+        upload(client, &session, file).await?;
+    }
     let mut body = json!({ "code": code, "allow_stdin": asks });
     if let Some(timeout) = args.timeout {
         body["timeout_ms"] = timeout.0.saturating_mul(1000).into();
@@ -69,6 +73,34 @@ pub(super) async fn exec(client: &Client, args: ExecArgs) -> anyhow::Result<Exit
         interrupts: 0,
     };
     run.follow(lines).await
+}
+
+/// Puts a file into the session's work directory, under its own name.
+async fn upload(client: &Client, session: &str, file: &Path) -> anyhow::Result<()> {
+    let what = || format!("--upload {}", file.display());
+    let name = file.file_name().and_then(|name| name.to_str());
+    let name = name.with_context(|| format!("{}: has no name in UTF-8", what()))?;
+    let opened = std::fs::File::open(file).with_context(what)?;
+    let path = format!("/v1/sessions/{session}/files/{}", encoded(name));
+    let reply = client.put_file(&path, opened).await.with_context(what)?;
+    match reply.status {
+        200 | 201 => Ok(()),
+        _ => bail!("{}: {}", what(), reply.problem()),
+    }
+}
+
+/// One segment of a path, encoded so that it stays one (RFC 3986 unreserved characters stand as they are).
+fn encoded(name: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
 }
 
 /// A session by its name, its label `name`, its id or the beginning of its id.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use hyper::http::request;
 use hyper::{Method, Request, Response, Uri};
@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
+use super::file_body::FileBody;
 use super::stream::Lines;
 use super::target::Target;
 
@@ -81,6 +82,24 @@ impl Client {
 
     pub(super) async fn put(&self, path: &str, body: &Value) -> anyhow::Result<Reply> {
         self.send(Method::PUT, path, Some(body)).await
+    }
+
+    /// PUT of a file, which is read while it is sent.
+    pub(super) async fn put_file(&self, path: &str, file: std::fs::File) -> anyhow::Result<Reply> {
+        let request = self.request(Method::PUT, path, "application/json");
+        let exchange = self.finish(request.body(FileBody::new(file))?);
+        match tokio::time::timeout(DEADLINE, Box::pin(exchange)).await {
+            Ok(reply) => reply,
+            Err(_) => bail!("{} gave no answer in {} s", self.authority, DEADLINE.as_secs()),
+        }
+    }
+
+    async fn finish(&self, request: Request<FileBody>) -> anyhow::Result<Reply> {
+        let (response, connection) = self.send_request(request).await?;
+        let status = response.status().as_u16();
+        let reply = read(status, response.into_body()).await;
+        connection.abort();
+        reply
     }
 
     async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Reply> {
@@ -163,10 +182,14 @@ impl Client {
 
     /// Sends a request on a connection of its own; gives the head of the reply and what keeps the connection. An error that
     /// is [`NoConnection`] means that nothing was sent.
-    async fn send_request(
+    async fn send_request<B>(
         &self,
-        request: Request<Full<Bytes>>,
-    ) -> anyhow::Result<(Response<Incoming>, JoinHandle<Result<(), hyper::Error>>)> {
+        request: Request<B>,
+    ) -> anyhow::Result<(Response<Incoming>, JoinHandle<Result<(), hyper::Error>>)>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
         let connecting = tokio::time::timeout(CONNECT, TcpStream::connect(&self.authority));
         let stream = connecting
             .await

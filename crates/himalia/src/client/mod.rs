@@ -1,6 +1,7 @@
 //! `himalia session`, `himalia exec` and `himalia mcp`: clients of a running gateway.
 
 mod exec;
+mod file_body;
 mod http;
 mod mcp;
 mod show;

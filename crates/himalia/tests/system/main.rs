@@ -15,6 +15,7 @@
 //! | `logs` | logs of kernels that have ended |
 //! | `executions` | code over REST: waited for, streamed, read later, over a kill of the gateway; `himalia exec` |
 //! | `sessions` | the native API: templates, limits, branches, `himalia session` |
+//! | `files` | files of a session over REST: up, down, listed, removed; what leads out is refused |
 //! | `namespaces` | the same kernels in sandboxes, over a crash of the gateway |
 
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
@@ -27,6 +28,7 @@ mod crash;
 mod deaths;
 mod environment;
 mod executions;
+mod files;
 mod floods;
 mod hostile;
 mod lifetimes;
