@@ -254,10 +254,9 @@ fn file_status(code: FileError) -> StatusCode {
         FileError::NotFound => StatusCode::NOT_FOUND,
         FileError::BadPath | FileError::Outside => StatusCode::BAD_REQUEST,
         FileError::Permission => StatusCode::FORBIDDEN,
-        FileError::IsADirectory
-        | FileError::NotADirectory
-        | FileError::NotAFile
-        | FileError::NotEmpty => StatusCode::CONFLICT,
+        FileError::IsADirectory | FileError::NotADirectory | FileError::NotAFile | FileError::NotEmpty => {
+            StatusCode::CONFLICT
+        }
         FileError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         FileError::Range => StatusCode::RANGE_NOT_SATISFIABLE,
         FileError::BadArchive => StatusCode::UNPROCESSABLE_ENTITY,

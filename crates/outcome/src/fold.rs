@@ -249,9 +249,10 @@ mod tests {
             None,
             &json!({"status": "ok", "execution_count": 7}),
         );
-        reply.metadata = json!({"himalia": {"variables": {"added": ["df"]}, "files": ["a.csv"], "later": 1}})
-            .to_string()
-            .into();
+        reply.metadata =
+            json!({"himalia": {"variables": {"added": ["df"]}, "files": {"written": ["a.csv"]}, "later": 1}})
+                .to_string()
+                .into();
         fold.message(Channel::Shell, &reply);
         let outcome = fold.outcome();
         assert_eq!(
@@ -264,7 +265,7 @@ mod tests {
         );
         assert_eq!(outcome.outputs[0].data["text/plain"], "42");
         assert_eq!(outcome.notes.variables, Some(json!({"added": ["df"]})));
-        assert_eq!(outcome.notes.files, Some(json!(["a.csv"])));
+        assert_eq!(outcome.notes.files, Some(json!({"written": ["a.csv"]})));
     }
 
     #[test]

@@ -34,7 +34,7 @@ impl Replied {
 pub struct Notes {
     /// `{added, changed, removed}`: names of variables.
     pub variables: Option<Json>,
-    /// Files that were written.
+    /// `{written, truncated}`: files that were written.
     pub files: Option<Json>,
     /// `{line, source, hint}` of an exception.
     #[serde(skip)]
@@ -52,7 +52,7 @@ impl Notes {
         };
         Self {
             variables: take("variables", Json::is_object),
-            files: take("files", Json::is_array),
+            files: take("files", Json::is_object),
             error: take("error", Json::is_object),
         }
     }

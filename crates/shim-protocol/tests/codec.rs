@@ -8,10 +8,10 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use himalia_shim_protocol::{
-    Bind, Bound, BranchFiles, Cause, Command, Decoder, Event, Exited, FORK_SINCE, Fork, ForkFailed, ForkFailure,
-    ForkPolicy, ForkTimes, Forked, Frame, HEAD_BYTES, Hazard, Hello, InterruptMode, KernelSpec, Kind, Lane,
-    Origin, PROTOCOL_MAX, ProtocolError, RequestId, ResourceLimits, STATS_SINCE, Severity, Start, StartPath,
-    Started, Stop, ToGateway, ToShim, VersionRange, encode_frame,
+    Bind, Bound, BranchFiles, Cause, Command, Decoder, Event, Exited, FORK_SINCE, Fork, ForkFailed,
+    ForkFailure, ForkPolicy, ForkTimes, Forked, Frame, HEAD_BYTES, Hazard, Hello, InterruptMode, KernelSpec,
+    Kind, Lane, Origin, PROTOCOL_MAX, ProtocolError, RequestId, ResourceLimits, STATS_SINCE, Severity, Start,
+    StartPath, Started, Stop, ToGateway, ToShim, VersionRange, encode_frame,
 };
 use proptest::prelude::*;
 
@@ -210,7 +210,13 @@ fn bytes_of_kinds_are_never_reused_and_each_has_its_version() {
     bytes.dedup();
     assert_eq!(bytes.len(), Kind::ALL.len());
     let since = |version: u16| Kind::ALL.iter().filter(|kind| kind.since() == version).count();
-    assert_eq!((since(1), since(STATS_SINCE), since(FORK_SINCE), since(PROTOCOL_MAX)),
+    assert_eq!(
+        (
+            since(1),
+            since(STATS_SINCE),
+            since(FORK_SINCE),
+            since(PROTOCOL_MAX)
+        ),
         (18, 1, 6, 5)
     );
 }

@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use himalia_shim_protocol::shim_link::Accept;
 use himalia_shim_protocol::{
-    Command, Event, Hello, Lane, Open, PerLane, ProtocolError, RefusalKind, RequestId, StartFailed, ToShim, Welcome,
+    Command, Event, Hello, Lane, Open, PerLane, ProtocolError, RefusalKind, RequestId, StartFailed,
+    StreamFailure, ToShim, Welcome,
 };
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::files::Stream;
 use crate::kernel::{Kernel, Order};
 use crate::outlet::Outlet;
 use crate::shim::{FAREWELL, Shim};
 use crate::work_dir::{self, WorkCopy};
-use crate::{fork, lane};
+use crate::{files, fork, lane};
 
 /// Longest grace that is honoured, milliseconds.
 const GRACE_MAX_MS: u64 = 3_600_000;
@@ -336,33 +336,41 @@ impl Link {
                 let (shim, link, parent) = (Rc::clone(&self.shim), Rc::clone(self), Rc::clone(target));
                 tokio::task::spawn_local(fork::run(shim, link, parent, request, *order));
             }
-            Command::Open(open) => {
-                if let Err((kind, reason)) = self.open_stream(target, *open) {
-                    self.outlet.refuse(target.number(), Lane::Now, request, kind, &reason);
-                }
-            }
+            Command::Open(open) => self.open_stream(target, *open),
             Command::Shutdown(_) | Command::Close(_) => {}
         }
     }
 
-    fn open_stream(&self, target: &Kernel, open: Open) -> Result<(), (RefusalKind, String)> {
-        let spec = target.spec();
-        let spec = spec.ok_or((RefusalKind::NotRunning, "the kernel was never started".to_owned()))?;
-        let permit = Arc::clone(&self.shim.streams).try_acquire_owned();
-        let permit = permit.map_err(|_| (RefusalKind::Full, "as many streams as may be are open".to_owned()))?;
-        let (key, build) = (&self.shim.key, env!("CARGO_PKG_VERSION"));
-        let stream = Stream {
+    /// Opens a stream. Whatever comes of it is said there.
+    fn open_stream(&self, target: &Kernel, open: Open) {
+        let hello = self.outlet.link(|link| {
+            link.stream_hello(&open.stream, &self.shim.key, env!("CARGO_PKG_VERSION"), own_pid())
+        });
+        let refuse = |code, reason: String| {
+            let refusal = files::refuse(self.socket(), hello.clone(), code, reason);
+            tokio::task::spawn_local(refusal);
+        };
+        let Some(spec) = target.spec() else {
+            return refuse(StreamFailure::Failed, "the kernel was never started".to_owned());
+        };
+        let Ok(permit) = Arc::clone(&self.shim.streams).try_acquire_owned() else {
+            return refuse(
+                StreamFailure::Busy,
+                "as many transfers as may be are open".to_owned(),
+            );
+        };
+        let stream = files::Stream {
             socket: self.socket(),
-            hello: self
-                .outlet
-                .link(|link| link.stream_hello(&open.stream, key, build, own_pid())),
+            hello: hello.clone(),
             work_dir: work_dir::root(&self.shim.options, self.files.as_deref(), Path::new(&spec.cwd)),
             task: open.task,
-            permit,
         };
-        stream
-            .spawn()
-            .map_err(|error| (RefusalKind::Full, format!("no thread: {error}")))
+        if let Err(error) = stream.spawn(permit) {
+            refuse(
+                StreamFailure::Busy,
+                format!("the sandbox has no thread for it: {error}"),
+            );
+        }
     }
 
     fn start_failed(&self, kernel: u16, request: RequestId, reason: &str) {

@@ -61,7 +61,9 @@ impl Engine {
     ) -> Result<FileListing, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
         let path = path.to_owned();
-        let mut transfer = self.transfer(kernel, FileTask::List { path, depth, limit }).await?;
+        let mut transfer = self
+            .transfer(kernel, FileTask::List { path, depth, limit })
+            .await?;
         let (body, done) = transfer.collect(LISTING_BYTES).await?;
         let entries = serde_json::from_slice(&body);
         let entries = entries.map_err(|error| EngineError::Files {
@@ -81,7 +83,9 @@ impl Engine {
     ) -> Result<RemovedFiles, EngineError> {
         self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
         let path = path.to_owned();
-        let mut transfer = self.transfer(kernel, FileTask::Delete { path, recursive }).await?;
+        let mut transfer = self
+            .transfer(kernel, FileTask::Delete { path, recursive })
+            .await?;
         let (_, done) = transfer.collect(0).await?;
         Ok(RemovedFiles {
             entries: done.entries,

@@ -15,7 +15,7 @@ use crate::EngineError;
 use crate::kernel::StreamSocket;
 
 /// How long the sandbox may take for the next of anything.
-const STALL: Duration = Duration::from_secs(60);
+const STALL: Duration = Duration::from_mins(1);
 
 /// One stream.
 #[derive(Debug)]
@@ -58,25 +58,22 @@ impl Transfer {
         StreamFrame::Chunk(chunk).encode(&mut out).map_err(nonsense)?;
         let Self { socket, decoder, .. } = self;
         let (mut reader, mut writer) = socket.split();
-        let told = in_time(async {
-            tokio::select! {
-                biased;
-                read = reader.read_buf(decoder.buffer()) => Ok(Some(read)),
-                written = writer.write_all(&out) => written.map(|()| None).or_else(|error| {
-                    // Why is behind it, perhaps.
-                    if decoder_may_have(&error) { Ok(Some(Ok(1))) } else { Err(broken(&error)) }
-                }),
-            }
-        });
-        match told.await? {
-            None => Ok(()),
-            Some(Err(error)) => Err(broken(&error)),
-            Some(Ok(0)) => Err(lost("the sandbox closed the transfer")),
-            // Before the end of what is sent it has nothing to say but that it failed.
-            Some(Ok(_)) => match self.next().await {
-                Err(error) => Err(error),
-                Ok(_) => Err(lost("the sandbox has done something else")),
-            },
+        let is_sent = decoder.buffered() == 0
+            && in_time(async {
+                tokio::select! {
+                    biased;
+                    _ = reader.read_buf(decoder.buffer()) => Ok(false),
+                    written = writer.write_all(&out) => Ok(written.is_ok()),
+                }
+            })
+            .await?;
+        if is_sent {
+            return Ok(());
+        }
+        // Before the end of what is sent it has nothing to say but why it failed.
+        match self.next().await {
+            Err(error) => Err(error),
+            Ok(_) => Err(lost("the sandbox has done something else")),
         }
     }
 
@@ -93,13 +90,6 @@ impl Transfer {
             }
         }
     }
-}
-
-fn decoder_may_have(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
-    )
 }
 
 async fn in_time<T>(work: impl Future<Output = Result<T, EngineError>>) -> Result<T, EngineError> {

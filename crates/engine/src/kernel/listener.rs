@@ -90,7 +90,8 @@ impl Listener {
             };
             match accepted {
                 Ok((stream, _)) => {
-                    let (this, arrivals, streams) = (Arc::clone(&this), arrivals.clone(), Arc::clone(&streams));
+                    let (this, arrivals, streams) =
+                        (Arc::clone(&this), arrivals.clone(), Arc::clone(&streams));
                     tokio::spawn(async move {
                         let proven = tokio::time::timeout(PROOF_TIME, this.prove(stream)).await;
                         drop(permit);

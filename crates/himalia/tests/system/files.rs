@@ -41,12 +41,20 @@ impl Place {
 
     async fn put(&self, path: &str, body: &[u8]) -> Response {
         let path = format!("{}/{path}", self.files);
-        self.gateway.http().request("PUT", &path, &[], Some(body)).await.unwrap()
+        self.gateway
+            .http()
+            .request("PUT", &path, &[], Some(body))
+            .await
+            .unwrap()
     }
 
     async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Response {
         let path = format!("{}{path}", self.files);
-        self.gateway.http().request("GET", &path, headers, None).await.unwrap()
+        self.gateway
+            .http()
+            .request("GET", &path, headers, None)
+            .await
+            .unwrap()
     }
 
     async fn delete(&self, path: &str) -> Response {
@@ -65,30 +73,66 @@ async fn files_go_up_and_down() {
     let place = Place::new(&[]).await;
     let large: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
     let reply = place.put("a%20b/c.bin", &large).await.expect(201).unwrap();
-    assert_eq!(reply.json().unwrap(), json!({"path": "a b/c.bin", "bytes": 3_000_000}));
-    assert_eq!(place.get("/a%20b/c.bin", &[]).await.expect(200).unwrap().body, large);
+    assert_eq!(
+        reply.json().unwrap(),
+        json!({"path": "a b/c.bin", "bytes": 3_000_000})
+    );
+    assert_eq!(
+        place.get("/a%20b/c.bin", &[]).await.expect(200).unwrap().body,
+        large
+    );
     place.put("a%20b/c.bin", b"short").await.expect(200).unwrap();
     let whole = place.get("/a%20b/c.bin", &[]).await.expect(200).unwrap();
     assert_eq!(whole.body, b"short");
     let tag = whole.header("etag").unwrap().to_owned();
-    place.get("/a%20b/c.bin", &[("if-none-match", &tag)]).await.expect(304).unwrap();
-    let part = place.get("/a%20b/c.bin", &[("range", "bytes=1-2")]).await.expect(206).unwrap();
+    place
+        .get("/a%20b/c.bin", &[("if-none-match", &tag)])
+        .await
+        .expect(304)
+        .unwrap();
+    let part = place
+        .get("/a%20b/c.bin", &[("range", "bytes=1-2")])
+        .await
+        .expect(206)
+        .unwrap();
     assert_eq!(part.body, b"ho");
     assert_eq!(part.header("content-range"), Some("bytes 1-2/5"));
-    place.get("/a%20b/c.bin", &[("range", "bytes=5-")]).await.expect(416).unwrap();
+    place
+        .get("/a%20b/c.bin", &[("range", "bytes=5-")])
+        .await
+        .expect(416)
+        .unwrap();
     place.put("x.html", b"<script>").await.expect(201).unwrap();
     let page = place.get("/x.html", &[]).await.expect(200).unwrap();
     assert_eq!(page.header("content-type"), Some("text/html"));
     assert_eq!(page.header("content-disposition"), Some("attachment"));
-    assert!(page.header("content-security-policy").unwrap().starts_with("sandbox"));
-    let listed = place.get("?depth=2", &[]).await.expect(200).unwrap().json().unwrap();
-    let paths: Vec<_> = listed["entries"].as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap()).collect();
+    assert!(
+        page.header("content-security-policy")
+            .unwrap()
+            .starts_with("sandbox")
+    );
+    let listed = place
+        .get("?depth=2", &[])
+        .await
+        .expect(200)
+        .unwrap()
+        .json()
+        .unwrap();
+    let paths: Vec<_> = listed["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["path"].as_str().unwrap())
+        .collect();
     assert_eq!(paths, ["a b", "a b/c.bin", "x.html"]);
     assert_eq!(listed["total"], json!({"entries": 3, "bytes": 13}));
     assert_eq!(listed["truncated"], false);
     assert_eq!(place.delete("a%20b").await.status, 409);
     place.delete("a%20b?recursive=true").await.expect(204).unwrap();
-    assert_eq!(place.refused("/a%20b/c.bin").await, (404, json!("file_not_found")));
+    assert_eq!(
+        place.refused("/a%20b/c.bin").await,
+        (404, json!("file_not_found"))
+    );
 }
 
 #[tokio::test]
@@ -100,11 +144,20 @@ async fn nothing_outside_is_reached() {
     for path in ["/out/secret", "/magic/etc/passwd"] {
         assert_eq!(place.refused(path).await, (400, json!("path_outside")), "{path}");
     }
-    for path in ["/%2e%2e/work2/secret", "/a/..%2f../work2/secret", "//etc/passwd", "/%00"] {
+    for path in [
+        "/%2e%2e/work2/secret",
+        "/a/..%2f../work2/secret",
+        "//etc/passwd",
+        "/%00",
+    ] {
         assert_eq!(place.refused(path).await, (400, json!("bad_path")), "{path}");
     }
     for path in ["/..%5cwork2%5csecret", "/%252e%252e/work2/secret"] {
-        assert_eq!(place.refused(path).await, (404, json!("file_not_found")), "{path}");
+        assert_eq!(
+            place.refused(path).await,
+            (404, json!("file_not_found")),
+            "{path}"
+        );
     }
     assert_eq!(place.get("/%ff", &[]).await.status, 400);
     assert_eq!(place.put("out/new", b"x").await.status, 400);
@@ -120,15 +173,27 @@ async fn a_directory_goes_down_and_up_as_an_archive() {
     place.put("data/one.txt", b"1").await.expect(201).unwrap();
     place.put("data/deep/two.txt", b"22").await.expect(201).unwrap();
     let (http, session) = (place.gateway.http(), &place.session);
-    let archive = http.get(&format!("/v1/sessions/{session}/archive?path=data")).await.unwrap();
+    let archive = http
+        .get(&format!("/v1/sessions/{session}/archive?path=data"))
+        .await
+        .unwrap();
     let archive = archive.expect(200).unwrap();
     assert_eq!(archive.header("content-type"), Some("application/x-tar"));
     let upload = format!("/v1/sessions/{session}/upload?path=copy");
-    let reply = http.request("POST", &upload, &[], Some(&archive.body)).await.unwrap();
+    let reply = http
+        .request("POST", &upload, &[], Some(&archive.body))
+        .await
+        .unwrap();
     assert_eq!(reply.expect(200).unwrap().json().unwrap()["bytes"], 3);
     assert_eq!(place.get("/copy/deep/two.txt", &[]).await.body, b"22");
-    let reply = http.request("POST", &upload, &[], Some(b"no archive")).await.unwrap();
-    assert_eq!((reply.status, reply.json().unwrap()["code"].clone()), (422, json!("bad_archive")));
+    let reply = http
+        .request("POST", &upload, &[], Some(b"no archive"))
+        .await
+        .unwrap();
+    assert_eq!(
+        (reply.status, reply.json().unwrap()["code"].clone()),
+        (422, json!("bad_archive"))
+    );
 }
 
 #[tokio::test]
@@ -136,16 +201,29 @@ async fn files_are_there_while_code_runs_after_a_restart_and_over_a_kill_of_the_
     let mut place = Place::new(&[]).await;
     let gate = place.gateway.file("gate");
     let mut socket = place.gateway.connect(&place.session).await.unwrap();
-    socket.start(&format!("wait-file {}", gate.display())).await.unwrap();
+    socket
+        .start(&format!("wait-file {}", gate.display()))
+        .await
+        .unwrap();
     until_state(&place.gateway, &place.session, "busy").await;
     place.put("f", b"while it runs").await.expect(201).unwrap();
     fs::write(&gate, "").unwrap();
     until_state(&place.gateway, &place.session, "idle").await;
     let restart = format!("/v1/sessions/{}/restart", place.session);
-    place.gateway.http().post(&restart, None).await.unwrap().expect(200).unwrap();
+    place
+        .gateway
+        .http()
+        .post(&restart, None)
+        .await
+        .unwrap()
+        .expect(200)
+        .unwrap();
     assert_eq!(place.get("/f", &[]).await.body, b"while it runs");
     place.gateway.crash().await.unwrap();
-    assert_eq!(place.get("/f", &[]).await.expect(200).unwrap().body, b"while it runs");
+    assert_eq!(
+        place.get("/f", &[]).await.expect(200).unwrap().body,
+        b"while it runs"
+    );
     // An upload that the gateway's end breaks off leaves nothing.
     assert_eq!(fs::read_dir(place.dir.path().join("work")).unwrap().count(), 1);
 }
@@ -182,8 +260,18 @@ async fn exec_uploads_files_first() {
         .unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(String::from_utf8_lossy(&done.stdout), "on\n");
-    assert_eq!(fs::read(place.dir.path().join("work/my data.csv")).unwrap(), b"a,b\n");
+    assert_eq!(
+        fs::read(place.dir.path().join("work/my data.csv")).unwrap(),
+        b"a,b\n"
+    );
     let end = format!("/v1/sessions/{}", place.session);
-    place.gateway.http().delete(&end).await.unwrap().expect(204).unwrap();
+    place
+        .gateway
+        .http()
+        .delete(&end)
+        .await
+        .unwrap()
+        .expect(204)
+        .unwrap();
     assert_eventually!(place.gateway.processes().is_empty());
 }

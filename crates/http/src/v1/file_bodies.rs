@@ -64,7 +64,11 @@ async fn pass(
             Ok(Some(Err(_))) => return Err(ApiError::bad_request("the request body could not be read")),
             Err(_) => {
                 let message = "nothing more of the request body came";
-                return Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", message));
+                return Err(ApiError::new(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "body_timeout",
+                    message,
+                ));
             }
         }
     }
@@ -99,7 +103,10 @@ pub(super) fn range(headers: &HeaderMap) -> Option<ByteRange> {
 /// A file, or a part of it.
 pub(super) fn file(path: &str, file: FileDownload, is_part: bool, request: &HeaderMap) -> Response {
     let info = file.info.clone();
-    let tag = info.as_ref().map(|info| format!("\"{}\"", info.tag)).unwrap_or_default();
+    let tag = info
+        .as_ref()
+        .map(|info| format!("\"{}\"", info.tag))
+        .unwrap_or_default();
     let is_known = etag::matches(request, &tag);
     let mut response = if is_known {
         StatusCode::NOT_MODIFIED.into_response()
@@ -121,7 +128,10 @@ pub(super) fn file(path: &str, file: FileDownload, is_part: bool, request: &Head
     }
     let headers = response.headers_mut();
     etag::set(headers, &tag);
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("private, no-cache"),
+    );
     let kind = mime_guess::from_path(path).first_or_octet_stream();
     artifacts::set_type(headers, kind.essence_str());
     response
@@ -165,7 +175,14 @@ mod tests {
         assert_eq!(range_of("bytes=0-4"), from(0, Some(4)));
         assert_eq!(range_of("bytes=7-"), from(7, None));
         assert_eq!(range_of("bytes=-3"), Some(ByteRange::Last { bytes: 3 }));
-        for whole in ["bytes=4-0", "bytes=0-1,3-4", "lines=0-1", "bytes=", "bytes=-", "bytes=a-b"] {
+        for whole in [
+            "bytes=4-0",
+            "bytes=0-1,3-4",
+            "lines=0-1",
+            "bytes=",
+            "bytes=-",
+            "bytes=a-b",
+        ] {
             assert_eq!(range_of(whole), None, "{whole}");
         }
     }

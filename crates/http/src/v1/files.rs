@@ -55,12 +55,17 @@ pub(crate) async fn list(
     let path = query::last(&uri, "path").unwrap_or_default();
     let depth = query::number(&uri, "depth")?.unwrap_or(1);
     let limit = query::number(&uri, "limit")?.unwrap_or(LISTED);
-    let depth = u32::try_from(depth).ok().filter(|depth| (1..=100).contains(depth));
+    let depth = u32::try_from(depth)
+        .ok()
+        .filter(|depth| (1..=100).contains(depth));
     let depth = depth.ok_or_else(|| ApiError::bad_field("depth", "must be 1 to 100"))?;
     let limit = u32::try_from(limit).ok().filter(|limit| *limit <= MAX_LISTED);
     let limit = limit.ok_or_else(|| ApiError::bad_field("limit", format!("must be 0 to {MAX_LISTED}")))?;
     let kernel = session_id(&app, &principal, &id)?;
-    let found = app.engine().list_files(&principal, kernel, &path, depth, limit).await;
+    let found = app
+        .engine()
+        .list_files(&principal, kernel, &path, depth, limit)
+        .await;
     let found = found.map_err(|error| of_session(error, &id))?;
     let mut response = Json(listing(path, found)).into_response();
     file_bodies::no_store(response.headers_mut());
@@ -139,7 +144,10 @@ pub(crate) async fn delete(
         Some(_) => return Err(ApiError::bad_field("recursive", "expected true or false")),
     };
     let kernel = session_id(&app, &principal, &id)?;
-    let deleted = app.engine().delete_file(&principal, kernel, &path, recursive).await;
+    let deleted = app
+        .engine()
+        .delete_file(&principal, kernel, &path, recursive)
+        .await;
     deleted.map_err(|error| of_session(error, &id))?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -175,5 +183,7 @@ pub(crate) async fn archive(
     let path = query::last(&uri, "path").unwrap_or_default();
     let kernel = session_id(&app, &principal, &id)?;
     let archive = app.engine().read_archive(&principal, kernel, &path).await;
-    Ok(file_bodies::archive(archive.map_err(|error| of_session(error, &id))?))
+    Ok(file_bodies::archive(
+        archive.map_err(|error| of_session(error, &id))?,
+    ))
 }

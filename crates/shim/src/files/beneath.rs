@@ -9,9 +9,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{
-    FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, open, openat, openat2, readlinkat,
-};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, open, openat, openat2, readlinkat};
 use rustix::io::Errno;
 
 use super::failure::{Failure, Result};
@@ -42,10 +40,20 @@ pub(super) struct Root {
 
 impl Root {
     pub(super) fn open(path: &Path) -> Result<Self> {
-        let opened = open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let opened = open(
+            path,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        );
         let dir = opened.map_err(|error| Failure::of("the work directory", error))?;
         // Whatever a filter answers that does not know it: it is not to be had.
-        let probe = openat2(&dir, ".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), beneath());
+        let probe = openat2(
+            &dir,
+            ".",
+            OFlags::PATH | OFlags::CLOEXEC,
+            Mode::empty(),
+            beneath(),
+        );
         let resolver = match probe {
             Ok(_) | Err(Errno::AGAIN) => Resolver::System,
             Err(_) => Resolver::Walk,
@@ -118,7 +126,13 @@ impl Root {
         };
         let mut result = Err(Errno::AGAIN);
         for _ in 0..RETRIES {
-            result = openat2(&self.dir, &text, flags | OFlags::CLOEXEC, Mode::empty(), beneath());
+            result = openat2(
+                &self.dir,
+                &text,
+                flags | OFlags::CLOEXEC,
+                Mode::empty(),
+                beneath(),
+            );
             if !matches!(result, Err(Errno::AGAIN | Errno::INTR)) {
                 break;
             }
@@ -166,7 +180,12 @@ fn walk(root: BorrowedFd<'_>, names: &[String], flags: OFlags) -> rustix::io::Re
             FileType::Directory => above.push(found),
             _ if todo.is_empty() => {
                 // By its name: a descriptor of this kind cannot be read. It may be another thing by now, and no link.
-                return openat(here, &name[..], flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+                return openat(
+                    here,
+                    &name[..],
+                    flags | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                    Mode::empty(),
+                );
             }
             _ => return Err(Errno::NOTDIR),
         }

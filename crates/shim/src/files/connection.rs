@@ -10,8 +10,8 @@ use himalia_shim_protocol::{
 
 use super::failure::{Failure, Result};
 
-/// How long the gateway may take or give nothing.
-const STALL: Duration = Duration::from_secs(60);
+/// How long the gateway may take or give nothing; it gives up before.
+const STALL: Duration = Duration::from_mins(2);
 /// Read from the socket at once.
 const READ_BYTES: usize = 64 * 1024;
 

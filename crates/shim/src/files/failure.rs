@@ -53,7 +53,12 @@ impl Failure {
 
     pub(super) fn into_body(self) -> StreamFailed {
         // Within the bound of its frame, whatever a file is called.
-        let reason = self.reason.chars().take(500).flat_map(char::escape_debug).collect();
+        let reason = self
+            .reason
+            .chars()
+            .take(500)
+            .flat_map(char::escape_debug)
+            .collect();
         StreamFailed {
             code: self.code,
             reason,

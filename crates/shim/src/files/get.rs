@@ -27,15 +27,26 @@ pub(super) fn run(
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {}
         FileType::Directory => {
-            return Err(Failure::new(StreamFailure::IsADirectory, format!("{what}: is a directory")));
+            return Err(Failure::new(
+                StreamFailure::IsADirectory,
+                format!("{what}: is a directory"),
+            ));
         }
-        _ => return Err(Failure::new(StreamFailure::NotAFile, format!("{what}: is no file"))),
+        _ => {
+            return Err(Failure::new(
+                StreamFailure::NotAFile,
+                format!("{what}: is no file"),
+            ));
+        }
     }
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let (first, bytes) = match range {
         None => (0, size),
         Some(range) => range.within(size).ok_or_else(|| {
-            Failure::new(StreamFailure::Range, format!("{what}: has {size} bytes, and none of these"))
+            Failure::new(
+                StreamFailure::Range,
+                format!("{what}: has {size} bytes, and none of these"),
+            )
         })?,
     };
     let head = FileHead {
@@ -43,7 +54,10 @@ pub(super) fn run(
         first,
         bytes,
         modified_ms: modified_ms(&stat),
-        tag: format!("{:x}-{size:x}-{:x}-{:x}", stat.st_ino, stat.st_mtime, stat.st_mtime_nsec),
+        tag: format!(
+            "{:x}-{size:x}-{:x}-{:x}",
+            stat.st_ino, stat.st_mtime, stat.st_mtime_nsec
+        ),
     };
     connection.send(&StreamFrame::Head(head))?;
     send(&File::from(fd), (first, bytes), &what, connection)?;
@@ -60,7 +74,9 @@ fn send(file: &File, (first, bytes): (u64, u64), what: &str, connection: &mut Co
     while at < end {
         let wanted = usize::try_from(end - at).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
         let room = buffer.get_mut(..wanted).unwrap_or_default();
-        let read = file.read_at(room, at).map_err(|error| Failure::io(what, &error))?;
+        let read = file
+            .read_at(room, at)
+            .map_err(|error| Failure::io(what, &error))?;
         let Some(chunk) = buffer.get(..read).filter(|chunk| !chunk.is_empty()) else {
             let reason = format!("{what}: became shorter while it was read");
             return Err(Failure::new(StreamFailure::Failed, reason));
@@ -74,7 +90,9 @@ fn send(file: &File, (first, bytes): (u64, u64), what: &str, connection: &mut Co
 pub(super) fn modified_ms(stat: &Stat) -> u64 {
     let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
     let nanoseconds = u64::try_from(stat.st_mtime_nsec).unwrap_or(0);
-    seconds.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000)
+    seconds
+        .saturating_mul(1000)
+        .saturating_add(nanoseconds / 1_000_000)
 }
 
 /// A reader that gives zeros for what its file has lost since it was measured.

@@ -52,7 +52,11 @@ pub(super) fn list(root: &Root, path: &Relative, depth: u32, limit: u32) -> Resu
         listing.add(path.text(), &stat);
         return Ok(listing);
     }
-    let prefix = path.names().iter().flat_map(|name| [name, "/"]).collect::<String>();
+    let prefix = path
+        .names()
+        .iter()
+        .flat_map(|name| [name, "/"])
+        .collect::<String>();
     listing.walk(root.dir(path)?.as_fd(), &prefix, 1)?;
     Ok(listing)
 }

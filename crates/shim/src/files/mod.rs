@@ -18,9 +18,15 @@ mod tests;
 mod unpack;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use himalia_shim_protocol::{FileTask, Hello, StreamDone, StreamFrame};
+use bytes::BytesMut;
+use himalia_shim_protocol::{
+    FileTask, Hello, StreamDone, StreamFailed, StreamFailure, StreamFrame, ToGateway,
+};
+use tokio::io::AsyncWriteExt;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 
 use beneath::Root;
 use connection::Connection;
@@ -32,6 +38,9 @@ pub(crate) const STREAMS_MAX: usize = 16;
 /// What a thread needs: a walk goes through [`path::DEPTH_MAX`] directories.
 const STACK_BYTES: usize = 1 << 20;
 
+/// How long a refusal may take.
+const REFUSAL_TIME: Duration = Duration::from_secs(10);
+
 /// One stream that is to be opened.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -41,17 +50,19 @@ pub(crate) struct Stream {
     /// The session's work directory.
     pub(crate) work_dir: PathBuf,
     pub(crate) task: FileTask,
-    /// Its place among [`STREAMS_MAX`].
-    pub(crate) permit: OwnedSemaphorePermit,
 }
 
 impl Stream {
-    /// Starts its thread.
-    pub(crate) fn spawn(self) -> std::io::Result<()> {
+    /// Starts its thread. `permit` is its place among [`STREAMS_MAX`].
+    pub(crate) fn spawn(self, permit: OwnedSemaphorePermit) -> std::io::Result<()> {
         let thread = std::thread::Builder::new()
             .name("stream".to_owned())
             .stack_size(STACK_BYTES);
-        thread.spawn(move || self.run()).map(drop)
+        let run = move || {
+            self.run();
+            drop(permit);
+        };
+        thread.spawn(run).map(drop)
     }
 
     fn run(self) {
@@ -65,7 +76,25 @@ impl Stream {
         };
         // The gateway may have gone.
         let _ = connection.send(&last);
-        drop(self.permit);
+    }
+}
+
+/// Opens a stream only to say on it that nothing is done, without a thread.
+pub(crate) async fn refuse(socket: PathBuf, hello: Hello, code: StreamFailure, reason: String) {
+    let mut out = BytesMut::new();
+    let failed = StreamFrame::Failed(StreamFailed { code, reason });
+    let encoded = ToGateway::Hello(Box::new(hello)).encode(&mut out);
+    if encoded.and_then(|()| failed.encode(&mut out)).is_err() {
+        return;
+    }
+    let said = timeout(REFUSAL_TIME, async {
+        tokio::net::UnixStream::connect(&socket)
+            .await?
+            .write_all(&out)
+            .await
+    });
+    if !matches!(said.await, Ok(Ok(()))) {
+        tracing::info!("a stream was not refused: there is no gateway");
     }
 }
 

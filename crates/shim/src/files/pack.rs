@@ -100,7 +100,12 @@ impl Walk {
                 };
                 self.count(0)?;
                 if let Some(archive) = archive.as_deref_mut() {
-                    append(archive, &mut header(&stat, EntryType::Directory, 0), path, io::empty())?;
+                    append(
+                        archive,
+                        &mut header(&stat, EntryType::Directory, 0),
+                        path,
+                        io::empty(),
+                    )?;
                 }
                 self.run(below.as_fd(), path, depth + 1, archive)
             }
@@ -120,7 +125,12 @@ impl Walk {
                 self.count(bytes)?;
                 let Some(archive) = archive else { return Ok(()) };
                 let content = padded(File::from(file), bytes);
-                append(archive, &mut header(&stat, EntryType::Regular, bytes), path, content)
+                append(
+                    archive,
+                    &mut header(&stat, EntryType::Regular, bytes),
+                    path,
+                    content,
+                )
             }
             FileType::Symlink => {
                 let target = readlinkat(dir, name, Vec::new()).map(std::ffi::CString::into_bytes);

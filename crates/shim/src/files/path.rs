@@ -114,7 +114,11 @@ mod tests {
             ("", 5, false),
             ("..", 1, true),
         ] {
-            assert_eq!(stays_inside(target.as_bytes(), depth), inside, "{target} at {depth}");
+            assert_eq!(
+                stays_inside(target.as_bytes(), depth),
+                inside,
+                "{target} at {depth}"
+            );
         }
     }
 }

@@ -141,7 +141,11 @@ fn list(work: &Path, depth: u32, limit: u32) -> (StreamDone, Vec<FileEntry>) {
 }
 
 fn paths(work: &Path) -> Vec<String> {
-    list(work, 100, 10_000).1.into_iter().map(|entry| entry.path).collect()
+    list(work, 100, 10_000)
+        .1
+        .into_iter()
+        .map(|entry| entry.path)
+        .collect()
 }
 
 #[test]
@@ -177,9 +181,16 @@ fn an_upload_that_breaks_off_or_is_too_large_leaves_the_file_as_it_was() {
     };
     let broken = transfer(&place.work, task, b"half of what", false);
     assert_eq!(broken.code(), StreamFailure::Failed);
-    assert_eq!(put(&place.work, "f", &[7; 100_001]).code(), StreamFailure::TooLarge);
+    assert_eq!(
+        put(&place.work, "f", &[7; 100_001]).code(),
+        StreamFailure::TooLarge
+    );
     assert_eq!(fs::read(place.work.join("f")).unwrap(), b"before");
-    assert_eq!(fs::read_dir(&place.work).unwrap().count(), 1, "nothing is left beside it");
+    assert_eq!(
+        fs::read_dir(&place.work).unwrap().count(),
+        1,
+        "nothing is left beside it"
+    );
 }
 
 #[test]
@@ -190,10 +201,18 @@ fn links_out_are_not_followed_and_are_replaced_themselves() {
     symlink("../work2/secret", place.work.join("file")).unwrap();
     symlink("/proc/self/root", place.work.join("magic")).unwrap();
     for path in ["relative/secret", "absolute/secret", "file", "magic/etc/passwd"] {
-        assert_eq!(get(&place.work, path, None).code(), StreamFailure::Outside, "{path}");
+        assert_eq!(
+            get(&place.work, path, None).code(),
+            StreamFailure::Outside,
+            "{path}"
+        );
     }
     for path in ["relative/new", "absolute/secret", "relative/new/deep"] {
-        assert_eq!(put(&place.work, path, b"x").code(), StreamFailure::Outside, "{path}");
+        assert_eq!(
+            put(&place.work, path, b"x").code(),
+            StreamFailure::Outside,
+            "{path}"
+        );
         let path = path.into();
         let delete = FileTask::Delete {
             path,
@@ -218,7 +237,9 @@ fn what_is_no_file_is_said() {
     let place = place();
     fs::create_dir_all(place.work.join("d/e")).unwrap();
     fs::write(place.work.join("f"), "x").unwrap();
-    let fifo = std::process::Command::new("mkfifo").arg(place.work.join("pipe")).status();
+    let fifo = std::process::Command::new("mkfifo")
+        .arg(place.work.join("pipe"))
+        .status();
     assert!(fifo.unwrap().success());
     let _socket = std::os::unix::net::UnixListener::bind(place.work.join("socket")).unwrap();
     for (path, code) in [
@@ -288,11 +309,17 @@ fn archives_go_up_and_down() {
     fs::write(place.work.join("in/other"), "stays").unwrap();
     unpack(&place.work, &archive).done();
     let name = "n".repeat(200);
-    let mut names: Vec<_> = fs::read_dir(place.work.join("in")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let mut names: Vec<_> = fs::read_dir(place.work.join("in"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     names.sort();
     assert_eq!(names, ["empty", "link", &name[..], "other", "run.sh"]);
     assert_eq!(fs::read(place.work.join("in/link")).unwrap(), b"#!");
-    assert_eq!(fs::metadata(place.work.join("in/run.sh")).unwrap().mode() & 0o777, 0o755);
+    assert_eq!(
+        fs::metadata(place.work.join("in/run.sh")).unwrap().mode() & 0o777,
+        0o755
+    );
 }
 
 /// An entry whose name is what it says, whatever that is.
@@ -317,7 +344,14 @@ fn hostile_archives_are_refused_and_nothing_is_written() {
         ("inside above", &[("a/../../x", Kind::Regular, "")]),
         ("link out", &[("l", Kind::Symlink, "../../work2")]),
         ("absolute link", &[("l", Kind::Symlink, "/etc")]),
-        ("through a link", &[("d", Kind::Directory, ""), ("l", Kind::Symlink, "d"), ("l/x", Kind::Regular, "")]),
+        (
+            "through a link",
+            &[
+                ("d", Kind::Directory, ""),
+                ("l", Kind::Symlink, "d"),
+                ("l/x", Kind::Regular, ""),
+            ],
+        ),
         ("hard link", &[("f", Kind::Regular, ""), ("l", Kind::Link, "f")]),
         ("device", &[("d", Kind::Char, "")]),
         ("pipe", &[("p", Kind::Fifo, "")]),
@@ -348,7 +382,13 @@ fn archives_are_bounded() {
     assert_eq!(unpack(&place.work, &large).code(), StreamFailure::TooLarge);
     // A name of 2 MiB, which a reader would keep in memory.
     let mut archive = Builder::new(Vec::new());
-    entry(&mut archive, "././@LongLink", EntryType::GNULongName, "", &[b'n'; 2 << 20]);
+    entry(
+        &mut archive,
+        "././@LongLink",
+        EntryType::GNULongName,
+        "",
+        &[b'n'; 2 << 20],
+    );
     entry(&mut archive, "a", EntryType::Regular, "", b"");
     let said = unpack(&place.work, &archive.into_inner().unwrap());
     assert_eq!(said.code(), StreamFailure::BadArchive);
@@ -421,7 +461,9 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 fn target() -> impl Strategy<Value = String> {
-    let part = prop::sample::select(vec!["a", "b", "c", "..", "..", ".", "work", "work2", "secret", ""]);
+    let part = prop::sample::select(vec![
+        "a", "b", "c", "..", "..", ".", "work", "work2", "secret", "",
+    ]);
     prop::collection::vec(part, 1..6).prop_map(|parts| parts.join("/"))
 }
 

@@ -115,7 +115,9 @@ fn place(entry: &mut Entry<'_, &mut Source<'_>>, root: BorrowedFd<'_>) -> Result
             }
             symlinkat(&target[..], dir, name).map_err(failed)
         }
-        _ => Err(refused(&format!("{text}: is no file, directory or symbolic link"))),
+        _ => Err(refused(&format!(
+            "{text}: is no file, directory or symbolic link"
+        ))),
     }
 }
 
@@ -148,7 +150,10 @@ fn copy(from: &mut impl Read, to: &mut impl Write, what: &str) -> Result<()> {
 }
 
 fn refused(reason: &str) -> Failure {
-    Failure::new(StreamFailure::BadArchive, format!("the archive is refused: {reason}"))
+    Failure::new(
+        StreamFailure::BadArchive,
+        format!("the archive is refused: {reason}"),
+    )
 }
 
 fn bad(error: &io::Error) -> Failure {
