@@ -170,7 +170,7 @@ fn from_millis(millis: u64) -> OffsetDateTime {
 }
 
 /// What the shim says, in the caller's terms. What it says is shown: it comes from a sandbox, but so do the files.
-pub(crate) fn failure(failed: StreamFailed) -> EngineError {
+pub(crate) fn failure(failed: &StreamFailed) -> EngineError {
     let code = match failed.code {
         StreamFailure::BadPath => FileError::BadPath,
         StreamFailure::Outside => FileError::Outside,

@@ -39,7 +39,7 @@ impl Transfer {
         let Self { socket, decoder, .. } = self;
         in_time(async {
             loop {
-                if let Some(frame) = decoder.next().map_err(nonsense)? {
+                if let Some(frame) = decoder.next().map_err(|error| nonsense(&error))? {
                     return understood(frame);
                 }
                 match socket.read_buf(decoder.buffer()).await {
@@ -55,7 +55,9 @@ impl Transfer {
     /// Sends one chunk, at most [`CHUNK_BYTES`]. An error also when the sandbox has said that it failed.
     async fn send(&mut self, chunk: Bytes) -> Result<(), EngineError> {
         let mut out = BytesMut::new();
-        StreamFrame::Chunk(chunk).encode(&mut out).map_err(nonsense)?;
+        StreamFrame::Chunk(chunk)
+            .encode(&mut out)
+            .map_err(|error| nonsense(&error))?;
         let Self { socket, decoder, .. } = self;
         let (mut reader, mut writer) = socket.split();
         let is_sent = decoder.buffered() == 0
@@ -101,8 +103,8 @@ async fn in_time<T>(work: impl Future<Output = Result<T, EngineError>>) -> Resul
 }
 
 fn understood(frame: Frame) -> Result<StreamFrame, EngineError> {
-    match StreamFrame::parse(frame).map_err(nonsense)? {
-        StreamFrame::Failed(failed) => Err(failure(failed)),
+    match StreamFrame::parse(frame).map_err(|error| nonsense(&error))? {
+        StreamFrame::Failed(failed) => Err(failure(&failed)),
         frame => Ok(frame),
     }
 }
@@ -118,7 +120,7 @@ fn broken(error: &io::Error) -> EngineError {
     lost(&format!("the transfer broke off: {error}"))
 }
 
-fn nonsense(error: ProtocolError) -> EngineError {
+fn nonsense(error: &ProtocolError) -> EngineError {
     lost(&format!("the sandbox does not keep to the protocol: {error}"))
 }
 

@@ -43,9 +43,9 @@ impl Streams {
 
     /// One has come. It is closed if nobody waits for it.
     pub(super) fn arrive(&self, name: &str, socket: StreamSocket) {
-        match self.0.lock().remove(name) {
-            Some(waiting) => drop(waiting.send(socket)),
-            None => tracing::debug!("a stream that nobody waits for"),
+        let waiting = self.0.lock().remove(name);
+        if waiting.is_none_or(|waiting| waiting.send(socket).is_err()) {
+            tracing::debug!("a stream that nobody waits for");
         }
     }
 }

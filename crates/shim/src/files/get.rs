@@ -89,10 +89,9 @@ fn send(file: &File, (first, bytes): (u64, u64), what: &str, connection: &mut Co
 
 pub(super) fn modified_ms(stat: &Stat) -> u64 {
     let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
-    let nanoseconds = u64::try_from(stat.st_mtime_nsec).unwrap_or(0);
     seconds
         .saturating_mul(1000)
-        .saturating_add(nanoseconds / 1_000_000)
+        .saturating_add(stat.st_mtime_nsec / 1_000_000)
 }
 
 /// A reader that gives zeros for what its file has lost since it was measured.
