@@ -151,7 +151,7 @@ fn paths(work: &Path) -> Vec<String> {
 #[test]
 fn a_file_is_written_and_read() {
     let place = place();
-    let content: Vec<u8> = (0..70_000_u32).map(|number| number as u8).collect();
+    let content: Vec<u8> = (0..=255).cycle().take(70_000).collect();
     let (done, _) = put(&place.work, "a/b/c.bin", &content).done();
     assert_eq!((done.bytes, done.created), (70_000, true));
     let file = fs::metadata(place.work.join("a/b/c.bin")).unwrap();
@@ -182,7 +182,7 @@ fn an_upload_that_breaks_off_or_is_too_large_leaves_the_file_as_it_was() {
     let broken = transfer(&place.work, task, b"half of what", false);
     assert_eq!(broken.code(), StreamFailure::Failed);
     assert_eq!(
-        put(&place.work, "f", &[7; 100_001]).code(),
+        put(&place.work, "f", &vec![7; 100_001]).code(),
         StreamFailure::TooLarge
     );
     assert_eq!(fs::read(place.work.join("f")).unwrap(), b"before");
@@ -338,7 +338,8 @@ fn entry(archive: &mut Builder<Vec<u8>>, name: &str, kind: EntryType, link: &str
 #[test]
 fn hostile_archives_are_refused_and_nothing_is_written() {
     use EntryType as Kind;
-    let cases: [(&str, &[(&str, Kind, &str)]); 10] = [
+    type Entries = &'static [(&'static str, Kind, &'static str)];
+    let cases: [(&str, Entries); 10] = [
         ("above", &[("../x", Kind::Regular, "")]),
         ("absolute", &[("/tmp/x", Kind::Regular, "")]),
         ("inside above", &[("a/../../x", Kind::Regular, "")]),
@@ -376,8 +377,8 @@ fn hostile_archives_are_refused_and_nothing_is_written() {
 fn archives_are_bounded() {
     let place = place();
     let mut archive = Builder::new(Vec::new());
-    entry(&mut archive, "a", EntryType::Regular, "", &[1; 60_000]);
-    entry(&mut archive, "b", EntryType::Regular, "", &[1; 60_000]);
+    entry(&mut archive, "a", EntryType::Regular, "", &vec![1; 60_000]);
+    entry(&mut archive, "b", EntryType::Regular, "", &vec![1; 60_000]);
     let large = archive.into_inner().unwrap();
     assert_eq!(unpack(&place.work, &large).code(), StreamFailure::TooLarge);
     // A name of 2 MiB, which a reader would keep in memory.
@@ -387,7 +388,7 @@ fn archives_are_bounded() {
         "././@LongLink",
         EntryType::GNULongName,
         "",
-        &[b'n'; 2 << 20],
+        &vec![b'n'; 2 << 20],
     );
     entry(&mut archive, "a", EntryType::Regular, "", b"");
     let said = unpack(&place.work, &archive.into_inner().unwrap());
