@@ -11,5 +11,10 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     manifest: true
   },
-  test: { environment: 'jsdom', include: ['test/**/*.test.{ts,tsx}'], setupFiles: ['test/setup.ts'] }
+  test: {
+    environment: 'jsdom',
+    include: ['test/**/*.test.{ts,tsx}'],
+    setupFiles: ['test/setup.ts'],
+    testTimeout: 60_000
+  }
 });

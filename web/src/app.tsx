@@ -1,6 +1,6 @@
 /** Which screen is shown, and what stands around it. */
 
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import { signedOut } from './api/client';
 import { SessionScreen } from './screens/session';
 import { SessionsScreen } from './screens/sessions';
@@ -12,7 +12,7 @@ import { Mark, ThemeButton } from './ui/parts';
 
 export function App() {
   const [isHelp, setHelp] = useState(false);
-  useEffect(
+  useLayoutEffect(
     () =>
       onKeys({
         '?': () => setHelp(true),

@@ -20,3 +20,16 @@ HTMLDialogElement.prototype.close ??= function (this: HTMLDialogElement) {
   this.open = false;
   this.dispatchEvent(new Event('close'));
 };
+
+// A window of 800 pixels over parts of 100: jsdom has no layout.
+for (const name of ['offsetHeight', 'clientHeight']) {
+  Object.defineProperty(HTMLElement.prototype, name, {
+    configurable: true,
+    get(this: HTMLElement) {
+      return this.classList.contains('scroller') ? 800 : 100;
+    }
+  });
+}
+for (const name of ['offsetWidth', 'clientWidth']) {
+  Object.defineProperty(HTMLElement.prototype, name, { configurable: true, get: () => 1000 });
+}

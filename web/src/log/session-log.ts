@@ -201,7 +201,10 @@ export class SessionLog {
     const parent = object(record.parent_header);
     const content = object(record.content);
     if (type === 'status') {
-      if (!LOOKS.includes(text(parent.msg_type))) this.status(text(content.execution_state), record.incarnation);
+      const state = text(content.execution_state);
+      // The first look at a new process is how the gateway learns that it is ready.
+      const isFirst = state === 'idle' && ['unknown', 'starting', 'restarting'].includes(this.state);
+      if (isFirst || !LOOKS.includes(text(parent.msg_type))) this.status(state, record.incarnation);
       if (text(content.execution_state) !== 'busy') return;
     }
     const cell = this.byRequest.get(text(parent.msg_id)) ?? null;

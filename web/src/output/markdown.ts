@@ -11,11 +11,13 @@ interface Math extends Tokens.Generic {
 const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, char => `&#${char.charCodeAt(0)};`);
 
 function math(name: string, level: 'block' | 'inline', rule: RegExp, display: boolean): TokenizerAndRendererExtension {
+  // A paragraph ends where a block may start, so that must be the beginning of a line.
+  const begin = level === 'block' ? /(?<=^|\n)\$\$/ : /\$/;
   return {
     name,
     level,
     start: source => {
-      const at = source.indexOf('$');
+      const at = source.search(begin);
       return at < 0 ? undefined : at;
     },
     tokenizer(source) {

@@ -1,6 +1,6 @@
 /** What a cell printed: the beginning and the end of it when it is long. */
 
-import { useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { api, executionId } from '../api/client';
 import type { StreamOutput } from '../log/cell';
 import { count } from '../ui/format';
@@ -15,16 +15,33 @@ interface StreamProps {
   output: StreamOutput;
   session: string;
   execution: number | null;
+  /** More of it may come: its end stays in view unless the user has moved away from it. */
+  isLive: boolean;
+  /** Another one whenever the output, which is the same object, has grown. */
+  revision: number;
 }
 
-export function Stream({ output, session, execution }: StreamProps) {
+export function Stream({ output, session, execution, isLive }: StreamProps) {
   const [isWhole, setWhole] = useState(false);
   const { head, omitted, tail } = output.screen.sink.shown();
   const end = tail + output.screen.unfinished();
   const chars = head.length + end.length;
   const isShort = omitted === 0 && (isWhole || chars <= FIRST + LAST);
+  const box = useRef<HTMLDivElement>(null);
+  const isAtEnd = useRef(true);
+  useLayoutEffect(() => {
+    const text = box.current?.querySelector('pre:last-of-type');
+    if (text && isLive && isAtEnd.current) text.scrollTop = text.scrollHeight;
+  });
   return (
-    <div class={`stream is-${output.name}`}>
+    <div
+      ref={box}
+      onScrollCapture={event => {
+        const text = event.target as Element;
+        isAtEnd.current = text.scrollHeight - text.scrollTop - text.clientHeight < 8;
+      }}
+      class={`stream is-${output.name}`}
+    >
       {isShort ? (
         <pre>
           <AnsiText text={head + end} />

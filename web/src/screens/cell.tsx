@@ -23,7 +23,7 @@ interface CellProps {
 }
 
 export const CellCard = memo(function CellCard({ view, cell, session, isOpen, onToggle }: CellProps) {
-  view.revisionOf(cell).value;
+  const revision = view.revisionOf(cell).value;
   const isSelected = view.selected.value === cell.key;
   const label = cell.count === null ? 'Cell' : `Cell ${cell.count}`;
   return (
@@ -46,7 +46,7 @@ export const CellCard = memo(function CellCard({ view, cell, session, isOpen, on
         )}
         <span class="bar-space" />
         <Changes variables={cell.variables} />
-        <Time cell={cell} />
+        <Time cell={cell} revision={revision} />
       </header>
       <Code text={cell.code} isOpen={isOpen} onToggle={onToggle} />
       {(cell.outputs.length > 0 || cell.dropped) && (
@@ -56,7 +56,7 @@ export const CellCard = memo(function CellCard({ view, cell, session, isOpen, on
               {cell.omitted > 0 && at === cell.outputs.length / 2 && (
                 <p class="cut">{cell.omitted} outputs are not shown</p>
               )}
-              <OutputView output={output} cell={cell} session={session} view={view} />
+              <OutputView output={output} cell={cell} session={session} view={view} revision={revision} />
             </div>
           ))}
           {cell.dropped && (
@@ -73,12 +73,22 @@ interface OutputProps {
   cell: Cell;
   session: string;
   view: SessionView;
+  /** Another one whenever the cell, which is the same object, has changed: parts with state are only drawn for other props. */
+  revision: number;
 }
 
-function OutputView({ output, cell, session, view }: OutputProps) {
+function OutputView({ output, cell, session, view, revision }: OutputProps) {
   switch (output.type) {
     case 'stream':
-      return <Stream output={output} session={session} execution={cell.execution} />;
+      return (
+        <Stream
+          output={output}
+          session={session}
+          execution={cell.execution}
+          isLive={!cell.isOver}
+          revision={revision}
+        />
+      );
     case 'display':
       return <Display output={output} models={view.log.widgets} />;
     case 'error':
@@ -88,7 +98,7 @@ function OutputView({ output, cell, session, view }: OutputProps) {
   }
 }
 
-function Time({ cell }: { cell: Cell }) {
+function Time({ cell }: { cell: Cell; revision: number }) {
   const isRunning = cell.status === 'running' && cell.began !== null;
   const now = useNow(isRunning ? 500 : 0);
   if (!cell.began) return <time class="cell-time">{clock(cell.asked)}</time>;

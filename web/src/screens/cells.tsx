@@ -63,7 +63,7 @@ export function Cells({
     if (target !== null && isThere) show(target);
   }, [target, isThere]);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const step = (by: number) => () => {
       const cells = view.log.entries.flatMap(entry => (entry.type === 'cell' ? [entry.cell.key] : []));
       const at = view.selected.value ? cells.indexOf(view.selected.value) : -1;

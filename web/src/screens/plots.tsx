@@ -1,6 +1,6 @@
 /** All plots of a session in the order of time; one of them large. */
 
-import { useEffect } from 'preact/hooks';
+import { useLayoutEffect } from 'preact/hooks';
 import { type Plot, plots } from '../log/plots';
 import { multiline } from '../log/records';
 import { Display } from '../output/display';
@@ -60,7 +60,7 @@ interface SingleProps {
 
 function Single({ view, plot, before, after, place }: SingleProps) {
   const list = href({ screen: 'session', session: view.session, tab: 'plots', item: null });
-  useEffect(() => {
+  useLayoutEffect(() => {
     const to = (other: Plot | undefined) => () => {
       if (other) location.hash = plotHref(view, other);
     };

@@ -1,6 +1,6 @@
 /** Code to run, and the answer to what running code asks. */
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { api, executionId } from '../api/client';
 import type { Session } from '../api/types';
 import type { Cell } from '../log/cell';
@@ -18,7 +18,7 @@ export function RunBox({ view, session }: { view: SessionView; session: Session 
   const asking = view.log.asking;
   const isOver = view.connection.value === 'ended';
 
-  useEffect(() => onKeys({ r: () => field.current?.focus() }), []);
+  useLayoutEffect(() => onKeys({ r: () => field.current?.focus() }), []);
 
   const run = async (): Promise<void> => {
     if (code.trim() === '' || isBusy || isOver) return;

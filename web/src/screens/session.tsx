@@ -1,6 +1,6 @@
 /** One session: its head with what can be done to it, and three views on its log. */
 
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { api } from '../api/client';
 import type { Session } from '../api/types';
 import { plots } from '../log/plots';
@@ -33,7 +33,7 @@ export function SessionScreen({ id, tab, item }: SessionScreenProps) {
   const facts = useLoaded(signal => api.session(id, signal), [id, view.log.incarnation, state === 'dead']);
   const session = facts.value;
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const to = (next: Tab) => () => {
       location.hash = href({ screen: 'session', session: id, tab: next, item: null });
     };
@@ -96,7 +96,7 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
     setPending(null);
   };
   const interrupt = (): void => void act('interrupt', () => api.interrupt(id));
-  useEffect(() => onKeys({ 'i i': interrupt }), [id]);
+  useLayoutEffect(() => onKeys({ 'i i': interrupt }), [id]);
 
   const memory = session?.limits.memory_bytes?.value;
   const cpu = session?.limits.cpu_millis?.value;

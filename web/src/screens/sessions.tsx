@@ -1,6 +1,6 @@
 /** All sessions: what state they are in, and why a dead one died. */
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { api } from '../api/client';
 import type { Session } from '../api/types';
 import { go, href } from '../state/route';
@@ -23,7 +23,7 @@ export function SessionsScreen() {
   const [failure, setFailure] = useState<Error | null>(null);
   const field = useRef<HTMLInputElement>(null);
 
-  useEffect(() => onKeys({ '/': () => field.current?.focus() }), []);
+  useLayoutEffect(() => onKeys({ '/': () => field.current?.focus() }), []);
 
   const start = async (): Promise<void> => {
     setStarting('yes');

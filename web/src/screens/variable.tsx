@@ -174,7 +174,12 @@ function Content({ value, sort, offset, onSort }: ContentProps) {
                       : 'ascending'
                     : undefined;
                 return (
-                  <th key={at} scope="col" aria-sort={direction}>
+                  <th
+                    key={at}
+                    scope="col"
+                    aria-sort={direction}
+                    class={column && isNumeric(column.dtype) ? 'is-number' : undefined}
+                  >
                     {isTable && column ? (
                       <button type="button" onClick={() => onSort(column.name)} title={`Sort by ${column.name}`}>
                         <span>{column.name}</span>
@@ -340,6 +345,10 @@ function cell(item: unknown): string {
   if (typeof item === 'number') return Number.isInteger(item) ? String(item) : String(Number(item.toPrecision(10)));
   if (Array.isArray(item)) return item.map(cell).join(', ');
   return typeof item === 'boolean' ? String(item) : JSON.stringify(item);
+}
+
+function isNumeric(dtype: string): boolean {
+  return /^(u?int|float|complex|decimal)/i.test(dtype);
 }
 
 function kindOf(item: unknown): string {

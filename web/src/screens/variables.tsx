@@ -1,6 +1,6 @@
 /** The variables of a session, read by the kernel without running anything; a frame as a table, page by page. */
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, api } from '../api/client';
 import type { Variable } from '../api/types';
 import { text } from '../log/records';
@@ -36,6 +36,9 @@ export function lastChange(log: SessionLog): { key: string; names: Map<string, '
   return { key: `${log.incarnation}`, names };
 }
 
+/** What code brings along rather than makes: left out until it is asked for. */
+const TOOLS = ['module', 'function', 'type', 'builtin_function_or_method', 'ABCMeta'];
+
 function List({ view }: { view: SessionView }) {
   view.revision.value;
   const change = lastChange(view.log);
@@ -44,11 +47,17 @@ function List({ view }: { view: SessionView }) {
     [view.session, change.key]
   );
   const [filter, setFilter] = useState('');
+  const [isAll, setAll] = useState(false);
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => onKeys({ '/': () => field.current?.focus() }), []);
+  useLayoutEffect(() => onKeys({ '/': () => field.current?.focus() }), []);
 
   const wanted = filter.trim().toLowerCase();
-  const rows = (value?.variables ?? []).filter(row => `${row.name} ${row.type}`.toLowerCase().includes(wanted));
+  const known = value?.variables ?? [];
+  const tools = known.filter(row => TOOLS.includes(row.type)).length;
+  const rows = known.filter(
+    row =>
+      `${row.name} ${row.type}`.toLowerCase().includes(wanted) && (isAll || wanted !== '' || !TOOLS.includes(row.type))
+  );
   const isUnsupported = error instanceof ApiError && error.code === 'unsupported';
   return (
     <div class="scroller">
@@ -65,6 +74,12 @@ function List({ view }: { view: SessionView }) {
           <span class="muted">
             {value.total} variables{value.truncated && `, the first ${value.variables.length} are shown`}
           </span>
+        )}
+        {tools > 0 && (
+          <label class="muted check">
+            <input type="checkbox" checked={isAll} onChange={event => setAll(event.currentTarget.checked)} />
+            modules, functions and classes ({tools})
+          </label>
         )}
         <span class="bar-space" />
         {view.log.state === 'busy' && <span class="muted">read while a cell runs</span>}
