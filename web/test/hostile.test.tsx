@@ -43,6 +43,7 @@ describe('markup wherever it can stand', () => {
     await open('#/s/eda');
     await until(() => expect(page()).toContain('javascript'));
     await until(() => expect(document.querySelector('.markdown a, .markdown p')).not.toBeNull());
+    await until(() => expect(document.querySelectorAll('iframe')).toHaveLength(1));
     expect(dangers()).toEqual([]);
     expect(Object.hasOwn(globalThis, 'owned')).toBe(false);
   });

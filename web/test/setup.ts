@@ -8,7 +8,16 @@ class NoObserver {
     return [];
   }
 }
-Object.assign(globalThis, { ResizeObserver: NoObserver, IntersectionObserver: NoObserver });
+/** Everything is in view. */
+class InView extends NoObserver {
+  constructor(private readonly seen: (entries: { isIntersecting: boolean }[]) => void) {
+    super();
+  }
+  override observe(): void {
+    this.seen([{ isIntersecting: true }]);
+  }
+}
+Object.assign(globalThis, { ResizeObserver: NoObserver, IntersectionObserver: InView });
 window.matchMedia ??= (query: string) =>
   ({ matches: false, media: query, addEventListener() {}, removeEventListener() {} }) as unknown as MediaQueryList;
 HTMLElement.prototype.scrollIntoView ??= () => {};
