@@ -30,6 +30,13 @@ fn code(code: &str) -> Execute {
     }
 }
 
+fn keyed(text: &str) -> Execute {
+    Execute {
+        key: Some("k".into()),
+        ..code(text)
+    }
+}
+
 async fn submit(engine: &Engine, kernel: KernelId, wanted: Execute) -> ExecutionId {
     let principal = op();
     let submitted = within("submit", engine.execute(&principal, kernel, wanted))
@@ -182,15 +189,7 @@ async fn what_runs_and_what_waits_goes_on_under_the_next_gateway() {
         gate.display()
     );
     let first = submit(&engine, kernel, code(&text)).await;
-    let second = submit(
-        &engine,
-        kernel,
-        Execute {
-            key: Some("k".into()),
-            ..code("print second")
-        },
-    )
-    .await;
+    let second = submit(&engine, kernel, keyed("print second")).await;
     assert_eventually!(
         result(&engine, first).await.text == "before\n",
         "nothing was printed"
@@ -222,27 +221,11 @@ async fn what_runs_and_what_waits_goes_on_under_the_next_gateway() {
         (Status::Ok, "second\n", 1)
     );
     let again = engine
-        .execute(
-            &op(),
-            kernel,
-            Execute {
-                key: Some("k".into()),
-                ..code("print second")
-            },
-        )
+        .execute(&op(), kernel, keyed("print second"))
         .await
         .unwrap();
     assert_eq!((again.id, again.repeated), (second, true));
-    let other = engine
-        .execute(
-            &op(),
-            kernel,
-            Execute {
-                key: Some("k".into()),
-                ..code("print other")
-            },
-        )
-        .await;
+    let other = engine.execute(&op(), kernel, keyed("print other")).await;
     assert!(matches!(other, Err(EngineError::KeyReused)), "{other:?}");
     stop(engine).await;
 }

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from himalia_kernel import packages
+from himalia_kernel.preload import INLINE_BACKEND
 
 _TEMPORARY = {"TMPDIR", "TEMP", "TMP"}
 
@@ -58,7 +59,9 @@ def apply(app, variables, unset=(), directory=None):
 
 
 def replace(app, variables, directory):
-    """Make `variables` the whole environment."""
+    """Make `variables` the whole environment, but for the plotting backend that a kernel has when none is named."""
+    if not variables.get("MPLBACKEND"):
+        variables = {**variables, "MPLBACKEND": INLINE_BACKEND}
     apply(app, variables, [name for name in os.environ if name not in variables], directory)
 
 

@@ -32,6 +32,8 @@ class InterruptibleKernel(IPythonKernel):
     what is left of the cell is not begun.
     """
 
+    # Made with the control thread.
+    wakeup = None
     _interrupted = False
     # The task of the cell, while it awaits or may do so.
     _awaiting = None
@@ -41,6 +43,7 @@ class InterruptibleKernel(IPythonKernel):
         super().pre_handler_hook()
         if self.get_parent("shell")["header"]["msg_type"] == "execute_request":
             self._interrupted, self._awaiting = False, None
+            self.wakeup.arm()
             signal.signal(signal.SIGINT, self._interrupt)
 
     def _interrupt(self, number, frame):
@@ -83,17 +86,8 @@ class InterruptibleKernel(IPythonKernel):
 
     @contextmanager
     def _cancel_on_sigint(self, future):
-        """Let signals wake the event loop while a cell may await. The handler is in place already."""
-        loop = self.io_loop.asyncio_loop
-        own = loop._csock.fileno()
-        # The handler alone comes too late for a signal that arrives just before the loop begins to wait.
-        before = signal.set_wakeup_fd(own, warn_on_full_buffer=False)
-        try:
-            yield
-        finally:
-            # With handlers of the user's, the loop needs to be woken on.
-            if not loop._signal_handlers:
-                signal.set_wakeup_fd(-1 if before == own else before)
+        """Nothing: the handler is in place already."""
+        yield
 
 
 def _places(frame):

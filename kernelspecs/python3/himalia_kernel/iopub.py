@@ -43,6 +43,33 @@ def _forget_parent():
 os.register_at_fork(after_in_child=_forget_parent)
 
 
+class _Publisher(threading.Thread):
+    """A thread whose `is_alive` can be asked in code that is interrupted at any moment.
+
+    An exception inside `Thread.is_alive` of Python 3.10 to 3.12 makes a running thread count as ended for ever (it gives up the
+    lock that the thread holds while it runs): others would then use its socket beside it.
+    """
+
+    def __init__(self, target):
+        super().__init__(target=target, name="IOPub", daemon=True)
+        self.pydev_do_not_trace = True
+        self.is_pydev_daemon_thread = True
+        self.alive = False
+
+    def start(self):
+        self.alive = True
+        super().start()
+
+    def run(self):
+        try:
+            super().run()
+        finally:
+            self.alive = False
+
+    def is_alive(self):
+        return self.alive
+
+
 class BoundedIOPubThread(IOPubThread):
     """`IOPubThread` whose senders wait while too much is unsent, and which can always be woken and stopped."""
 
@@ -50,10 +77,12 @@ class BoundedIOPubThread(IOPubThread):
         self.budget = Budget()
         self._give_up_at = None
         super().__init__(socket, pipe=pipe, session=session)
+        self.thread = _Publisher(self._thread_main)
         _THREADS.add(self)
 
     def forget_parent(self):
         """In a forked child: the parent sends what is queued, and nobody may hold the lock."""
+        self.thread.alive = False
         self.budget = Budget()
         self._events.clear()
 

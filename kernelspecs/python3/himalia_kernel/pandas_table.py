@@ -4,10 +4,9 @@ pandas itself is imported already whenever this is used. Columns whose dtype the
 objects is sorted or compared only if all that is in it are strings, numbers or dates.
 """
 
-import operator
-
 from himalia_kernel import previews, statics
 from himalia_kernel.cells import CELL, Unsupported, cell, stream
+from himalia_kernel.queries import COMPARE
 
 # Rows of a table that are sorted or filtered, since that takes the kernel's memory.
 ROWS = 20_000_000
@@ -16,14 +15,6 @@ _COMPARABLE = (
     *("string", "bytes", "integer", "floating", "mixed-integer-float"),
     *("boolean", "decimal", "datetime", "date", "empty"),
 )
-_COMPARE = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 class Table:
@@ -120,7 +111,7 @@ class Table:
             if condition.operator == "contains":
                 found = column.str.contains(condition.value, regex=False, na=False)
             else:
-                found = _COMPARE[condition.operator](column, condition.value)
+                found = COMPARE[condition.operator](column, condition.value)
         except (TypeError, AttributeError, ValueError) as problem:
             raise ValueError(f"filter: column {condition.column!r} of {column.dtype}: {problem}") from None
         return found.fillna(False).to_numpy(dtype=bool)

@@ -12,6 +12,8 @@ import uuid
 from ipykernel.iostream import OutStream
 from zmq.eventloop.zmqstream import ZMQStream
 
+from himalia_kernel.wakeup import Wakeup
+
 # What was replaced, kept for good in the process that replaced it: after a fork these belong to the parent, and no
 # finaliser of theirs may run here.
 _REPLACED = []
@@ -66,6 +68,7 @@ def connect(app):
     kernel.iopub_socket = app.iopub_socket
     kernel.control_thread = app.control_thread
     kernel.shell_channel_thread = app.shell_channel_thread
+    kernel.wakeup = Wakeup(kernel)
     app.control_thread.start()
     app.shell_channel_thread.start()
 

@@ -1,17 +1,7 @@
 """A polars frame or series, sorted, filtered and paged. Columns of Python objects are left out."""
 
-import operator
-
 from himalia_kernel.cells import cell, stream
-
-_COMPARE = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+from himalia_kernel.queries import COMPARE
 
 
 class Table:
@@ -72,4 +62,4 @@ class Table:
             return column.is_not_null()
         if condition.operator == "contains":
             return column.str.contains(condition.value, literal=True)
-        return _COMPARE[condition.operator](column, condition.value)
+        return COMPARE[condition.operator](column, condition.value)

@@ -1,5 +1,6 @@
 """What a request about variables asks for."""
 
+import operator
 from dataclasses import dataclass, field
 
 # Rows of a page as JSON and as Arrow, conditions of a filter, characters of a name or of a value to compare with.
@@ -7,7 +8,16 @@ JSON_ROWS = 1000
 ARROW_ROWS = 50_000
 _CONDITIONS = 8
 _TEXT = 1000
-OPERATORS = ("==", "!=", "<", "<=", ">", ">=", "contains", "is_null", "not_null")
+# The operators of conditions: those that compare a column with a value, as functions, and all.
+COMPARE = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+OPERATORS = (*COMPARE, "contains", "is_null", "not_null")
 
 
 @dataclass

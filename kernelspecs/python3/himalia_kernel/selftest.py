@@ -43,6 +43,7 @@ _USED = (
     ("ipykernel.iostream", "IOPubThread._handle_event", ("self", "msg")),
     ("ipykernel.iostream", "IOPubThread._handle_subscription", ("self", "frames")),
     ("ipykernel.iostream", "IOPubThread._really_send", None),
+    ("ipykernel.iostream", "IOPubThread._thread_main", ("self",)),
     ("ipykernel.iostream", "IOPubThread.schedule", ("self", "f")),
     ("ipykernel.iostream", "IOPubThread.send_multipart", None),
     ("ipykernel.iostream", "IOPubThread.stop", ("self",)),

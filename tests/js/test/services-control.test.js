@@ -73,7 +73,13 @@ test('subshells: one answers while the main shell is busy', async () => {
   const { subshell_id } = created.content;
   const listed = await within('the list', kernel.requestListSubshell({}).done);
   assert.ok(listed.content.subshell_id.includes(subshell_id));
-  const busy = kernel.requestExecute({ code: 'import time\nfree = False\nwhile not free: time.sleep(0.01)' });
+  const busy = kernel.requestExecute({
+    code: 'import time\nfree = False\nprint("busy", flush=True)\nwhile not free: time.sleep(0.01)',
+  });
+  const begun = new Promise((resolve) => {
+    busy.onIOPub = (message) => message.header.msg_type === 'stream' && resolve();
+  });
+  await within('the main shell to be busy', begun);
   const side = kernel.clone();
   side.subshellId = subshell_id;
   await execute(side, 'free = True');

@@ -144,3 +144,21 @@ def test_interrupts_at_any_moment_lose_no_text_and_leave_no_lock_held(kernel):
         assert numbers == [str(n) for n in range(len(numbers))]
         last = int(kernel.run("print(n)")[1])
         assert last - 1 <= int(numbers[-1]) <= last
+
+
+def test_an_interrupt_at_the_worst_moment_does_not_end_the_publishing_thread_in_name(kernel):
+    """Python 3.11's own `Thread.is_alive` takes a thread for ended for ever that an exception strikes here."""
+    code = """
+import sys
+publisher = sys.stdout.pub_thread.thread
+def strike(frame, event, argument):
+    if event == "c_call" and frame.f_code.co_name == "_wait_for_tstate_lock":
+        sys.setprofile(None)
+        raise KeyboardInterrupt
+sys.setprofile(strike)
+try: publisher.is_alive()
+except KeyboardInterrupt: pass
+finally: sys.setprofile(None)
+print(publisher.is_alive())
+"""
+    assert kernel.run(code)[1] == "True\n"

@@ -19,6 +19,11 @@ CELLS = {
     "await-then-block": f"await asyncio.sleep(0); {NOW}; time.sleep(1000)",
     "await-or-compute": f"{AWAITING}; await asyncio.sleep(0)\nwhile True: matrix @ matrix",
     "sleep": f"{NOW}; time.sleep(1000)",
+    # As a signal that comes in the moment before the sleep: no system call of the main thread is cut short.
+    "sleep-unaware": f"signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n{NOW}\n"
+    "try: time.sleep(1000)\nfinally: signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])",
+    "lock-unaware": f"signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n{NOW}\n"
+    "try: locked.acquire()\nfinally: signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])",
     "numpy-loop": f"{NOW}\nwhile True: matrix @ matrix",
 }
 
@@ -41,6 +46,7 @@ def kernel(request, kernel_python):
         kernel = Branch(kernel)
         closing.append(kernel.close)
     setup = "import asyncio, os, signal, threading, time, numpy as np; matrix = np.ones((50, 50)); forever = threading.Event()"
+    setup += "; locked = threading.Lock(); locked.acquire()"
     assert kernel.run(setup)[0]["status"] == "ok"
     yield kernel
     for close in reversed(closing):
@@ -133,4 +139,9 @@ def test_a_signal_handler_of_the_users_loop_is_still_called_after_the_cell(kerne
     assert kernel.run(code + "await asyncio.sleep(0)")[0]["status"] == "ok"
     os.kill(kernel.pid, signal.SIGUSR1)
     assert kernel.run("await seen.wait(); loop.remove_signal_handler(signal.SIGUSR1); print('seen')")[1] == "seen\n"
-    assert kernel.run("print(signal.set_wakeup_fd(-1))")[1] == "-1\n"
+
+
+def test_a_wakeup_descriptor_of_the_users_stays(kernel):
+    code = "import socket; told, tell = socket.socketpair(); tell.setblocking(False); signal.set_wakeup_fd(tell.fileno())"
+    assert kernel.run(code)[0]["status"] == "ok"
+    assert kernel.run("await asyncio.sleep(0); print(signal.set_wakeup_fd(-1) == tell.fileno())")[1] == "True\n"

@@ -321,3 +321,15 @@ def test_an_unknown_ipykernel_is_reported(kernel_python, tmp_path):
     assert zygote.ready["ready"] is False and "not a version that was tested" in zygote.ready["reason"]
     assert zygote.receive() is None
     zygote.close()
+
+
+@pytest.mark.parametrize("preload", ["", "matplotlib.pyplot"])
+def test_a_figure_is_shown(kernel_python, preload):
+    zygote = HostZygote(kernel_python, preload)
+    sandbox = Sandbox(zygote)
+    kernel = sandbox.kernel()
+    messages = kernel.run("import matplotlib.pyplot as plt\nplt.plot([1, 2]);")[2]
+    kernel.disconnect()
+    sandbox.end()
+    zygote.close()
+    assert [list(m["content"]["data"]) for m in messages if m["msg_type"] == "display_data"] == [["text/plain", "image/png"]]

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::meta::event_body;
+
 /// Marks the owner of an execution's records, in place of the hash of a client's wire session.
 const NATIVE: u64 = 1 << 63;
 
@@ -115,11 +117,9 @@ pub(crate) enum ExecutionRecord {
 }
 
 impl ExecutionRecord {
-    /// The body. Serialisation of these types cannot fail; an empty object would be read as unknown.
+    /// The body.
     pub(crate) fn to_body(&self) -> bytes::Bytes {
-        serde_json::to_vec(self)
-            .unwrap_or_else(|_| b"{\"event\":\"unknown\"}".to_vec())
-            .into()
+        event_body(self)
     }
 }
 

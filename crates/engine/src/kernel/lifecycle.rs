@@ -3,6 +3,8 @@
 use himalia_shim_protocol::Exited;
 use serde::{Deserialize, Serialize};
 
+use super::meta::event_body;
+
 /// The body of a lifecycle record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -51,11 +53,9 @@ pub(crate) enum LifecycleRecord {
 }
 
 impl LifecycleRecord {
-    /// The body. Serialisation of these types cannot fail; an empty object would be read as unknown.
+    /// The body.
     pub(crate) fn to_body(&self) -> bytes::Bytes {
-        serde_json::to_vec(self)
-            .unwrap_or_else(|_| b"{\"event\":\"unknown\"}".to_vec())
-            .into()
+        event_body(self)
     }
 }
 

@@ -19,6 +19,7 @@
 use himalia_journal::Meta;
 use himalia_shim_protocol::Lane;
 use himalia_wire::Channel;
+use serde::Serialize;
 
 /// What a record is; the journal's `kind` byte. Bytes are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,14 @@ pub(crate) enum RecordKind {
     Gap = 4,
     /// What becomes of a native execution. Body: JSON. The first one of an execution has no owner, its number names it.
     Execution = 5,
+}
+
+/// The body of a record that is one event, as JSON. Serialisation of these types cannot fail; an empty object would be read
+/// as unknown.
+pub(super) fn event_body(event: &impl Serialize) -> bytes::Bytes {
+    serde_json::to_vec(event)
+        .unwrap_or_else(|_| b"{\"event\":\"unknown\"}".to_vec())
+        .into()
 }
 
 impl RecordKind {

@@ -6,17 +6,13 @@
 //! buffers.
 
 use std::convert::Infallible;
-use std::pin::pin;
-use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use himalia_engine::{Closed, EventFeed};
-use tokio_util::sync::CancellationToken;
+use himalia_engine::EventFeed;
 
 use super::sessions::session_id;
 use super::sse;
@@ -41,23 +37,16 @@ pub(crate) async fn stream(
         Some(_) => return Err(ApiError::bad_request("buffers: expected base64 or sizes")),
     };
     let feed = app.engine().events(&principal, kernel, after)?;
-    let keep_alive = app.config().sse_keep_alive;
     let events = Events {
         feed,
         buffers,
-        keep_alive,
-        shutdown: app.shutdown().clone(),
+        waiting: sse::Waiting::of(&app),
         ended: false,
     };
-    let mut response = Response::new(Body::from_stream(stream::unfold(events, Events::chunk)));
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/event-stream"),
-    );
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    Ok(sse::growing(
+        "text/event-stream",
+        stream::unfold(events, Events::chunk),
+    ))
 }
 
 /// Where a client goes on: `Last-Event-ID`, or else `?after=`.
@@ -74,8 +63,7 @@ pub(super) fn position(uri: &Uri, headers: &HeaderMap) -> Result<Option<u64>, Ap
 struct Events {
     feed: EventFeed,
     buffers: bool,
-    keep_alive: Duration,
-    shutdown: CancellationToken,
+    waiting: sse::Waiting,
     ended: bool,
 }
 
@@ -85,15 +73,7 @@ impl Events {
         if self.ended {
             return None;
         }
-        let next = {
-            let shutdown = pin!(self.shutdown.cancelled());
-            tokio::select! {
-                biased;
-                () = shutdown => Some(Err(Closed::Draining)),
-                next = tokio::time::timeout(self.keep_alive, self.feed.next()) => next.ok(),
-            }
-        };
-        let bytes = match next {
+        let bytes = match self.waiting.next(self.feed.next()).await {
             None => Bytes::from_static(sse::KEEP_ALIVE),
             Some(Ok(events)) => {
                 let mut out = Vec::new();

@@ -8,15 +8,67 @@
 //! ```
 //! (`data` is one line.) Lifecycle records, gaps and executions have `detail` instead of a channel and the parts.
 
+use std::convert::Infallible;
+use std::pin::pin;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use futures_util::Stream;
 use himalia_engine::{Closed, Event, EventKind};
 use himalia_wire::{Limits, build, v1};
 use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::App;
 
 /// A comment that keeps proxies from closing an idle stream.
 pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+
+/// A reply whose body grows: never stored, and not collected by proxies.
+pub(super) fn growing(
+    media_type: &'static str,
+    body: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
+) -> Response {
+    let mut response = Response::new(Body::from_stream(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// How long a stream may be silent, and the gateway's end.
+pub(super) struct Waiting {
+    keep_alive: Duration,
+    shutdown: CancellationToken,
+}
+
+impl Waiting {
+    pub(super) fn of(app: &App) -> Self {
+        Self {
+            keep_alive: app.config().sse_keep_alive,
+            shutdown: app.shutdown().clone(),
+        }
+    }
+
+    /// What a feed gives next; `None` when it is time for a sign of life.
+    pub(super) async fn next<T>(
+        &self,
+        next: impl Future<Output = Result<T, Closed>>,
+    ) -> Option<Result<T, Closed>> {
+        let shutdown = pin!(self.shutdown.cancelled());
+        tokio::select! {
+            biased;
+            () = shutdown => Some(Err(Closed::Draining)),
+            next = tokio::time::timeout(self.keep_alive, next) => next.ok(),
+        }
+    }
+}
 
 /// Appends one event. `buffers`: whether binary buffers are included, in base64; their sizes always are.
 pub(super) fn write(out: &mut Vec<u8>, event: &Event, buffers: bool) {

@@ -17,10 +17,10 @@ use super::standby::Standbys;
 use super::uids::HostUids;
 use super::zygote::{Surroundings, Zygotes};
 use super::{ending, root};
-use crate::host::blocking;
 use crate::host::layout::Layout;
 use crate::host::log::log_tail;
 use crate::host::members::Members;
+use crate::host::{blocking, short};
 use crate::{
     Enforcement, ExitCause, Isolation, LimitReport, SandboxError, SandboxExit, SandboxHandle, SandboxId,
     inside,
@@ -202,6 +202,18 @@ impl Inner {
         handle
     }
 
+    /// Ends one that nobody owns and forgets it. Blocks.
+    pub(super) fn discard(&self, record: &Record) {
+        match ending::kill(record) {
+            Ok(()) => self.forget(record),
+            Err(error) => {
+                // Its files stay for a later sweep, its user id stays taken.
+                tracing::error!(sandbox = %short(record.id), %error, "a sandbox that was not wanted remains");
+                self.members.remove(record.id);
+            }
+        }
+    }
+
     fn clean(&self, member: &Member, cause: ExitCause) -> SandboxExit {
         let log_tail = log_tail(&self.layout.log(member.id));
         self.forget(&member.record);
@@ -218,7 +230,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         for standby in self.standbys.drain() {
-            standby.end(&self.layout);
+            self.discard(&standby.record);
         }
     }
 }

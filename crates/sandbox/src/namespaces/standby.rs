@@ -12,13 +12,11 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 
-use super::ending;
 use super::inner::Inner;
 use super::record::Record;
 use super::start::Fresh;
 use super::zygote::Zygote;
 use crate::host::blocking;
-use crate::host::layout::Layout;
 use crate::host::short;
 use crate::{Files, Limits, SandboxSpec, ZygoteSpec};
 
@@ -136,27 +134,13 @@ impl Standbys {
     }
 }
 
-impl Standby {
-    /// Ends it and removes what it has left on the host; false when it does not end. Blocks.
-    pub(super) fn end(&self, layout: &Layout) -> bool {
-        let ended = ending::kill(&self.record);
-        match &ended {
-            Ok(()) => ending::remove_or_warn(&self.record, layout),
-            Err(error) => {
-                tracing::error!(sandbox = %short(self.record.id), %error, "a sandbox that nobody owns remains");
-            }
-        }
-        ended.is_ok()
-    }
-}
-
 /// Takes the sandbox that stands by for this spec, if there is one. Blocks.
 pub(super) fn take(inner: &Arc<Inner>, spec: &SandboxSpec) -> Option<Fresh> {
     let standby = inner.standbys.take(&Form::of(spec)?)?;
     let id = standby.record.id;
     if standby.record.living_shim().is_none() {
         tracing::warn!(sandbox = %short(id), "a sandbox that stood by has ended");
-        end(inner, &standby);
+        inner.discard(&standby.record);
         return None;
     }
     match Fresh::take(Arc::clone(inner), standby, spec) {
@@ -196,7 +180,7 @@ fn make(inner: &Arc<Inner>, spec: &SandboxSpec, zygote: &Zygote) {
     };
     let (wanted, ended) = inner.standbys.reserve(&form);
     if let Some(ended) = ended {
-        end(inner, &ended);
+        inner.discard(&ended.record);
     }
     if !wanted {
         return;
@@ -209,20 +193,11 @@ fn make(inner: &Arc<Inner>, spec: &SandboxSpec, zygote: &Zygote) {
     inner.standbys.settle(&form, standby.ok());
 }
 
-/// Ends one while the gateway goes on. Blocks.
-fn end(inner: &Inner, standby: &Standby) {
-    // The user id of one that remains stays taken.
-    if standby.end(&inner.layout) {
-        inner.release(&standby.record);
-    }
-    inner.members.remove(standby.record.id);
-}
-
 /// Ends all, those in the making too; none is made any more. Blocks, for as long as a zygote may take.
 pub(super) fn close(inner: &Inner) {
     *inner.standbys.closed.write() = true;
     for standby in inner.standbys.drain() {
-        end(inner, &standby);
+        inner.discard(&standby.record);
     }
 }
 

@@ -302,14 +302,7 @@ impl Drop for Fresh {
         if self.done {
             return;
         }
-        match ending::kill(&self.record) {
-            Ok(()) => self.inner.forget(&self.record),
-            Err(error) => {
-                // Its files stay for a later sweep, its user id stays taken.
-                tracing::error!(sandbox = %short(self.record.id), %error, "a sandbox that was not wanted remains");
-                self.inner.members.remove(self.record.id);
-            }
-        }
+        self.inner.discard(&self.record);
     }
 }
 

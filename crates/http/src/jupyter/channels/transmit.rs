@@ -54,9 +54,7 @@ pub(super) enum Outgoing {
     Notice { parent: Bytes, text: String },
 }
 
-/// Acknowledgements are looked at after a write, but not again before this time is over …
-const APART: Duration = Duration::from_millis(10);
-/// … and this long after the last one, at the latest.
+/// Acknowledgements are looked at after every write, and this long after the last one.
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// Bytes that are written without a pause.
@@ -88,7 +86,6 @@ impl<F: Source> Transmit<F> {
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut settle = pin!(sleep_until(Instant::now()));
         let mut settle_armed = false;
-        let mut settled = None;
         let mut last_sign = Instant::now();
         let mut rested_at = 0;
         loop {
@@ -105,7 +102,7 @@ impl<F: Source> Transmit<F> {
                     }
                     self.outbox.ping();
                 }
-                () = settle.as_mut(), if settle_armed => (settle_armed, settled) = (false, None),
+                () = settle.as_mut(), if settle_armed => settle_armed = false,
                 batch = self.feed.next() => match batch {
                     Ok(batch) => self.put_all(&batch),
                     Err(closed) => return End::Close(close_for(&closed)),
@@ -121,16 +118,10 @@ impl<F: Source> Transmit<F> {
                 tokio::task::yield_now().await;
                 rested_at = self.outbox.written();
             }
-            if self.positions.pending() {
-                let now = Instant::now();
-                if settled.is_none_or(|settled| now.duration_since(settled) >= APART) {
-                    settled = Some(now);
-                    let before = self.positions.acknowledged();
-                    self.settle();
-                    if self.positions.acknowledged() > before {
-                        last_sign = now;
-                    }
-                }
+            let before = self.positions.acknowledged();
+            self.settle();
+            if self.positions.acknowledged() > before {
+                last_sign = Instant::now();
             }
             if self.positions.pending() && !settle_armed {
                 settle.as_mut().reset(Instant::now() + SETTLE);

@@ -7,17 +7,13 @@
 //! ```
 
 use std::convert::Infallible;
-use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use himalia_engine::{Closed, ExecutionEvent, ExecutionFeed, ExecutionId};
 use himalia_wire::build::timestamp;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::v1::sse;
@@ -37,30 +33,21 @@ pub(super) fn of(app: &App, id: ExecutionId, feed: ExecutionFeed, framing: Frami
         id,
         feed,
         framing,
-        keep_alive: app.config().sse_keep_alive,
-        shutdown: app.shutdown().clone(),
+        waiting: sse::Waiting::of(app),
         ended: false,
     };
-    let mut response = Response::new(Body::from_stream(stream::unfold(events, Events::chunk)));
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static(match framing {
-            Framing::Sse => "text/event-stream",
-            Framing::Ndjson => "application/x-ndjson",
-        }),
-    );
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
+    let media_type = match framing {
+        Framing::Sse => "text/event-stream",
+        Framing::Ndjson => "application/x-ndjson",
+    };
+    sse::growing(media_type, stream::unfold(events, Events::chunk))
 }
 
 struct Events {
     id: ExecutionId,
     feed: ExecutionFeed,
     framing: Framing,
-    keep_alive: Duration,
-    shutdown: CancellationToken,
+    waiting: sse::Waiting,
     ended: bool,
 }
 
@@ -70,15 +57,7 @@ impl Events {
         if self.ended {
             return None;
         }
-        let next = {
-            let shutdown = std::pin::pin!(self.shutdown.cancelled());
-            tokio::select! {
-                biased;
-                () = shutdown => Some(Err(Closed::Draining)),
-                next = tokio::time::timeout(self.keep_alive, self.feed.next()) => next.ok(),
-            }
-        };
-        let bytes = match next {
+        let bytes = match self.waiting.next(self.feed.next()).await {
             None => self.keep_alive(),
             Some(Ok(None)) => return None,
             Some(Ok(Some(events))) => {
