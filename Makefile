@@ -25,6 +25,14 @@ build: prerequisites-build ## himalia, himalia-shim and himalia-jail (both stati
 	  --config 'target.$(HOST).rustflags=["-C","target-feature=+crt-static","--cfg","getrandom_backend=\"linux_raw\""]'
 	install -m 755 $(TARGET)/$(HOST)/release/himalia-shim $(TARGET)/$(HOST)/release/himalia-jail $(RELEASE)
 
+.PHONY: web
+web: web/node_modules/.package-lock.json ## the viewer, into web/dist
+	cd web && npm run --silent build
+
+.PHONY: test-web
+test-web: web/node_modules/.package-lock.json ## types, lint and tests of the viewer
+	cd web && npm run --silent check && npm test --silent
+
 .PHONY: env
 env: build ## the locked Python environment for kernels, built once per lock file
 	$(HIMALIA) env build
@@ -42,7 +50,7 @@ fork-demo: env ## load once, fork the session three ways, keep the best model
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/fork_demo.py --himalia $(HIMALIA)
 
 .PHONY: test
-test: prerequisites lint test-rust test-python test-js test-docker ## everything that CI runs
+test: prerequisites lint test-rust test-web test-python test-js test-docker ## everything that CI runs
 	@echo "all suites passed"
 
 .PHONY: lint
@@ -131,7 +139,11 @@ tests/js/node_modules/.package-lock.json: tests/js/package-lock.json
 	cd tests/js && npm ci --silent --no-audit --no-fund
 	touch $@
 
+web/node_modules/.package-lock.json: web/package-lock.json
+	cd web && npm ci --ignore-scripts --silent --no-audit --no-fund
+	touch $@
+
 .PHONY: clean
 clean: ## remove everything that was built here
 	cargo clean
-	rm -rf tests/js/node_modules tests/out
+	rm -rf tests/js/node_modules tests/out web/node_modules web/dist

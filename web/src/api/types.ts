@@ -1,0 +1,72 @@
+/** What the native API answers with, as far as the viewer reads it (docs/api.md, docs/kernel.md). */
+
+export interface Problem {
+  detail: string;
+  code: string;
+  retryable: boolean;
+}
+
+export interface Limit {
+  value: number | null;
+  enforcement: string;
+}
+
+export interface Session {
+  id: string;
+  name: string | null;
+  kernelspec: string;
+  template: string;
+  state: string;
+  incarnation: number;
+  reason: string | null;
+  origin: string;
+  isolation: string;
+  limits: Record<string, Limit>;
+  started_by: string;
+  start_ms: number;
+  parent: string | null;
+  connections: number;
+  created: string;
+  last_activity: string;
+  expires: string | null;
+  labels: Record<string, string>;
+}
+
+export interface Variable {
+  name: string;
+  type: string;
+  module: string | null;
+  shape: number[] | null;
+  dtype: string | null;
+  bytes: number | null;
+  length: number | null;
+  preview: string | null;
+}
+
+export interface VariableList {
+  variables: Variable[];
+  total: number;
+  truncated: boolean;
+  incarnation: number;
+}
+
+export type Scalar = null | boolean | number | string;
+
+export interface Page {
+  offset?: number;
+  total?: number;
+  matched?: number;
+  columns?: { name: string; dtype: string }[] | string[];
+  columns_total?: number;
+  rows?: unknown[];
+  index?: unknown[] | null;
+  text?: string;
+  cut?: boolean;
+}
+
+export interface VariablePage {
+  variable: Variable;
+  kind: 'table' | 'array' | 'items' | 'text' | 'object';
+  page?: Page;
+  incarnation: number;
+}

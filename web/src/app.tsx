@@ -1,0 +1,65 @@
+/** Which screen is shown, and what stands around it. */
+
+import { useLayoutEffect, useState } from 'preact/hooks';
+import { signedOut } from './api/client';
+import { SessionScreen } from './screens/session';
+import { SessionsScreen } from './screens/sessions';
+import { SignIn } from './screens/sign-in';
+import { href, route } from './state/route';
+import { Help } from './ui/help';
+import { onKeys } from './ui/keys';
+import { Mark, ThemeButton } from './ui/parts';
+
+export function App() {
+  const [isHelp, setHelp] = useState(false);
+  useLayoutEffect(
+    () =>
+      onKeys({
+        '?': () => setHelp(true),
+        'g s': () => {
+          location.hash = href({ screen: 'sessions' });
+        }
+      }),
+    []
+  );
+  const at = route.value;
+  const needsSignIn = signedOut.value || /^#sign-in=/.test(location.hash);
+  return (
+    <div class="app">
+      <button type="button" class="skip" onClick={skip}>
+        Skip to the content
+      </button>
+      <header class="bar">
+        <a class="brand" href={href({ screen: 'sessions' })}>
+          <Mark />
+          Himalia
+        </a>
+        <span class="bar-space" />
+        <button
+          type="button"
+          class="icon-button"
+          aria-label="Keyboard help"
+          title="Keys (?)"
+          onClick={() => setHelp(true)}
+        >
+          ?
+        </button>
+        <ThemeButton />
+      </header>
+      {needsSignIn ? (
+        <SignIn />
+      ) : at.screen === 'sessions' ? (
+        <SessionsScreen />
+      ) : (
+        <SessionScreen key={at.session} id={at.session} tab={at.tab} item={at.item} />
+      )}
+      {isHelp && <Help onClose={() => setHelp(false)} />}
+    </div>
+  );
+}
+
+function skip(): void {
+  const main = document.getElementById('main');
+  main?.setAttribute('tabindex', '-1');
+  main?.focus();
+}

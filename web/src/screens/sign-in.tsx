@@ -1,0 +1,69 @@
+/** Who calls: a link that is good for one sign-in, or the gateway's token. */
+
+import { useEffect, useState } from 'preact/hooks';
+import { api, signedOut } from '../api/client';
+import { Mark } from '../ui/parts';
+
+export function SignIn() {
+  const [token, setToken] = useState('');
+  const [problem, setProblem] = useState<string | null>(null);
+  const [isBusy, setBusy] = useState(false);
+
+  const send = async (credential: { token: string } | { code: string }): Promise<void> => {
+    setBusy(true);
+    try {
+      await api.signIn(credential);
+      setProblem(null);
+    } catch (error) {
+      signedOut.value = true;
+      setProblem((error as Error).message);
+    }
+    setBusy(false);
+  };
+
+  useEffect(() => {
+    const code = /^#sign-in=([\w.~-]{1,512})$/.exec(location.hash)?.[1];
+    if (!code) return;
+    // Away with it before anything else: it must not stay in the history, nor in what the user copies.
+    history.replaceState(null, '', location.pathname + location.search);
+    void send({ code });
+  }, []);
+
+  return (
+    <main id="main" class="sign-in">
+      <form
+        class="card"
+        onSubmit={event => {
+          event.preventDefault();
+          void send({ token: token.trim() });
+          setToken('');
+        }}
+      >
+        <Mark />
+        <h1>Sign in</h1>
+        <p class="muted">
+          Open the link that <code>himalia serve</code> printed, or paste the gateway's token.
+        </p>
+        <label>
+          Token
+          <input
+            type="password"
+            value={token}
+            autocomplete="off"
+            spellcheck={false}
+            required
+            onInput={event => setToken(event.currentTarget.value)}
+          />
+        </label>
+        {problem && (
+          <p class="is-bad" role="alert">
+            {problem}
+          </p>
+        )}
+        <button type="submit" class="button is-main" disabled={isBusy}>
+          {isBusy ? 'Signing in…' : 'Sign in'}
+        </button>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,55 @@
+/** Where the user is: the fragment of the address, so that no path of the gateway is taken and any base URL works. */
+
+import { signal } from '@preact/signals';
+
+export type Tab = 'cells' | 'plots' | 'variables';
+
+export type Route = { screen: 'sessions' } | { screen: 'session'; session: string; tab: Tab; item: string | null };
+
+export const route = signal<Route>({ screen: 'sessions' });
+
+export function parseRoute(fragment: string): Route {
+  const parts = fragment
+    .replace(/^#?\/?/, '')
+    .split('/')
+    .filter(part => part !== '')
+    .map(decode);
+  const [first, session, tab, item] = parts;
+  if (first !== 's' || !session) return { screen: 'sessions' };
+  return {
+    screen: 'session',
+    session,
+    tab: tab === 'plots' || tab === 'variables' ? tab : 'cells',
+    item: item ?? null
+  };
+}
+
+export function href(to: Route): string {
+  if (to.screen === 'sessions') return '#/';
+  const parts = ['s', to.session, to.tab === 'cells' && !to.item ? null : to.tab, to.item];
+  return `#/${parts
+    .filter(part => part !== null)
+    .map(encodeURIComponent)
+    .join('/')}`;
+}
+
+export function go(to: Route): void {
+  location.hash = href(to);
+}
+
+export function watchRoute(): () => void {
+  const read = (): void => {
+    route.value = parseRoute(location.hash);
+  };
+  read();
+  window.addEventListener('hashchange', read);
+  return () => window.removeEventListener('hashchange', read);
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

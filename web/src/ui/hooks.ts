@@ -1,0 +1,75 @@
+import {
+  elementScroll,
+  observeElementOffset,
+  observeElementRect,
+  Virtualizer,
+  type VirtualizerOptions
+} from '@tanstack/virtual-core';
+import { useEffect, useLayoutEffect, useReducer, useState } from 'preact/hooks';
+
+/** The present, again every so many milliseconds; 0 stands still. */
+export function useNow(every: number): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    if (every === 0) return;
+    setNow(Date.now());
+    const timer = setInterval(() => setNow(Date.now()), every);
+    return () => clearInterval(timer);
+  }, [every]);
+  return now;
+}
+
+export interface Loaded<T> {
+  value: T | null;
+  error: Error | null;
+  isLoading: boolean;
+  reload: () => void;
+}
+
+/** What a call brings, called again whenever `inputs` change. The value before stays until the next one is there. */
+export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, inputs: unknown[]): Loaded<T> {
+  const [state, setState] = useState<{ value: T | null; error: Error | null; isLoading: boolean }>({
+    value: null,
+    error: null,
+    isLoading: true
+  });
+  const [turn, reload] = useReducer<number, void>(count => count + 1, 0);
+  useEffect(() => {
+    const abort = new AbortController();
+    setState(before => ({ ...before, isLoading: true }));
+    load(abort.signal).then(
+      value => {
+        if (!abort.signal.aborted) setState({ value, error: null, isLoading: false });
+      },
+      (error: Error) => {
+        if (!abort.signal.aborted) setState(before => ({ ...before, error, isLoading: false }));
+      }
+    );
+    return () => abort.abort();
+  }, [...inputs, turn]);
+  return { ...state, reload: () => reload() };
+}
+
+type ListOptions = Pick<
+  VirtualizerOptions<HTMLElement, HTMLElement>,
+  'count' | 'getScrollElement' | 'estimateSize' | 'getItemKey' | 'overscan' | 'paddingEnd'
+>;
+
+/** A list of which only what is in view is in the document. */
+export function useVirtualList(options: ListOptions): Virtualizer<HTMLElement, HTMLElement> {
+  const [, draw] = useReducer<number, void>(count => count + 1, 0);
+  const whole: VirtualizerOptions<HTMLElement, HTMLElement> = {
+    ...options,
+    observeElementRect,
+    observeElementOffset,
+    scrollToFn: elementScroll,
+    // So that a first part is drawn before anything was measured.
+    initialRect: { width: 1000, height: 900 },
+    onChange: () => draw()
+  };
+  const [list] = useState(() => new Virtualizer<HTMLElement, HTMLElement>(whole));
+  list.setOptions(whole);
+  useLayoutEffect(() => list._didMount(), [list]);
+  useLayoutEffect(() => list._willUpdate());
+  return list;
+}

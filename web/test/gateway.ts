@@ -1,0 +1,124 @@
+// A gateway that is not there: answers of the API, and a log that the test writes to.
+
+import type { Session, VariableList, VariablePage } from '../src/api/types';
+import type { LogRecord } from '../src/log/records';
+
+export interface Call {
+  method: string;
+  path: string;
+  body: Record<string, unknown> | null;
+}
+
+type Handler = (call: Call) => Response | Promise<Response>;
+
+export const json = (body: unknown, status = 200): Response => new Response(JSON.stringify(body), { status });
+export const problem = (status: number, code: string, detail: string): Response =>
+  json({ type: 'about:blank', status, code, detail, retryable: false }, status);
+
+export class FakeGateway {
+  readonly calls: Call[] = [];
+  sessions: Session[] = [];
+  variables: VariableList = { variables: [], total: 0, truncated: false, incarnation: 1 };
+  page: ((query: URLSearchParams) => VariablePage) | null = null;
+  /** Answers instead of the usual ones, by method and the beginning of the path. */
+  readonly instead = new Map<string, Handler>();
+  private streams: { send: (text: string) => void; close: () => void }[] = [];
+  private records: LogRecord[] = [];
+
+  install(): void {
+    globalThis.fetch = ((input: string, init: RequestInit = {}) => this.answer(input, init)) as typeof fetch;
+  }
+
+  /** Further records of the log. */
+  write(records: LogRecord[]): void {
+    this.records.push(...records);
+    for (const stream of this.streams) stream.send(records.map(event).join(''));
+  }
+
+  /** Cuts all streams, as a gateway that is killed does. */
+  cut(): void {
+    for (const stream of this.streams.splice(0)) stream.close();
+  }
+
+  called(method: string, path: string): Call[] {
+    return this.calls.filter(call => call.method === method && call.path.startsWith(path));
+  }
+
+  private async answer(input: string, init: RequestInit): Promise<Response> {
+    const url = new URL(input);
+    const path = url.pathname.slice(1);
+    const call: Call = {
+      method: init.method ?? 'GET',
+      path: path + url.search,
+      body: typeof init.body === 'string' ? JSON.parse(init.body) : null
+    };
+    this.calls.push(call);
+    for (const [key, handler] of this.instead) {
+      const [method, begin] = key.split(' ');
+      if (call.method === method && path.startsWith(begin ?? '')) return handler(call);
+    }
+    const [, , session, what, name] = path.split('/');
+    if (path === 'v1/sessions' && call.method === 'GET') return json({ sessions: this.sessions });
+    if (what === 'events') return this.stream(Number(url.searchParams.get('after')), init.signal ?? null);
+    if (what === 'variables' && name && this.page) return json(this.page(url.searchParams));
+    if (what === 'variables' && !name) return json(this.variables);
+    if (call.method === 'GET' && session) {
+      const found = this.sessions.find(one => one.id === session || one.name === session);
+      return found ? json(found) : problem(404, 'not_found', `Session does not exist: ${session}`);
+    }
+    return call.method === 'POST' ? json({}, 202) : new Response(null, { status: 204 });
+  }
+
+  private stream(after: number, signal: AbortSignal | null): Response {
+    const encoder = new TextEncoder();
+    const body = new ReadableStream<Uint8Array>({
+      start: controller => {
+        let isOpen = true;
+        const close = (): void => {
+          if (isOpen) controller.close();
+          isOpen = false;
+        };
+        signal?.addEventListener('abort', close);
+        const send = (text: string): void => {
+          if (isOpen) controller.enqueue(encoder.encode(text));
+        };
+        this.streams.push({ send, close });
+        send(
+          this.records
+            .filter(record => record.seq > after)
+            .map(event)
+            .join('')
+        );
+      }
+    });
+    return new Response(body, { status: 200, headers: { 'Content-Type': 'text/event-stream' } });
+  }
+}
+
+function event(record: LogRecord): string {
+  return `id: ${record.seq}\nevent: ${record.kind}\ndata: ${JSON.stringify(record)}\n\n`;
+}
+
+export function session(more: Partial<Session> = {}): Session {
+  return {
+    id: '11111111-2222-4333-8444-555555555555',
+    name: 'eda',
+    kernelspec: 'python3',
+    template: 'python3',
+    state: 'idle',
+    incarnation: 1,
+    reason: null,
+    origin: 'v1',
+    isolation: 'namespaces',
+    limits: { memory_bytes: { value: 2 ** 31, enforcement: 'cgroup' } },
+    started_by: 'zygote',
+    start_ms: 9,
+    parent: null,
+    connections: 0,
+    created: '2026-01-02T03:04:05.000000Z',
+    last_activity: '2026-01-02T03:04:05.000000Z',
+    expires: null,
+    labels: {},
+    ...more
+  };
+}
