@@ -99,6 +99,10 @@ soak: env $(TEST_LIBRARIES)/ready ## 1,000 forks of one session, 20 for each lib
 	HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
 	  $(TEST_ENV)/bin/python tests/soak/forks.py --python "$$($(HIMALIA) env path)/bin/python"
 
+.PHONY: openapi
+openapi: ## docs/openapi.json, from the code
+	HIMALIA_WRITE_OPENAPI=1 cargo test --locked -p himalia-http --test openapi
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs cargo-fuzz and a nightly toolchain
 	for target in $$(cd crates/wire && cargo +nightly fuzz list); do \

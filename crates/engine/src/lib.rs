@@ -38,13 +38,13 @@ mod templates;
 mod testing;
 
 pub use access::{Action, Object, Principal};
-pub use api::{Drain, Engine};
+pub use api::{Drain, Engine, MAX_INPUT_BYTES};
 pub use config::{CullConfig, EngineConfig};
 pub use error::{EngineError, ForkError, NotOffered};
 pub use executions::{
     Death, Execute, ExecutionBrief, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId,
-    ExecutionKernel, ExecutionResult, ExecutionStatus, MAX_CODE_BYTES, MAX_TEXT_CHARS, OutputPage,
-    StoredArtifact, Submitted, TextTruncated,
+    ExecutionKernel, ExecutionResult, ExecutionStatus, MAX_CODE_BYTES, MAX_KEY_BYTES, MAX_TEXT_CHARS,
+    MAX_TIMEOUT_MS, OutputPage, StoredArtifact, Submitted, TextTruncated,
 };
 pub use feed::{Attach, Attachment, Closed, Delivery, Event, EventFeed, EventKind, Feed, Requests};
 pub use files::{
@@ -52,8 +52,8 @@ pub use files::{
     MAX_TRANSFER_BYTES, MAX_TRANSFERS, PackedFiles, RemovedFiles, WrittenFiles,
 };
 // What facades say and show of sandboxes.
-pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, Network};
-pub use history::{History, HistoryEntry, HistoryStatus};
+pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, MAX_LABEL_BYTES, MAX_LABELS, Network};
+pub use history::{History, HistoryEntry, HistoryStatus, MAX_HISTORY_PAGE};
 pub use ids::{JupyterSessionId, KernelId};
 pub use kernel::{OnTimeout, Replaced, StopReason};
 pub use model::{
@@ -62,6 +62,7 @@ pub use model::{
     PoolStatus, ProvisionerChoice, ProvisionerInfo, Secrets, SessionChange, SessionInfo, SessionLimits,
     SessionModel, SessionPatch, SpecFile, StartKernel, StartPath, Template, TemplateInfo, TimeChange,
 };
+pub use named::{MAX_NAME_CHARS, NAME_PATTERN};
 pub use provisioners::Provisioners;
 pub use questions::{
     Completion, Inspection, MAX_CURSOR_CODE_BYTES, VariableFilter, VariablePage, VariableQuery, VariableSort,

@@ -12,17 +12,19 @@ use crate::templates::{check_labels, duration};
 use crate::{EngineError, KernelId, NotOffered, Principal, StartKernel};
 
 /// Characters of a name, as of a label of the DNS.
-const NAME_CHARS: usize = 63;
+pub const MAX_NAME_CHARS: usize = 63;
+/// What a name looks like, as a regular expression.
+pub const NAME_PATTERN: &str = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$";
 
 /// Whether a text may be a session's name: no id, and nothing that has to be quoted in an address or a shell.
 fn check_name(name: &str) -> Result<(), EngineError> {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let fits = !name.is_empty() && name.len() <= NAME_CHARS && name.bytes().all(inner);
+    let fits = !name.is_empty() && name.len() <= MAX_NAME_CHARS && name.bytes().all(inner);
     if !fits || name.starts_with('-') || name.ends_with('-') {
         return Err(EngineError::bad_request(
             "name",
             format!(
-                "must have 1 to {NAME_CHARS} lower-case letters, digits and hyphens, with a letter or digit at both ends"
+                "must have 1 to {MAX_NAME_CHARS} lower-case letters, digits and hyphens, with a letter or digit at both ends"
             ),
         ));
     }

@@ -1,8 +1,8 @@
 //! JSON request bodies, read with limits and with errors that name the field.
 //!
 //! An empty body means "all defaults". The content type is not looked at (`JupyterLab` sends `text/plain` at times); there
-//! are no cookies, so a form on a foreign page cannot make use of that. The Jupyter API ignores unknown keys, the native one
-//! refuses them ([`Fields::finish`]).
+//! are no cookies, so a form on a foreign page cannot make use of that. The Jupyter API ignores unknown keys; the native one
+//! parses into types that refuse them (`v1::input`).
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -96,51 +96,6 @@ impl Fields {
         }
     }
 
-    /// A whole number, not negative; absent and null are `None`.
-    pub(crate) fn number(&mut self, name: &str) -> Result<Option<u64>, ApiError> {
-        match self.map.remove(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::Number(number)) => match number.as_u64() {
-                Some(number) => Ok(Some(number)),
-                None => Err(ApiError::bad_field(
-                    self.name(name),
-                    "expected a whole number, not negative",
-                )),
-            },
-            Some(other) => Err(wrong(&self.name(name), "a whole number", &other)),
-        }
-    }
-
-    /// True or false; absent and null are `None`.
-    pub(crate) fn boolean(&mut self, name: &str) -> Result<Option<bool>, ApiError> {
-        match self.map.remove(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::Bool(value)) => Ok(Some(value)),
-            Some(other) => Err(wrong(&self.name(name), "a boolean", &other)),
-        }
-    }
-
-    /// One of some words; absent and null are `None`.
-    pub(crate) fn word<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, ApiError> {
-        let Some(text) = self.string(name)? else {
-            return Ok(None);
-        };
-        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
-            return Ok(Some(*value));
-        }
-        let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-        let reason = format!("expected one of {}", known.join(", "));
-        Err(ApiError::bad_field(self.name(name), reason))
-    }
-
-    /// Refuses what nobody has taken.
-    pub(crate) fn finish(self) -> Result<(), ApiError> {
-        match self.map.keys().next() {
-            None => Ok(()),
-            Some(name) => Err(ApiError::bad_field(self.name(name), "unknown field")),
-        }
-    }
-
     /// An object; absent and null are `None`.
     pub(crate) fn object(&mut self, name: &'static str) -> Result<Option<Self>, ApiError> {
         match self.map.remove(name) {
@@ -160,26 +115,6 @@ impl Fields {
                 other => Err(wrong(&joined(within, &key), "a string", &other)),
             })
             .collect()
-    }
-
-    /// Whether a member is there and null. It is taken out then.
-    pub(crate) fn is_null(&mut self, name: &str) -> bool {
-        let null = self.map.get(name).is_some_and(Value::is_null);
-        if null {
-            self.map.remove(name);
-        }
-        null
-    }
-
-    /// The members themselves, each a string, or null.
-    pub(crate) fn into_optional_strings(
-        mut self,
-    ) -> Result<std::collections::BTreeMap<String, Option<String>>, ApiError> {
-        let nulls: Vec<String> = self.map.keys().cloned().collect();
-        let nulls: Vec<String> = nulls.into_iter().filter(|name| self.is_null(name)).collect();
-        let texts = self.into_strings()?;
-        let texts = texts.into_iter().map(|(name, text)| (name, Some(text)));
-        Ok(texts.chain(nulls.into_iter().map(|name| (name, None))).collect())
     }
 
     /// The name of a member as errors say it.
@@ -238,38 +173,6 @@ mod tests {
             message(env.into_strings().unwrap_err()),
             "env.A: expected a string, got null"
         );
-    }
-
-    #[test]
-    fn what_is_left_is_refused_by_name() {
-        let text = br#"{"n": 3, "m": -1, "b": true, "w": "x", "limits": {"a": 1, "b": 2}}"#;
-        let mut fields = Fields::parse(text).unwrap();
-        assert_eq!(fields.number("n").unwrap(), Some(3));
-        assert_eq!(fields.number("n").unwrap(), None);
-        assert!(fields.number("m").is_err());
-        assert_eq!(fields.boolean("b").unwrap(), Some(true));
-        let error = fields.word("w", &[("strict", 1), ("report", 2)]).unwrap_err();
-        assert_eq!(message(error), "w: expected one of strict, report");
-        let mut limits = fields.object("limits").unwrap().unwrap();
-        assert_eq!(limits.number("a").unwrap(), Some(1));
-        let error = limits.finish().unwrap_err();
-        assert_eq!(message(error), "limits.b: unknown field");
-        assert!(fields.finish().is_ok());
-    }
-
-    #[test]
-    fn null_can_mean_something() {
-        let mut fields = Fields::parse(br#"{"a": null, "b": 1, "labels": {"x": null, "y": "z"}}"#).unwrap();
-        assert!(fields.is_null("a") && !fields.is_null("a") && !fields.is_null("b") && !fields.is_null("c"));
-        let labels = fields
-            .object("labels")
-            .unwrap()
-            .unwrap()
-            .into_optional_strings()
-            .unwrap();
-        assert_eq!((&labels["x"], labels["y"].as_deref()), (&None, Some("z")));
-        let wrong = Fields::parse(br#"{"x": 1}"#).unwrap().into_optional_strings();
-        assert_eq!(message(wrong.unwrap_err()), "x: expected a string, got a number");
     }
 
     #[test]

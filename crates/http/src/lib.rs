@@ -5,6 +5,7 @@
 //! * `routes` holds the one table of routes: the router is built from it, and a test walks it to prove that nothing
 //!   but the short public list answers without a token.
 //! * `error` maps engine errors to status codes, in one place; `render` gives them the dialect's body.
+//! * `openapi` describes the native API, from the types that its handlers take and answer with.
 //! * `mounted` puts another facade's service behind the same doors.
 //! * `jupyter` speaks the Jupyter API, `v1` the native one, `ws` is the WebSocket protocol (RFC 6455) itself.
 //!
@@ -22,6 +23,7 @@ mod health;
 mod jupyter;
 mod listen;
 mod mounted;
+mod openapi;
 mod prefix;
 mod query;
 mod render;
@@ -35,4 +37,5 @@ pub use auth::{AllowedOrigins, Token};
 pub use config::{ConfigError, HttpConfig};
 pub use listen::{ServeError, serve};
 pub use mounted::Mounted;
+pub use openapi::openapi;
 pub use routes::{Access, ROUTES, Route};

@@ -36,22 +36,6 @@ pub(crate) fn number(uri: &Uri, name: &'static str) -> Result<Option<u64>, ApiEr
     }
 }
 
-/// Refuses parameters with other names than these.
-pub(crate) fn only(uri: &Uri, names: &[&str]) -> Result<(), ApiError> {
-    let Ok(Query(pairs)) = Query::<Vec<(String, String)>>::try_from_uri(uri) else {
-        return Err(ApiError::bad_request("the query cannot be decoded"));
-    };
-    // The token may stand there for clients that cannot set a header.
-    let known = |name: &str| name == "token" || names.contains(&name);
-    match pairs.iter().find(|(name, _)| !known(name)) {
-        None => Ok(()),
-        Some((name, _)) => {
-            let name: String = name.chars().take(100).flat_map(char::escape_debug).collect();
-            Err(ApiError::bad_field(name, "unknown parameter"))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

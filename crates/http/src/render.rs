@@ -5,11 +5,14 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::{ApiError, Detail};
 use crate::mounted::OwnBody;
-use crate::v1::models;
+use crate::openapi::codes;
+use crate::v1::models::ShownHazard;
 
 /// Gives every error its body and every reply `nosniff`. Errors that the framework made itself become ours.
 pub(crate) async fn errors(request: Request, next: Next) -> Response {
@@ -85,28 +88,66 @@ fn jupyter(error: &ApiError) -> Value {
     body
 }
 
-/// The problem document (RFC 9457) of an error.
-pub(crate) fn problem(error: &ApiError) -> Value {
-    let mut body = json!({
-        "type": "about:blank",
-        "title": error.native_status.canonical_reason(),
-        "status": error.native_status.as_u16(),
-        "detail": error.message,
-        "code": error.code,
-        "retryable": error.retryable,
-    });
-    match error.detail.as_deref() {
-        Some(Detail::Field(field)) => body["field"] = field.clone().into(),
-        Some(Detail::Hazards(hazards)) if !hazards.is_empty() => {
-            body["hazards"] = hazards.iter().map(models::hazard).collect();
+/// A problem document (RFC 9457).
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Problem {
+    r#type: &'static str,
+    title: Option<&'static str>,
+    status: u16,
+    /// One line for people.
+    detail: String,
+    /// A stable word for programs.
+    code: &'static str,
+    /// Whether the same call may succeed later.
+    retryable: bool,
+    /// The member or parameter that is at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    /// What in a session refuses a fork.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hazards: Vec<ShownHazard>,
+    /// The kernel process that there is instead of the one that was expected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    incarnation: Option<u32>,
+    /// The last of a kernel's standard error, for a start that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr: Option<String>,
+}
+
+impl From<&ApiError> for Problem {
+    fn from(error: &ApiError) -> Self {
+        let (status, detail) = (error.native_status, error.detail.as_deref());
+        debug_assert!(
+            codes::known(status.as_u16(), error.code),
+            "{status} {} is in no group of codes",
+            error.code
+        );
+        Self {
+            r#type: "about:blank",
+            title: status.canonical_reason(),
+            status: status.as_u16(),
+            detail: error.message.clone(),
+            code: error.code,
+            retryable: error.retryable,
+            field: match detail {
+                Some(Detail::Field(field)) => Some(field.clone()),
+                _ => None,
+            },
+            hazards: match detail {
+                Some(Detail::Hazards(hazards)) => hazards.iter().cloned().map(ShownHazard::from).collect(),
+                _ => Vec::new(),
+            },
+            incarnation: match detail {
+                Some(Detail::Incarnation(incarnation)) => Some(*incarnation),
+                _ => None,
+            },
+            stderr: error.stderr.clone(),
         }
-        Some(Detail::Incarnation(incarnation)) => body["incarnation"] = (*incarnation).into(),
-        _ => {}
     }
-    if let Some(stderr) = &error.stderr {
-        body["stderr"] = stderr.clone().into();
-    }
-    body
+}
+
+fn problem(error: &ApiError) -> Value {
+    json!(Problem::from(error))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 
 use crate::app::App;
 use crate::jupyter::{about, channels, kernels, kernelspecs, me, sessions};
+use crate::openapi::{Operation, codes, describe};
 use crate::{health, mounted, v1};
 
 /// Who may call a route.
@@ -30,10 +31,26 @@ pub struct Route {
     pub websocket: bool,
     /// One line for the API description.
     pub summary: &'static str,
+    /// Adds what a route of the native API takes and answers to its description; the others have none.
+    pub(crate) operation: Option<fn(&mut Operation<'_>)>,
     handler: fn() -> MethodRouter<App>,
 }
 
 macro_rules! route {
+    (V1 $method:ident $path:literal, $summary:literal, $routing:ident($handler:path), [$($group:ident)*]) => {
+        Route {
+            method: Method::$method,
+            path: $path,
+            access: Access::Token,
+            websocket: false,
+            summary: $summary,
+            operation: Some(|operation| {
+                describe(&$handler, operation);
+                $(operation.errors(codes::$group);)*
+            }),
+            handler: || $routing($handler),
+        }
+    };
     ($method:ident $path:literal $access:ident, $summary:literal, $handler:expr) => {
         Route {
             method: Method::$method,
@@ -41,6 +58,7 @@ macro_rules! route {
             access: Access::$access,
             websocket: false,
             summary: $summary,
+            operation: None,
             handler: || $handler,
         }
     };
@@ -51,6 +69,7 @@ macro_rules! route {
             access: Access::Token,
             websocket: true,
             summary: $summary,
+            operation: None,
             handler: || $handler,
         }
     };
@@ -81,38 +100,39 @@ pub static ROUTES: &[Route] = &[
     route!(GET "/api/sessions/{session_id}" Token, "One session", get(sessions::show)),
     route!(PATCH "/api/sessions/{session_id}" Token, "Change a session", patch(sessions::change)),
     route!(DELETE "/api/sessions/{session_id}" Token, "End a session and its kernel", delete(sessions::end)),
-    route!(GET "/v1/sessions" Token, "All sessions with their sandboxes", get(v1::sessions::list)),
-    route!(POST "/v1/sessions" Token, "Start a session", post(v1::sessions::create)),
-    route!(GET "/v1/sessions/{session_id}" Token, "One session with its sandbox", get(v1::sessions::show)),
-    route!(PUT "/v1/sessions/{session_id}" Token, "The session of this name, started if there is none", put(v1::sessions::put)),
-    route!(PATCH "/v1/sessions/{session_id}" Token, "Change a session's labels and lifetimes", patch(v1::sessions::change)),
-    route!(DELETE "/v1/sessions/{session_id}" Token, "End a session", delete(v1::sessions::end)),
-    route!(POST "/v1/sessions/{session_id}/fork" Token, "Branch a live session", post(v1::fork::fork)),
-    route!(POST "/v1/sessions/{session_id}/interrupt" Token, "Interrupt what a session runs", post(v1::sessions::interrupt)),
-    route!(POST "/v1/sessions/{session_id}/restart" Token, "Give a session a new process", post(v1::sessions::restart)),
-    route!(GET "/v1/sessions/{session_id}/executions" Token, "The latest executions of a session", get(v1::executions::list)),
-    route!(POST "/v1/sessions/{session_id}/executions" Token, "Run code in a session", post(v1::executions::create)),
-    route!(GET "/v1/sessions/{session_id}/variables" Token, "The variables of a session", get(v1::variables::list)),
-    route!(GET "/v1/sessions/{session_id}/variables/{name}" Token, "A part of one variable", get(v1::variables::show)),
-    route!(GET "/v1/sessions/{session_id}/files" Token, "The files of a session", get(v1::files::list)),
-    route!(GET "/v1/sessions/{session_id}/files/{*path}" Token, "One file", get(v1::files::show)),
-    route!(PUT "/v1/sessions/{session_id}/files/{*path}" Token, "Write a file", put(v1::files::put)),
-    route!(DELETE "/v1/sessions/{session_id}/files/{*path}" Token, "Remove a file or a directory", delete(v1::files::delete)),
-    route!(POST "/v1/sessions/{session_id}/upload" Token, "Write the files of a tar archive", post(v1::files::upload)),
-    route!(GET "/v1/sessions/{session_id}/archive" Token, "A directory as a tar archive", get(v1::files::archive)),
-    route!(GET "/v1/sessions/{session_id}/history" Token, "What was run in a session", get(v1::history::list)),
-    route!(GET "/v1/sessions/{session_id}/notebook.ipynb" Token, "What was run, as a notebook", get(v1::history::notebook)),
-    route!(GET "/v1/sessions/{session_id}/script.py" Token, "What was run, as a Python file", get(v1::history::script)),
-    route!(POST "/v1/sessions/{session_id}/complete" Token, "How code may go on", post(v1::code::complete)),
-    route!(POST "/v1/sessions/{session_id}/inspect" Token, "What is known of an object in code", post(v1::code::inspect)),
-    route!(GET "/v1/executions/{execution_id}" Token, "What came of an execution so far", get(v1::executions::show)),
-    route!(GET "/v1/executions/{execution_id}/output" Token, "A part of its text", get(v1::executions::output)),
-    route!(GET "/v1/executions/{execution_id}/events" Token, "Its events as a stream", get(v1::executions::events)),
-    route!(POST "/v1/executions/{execution_id}/interrupt" Token, "Interrupt it", post(v1::executions::interrupt)),
-    route!(POST "/v1/executions/{execution_id}/input" Token, "Answer what it asks", post(v1::executions::input)),
-    route!(GET "/v1/artifacts/{sha256}" Token, "An image or another large value", get(v1::artifacts::show)),
-    route!(GET "/v1/pools" Token, "Kernels that are kept ready", get(v1::pools::list)),
-    route!(GET "/v1/sessions/{session_id}/events" Token, "A kernel's log as an event stream", get(v1::events::stream)),
+    route!(V1 GET "/v1/sessions", "All sessions with their sandboxes", get(v1::sessions::list), []),
+    route!(V1 POST "/v1/sessions", "Start a session", post(v1::sessions::create), [START]),
+    route!(V1 GET "/v1/sessions/{session_id}", "One session with its sandbox", get(v1::sessions::show), []),
+    route!(V1 PUT "/v1/sessions/{session_id}", "The session of this name, started if there is none", put(v1::sessions::put), [START]),
+    route!(V1 PATCH "/v1/sessions/{session_id}", "Change a session's labels and lifetimes", patch(v1::sessions::change), [CHANGE KERNEL]),
+    route!(V1 DELETE "/v1/sessions/{session_id}", "End a session", delete(v1::sessions::end), [KERNEL]),
+    route!(V1 POST "/v1/sessions/{session_id}/fork", "Branch a live session", post(v1::fork::fork), [FORK KERNEL]),
+    route!(V1 POST "/v1/sessions/{session_id}/interrupt", "Interrupt what a session runs", post(v1::sessions::interrupt), [KERNEL]),
+    route!(V1 POST "/v1/sessions/{session_id}/restart", "Give a session a new process", post(v1::sessions::restart), [KERNEL RESTART]),
+    route!(V1 GET "/v1/sessions/{session_id}/executions", "The latest executions of a session", get(v1::executions::list), [KERNEL]),
+    route!(V1 POST "/v1/sessions/{session_id}/executions", "Run code in a session", post(v1::executions::create), [RUN KERNEL]),
+    route!(V1 GET "/v1/sessions/{session_id}/variables", "The variables of a session", get(v1::variables::list), [QUESTION KERNEL]),
+    route!(V1 GET "/v1/sessions/{session_id}/variables/{name}", "A part of one variable", get(v1::variables::show), [QUESTION KERNEL]),
+    route!(V1 GET "/v1/sessions/{session_id}/files", "The files of a session", get(v1::files::list), [FILES KERNEL]),
+    route!(V1 GET "/v1/sessions/{session_id}/files/{*path}", "One file", get(v1::files::show), [FILES RANGE KERNEL]),
+    route!(V1 PUT "/v1/sessions/{session_id}/files/{*path}", "Write a file", put(v1::files::put), [FILES WRITE KERNEL]),
+    route!(V1 DELETE "/v1/sessions/{session_id}/files/{*path}", "Remove a file or a directory", delete(v1::files::delete), [FILES KERNEL]),
+    route!(V1 POST "/v1/sessions/{session_id}/upload", "Write the files of a tar archive", post(v1::files::upload), [FILES WRITE KERNEL]),
+    route!(V1 GET "/v1/sessions/{session_id}/archive", "A directory as a tar archive", get(v1::files::archive), [FILES KERNEL]),
+    route!(V1 GET "/v1/sessions/{session_id}/history", "What was run in a session", get(v1::history::list), [LOG]),
+    route!(V1 GET "/v1/sessions/{session_id}/notebook.ipynb", "What was run, as a notebook", get(v1::history::notebook), [LOG]),
+    route!(V1 GET "/v1/sessions/{session_id}/script.py", "What was run, as a Python file", get(v1::history::script), [LOG]),
+    route!(V1 POST "/v1/sessions/{session_id}/complete", "How code may go on", post(v1::code::complete), [QUESTION KERNEL]),
+    route!(V1 POST "/v1/sessions/{session_id}/inspect", "What is known of an object in code", post(v1::code::inspect), [QUESTION KERNEL]),
+    route!(V1 GET "/v1/executions/{execution_id}", "What came of an execution so far", get(v1::executions::show), [LOG]),
+    route!(V1 GET "/v1/executions/{execution_id}/output", "A part of its text", get(v1::executions::output), [LOG]),
+    route!(V1 GET "/v1/executions/{execution_id}/events", "Its events as a stream", get(v1::executions::events), [LOG]),
+    route!(V1 POST "/v1/executions/{execution_id}/interrupt", "Interrupt it", post(v1::executions::interrupt), [LOG KERNEL]),
+    route!(V1 POST "/v1/executions/{execution_id}/input", "Answer what it asks", post(v1::executions::input), [LOG KERNEL]),
+    route!(V1 GET "/v1/artifacts/{sha256}", "An image or another large value", get(v1::artifacts::show), [LOG]),
+    route!(V1 GET "/v1/openapi.json", "This description", get(v1::description::show), []),
+    route!(V1 GET "/v1/pools", "Kernels that are kept ready", get(v1::pools::list), []),
+    route!(V1 GET "/v1/sessions/{session_id}/events", "A kernel's log as an event stream", get(v1::events::stream), [LOG]),
     route!(POST "/mcp" Token, "Tools for agents (Model Context Protocol)", post(mounted::mcp)),
 ];
 
@@ -148,6 +168,20 @@ mod tests {
             .map(|r| r.path)
             .collect();
         assert_eq!(public, ["/healthz", "/readyz", "/api"]);
+    }
+
+    #[test]
+    fn every_route_of_the_native_api_is_described() {
+        for route in ROUTES {
+            let native = route.path.starts_with("/v1/");
+            assert_eq!(
+                route.operation.is_some(),
+                native,
+                "{} {}",
+                route.method,
+                route.path
+            );
+        }
     }
 
     #[test]

@@ -43,12 +43,12 @@ async fn problems_name_the_field() {
         (
             "{\"limits\": {\"pids\": 0}}",
             "limits.pids",
-            "limits.pids: must be positive",
+            "limits.pids: must be 1 to 4294967295",
         ),
         (
             "{\"limits\": {\"pids\": 4294967296}}",
             "limits.pids",
-            "limits.pids: is too large",
+            "limits.pids: must be 1 to 4294967295",
         ),
         (
             "{\"limits\": {\"memory_bytes\": 1.5}}",
@@ -63,7 +63,7 @@ async fn problems_name_the_field() {
         (
             "{\"lifetime_s\": 99999999999}",
             "lifetime_s",
-            "lifetime_s: is longer than 10 years",
+            "lifetime_s: must be 1 to 316224000",
         ),
         (
             "{\"labels\": {\"a\": 1}}",

@@ -1,5 +1,6 @@
 //! An exception: without colours, with the line of the caller's code that failed.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
@@ -14,7 +15,7 @@ const FIRST_LINES: usize = 20;
 const LAST_LINES: usize = 60;
 
 /// What was raised.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Failure {
     /// `ename`: the exception's class.
     pub name: String,
@@ -29,7 +30,7 @@ pub struct Failure {
 }
 
 /// A line of the caller's code.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Frame {
     /// Its number in the code that was sent, from 1.
     pub line: u64,

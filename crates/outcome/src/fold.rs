@@ -1,6 +1,7 @@
 //! Message by message to one result.
 
 use himalia_wire::{Channel, Parts, header};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
@@ -12,7 +13,7 @@ use crate::reply::{Notes, Replied};
 use crate::screen::{Screen, Sink};
 
 /// What the code asks its user.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Input {
     /// The question.
     pub prompt: String,

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
@@ -11,7 +12,7 @@ use crate::bundle::{self, Artifact, Bundle, Value};
 pub const MAX_OUTPUTS: usize = 64;
 
 /// One output, in nbformat's words.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Output {
     /// `display_data` or `execute_result`.
     pub output_type: &'static str,
@@ -23,7 +24,7 @@ pub struct Output {
 }
 
 /// How much of a text is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Truncated {
     /// UTF-8 bytes of the whole.
     pub bytes_total: u64,

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Bytes of an answer to a question.
-const INPUT_BYTES: usize = 1 << 20;
+pub const MAX_INPUT_BYTES: usize = 1 << 20;
 
 impl Engine {
     /// Takes an execution: when this returns it is in the log, and runs when its turn comes, whoever goes away meanwhile.
@@ -139,8 +139,8 @@ impl Engine {
         value: String,
     ) -> Result<(), EngineError> {
         self.allow(principal, Action::Execute, Object::Kernel(id.kernel))?;
-        if value.len() > INPUT_BYTES {
-            let reason = format!("is longer than {INPUT_BYTES} bytes");
+        if value.len() > MAX_INPUT_BYTES {
+            let reason = format!("is longer than {MAX_INPUT_BYTES} bytes");
             return Err(EngineError::bad_request("value", reason));
         }
         let begun = self.begun(principal, id)?;

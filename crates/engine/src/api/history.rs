@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Engine;
-use crate::history::{Detail, MAX_PAGE, history, notebook, script, walk};
+use crate::history::{Detail, MAX_HISTORY_PAGE, history, notebook, script, walk};
 use crate::kernel::Handle;
 use crate::{Action, EngineError, History, KernelId, Object, Principal};
 
@@ -21,10 +21,10 @@ impl Engine {
     ) -> Result<History, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        if !(1..=MAX_PAGE).contains(&limit) {
+        if !(1..=MAX_HISTORY_PAGE).contains(&limit) {
             return Err(EngineError::bad_request(
                 "limit",
-                format!("expected 1 to {MAX_PAGE}"),
+                format!("expected 1 to {MAX_HISTORY_PAGE}"),
             ));
         }
         let handle = self.handle(kernel)?;

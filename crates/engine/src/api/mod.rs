@@ -12,6 +12,8 @@ mod specs;
 
 use std::sync::Arc;
 
+pub use executions::MAX_INPUT_BYTES;
+
 use crate::access::authorise;
 use crate::inner::Inner;
 use crate::{Action, EngineError, Object, Principal};

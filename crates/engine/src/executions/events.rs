@@ -1,6 +1,7 @@
 //! What happens to an execution, one thing after the other.
 
 use himalia_outcome::{Failure, Input, Output};
+use schemars::JsonSchema;
 use serde::Serialize;
 use time::OffsetDateTime;
 
@@ -19,7 +20,7 @@ pub struct ExecutionEvent {
 }
 
 /// What happened. Serialised, the word is the member `event`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum ExecutionEventKind {
     /// It waits; so many executions have to end before. Comes again when that changes.

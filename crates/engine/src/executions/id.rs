@@ -1,8 +1,10 @@
 //! Where an execution is.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
@@ -27,6 +29,16 @@ impl fmt::Display for ExecutionId {
 impl Serialize for ExecutionId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for ExecutionId {
+    fn schema_name() -> Cow<'static, str> {
+        "ExecutionId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^exe_[0-9a-f]{32}_[1-9][0-9]*$" })
     }
 }
 

@@ -20,5 +20,5 @@ pub use id::ExecutionId;
 pub(crate) use model::submission;
 pub use model::{
     Death, Execute, ExecutionBrief, ExecutionKernel, ExecutionResult, ExecutionStatus, MAX_CODE_BYTES,
-    MAX_TEXT_CHARS, OutputPage, Submitted, TextTruncated,
+    MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, Submitted, TextTruncated,
 };

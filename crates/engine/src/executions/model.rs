@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use himalia_outcome::{Failure, Input, Output};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
 use super::ExecutionId;
@@ -16,9 +17,9 @@ pub const MAX_CODE_BYTES: usize = 1 << 20;
 /// Characters of text that a result may hold.
 pub const MAX_TEXT_CHARS: usize = 1_000_000;
 /// Bytes of an idempotency key.
-const KEY_BYTES: usize = 256;
-/// The longest timeout: 30 days.
-const TIMEOUT_MOST: Duration = Duration::from_hours(30 * 24);
+pub const MAX_KEY_BYTES: usize = 256;
+/// The longest timeout, in milliseconds: 30 days.
+pub const MAX_TIMEOUT_MS: u64 = 30 * 24 * 3_600_000;
 
 /// An execution that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +67,7 @@ pub struct Submitted {
 }
 
 /// How far an execution is, or how it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionStatus {
     /// It waits for its turn, or for the kernel.
@@ -108,7 +109,7 @@ impl From<End> for ExecutionStatus {
 }
 
 /// The kernel process of an execution.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ExecutionKernel {
     /// Counts processes. Another number than that of the execution before: the variables are gone.
     pub incarnation: u32,
@@ -117,7 +118,7 @@ pub struct ExecutionKernel {
 }
 
 /// The death of a kernel under an execution.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Death {
     /// `oom`, `exit(3)`, `signal(11)`, `restart`, `killed_by_user`, `execution_timeout` …
     pub cause: String,
@@ -128,7 +129,7 @@ pub struct Death {
 }
 
 /// How much of the text is shown, and where the rest is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TextTruncated {
     /// UTF-8 bytes of all text.
     pub bytes_total: u64,
@@ -141,7 +142,7 @@ pub struct TextTruncated {
 }
 
 /// What came of an execution so far: the one result of every interface.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ExecutionResult {
     /// Its id.
     pub id: ExecutionId,
@@ -157,6 +158,7 @@ pub struct ExecutionResult {
     pub execution_count: Option<u64>,
     /// When it was taken, UTC.
     #[serde(serialize_with = "as_timestamp")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created: OffsetDateTime,
     /// From then until the kernel began.
     pub queued_ms: u64,
@@ -179,8 +181,10 @@ pub struct ExecutionResult {
     /// Earlier executions of the very same code that failed, among the latest thousand of the session.
     pub failed_before: u32,
     /// `{added, changed, removed}`, from kernels that tell.
+    #[schemars(with = "Option<Map<String, Value>>")]
     pub variables: Option<Value>,
     /// Files that were written, from kernels that tell.
+    #[schemars(with = "Option<Map<String, Value>>")]
     pub files: Option<Value>,
     /// The question that it waits with.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,7 +211,7 @@ fn as_timestamp<S: serde::Serializer>(at: &OffsetDateTime, serializer: S) -> Res
 }
 
 /// One execution in a list.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ExecutionBrief {
     /// Its id.
     pub id: ExecutionId,
@@ -215,6 +219,7 @@ pub struct ExecutionBrief {
     pub status: ExecutionStatus,
     /// When it was taken, UTC.
     #[serde(serialize_with = "as_timestamp")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created: OffsetDateTime,
     /// The beginning of its first line of code.
     pub title: String,
@@ -240,7 +245,7 @@ impl ExecutionBrief {
 }
 
 /// A part of an execution's text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OutputPage {
     /// The part, whole characters.
     pub text: String,
@@ -265,16 +270,16 @@ pub(crate) fn submission(principal: &Principal, wanted: Execute) -> Result<Submi
     }
     if wanted
         .timeout
-        .is_some_and(|timeout| timeout.is_zero() || timeout > TIMEOUT_MOST)
+        .is_some_and(|timeout| timeout.is_zero() || timeout > Duration::from_millis(MAX_TIMEOUT_MS))
     {
         return refuse("timeout_ms", "expected 1 ms to 30 days".into());
     }
     if wanted
         .key
         .as_ref()
-        .is_some_and(|key| key.is_empty() || key.len() > KEY_BYTES)
+        .is_some_and(|key| key.is_empty() || key.len() > MAX_KEY_BYTES)
     {
-        return refuse("idempotency_key", format!("must have 1 to {KEY_BYTES} bytes"));
+        return refuse("idempotency_key", format!("must have 1 to {MAX_KEY_BYTES} bytes"));
     }
     let timeout_ms = wanted
         .timeout

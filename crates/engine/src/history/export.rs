@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use himalia_wire::build::timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -12,10 +13,10 @@ use crate::model::KernelSpec;
 use crate::{ExecutionId, KernelId};
 
 /// Entries of a page, at most.
-pub(crate) const MAX_PAGE: usize = 1000;
+pub const MAX_HISTORY_PAGE: usize = 1000;
 
 /// What became of something that was run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryStatus {
     /// The kernel has not begun with it.
@@ -56,7 +57,7 @@ impl HistoryStatus {
 }
 
 /// Something that was run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HistoryEntry {
     /// The native execution that it was; `None` when a Jupyter client ran it.
     pub id: Option<ExecutionId>,
@@ -75,7 +76,7 @@ pub struct HistoryEntry {
 }
 
 /// A page of what was run, in the order in which the kernel came to it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct History {
     /// The newest last.
     pub history: Vec<HistoryEntry>,

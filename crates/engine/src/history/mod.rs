@@ -5,6 +5,7 @@ mod export;
 mod walk;
 
 pub(crate) use cells::{Cells, Detail};
+pub use export::MAX_HISTORY_PAGE;
 pub use export::{History, HistoryEntry, HistoryStatus};
-pub(crate) use export::{MAX_PAGE, history, notebook, script};
+pub(crate) use export::{history, notebook, script};
 pub(crate) use walk::walk;

@@ -1,5 +1,6 @@
 //! What a native execution is in the log: its records, and the owner that they carry.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::meta::event_body;
@@ -23,7 +24,7 @@ pub(crate) fn owner_of_client(hash: u64) -> u64 {
 }
 
 /// What becomes of an execution that takes longer than its caller wants.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnTimeout {
     /// It is interrupted.
@@ -63,7 +64,7 @@ pub(crate) enum End {
 }
 
 /// Why an execution is being stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// Its caller, or somebody else who interrupted the kernel.
@@ -73,7 +74,7 @@ pub enum StopReason {
 }
 
 /// The process before the one that an execution runs in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Replaced {
     /// Its number. Variables of executions in it are gone.
     pub incarnation: u32,

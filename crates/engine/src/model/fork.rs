@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 use super::SessionInfo;
 
 /// Most branches that one call makes.
@@ -38,7 +41,8 @@ impl Default for ForkKernel {
 }
 
 /// What to do about threads, pools and handles in the parent that do not survive a fork.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum ForkPolicy {
     /// Any of them refuses the fork.
     #[default]

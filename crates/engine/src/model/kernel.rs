@@ -5,6 +5,8 @@ use std::fmt;
 use std::time::Duration;
 
 use himalia_sandbox::{Isolation, Network};
+use schemars::JsonSchema;
+use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::{Origin, SessionLimits};
@@ -30,7 +32,8 @@ pub struct KernelModel {
 }
 
 /// The state of a kernel as Jupyter names it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum ExecutionState {
     /// The process is up, the kernel has not answered yet.
     #[default]

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use himalia_sandbox::{Isolation, LimitReport, Network};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
@@ -12,7 +13,7 @@ use super::{FilesMode, KernelModel, SessionLimits};
 use crate::KernelId;
 
 /// Through which interface a kernel was made. It decides what follows a crash.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     /// `/api`: a crashed process is replaced at once, as `jupyter_server` does.
@@ -33,7 +34,7 @@ impl Origin {
 }
 
 /// How a session's first process came to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StartPath {
     /// It was waiting in the pool.

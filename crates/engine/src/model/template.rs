@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use himalia_sandbox::{Isolation, Network};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a kernel is made from: a kernelspec, the sandbox around it, its limits, and how many are kept warm.
@@ -84,7 +85,7 @@ pub enum ProvisionerChoice {
 }
 
 /// What becomes of the files in a work directory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FilesMode {
     /// They end with the sandbox.

@@ -1,6 +1,7 @@
 //! `complete_request` and `inspect_request`
 //! ([messaging](https://jupyter-client.readthedocs.io/en/stable/messaging.html)). Positions count Unicode characters.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -14,7 +15,7 @@ pub(crate) const INSPECT: &str = "inspect_request";
 pub const MAX_CURSOR_CODE_BYTES: usize = 1 << 20;
 
 /// How a piece of code may go on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Completion {
     /// What may stand between `cursor_start` and `cursor_end`.
     pub matches: Vec<String>,
@@ -27,7 +28,7 @@ pub struct Completion {
 }
 
 /// What is known of the object at a cursor.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Inspection {
     /// Whether there is one.
     pub found: bool,

@@ -9,6 +9,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::etag;
+use crate::v1::answers::Content;
 
 /// Types that a browser shows without running anything of theirs. All others are downloads.
 const SHOWN: [&str; 5] = ["image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"];
@@ -19,7 +20,7 @@ pub(crate) async fn show(
     Caller(principal): Caller,
     Path(sha256): Path<String>,
     request: HeaderMap,
-) -> Result<Response, ApiError> {
+) -> Result<Content, ApiError> {
     let sha256 = sha256.strip_prefix("sha256:").unwrap_or(&sha256);
     let found = app.engine().artifact(&principal, sha256).await?;
     let tag = format!("\"{sha256}\"");
@@ -35,7 +36,7 @@ pub(crate) async fn show(
         HeaderValue::from_static("private, max-age=31536000, immutable"),
     );
     set_type(headers, &found.media_type);
-    Ok(response)
+    Ok(Content(response))
 }
 
 /// The headers of something of this type that a kernel made.

@@ -1,59 +1,64 @@
 //! `POST /v1/sessions/{id}/complete` and `…/inspect`: what a kernel knows of code that was not run.
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::HeaderMap;
-use himalia_engine::{Completion, Inspection};
+use himalia_engine::{Completion, Inspection, MAX_CURSOR_CODE_BYTES};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use super::input::{Members, Text, Whole};
 use super::sessions::{of_session, session_id};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::{self, Fields};
 use crate::error::ApiError;
 
-/// `POST …/complete` `{code, cursor_pos?}`: how the code may go on there. 503 `busy` behind code that runs for long.
+/// A place in code.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Cursor {
+    code: Text<0, MAX_CURSOR_CODE_BYTES>,
+    /// Characters before it; the end of the code unless said.
+    cursor_pos: Option<u64>,
+}
+
+/// A place in code, and how much is wanted.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DetailedCursor {
+    code: Text<0, MAX_CURSOR_CODE_BYTES>,
+    /// Characters before it; the end of the code unless said.
+    cursor_pos: Option<u64>,
+    /// 1: also the source, where the kernel has it; 0 unless said.
+    detail_level: Option<Whole<0, 1>>,
+}
+
+/// `POST …/complete`: how the code may go on there. 503 `busy` behind code that runs for long.
 pub(crate) async fn complete(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    headers: HeaderMap,
-    body: Body,
+    Members(at): Members<Cursor>,
 ) -> Result<Json<Completion>, ApiError> {
     let kernel = session_id(&app, &principal, &id)?;
-    let mut fields = body::fields(&app, &headers, body).await?.unwrap_or_default();
-    let (code, cursor) = place(&mut fields)?;
-    fields.finish()?;
-    let done = app.engine().complete(&principal, kernel, &code, cursor).await;
-    Ok(Json(done.map_err(|error| of_session(error, &id))?))
-}
-
-/// `POST …/inspect` `{code, cursor_pos?, detail_level?}`: what is known of the object there.
-pub(crate) async fn inspect(
-    State(app): State<App>,
-    Caller(principal): Caller,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Json<Inspection>, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
-    let mut fields = body::fields(&app, &headers, body).await?.unwrap_or_default();
-    let (code, cursor) = place(&mut fields)?;
-    let detail = match fields.number("detail_level")?.unwrap_or(0) {
-        0 => 0,
-        1 => 1,
-        _ => return Err(ApiError::bad_field("detail_level", "expected 0 or 1")),
-    };
-    fields.finish()?;
     let done = app
         .engine()
-        .inspect(&principal, kernel, &code, cursor, detail)
+        .complete(&principal, kernel, &at.code.0, at.cursor_pos)
         .await;
     Ok(Json(done.map_err(|error| of_session(error, &id))?))
 }
 
-fn place(fields: &mut Fields) -> Result<(String, Option<u64>), ApiError> {
-    let code = fields.string("code")?;
-    let code = code.ok_or_else(|| ApiError::bad_field("code", "is missing"))?;
-    Ok((code, fields.number("cursor_pos")?))
+/// `POST …/inspect`: what is known of the object there.
+pub(crate) async fn inspect(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(id): Path<String>,
+    Members(at): Members<DetailedCursor>,
+) -> Result<Json<Inspection>, ApiError> {
+    let kernel = session_id(&app, &principal, &id)?;
+    let detail = u8::from(at.detail_level == Some(Whole(1)));
+    let done = app
+        .engine()
+        .inspect(&principal, kernel, &at.code.0, at.cursor_pos, detail)
+        .await;
+    Ok(Json(done.map_err(|error| of_session(error, &id))?))
 }

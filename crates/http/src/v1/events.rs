@@ -8,56 +8,60 @@
 use std::convert::Infallible;
 
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, Uri};
-use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use himalia_engine::EventFeed;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use super::answers;
+use super::input::{After, Parameters};
 use super::sessions::session_id;
 use super::sse;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::query;
+
+/// Where the stream begins, and what is in it.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// Go on after this number; 0 for all that is kept.
+    after: Option<u64>,
+    /// `sizes` unless said.
+    #[serde(default)]
+    buffers: Buffers,
+}
+
+/// What of a message's binary buffers is in its event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Buffers {
+    /// Their lengths.
+    #[default]
+    Sizes,
+    /// They themselves too.
+    Base64,
+}
 
 /// Serves the stream until the client leaves, the kernel is gone or the gateway stops.
 pub(crate) async fn stream(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    uri: Uri,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
+    After(last): After,
+    Parameters(wanted): Parameters<Wanted>,
+) -> Result<answers::Events, ApiError> {
     let kernel = session_id(&app, &principal, &id)?;
-    let after = position(&uri, &headers)?;
-    let buffers = match query::last(&uri, "buffers").as_deref() {
-        None | Some("sizes") => false,
-        Some("base64") => true,
-        Some(_) => return Err(ApiError::bad_request("buffers: expected base64 or sizes")),
-    };
-    let feed = app.engine().events(&principal, kernel, after)?;
+    let feed = app.engine().events(&principal, kernel, last.or(wanted.after))?;
     let events = Events {
         feed,
-        buffers,
+        buffers: wanted.buffers == Buffers::Base64,
         waiting: sse::Waiting::of(&app),
         ended: false,
     };
-    Ok(sse::growing(
-        "text/event-stream",
-        stream::unfold(events, Events::chunk),
-    ))
-}
-
-/// Where a client goes on: `Last-Event-ID`, or else `?after=`.
-pub(super) fn position(uri: &Uri, headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
-    match headers.get("last-event-id").map(HeaderValue::as_bytes) {
-        None | Some(b"") => query::number(uri, "after"),
-        Some(id) => match std::str::from_utf8(id).ok().and_then(|id| id.parse().ok()) {
-            Some(seq) => Ok(Some(seq)),
-            None => Err(ApiError::bad_request("Last-Event-ID: expected a whole number")),
-        },
-    }
+    let body = stream::unfold(events, Events::chunk);
+    Ok(answers::Events(sse::growing("text/event-stream", body)))
 }
 
 struct Events {

@@ -2,43 +2,119 @@
 //! gateway's own pages.
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
 use himalia_engine::{ByteRange, FileKind, FileListing, MAX_LISTED};
 use himalia_wire::build::timestamp;
-use serde::Serialize;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use super::answers::{Either, Empty, FileContent, Fresh, Tar, With};
 use super::file_bodies::{self, receive};
+use super::input::{Archive, File, Nothing, Parameters, Whole};
 use super::sessions::{of_session, session_id};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::query;
 
 /// Entries that a listing shows when nobody says.
-const LISTED: u64 = 1000;
+const LISTED: u32 = 1000;
 
-#[derive(Debug, Serialize)]
-struct Listing {
+/// A part of a directory.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "FileListing")]
+pub(crate) struct Listing {
     path: String,
     entries: Vec<Entry>,
     total: Total,
+    /// There is more than is shown, or than was looked at.
     truncated: bool,
 }
 
-#[derive(Debug, Serialize)]
+/// A file.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "FileEntry")]
 struct Entry {
     path: String,
-    kind: FileKind,
+    kind: Kind,
     bytes: u64,
+    #[schemars(extend("format" = "date-time"))]
     modified: String,
 }
 
-#[derive(Debug, Serialize)]
+/// What was looked at.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "FileTotal")]
 struct Total {
+    entries: u64,
+    bytes: u64,
+}
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "FileKind")]
+enum Kind {
+    File,
+    Directory,
+    Symlink,
+    /// A pipe, a socket, a device.
+    Other,
+}
+
+impl From<FileKind> for Kind {
+    fn from(kind: FileKind) -> Self {
+        match kind {
+            FileKind::File => Self::File,
+            FileKind::Directory => Self::Directory,
+            FileKind::Symlink => Self::Symlink,
+            FileKind::Other => Self::Other,
+        }
+    }
+}
+
+/// Which files are listed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// A directory; the work directory unless said.
+    #[serde(default)]
+    path: String,
+    /// Directories that are gone into; 1 unless said.
+    depth: Option<Whole<1, 100>>,
+    /// Entries that are shown, at most; 1,000 unless said.
+    limit: Option<Whole<0, { MAX_LISTED as u64 }>>,
+}
+
+/// A directory.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Directory {
+    /// The work directory unless said.
+    #[serde(default)]
+    path: String,
+}
+
+/// How something is removed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Removal {
+    /// A directory with all that is in it.
+    #[serde(default)]
+    recursive: bool,
+}
+
+/// A file that was written.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WrittenFile {
+    path: String,
+    bytes: u64,
+}
+
+/// An archive that was written.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WrittenArchive {
+    path: String,
     entries: u64,
     bytes: u64,
 }
@@ -49,33 +125,28 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    uri: Uri,
-) -> Result<Response, ApiError> {
-    query::only(&uri, &["path", "depth", "limit"])?;
-    let path = query::last(&uri, "path").unwrap_or_default();
-    let depth = query::number(&uri, "depth")?.unwrap_or(1);
-    let limit = query::number(&uri, "limit")?.unwrap_or(LISTED);
-    let depth = u32::try_from(depth)
-        .ok()
-        .filter(|depth| (1..=100).contains(depth));
-    let depth = depth.ok_or_else(|| ApiError::bad_field("depth", "must be 1 to 100"))?;
-    let limit = u32::try_from(limit).ok().filter(|limit| *limit <= MAX_LISTED);
-    let limit = limit.ok_or_else(|| ApiError::bad_field("limit", format!("must be 0 to {MAX_LISTED}")))?;
+    Parameters(wanted): Parameters<Wanted>,
+) -> Result<Fresh<Listing>, ApiError> {
+    let Wanted { path, depth, limit } = wanted;
+    let depth = depth
+        .and_then(|Whole(depth)| u32::try_from(depth).ok())
+        .unwrap_or(1);
+    let limit = limit
+        .and_then(|Whole(limit)| u32::try_from(limit).ok())
+        .unwrap_or(LISTED);
     let kernel = session_id(&app, &principal, &id)?;
     let found = app
         .engine()
         .list_files(&principal, kernel, &path, depth, limit)
         .await;
     let found = found.map_err(|error| of_session(error, &id))?;
-    let mut response = Json(listing(path, found)).into_response();
-    file_bodies::no_store(response.headers_mut());
-    Ok(response)
+    Ok(Fresh(listing(path, found)))
 }
 
 fn listing(path: String, found: FileListing) -> Listing {
     let entries = found.entries.into_iter().map(|entry| Entry {
         path: entry.path,
-        kind: entry.kind,
+        kind: entry.kind.into(),
         bytes: entry.bytes,
         modified: timestamp(entry.modified),
     });
@@ -95,39 +166,39 @@ pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path((id, path)): Path<(String, String)>,
-    uri: Uri,
+    Parameters(Nothing {}): Parameters<Nothing>,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    query::only(&uri, &[])?;
+) -> Result<FileContent, ApiError> {
     let range: Option<ByteRange> = file_bodies::range(&headers);
     let kernel = session_id(&app, &principal, &id)?;
     let file = app.engine().read_file(&principal, kernel, &path, range).await;
     let file = file.map_err(|error| of_session(error, &id))?;
-    Ok(file_bodies::file(&path, file, range.is_some(), &headers))
+    Ok(FileContent(file_bodies::file(
+        &path,
+        file,
+        range.is_some(),
+        &headers,
+    )))
 }
 
-/// `PUT /v1/sessions/{id}/files/{path}`: 201 with `{path, bytes}` for a new file, 200 for one that was replaced.
+/// `PUT /v1/sessions/{id}/files/{path}`: 201 for a new file, 200 for one that was replaced.
 pub(crate) async fn put(
     State(app): State<App>,
     Caller(principal): Caller,
     Path((id, path)): Path<(String, String)>,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, ApiError> {
-    query::only(&uri, &[])?;
-    file_bodies::check(&headers)?;
+    Parameters(Nothing {}): Parameters<Nothing>,
+    File(body): File,
+) -> Result<Either<With<201, WrittenFile>, Json<WrittenFile>>, ApiError> {
     let kernel = session_id(&app, &principal, &id)?;
     let upload = app.engine().write_file(&principal, kernel, &path).await;
     let upload = upload.map_err(|error| of_session(error, &id))?;
     let written = receive(&app, body, upload).await?;
-    let status = if written.created {
-        StatusCode::CREATED
+    let bytes = written.bytes;
+    Ok(if written.created {
+        Either::One(With(WrittenFile { path, bytes }))
     } else {
-        StatusCode::OK
-    };
-    let reply = json!({ "path": path, "bytes": written.bytes });
-    Ok((status, Json(reply)).into_response())
+        Either::Other(Json(WrittenFile { path, bytes }))
+    })
 }
 
 /// `DELETE /v1/sessions/{id}/files/{path}?recursive=`: 204 when it is gone.
@@ -135,41 +206,34 @@ pub(crate) async fn delete(
     State(app): State<App>,
     Caller(principal): Caller,
     Path((id, path)): Path<(String, String)>,
-    uri: Uri,
-) -> Result<StatusCode, ApiError> {
-    query::only(&uri, &["recursive"])?;
-    let recursive = match query::last(&uri, "recursive").as_deref() {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => return Err(ApiError::bad_field("recursive", "expected true or false")),
-    };
+    Parameters(Removal { recursive }): Parameters<Removal>,
+) -> Result<Empty<204>, ApiError> {
     let kernel = session_id(&app, &principal, &id)?;
     let deleted = app
         .engine()
         .delete_file(&principal, kernel, &path, recursive)
         .await;
     deleted.map_err(|error| of_session(error, &id))?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(Empty)
 }
 
-/// `POST /v1/sessions/{id}/upload?path=`: a tar archive into a directory. 200 with `{path, entries, bytes}`.
+/// `POST /v1/sessions/{id}/upload?path=`: a tar archive into a directory.
 pub(crate) async fn upload(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, ApiError> {
-    query::only(&uri, &["path"])?;
-    file_bodies::check(&headers)?;
-    let path = query::last(&uri, "path").unwrap_or_default();
+    Parameters(Directory { path }): Parameters<Directory>,
+    Archive(body): Archive,
+) -> Result<Json<WrittenArchive>, ApiError> {
     let kernel = session_id(&app, &principal, &id)?;
     let upload = app.engine().write_archive(&principal, kernel, &path).await;
     let upload = upload.map_err(|error| of_session(error, &id))?;
     let written = receive(&app, body, upload).await?;
-    let reply = json!({ "path": path, "entries": written.entries, "bytes": written.bytes });
-    Ok(Json(reply).into_response())
+    Ok(Json(WrittenArchive {
+        path,
+        entries: written.entries,
+        bytes: written.bytes,
+    }))
 }
 
 /// `GET /v1/sessions/{id}/archive?path=`: a directory as a tar archive.
@@ -177,13 +241,10 @@ pub(crate) async fn archive(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    uri: Uri,
-) -> Result<Response, ApiError> {
-    query::only(&uri, &["path"])?;
-    let path = query::last(&uri, "path").unwrap_or_default();
+    Parameters(Directory { path }): Parameters<Directory>,
+) -> Result<Tar, ApiError> {
     let kernel = session_id(&app, &principal, &id)?;
     let archive = app.engine().read_archive(&principal, kernel, &path).await;
-    Ok(file_bodies::archive(
-        archive.map_err(|error| of_session(error, &id))?,
-    ))
+    let archive = archive.map_err(|error| of_session(error, &id))?;
+    Ok(Tar(file_bodies::archive(archive)))
 }

@@ -3,32 +3,48 @@
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderValue, Uri, header};
+use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use himalia_engine::History;
+use himalia_engine::{History, MAX_HISTORY_PAGE};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
+use super::answers::{Notebook, Script};
+use super::input::{Parameters, Whole};
 use super::sessions::{of_session, session_id};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::query;
 
 /// Entries of a page when the caller does not say.
 const PAGE: u64 = 100;
+
+/// A part of the history.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Page {
+    /// Entries before it; without one it is the latest ones.
+    offset: Option<u64>,
+    /// Entries of it; 100 unless said.
+    limit: Option<Whole<1, { MAX_HISTORY_PAGE as u64 }>>,
+}
 
 /// `GET /v1/sessions/{id}/history?offset=&limit=`: the newest last; without `offset` the latest ones.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    uri: Uri,
+    Parameters(Page { offset, limit }): Parameters<Page>,
 ) -> Result<Json<History>, ApiError> {
-    query::only(&uri, &["offset", "limit"])?;
     let kernel = session_id(&app, &principal, &id)?;
-    let (offset, limit) = (query::number(&uri, "offset")?, query::number(&uri, "limit")?);
     let found = app
         .engine()
-        .history(&principal, kernel, offset, limit.unwrap_or(PAGE))
+        .history(
+            &principal,
+            kernel,
+            offset,
+            limit.map_or(PAGE, |Whole(limit)| limit),
+        )
         .await;
     Ok(Json(found.map_err(|error| of_session(error, &id))?))
 }
@@ -38,15 +54,15 @@ pub(crate) async fn notebook(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-) -> Result<Response, ApiError> {
+) -> Result<Notebook, ApiError> {
     let kernel = session_id(&app, &principal, &id)?;
     let found = app.engine().notebook(&principal, kernel).await;
     let found = found.map_err(|error| of_session(error, &id))?;
-    Ok(download(
+    Ok(Notebook(download(
         found.to_string(),
         "application/x-ipynb+json",
         "attachment; filename=\"notebook.ipynb\"",
-    ))
+    )))
 }
 
 /// `GET /v1/sessions/{id}/script.py`: all code; what did not run to its end is there as comments.
@@ -54,15 +70,15 @@ pub(crate) async fn script(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-) -> Result<Response, ApiError> {
+) -> Result<Script, ApiError> {
     let kernel = session_id(&app, &principal, &id)?;
     let found = app.engine().script(&principal, kernel).await;
     let found = found.map_err(|error| of_session(error, &id))?;
-    Ok(download(
+    Ok(Script(download(
         found,
         "text/x-python; charset=utf-8",
         "attachment; filename=\"script.py\"",
-    ))
+    )))
 }
 
 /// A file: what kernels made must not run as a part of the gateway's own pages.

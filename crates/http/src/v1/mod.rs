@@ -1,13 +1,16 @@
 //! The native API.
 
+mod answers;
 pub(crate) mod artifacts;
 pub(crate) mod code;
+pub(crate) mod description;
 pub(crate) mod events;
 pub(crate) mod executions;
 mod file_bodies;
 pub(crate) mod files;
 pub(crate) mod fork;
 pub(crate) mod history;
+mod input;
 pub(crate) mod models;
 pub(crate) mod pools;
 pub(crate) mod sessions;

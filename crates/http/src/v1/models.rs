@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use himalia_engine::{
-    Branch, Enforcement, FilesMode, Hazard, Isolation, KernelId, LimitReport, Network, Origin, PoolStatus,
-    SessionInfo, SessionLimits,
+    Enforcement, ExecutionState, FilesMode, Hazard, Isolation, KernelId, LimitReport, Network, Origin,
+    PoolStatus, SessionInfo, SessionLimits, StartPath,
 };
 use himalia_wire::build::timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 /// A session: a kernel and the sandbox around it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Session {
     /// The kernel's id too: every route of a kernel takes it.
     id: KernelId,
@@ -20,7 +20,7 @@ pub(crate) struct Session {
     name: Option<String>,
     kernelspec: String,
     template: String,
-    state: &'static str,
+    state: ExecutionState,
     /// Counts kernel processes, from 1. Another number: the variables are gone.
     incarnation: u32,
     /// Why it is in this state: a cause of death such as `oom`, or null.
@@ -29,20 +29,24 @@ pub(crate) struct Session {
     isolation: Isolation,
     limits: Limits,
     provisioner: String,
-    network: Value,
+    /// `none`, or the name of an open network.
+    network: String,
     image: Option<String>,
     files: FilesMode,
     cwd: String,
     /// `pool`, `zygote`, `cold` or `fork`.
-    started_by: &'static str,
+    started_by: StartPath,
     /// Why it did not come from its template's pool, or null.
     start_reason: Option<String>,
     start_ms: u64,
     parent: Option<KernelId>,
     connections: u32,
+    #[schemars(extend("format" = "date-time"))]
     created: String,
+    #[schemars(extend("format" = "date-time"))]
     last_activity: String,
     idle_timeout_s: Option<u64>,
+    #[schemars(extend("format" = "date-time"))]
     expires: Option<String>,
     labels: BTreeMap<String, String>,
 }
@@ -55,7 +59,7 @@ impl From<SessionInfo> for Session {
             name: info.name,
             kernelspec: kernel.name,
             template: info.template,
-            state: kernel.execution_state.as_str(),
+            state: kernel.execution_state,
             incarnation: kernel.incarnation,
             reason: kernel.reason.filter(|reason| !reason.is_empty()),
             origin: info.origin,
@@ -63,13 +67,13 @@ impl From<SessionInfo> for Session {
             limits: Limits::new(&info.limits, info.enforcement, info.isolation),
             provisioner: info.provisioner,
             network: match info.network {
-                Network::None => json!("none"),
-                Network::Open(name) => json!(name),
+                Network::None => "none".to_owned(),
+                Network::Open(name) => name,
             },
             image: info.image,
             files: info.files,
             cwd: info.cwd,
-            started_by: info.start_path.as_str(),
+            started_by: info.start_path,
             start_reason: info.start_reason,
             start_ms: info.start_ms,
             parent: info.parent,
@@ -84,7 +88,7 @@ impl From<SessionInfo> for Session {
 }
 
 /// The limits of a session by the names under which a caller asks for them.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Limits {
     memory_bytes: Limit,
     pids: Limit,
@@ -98,12 +102,29 @@ struct Limits {
 }
 
 /// A limit and who enforces it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Limit {
     /// Null: there is none.
     value: Option<u64>,
-    /// `none`, `watched`, `rlimit`, `cgroup`, `hard`; `gateway` for what the gateway itself sees to.
-    enforcement: &'static str,
+    enforcement: Enforcer,
+}
+
+/// Who enforces a limit.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Enforcer {
+    /// Nobody.
+    None,
+    /// It is measured now and then, and what exceeds it is ended.
+    Watched,
+    /// A resource limit of each process.
+    Rlimit,
+    /// The kernel, for the sandbox as a whole.
+    Cgroup,
+    /// A file system that is full.
+    Hard,
+    /// The gateway.
+    Gateway,
 }
 
 impl Limits {
@@ -112,9 +133,9 @@ impl Limits {
         let reported = |value, enforcement| limit(value, word(enforcement));
         // File systems in memory exist in every sandbox with a root of its own.
         let sized = if isolation == Isolation::None {
-            "none"
+            Enforcer::None
         } else {
-            "hard"
+            Enforcer::Hard
         };
         Self {
             memory_bytes: reported(limits.memory_bytes, report.memory),
@@ -123,63 +144,125 @@ impl Limits {
             disk_bytes: reported(limits.disk_bytes, report.disk),
             tmp_bytes: limit(limits.tmp_bytes, sized),
             shm_bytes: limit(limits.shm_bytes, sized),
-            open_files: limit(limits.open_files, "rlimit"),
-            output_bytes: limit(limits.output_bytes, "gateway"),
-            execution_ms: limit(limits.execution_ms, "gateway"),
+            open_files: limit(limits.open_files, Enforcer::Rlimit),
+            output_bytes: limit(limits.output_bytes, Enforcer::Gateway),
+            execution_ms: limit(limits.execution_ms, Enforcer::Gateway),
         }
     }
 }
 
-fn word(enforcement: Enforcement) -> &'static str {
+fn word(enforcement: Enforcement) -> Enforcer {
     match enforcement {
-        Enforcement::None => "none",
-        Enforcement::Watched => "watched",
-        Enforcement::Rlimit => "rlimit",
-        Enforcement::Cgroup => "cgroup",
-        Enforcement::Hard => "hard",
+        Enforcement::None => Enforcer::None,
+        Enforcement::Watched => Enforcer::Watched,
+        Enforcement::Rlimit => Enforcer::Rlimit,
+        Enforcement::Cgroup => Enforcer::Cgroup,
+        Enforcement::Hard => Enforcer::Hard,
     }
 }
 
 /// A branch that was made.
-pub(super) fn branch(branch: Branch) -> Value {
-    json!({
-        "session": Session::from(branch.session),
-        "copied_bytes": branch.copied_bytes,
-        "hazards": branch.hazards.iter().map(hazard).collect::<Vec<_>>(),
-        "ms": branch.ms,
-    })
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Branch {
+    session: Session,
+    /// Of its parent's files.
+    copied_bytes: u64,
+    /// What it may have lost.
+    hazards: Vec<ShownHazard>,
+    /// What took how long.
+    ms: std::collections::BTreeMap<String, u64>,
+}
+
+impl From<himalia_engine::Branch> for Branch {
+    fn from(branch: himalia_engine::Branch) -> Self {
+        Self {
+            session: branch.session.into(),
+            copied_bytes: branch.copied_bytes,
+            hazards: branch.hazards.into_iter().map(ShownHazard::from).collect(),
+            ms: branch.ms,
+        }
+    }
 }
 
 /// Something in a session that a fork may break.
-pub(crate) fn hazard(hazard: &Hazard) -> Value {
-    json!({
-        "kind": hazard.kind,
-        "name": hazard.name,
-        "detail": hazard.detail,
-        "severity": if hazard.refuses { "refuse" } else { "warn" },
-    })
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Hazard")]
+pub(crate) struct ShownHazard {
+    /// `native-thread`, `process-pool`, `cuda` …
+    kind: String,
+    /// Which one.
+    name: String,
+    /// For people, one line.
+    detail: String,
+    severity: Severity,
+}
+
+/// What a hazard does to a fork.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Severity {
+    /// It refuses it under every policy.
+    Refuse,
+    /// It refuses it under `strict`, and is told under `report`.
+    Warn,
+}
+
+impl From<Hazard> for ShownHazard {
+    fn from(hazard: Hazard) -> Self {
+        Self {
+            kind: hazard.kind,
+            name: hazard.name,
+            detail: hazard.detail,
+            severity: if hazard.refuses {
+                Severity::Refuse
+            } else {
+                Severity::Warn
+            },
+        }
+    }
 }
 
 /// A pool.
-pub(super) fn pool(pool: &PoolStatus) -> Value {
-    json!({
-        "template": pool.template,
-        "ready": pool.ready,
-        "starting": pool.starting,
-        "target": pool.target,
-        "size": pool.size,
-        "max": pool.max,
-        "hits": pool.hits,
-        "misses": pool.misses,
-        "failures": pool.failures,
-        "problem": pool.problem,
-    })
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Pool {
+    template: String,
+    /// Kernels that can be claimed.
+    ready: u32,
+    /// Kernels that are being started.
+    starting: u32,
+    /// How many are wanted now: between `size` and `max`, as claims come.
+    target: u32,
+    size: u32,
+    max: u32,
+    hits: u64,
+    misses: u64,
+    failures: u64,
+    /// Why it is not filled, or null.
+    problem: Option<String>,
+}
+
+impl From<PoolStatus> for Pool {
+    fn from(pool: PoolStatus) -> Self {
+        Self {
+            template: pool.template,
+            ready: pool.ready,
+            starting: pool.starting,
+            target: pool.target,
+            size: pool.size,
+            max: pool.max,
+            hits: pool.hits,
+            misses: pool.misses,
+            failures: pool.failures,
+            problem: pool.problem,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use himalia_engine::{ExecutionState, KernelModel, StartPath};
+    use himalia_engine::KernelModel;
+    use serde_json::{Value, json};
     use time::macros::datetime;
 
     #[test]

@@ -2,21 +2,32 @@
 
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::Response;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::models;
+use super::answers::Tagged;
+use super::models::Pool;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::etag;
 
 /// All pools, one for each template that has one.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Pools {
+    pools: Vec<Pool>,
+}
+
+/// `GET /v1/pools`.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    let pools: Vec<Value> = app.engine().pools(&principal)?.iter().map(models::pool).collect();
-    etag::json(&headers, &json!({ "pools": pools }))
+) -> Result<Tagged<Pools>, ApiError> {
+    let pools = app
+        .engine()
+        .pools(&principal)?
+        .into_iter()
+        .map(Pool::from)
+        .collect();
+    Tagged::json(&headers, &Pools { pools })
 }

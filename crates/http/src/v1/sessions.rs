@@ -3,39 +3,42 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
-use himalia_engine::{EngineError, KernelId, Principal, SessionChange, SessionInfo, TimeChange};
-use serde::Serialize;
+use axum::http::HeaderMap;
+use himalia_engine::{EngineError, KernelId, MAX_LABELS, Principal, SessionChange, SessionInfo, TimeChange};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
 
+use super::answers::{Created, Either, Empty, Tagged};
+use super::input::{Hyphenated, Members, Parameters};
 use super::models::Session;
-use super::start;
+use super::start::{NewSession, NoId, Seconds, or_empty, seconds};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body::{self, Fields};
 use crate::error::ApiError;
-use crate::etag;
-use crate::jupyter::kernels::created;
-use crate::query;
 
 /// A list that can grow further members.
-#[derive(Debug, Serialize)]
-struct Sessions {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Sessions {
     sessions: Vec<Session>,
 }
 
-/// `GET /v1/sessions?label=`: all of them, those that the Jupyter API made included, in order of their start. With `label=k=v`,
-/// or `label=k` for any value, those that have it; several must all be there.
+/// Which sessions are listed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// `name=value`, or `name` for any value. Several must all be there.
+    #[serde(default)]
+    label: Vec<String>,
+}
+
+/// `GET /v1/sessions?label=`: all of them, those that the Jupyter API made included, in order of their start.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    uri: Uri,
+    Parameters(Wanted { label: wanted }): Parameters<Wanted>,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    query::only(&uri, &["label"])?;
-    let wanted = query::all(&uri, "label");
+) -> Result<Tagged<Sessions>, ApiError> {
     let has = |info: &SessionInfo, label: &String| match label.split_once('=') {
         Some((name, value)) => info.labels.get(name).is_some_and(|has| has == value),
         None => info.labels.contains_key(label),
@@ -45,25 +48,18 @@ pub(crate) async fn list(
         .into_iter()
         .filter(|info| wanted.iter().all(|label| has(info, label)));
     let sessions = found.map(Session::from).collect();
-    etag::json(&headers, &Sessions { sessions })
+    Tagged::json(&headers, &Sessions { sessions })
 }
 
 /// `POST /v1/sessions`: 201 with the session when its process is up.
-///
-/// Members, all optional: `template` (a template's or kernelspec's name), `id` (a UUID, so that a repeated request makes
-/// no second session), `name` (409 if a session has it), `env`, `secrets` (variables that are shown and stored nowhere), `cwd`, `limits`, `isolation` (at
-/// least), `image`, `network`, `idle_timeout_s`, `lifetime_s`, `labels`.
 pub(crate) async fn create(
     State(app): State<App>,
     Caller(principal): Caller,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, ApiError> {
-    let fields = body::fields(&app, &headers, body).await?.unwrap_or_default();
-    let start = start::read(fields)?;
-    let info = app.engine().start_session(&principal, start).await?;
-    let id = info.kernel.id.to_string();
-    Ok(created(&app, "/v1/sessions/", &id, &Session::from(info)))
+    Members(wanted): Members<NewSession<Hyphenated>>,
+) -> Result<Created<Session>, ApiError> {
+    let info = app.engine().start_session(&principal, wanted.read()?).await?;
+    let path = format!("/v1/sessions/{}", info.kernel.id);
+    Ok(Created::at(&app, &path, Session::from(info)))
 }
 
 /// `GET /v1/sessions/{id}`.
@@ -72,11 +68,11 @@ pub(crate) async fn show(
     Caller(principal): Caller,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
+) -> Result<Tagged<Session>, ApiError> {
     let info = app
         .engine()
         .session_info(&principal, session_id(&app, &principal, &id)?);
-    etag::json(
+    Tagged::json(
         &headers,
         &Session::from(info.map_err(|error| of_session(error, &id))?),
     )
@@ -87,11 +83,11 @@ pub(crate) async fn end(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-) -> Result<StatusCode, ApiError> {
+) -> Result<Empty<204>, ApiError> {
     let kernel = session_id(&app, &principal, &id)?;
     let ended = app.engine().shutdown_kernel(&principal, kernel).await;
     ended.map_err(|error| of_session(error, &id))?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(Empty)
 }
 
 /// `PUT /v1/sessions/{name}`: 201 with a new session of this name, or 200 with the one that has it. The members are those of
@@ -100,58 +96,65 @@ pub(crate) async fn put(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(name): Path<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, ApiError> {
-    let fields = body::fields(&app, &headers, body).await?.unwrap_or_default();
-    let mut start = start::read(fields)?;
-    if start.id.is_some() {
-        return Err(ApiError::bad_field("id", "is not for a session with a name"));
-    }
-    if start.session_name.as_ref().is_some_and(|told| *told != name) {
+    Members(wanted): Members<NewSession<NoId>>,
+) -> Result<Either<Created<Session>, Json<Session>>, ApiError> {
+    if wanted.name.as_ref().is_some_and(|told| *told != name) {
         return Err(ApiError::bad_field("name", "is not that of the address"));
     }
+    let mut start = wanted.read()?;
     start.session_name = Some(name.clone());
     let (info, started) = app.engine().put_session(&principal, start).await?;
     let session = Session::from(info);
     Ok(if started {
-        created(&app, "/v1/sessions/", &name, &session)
+        Either::One(Created::at(&app, &format!("/v1/sessions/{name}"), session))
     } else {
-        Json(session).into_response()
+        Either::Other(Json(session))
     })
 }
 
-/// `PATCH /v1/sessions/{id}`: 200 with the session as it is then. Members, all optional: `labels` (those with null are taken
-/// away, others stay), `idle_timeout_s` and `lifetime_s` (from now on); null gives the template's.
+/// What is changed of a session; every member may be absent.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "SessionChange")]
+pub(crate) struct Change {
+    /// Those with null are taken away, others stay as they are.
+    #[serde(default, deserialize_with = "or_empty")]
+    #[schemars(
+        with = "Option<BTreeMap<String, Option<String>>>",
+        extend("maxProperties" = MAX_LABELS)
+    )]
+    labels: BTreeMap<String, Option<String>>,
+    /// Idle for so long, it is ended; null: the template's.
+    #[serde(default, deserialize_with = "span")]
+    #[schemars(with = "Option<Seconds>")]
+    idle_timeout_s: TimeChange,
+    /// So long from now, it is ended; null: the template's.
+    #[serde(default, deserialize_with = "span")]
+    #[schemars(with = "Option<Seconds>")]
+    lifetime_s: TimeChange,
+}
+
+/// A time that is there, or null.
+fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TimeChange, D::Error> {
+    let time: Option<Seconds> = Option::deserialize(deserializer)?;
+    Ok(time.map_or(TimeChange::Reset, |time| TimeChange::Set(seconds(time))))
+}
+
+/// `PATCH /v1/sessions/{id}`: 200 with the session as it is then.
 pub(crate) async fn change(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    headers: HeaderMap,
-    body: Body,
+    Members(wanted): Members<Change>,
 ) -> Result<Json<Session>, ApiError> {
     let kernel = session_id(&app, &principal, &id)?;
-    let mut fields = body::fields(&app, &headers, body).await?.unwrap_or_default();
     let change = SessionChange {
-        labels: match fields.object("labels")? {
-            Some(labels) => labels.into_optional_strings()?,
-            None => BTreeMap::new(),
-        },
-        idle_timeout: span(&mut fields, "idle_timeout_s")?,
-        lifetime: span(&mut fields, "lifetime_s")?,
+        labels: wanted.labels,
+        idle_timeout: wanted.idle_timeout_s,
+        lifetime: wanted.lifetime_s,
     };
-    fields.finish()?;
     let info = app.engine().change_session(&principal, kernel, change).await;
     Ok(Json(info.map_err(|error| of_session(error, &id))?.into()))
-}
-
-/// A time that may be absent or null.
-fn span(fields: &mut Fields, name: &str) -> Result<TimeChange, ApiError> {
-    if fields.is_null(name) {
-        return Ok(TimeChange::Reset);
-    }
-    let time = start::seconds(fields, name)?;
-    Ok(time.map_or(TimeChange::Keep, TimeChange::Set))
 }
 
 /// `POST /v1/sessions/{id}/interrupt`: 204 when the interrupt is sent. What runs may go on all the same.
@@ -159,11 +162,11 @@ pub(crate) async fn interrupt(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-) -> Result<StatusCode, ApiError> {
+) -> Result<Empty<204>, ApiError> {
     let kernel = session_id(&app, &principal, &id)?;
     let done = app.engine().interrupt_kernel(&principal, kernel).await;
     done.map_err(|error| of_session(error, &id))?;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(Empty)
 }
 
 /// `POST /v1/sessions/{id}/restart`: 200 with the session when its next process is up. Its variables are gone.

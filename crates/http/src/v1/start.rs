@@ -1,91 +1,181 @@
-//! What `POST /v1/sessions` asks for.
+//! What `POST /v1/sessions` and `PUT /v1/sessions/{name}` ask for.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use himalia_engine::{Isolation, Network, Origin, Secrets, SessionLimits, StartKernel};
+use himalia_engine::{
+    Isolation, KernelId, MAX_LABELS, MAX_NAME_CHARS, NAME_PATTERN, Network, Origin, Secrets, SessionLimits,
+    StartKernel,
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 
-use crate::body::Fields;
+use super::input::{Hyphenated, Whole};
 use crate::error::ApiError;
-use crate::jupyter::kernels::optional_kernel_id;
 use crate::variables;
 
-/// Reads the body; every member may be absent, none may be unknown.
-pub(super) fn read(mut fields: Fields) -> Result<StartKernel, ApiError> {
-    let levels = Isolation::ALL.map(|level| (level.as_str(), level));
-    let start = StartKernel {
-        name: filled(&mut fields, "template")?,
-        id: optional_kernel_id(&mut fields, "id")?,
-        cwd: filled(&mut fields, "cwd")?,
-        env: variables::read(&mut fields, "env")?,
-        secrets: Secrets(variables::read(&mut fields, "secrets")?),
-        origin: Origin::V1,
-        isolation: fields.word("isolation", &levels)?,
-        limits: limits(&mut fields)?,
-        image: filled(&mut fields, "image")?,
-        network: filled(&mut fields, "network")?.map(|name| match name.as_str() {
-            "none" => Network::None,
-            _ => Network::Open(name),
-        }),
-        idle_timeout: seconds(&mut fields, "idle_timeout_s")?,
-        lifetime: seconds(&mut fields, "lifetime_s")?,
-        labels: match fields.object("labels")? {
-            Some(labels) => labels.into_strings()?,
-            None => BTreeMap::new(),
-        },
-        session_name: filled(&mut fields, "name")?,
-    };
-    fields.finish()?;
-    Ok(start)
+/// Ten years.
+const LONGEST_S: u64 = 10 * 366 * 86_400;
+const MOST_U32: u64 = u32::MAX as u64;
+
+/// A time in seconds.
+pub(crate) type Seconds = Whole<1, LONGEST_S>;
+type Small = Whole<1, MOST_U32>;
+type Positive = Whole<1, { u64::MAX }>;
+
+/// A session that is asked for; every member may be absent.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, bound(deserialize = "I: Deserialize<'de>"))]
+#[schemars(rename = "NewSessionWith{I}")]
+pub(crate) struct NewSession<I> {
+    /// A template's or a kernelspec's name.
+    template: Option<String>,
+    /// So that a repeated request makes no second session.
+    id: Option<I>,
+    /// No other session has it.
+    #[schemars(extend("pattern" = NAME_PATTERN, "maxLength" = MAX_NAME_CHARS))]
+    pub(super) name: Option<String>,
+    /// Variables of its processes.
+    #[serde(default, deserialize_with = "or_empty")]
+    #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = variables::COUNT))]
+    env: BTreeMap<String, String>,
+    /// Variables that are shown and stored nowhere.
+    #[serde(default, deserialize_with = "or_empty")]
+    #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = variables::COUNT))]
+    secrets: BTreeMap<String, String>,
+    /// The directory that its kernel begins in.
+    cwd: Option<String>,
+    limits: Option<WantedLimits>,
+    /// At least this level.
+    isolation: Option<Isolation>,
+    image: Option<String>,
+    /// `none`, or the name of an open network.
+    network: Option<String>,
+    /// Idle for so long, it is ended.
+    idle_timeout_s: Option<Seconds>,
+    /// So long from its start, it is ended.
+    lifetime_s: Option<Seconds>,
+    /// The caller's marks.
+    #[serde(default, deserialize_with = "or_empty")]
+    #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = MAX_LABELS))]
+    labels: BTreeMap<String, String>,
 }
 
-fn limits(fields: &mut Fields) -> Result<SessionLimits, ApiError> {
-    let Some(mut fields) = fields.object("limits")? else {
-        return Ok(SessionLimits::default());
-    };
-    let limits = SessionLimits {
-        memory_bytes: positive(&mut fields, "memory_bytes")?,
-        pids: small(&mut fields, "pids")?,
-        cpu_millis: small(&mut fields, "cpu_millis")?,
-        disk_bytes: positive(&mut fields, "disk_bytes")?,
-        tmp_bytes: positive(&mut fields, "tmp_bytes")?,
-        shm_bytes: positive(&mut fields, "shm_bytes")?,
-        open_files: positive(&mut fields, "open_files")?,
-        output_bytes: positive(&mut fields, "output_bytes")?,
-        execution_ms: positive(&mut fields, "execution_ms")?,
-    };
-    fields.finish()?;
-    Ok(limits)
+/// Limits that are asked for; absent ones are the template's.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WantedLimits {
+    memory_bytes: Option<Positive>,
+    pids: Option<Small>,
+    cpu_millis: Option<Small>,
+    disk_bytes: Option<Positive>,
+    tmp_bytes: Option<Positive>,
+    shm_bytes: Option<Positive>,
+    open_files: Option<Positive>,
+    output_bytes: Option<Positive>,
+    execution_ms: Option<Positive>,
 }
 
-/// A text; an empty one counts as absent.
-fn filled(fields: &mut Fields, name: &str) -> Result<Option<String>, ApiError> {
-    Ok(fields.string(name)?.filter(|text| !text.is_empty()))
-}
+/// In place of an id where the address has a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NoId;
 
-fn positive(fields: &mut Fields, name: &str) -> Result<Option<u64>, ApiError> {
-    match fields.number(name)? {
-        Some(0) => Err(ApiError::bad_field(fields.name(name), "must be positive")),
-        other => Ok(other),
+impl<'de> Deserialize<'de> for NoId {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        Err(D::Error::custom("is not for a session with a name"))
     }
 }
 
-fn small(fields: &mut Fields, name: &str) -> Result<Option<u32>, ApiError> {
-    let Some(number) = positive(fields, name)? else {
-        return Ok(None);
-    };
-    match u32::try_from(number) {
-        Ok(number) => Ok(Some(number)),
-        Err(_) => Err(ApiError::bad_field(fields.name(name), "is too large")),
+impl JsonSchema for NoId {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "NoId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "null" })
     }
 }
 
-pub(super) fn seconds(fields: &mut Fields, name: &str) -> Result<Option<Duration>, ApiError> {
-    const MOST: u64 = 10 * 366 * 86_400;
-    match positive(fields, name)? {
-        Some(seconds) if seconds > MOST => {
-            Err(ApiError::bad_field(fields.name(name), "is longer than 10 years"))
+/// Null is as good as absent.
+pub(super) fn or_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+impl NewSession<Hyphenated> {
+    /// For the engine.
+    pub(super) fn read(self) -> Result<StartKernel, ApiError> {
+        let id = self.id.map(|Hyphenated(id)| id);
+        self.with(id)
+    }
+}
+
+impl NewSession<NoId> {
+    /// For the engine.
+    pub(super) fn read(self) -> Result<StartKernel, ApiError> {
+        self.with(None)
+    }
+}
+
+impl<I> NewSession<I> {
+    fn with(self, id: Option<KernelId>) -> Result<StartKernel, ApiError> {
+        variables::check("env", &self.env)?;
+        variables::check("secrets", &self.secrets)?;
+        Ok(StartKernel {
+            name: filled(self.template),
+            id,
+            cwd: filled(self.cwd),
+            env: self.env,
+            secrets: Secrets(self.secrets),
+            origin: Origin::V1,
+            isolation: self.isolation,
+            limits: self.limits.map(WantedLimits::read).unwrap_or_default(),
+            image: filled(self.image),
+            network: filled(self.network).map(|name| match name.as_str() {
+                "none" => Network::None,
+                _ => Network::Open(name),
+            }),
+            idle_timeout: self.idle_timeout_s.map(seconds),
+            lifetime: self.lifetime_s.map(seconds),
+            labels: self.labels,
+            session_name: self.name,
+        })
+    }
+}
+
+impl WantedLimits {
+    fn read(self) -> SessionLimits {
+        let plain = |limit: Option<Positive>| limit.map(|Whole(number)| number);
+        let small = |limit: Option<Small>| limit.and_then(|Whole(number)| u32::try_from(number).ok());
+        SessionLimits {
+            memory_bytes: plain(self.memory_bytes),
+            pids: small(self.pids),
+            cpu_millis: small(self.cpu_millis),
+            disk_bytes: plain(self.disk_bytes),
+            tmp_bytes: plain(self.tmp_bytes),
+            shm_bytes: plain(self.shm_bytes),
+            open_files: plain(self.open_files),
+            output_bytes: plain(self.output_bytes),
+            execution_ms: plain(self.execution_ms),
         }
-        seconds => Ok(seconds.map(Duration::from_secs)),
     }
+}
+
+/// An empty text counts as absent.
+fn filled(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}
+
+/// The time.
+pub(super) fn seconds(Whole(seconds): Seconds) -> Duration {
+    Duration::from_secs(seconds)
 }

@@ -1,18 +1,21 @@
 //! `/v1/sessions/{id}/variables`: what a kernel's variables are, also while it runs code.
 
-use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::Response;
 use himalia_engine::{VariableFilter, VariablePage, VariableQuery, VariableSort};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::answers::{Arrow, Either, Fresh};
+use super::file_bodies;
+use super::input::{Nothing, Parameters};
 use super::sessions::{of_session, session_id};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::query;
 
 /// The media type of Arrow IPC streams, as IANA has it.
 const ARROW: &str = "application/vnd.apache.arrow.stream";
@@ -21,55 +24,86 @@ const INCARNATION: HeaderName = HeaderName::from_static("x-himalia-incarnation")
 const TOTAL: HeaderName = HeaderName::from_static("x-himalia-total");
 const MATCHED: HeaderName = HeaderName::from_static("x-himalia-matched");
 const INDEX_COLUMNS: HeaderName = HeaderName::from_static("x-himalia-index-columns");
-/// The parameters of one variable.
-const PARAMETERS: [&str; 6] = ["offset", "limit", "sort", "descending", "filter", "format"];
+
+/// What a kernel tells: its own members, and the process that told it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "VariablesReply")]
+pub(crate) struct Told {
+    #[serde(flatten)]
+    content: Map<String, Value>,
+    incarnation: u32,
+}
+
+/// Which part of a variable, as what.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Part {
+    offset: Option<u64>,
+    limit: Option<u64>,
+    /// The label of a column.
+    sort: Option<String>,
+    /// Only with `sort`.
+    #[serde(default)]
+    descending: bool,
+    /// A JSON object `{column, op, value}`, as often as there are conditions.
+    #[serde(default)]
+    filter: Vec<String>,
+    /// Without one `Accept` decides.
+    format: Option<Format>,
+}
+
+/// The form of a variable's content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    Json,
+    /// An Arrow IPC stream.
+    Arrow,
+}
 
 /// `GET /v1/sessions/{id}/variables`: `{variables, total, truncated, incarnation}`.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    uri: Uri,
-) -> Result<Response, ApiError> {
-    query::only(&uri, &[])?;
+    Parameters(Nothing {}): Parameters<Nothing>,
+) -> Result<Fresh<Told>, ApiError> {
     let kernel = session_id(&app, &principal, &id)?;
     let reply = app.engine().variables(&principal, kernel).await;
     let reply = reply.map_err(|error| of_session(error, &id))?;
-    Ok(json(reply.content, reply.incarnation))
+    Ok(told(reply.content, reply.incarnation))
 }
 
 /// `GET /v1/sessions/{id}/variables/{name}?offset=&limit=&sort=&descending=&filter=&format=`: a part of one variable.
 ///
-/// `sort` is a column, `filter` a JSON object `{column, op, value}`, as often as there are conditions. With `format=arrow`, or
-/// its media type first in `Accept`, the body is an Arrow IPC stream and the counts are headers.
+/// With `format=arrow`, or its media type first in `Accept`, the body is an Arrow IPC stream and the counts are headers.
 pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path((id, name)): Path<(String, String)>,
-    uri: Uri,
+    Parameters(part): Parameters<Part>,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    let wanted = read(&uri, &headers)?;
+) -> Result<Either<Fresh<Told>, Arrow>, ApiError> {
+    let wanted = read(part, &headers)?;
     let kernel = session_id(&app, &principal, &id)?;
     let page = app.engine().variable(&principal, kernel, &name, &wanted).await;
     let page = page.map_err(|error| of_session(error, &id))?;
     Ok(match page.arrow.clone() {
-        None => json(page.content, page.incarnation),
-        Some(stream) => arrow(&page, stream),
+        None => Either::One(told(page.content, page.incarnation)),
+        Some(stream) => Either::Other(Arrow(arrow(&page, stream))),
     })
 }
 
-fn json(mut content: Map<String, Value>, incarnation: u32) -> Response {
-    content.insert("incarnation".into(), incarnation.into());
-    let mut response = Json(Value::Object(content)).into_response();
-    no_store(&mut response);
-    response
+/// The number is the gateway's, whatever the kernel says.
+fn told(mut content: Map<String, Value>, incarnation: u32) -> Fresh<Told> {
+    content.remove("incarnation");
+    Fresh(Told { content, incarnation })
 }
 
 fn arrow(page: &VariablePage, stream: bytes::Bytes) -> Response {
     let mut response = Response::new(Body::from(stream));
-    no_store(&mut response);
     let headers = response.headers_mut();
+    file_bodies::no_store(headers);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(ARROW));
     headers.insert(INCARNATION, HeaderValue::from(page.incarnation));
     let counts = page.content.get("page");
@@ -85,38 +119,24 @@ fn arrow(page: &VariablePage, stream: bytes::Bytes) -> Response {
     response
 }
 
-/// A variable is another one the moment after.
-fn no_store(response: &mut Response) {
-    let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-}
-
-fn read(uri: &Uri, headers: &HeaderMap) -> Result<VariableQuery, ApiError> {
-    query::only(uri, &PARAMETERS)?;
-    let descending = match query::last(uri, "descending").as_deref() {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => return Err(ApiError::bad_field("descending", "expected true or false")),
-    };
-    let sort = query::last(uri, "sort").map(|by| VariableSort { by, descending });
+fn read(part: Part, headers: &HeaderMap) -> Result<VariableQuery, ApiError> {
+    let descending = part.descending;
+    let sort = part.sort.map(|by| VariableSort { by, descending });
     if descending && sort.is_none() {
         return Err(ApiError::bad_field("descending", "needs sort"));
     }
-    let filters = query::all(uri, "filter");
     Ok(VariableQuery {
-        offset: query::number(uri, "offset")?,
-        limit: query::number(uri, "limit")?,
+        offset: part.offset,
+        limit: part.limit,
         sort,
-        filters: filters
+        filters: part
+            .filter
             .iter()
             .map(|text| condition(text))
             .collect::<Result<_, _>>()?,
-        arrow: match query::last(uri, "format").as_deref() {
-            None => accepts_arrow(headers),
-            Some("json") => false,
-            Some("arrow") => true,
-            Some(_) => return Err(ApiError::bad_field("format", "expected json or arrow")),
-        },
+        arrow: part
+            .format
+            .map_or_else(|| accepts_arrow(headers), |format| format == Format::Arrow),
     })
 }
 
@@ -155,12 +175,14 @@ fn accepts_arrow(headers: &HeaderMap) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::v1::input::parameters;
+    use axum::http::Uri;
     use serde_json::json;
 
     fn wish(query: &str, accept: Option<&'static str>) -> Result<VariableQuery, ApiError> {
         let uri: Uri = format!("/v1/sessions/s/variables/df?{query}").parse().unwrap();
         let headers = accept.map(|accept| (header::ACCEPT, HeaderValue::from_static(accept)));
-        read(&uri, &headers.into_iter().collect())
+        read(parameters(&uri)?, &headers.into_iter().collect())
     }
 
     #[test]

@@ -2,37 +2,40 @@
 
 mod request;
 mod stream;
+mod taken;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{Closed, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult};
-use serde::Serialize;
-use serde_json::json;
+use himalia_engine::{
+    Closed, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, MAX_INPUT_BYTES, OutputPage,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::events::position;
+use super::answers::{Either, Empty, Tagged, With};
+use super::input::{After, Key, Members, Parameters, Text, Whole};
 use super::sessions::{of_session, session_id};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::body;
 use crate::error::ApiError;
-use crate::etag;
-use crate::query;
-use request::{Form, Wish};
+use crate::openapi::{Answer, Operation};
+use request::{Form, NewExecution, Wish};
+use stream::Growing;
+use taken::Taken;
 
 /// Bytes of a page of output: when the caller does not say, and at most.
 const PAGE_BYTES: u64 = 64 << 10;
 const PAGE_MOST: u64 = 1 << 20;
 
 /// A list that can grow further members.
-#[derive(Debug, Serialize)]
-struct Executions {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Executions {
     executions: Vec<ExecutionBrief>,
 }
 
-/// `POST /v1/sessions/{id}/executions`; the members of the body are those of [`request::read`].
+/// `POST /v1/sessions/{id}/executions`.
 ///
 /// With `Accept: application/json` (or none) it answers when the execution is over, or its time: 200 with the result, 202
 /// while it still runs. With `text/event-stream` or `application/x-ndjson` it answers with its events. `background`
@@ -42,36 +45,50 @@ pub(crate) async fn create(
     Caller(principal): Caller,
     Path(id): Path<String>,
     headers: HeaderMap,
-    body: Body,
-) -> Result<Response, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
-    let fields = body::fields(&app, &headers, body).await?.unwrap_or_default();
-    let Wish { execute, background } = request::read(fields, &headers)?;
+    Key(key): Key,
+    Members(wanted): Members<NewExecution>,
+) -> Result<Taken, ApiError> {
     let form = Form::of(&headers);
+    let Wish { execute, background } = wanted.read(key, form)?;
+    let kernel = session_id(&app, &principal, &id)?;
     let taken = app.engine().execute(&principal, kernel, execute).await;
     let taken = taken.map_err(|error| of_session(error, &id))?;
-    let mut response = if background {
+    let answer = if background {
         let result = app.engine().execution(&principal, taken.id).await?;
-        (StatusCode::ACCEPTED, Json(result)).into_response()
+        Either::One(SoFar(StatusCode::ACCEPTED, result))
     } else {
         let feed = app.engine().follow_execution(&principal, taken.id, None)?;
         match form {
-            Form::Json => waited(&app, feed).await?,
-            Form::Events(framing) => stream::of(&app, taken.id, feed, framing),
+            Form::Json => Either::One(waited(&app, feed).await?),
+            Form::Events(framing) => Either::Other(stream::of(&app, taken.id, feed, framing)),
         }
     };
-    let headers = response.headers_mut();
-    if let Ok(location) = HeaderValue::from_str(&app.url(&format!("/v1/executions/{}", taken.id))) {
-        headers.insert(header::LOCATION, location);
+    Ok(Taken {
+        location: app.url(&format!("/v1/executions/{}", taken.id)),
+        repeated: taken.repeated,
+        answer,
+    })
+}
+
+/// A result with 200 when it is over, and else with 202.
+#[derive(Debug)]
+pub(crate) struct SoFar(StatusCode, ExecutionResult);
+
+impl IntoResponse for SoFar {
+    fn into_response(self) -> Response {
+        (self.0, Json(self.1)).into_response()
     }
-    if taken.repeated {
-        headers.insert("idempotency-replayed", HeaderValue::from_static("true"));
+}
+
+impl Answer for SoFar {
+    fn describe(operation: &mut Operation<'_>) {
+        Json::<ExecutionResult>::describe(operation);
+        With::<202, ExecutionResult>::describe(operation);
     }
-    Ok(response)
 }
 
 /// Waits for the end: of the execution, of its time, or of the gateway.
-async fn waited(app: &App, mut feed: ExecutionFeed) -> Result<Response, ApiError> {
+async fn waited(app: &App, mut feed: ExecutionFeed) -> Result<SoFar, ApiError> {
     let shutdown = app.shutdown().clone();
     let result = tokio::select! {
         result = feed.settled() => result,
@@ -83,7 +100,7 @@ async fn waited(app: &App, mut feed: ExecutionFeed) -> Result<Response, ApiError
         // It goes on without this gateway, or its session is gone: as far as it is known.
         Err(_) => feed.result(),
     };
-    Ok((status_of(&result), Json(result)).into_response())
+    Ok(SoFar(status_of(&result), result))
 }
 
 fn status_of(result: &ExecutionResult) -> StatusCode {
@@ -100,11 +117,11 @@ pub(crate) async fn list(
     Caller(principal): Caller,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
+) -> Result<Tagged<Executions>, ApiError> {
     let kernel = session_id(&app, &principal, &id)?;
     let executions = app.engine().executions(&principal, kernel).await;
     let executions = executions.map_err(|error| of_session(error, &id))?;
-    etag::json(&headers, &Executions { executions })
+    Tagged::json(&headers, &Executions { executions })
 }
 
 /// `GET /v1/executions/{id}`: 200 with the result as of now.
@@ -118,25 +135,38 @@ pub(crate) async fn show(
     ))
 }
 
-/// `GET /v1/executions/{id}/output?offset=&limit=`: a part of the text, 64 KiB unless `limit` says otherwise (at most
-/// 1 MiB).
+/// A part of an execution's text.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Page {
+    /// Bytes before it; 0 unless said.
+    offset: Option<u64>,
+    /// Bytes of it, at most; 65,536 unless said.
+    limit: Option<Whole<1, PAGE_MOST>>,
+}
+
+/// `GET /v1/executions/{id}/output?offset=&limit=`: a part of the text.
 pub(crate) async fn output(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    uri: Uri,
-) -> Result<Response, ApiError> {
-    let offset = query::number(&uri, "offset")?.unwrap_or(0);
-    let limit = query::number(&uri, "limit")?.unwrap_or(PAGE_BYTES);
-    if limit == 0 || limit > PAGE_MOST {
-        return Err(ApiError::bad_field("limit", format!("expected 1 to {PAGE_MOST}")));
-    }
+    Parameters(Page { offset, limit }): Parameters<Page>,
+) -> Result<Json<OutputPage>, ApiError> {
+    let limit = limit.map_or(PAGE_BYTES, |Whole(limit)| limit);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let page = app
         .engine()
-        .execution_output(&principal, execution_id(&id)?, offset, limit)
+        .execution_output(&principal, execution_id(&id)?, offset.unwrap_or(0), limit)
         .await?;
-    Ok(Json(page).into_response())
+    Ok(Json(page))
+}
+
+/// Where a stream begins.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Begin {
+    /// Go on after this number.
+    after: Option<u64>,
 }
 
 /// `GET /v1/executions/{id}/events`: its events from the beginning, or after `Last-Event-ID` (or `?after=`).
@@ -144,13 +174,12 @@ pub(crate) async fn events(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    uri: Uri,
+    After(last): After,
+    Parameters(Begin { after }): Parameters<Begin>,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
+) -> Result<Growing, ApiError> {
     let id = execution_id(&id)?;
-    let feed = app
-        .engine()
-        .follow_execution(&principal, id, position(&uri, &headers)?)?;
+    let feed = app.engine().follow_execution(&principal, id, last.or(after))?;
     let framing = match Form::of(&headers) {
         Form::Events(framing) => framing,
         Form::Json => stream::Framing::Sse,
@@ -158,35 +187,44 @@ pub(crate) async fn events(
     Ok(stream::of(&app, id, feed, framing))
 }
 
-/// `POST /v1/executions/{id}/interrupt`: 202 `{"stopping": true}` when the interrupt is on its way, false when the
-/// execution is over already.
+/// Whether an interrupt is on its way.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Stopping {
+    /// False when the execution is over already.
+    stopping: bool,
+}
+
+/// `POST /v1/executions/{id}/interrupt`: 202 in both cases.
 pub(crate) async fn interrupt(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-) -> Result<Response, ApiError> {
+) -> Result<With<202, Stopping>, ApiError> {
     let stopping = app
         .engine()
         .interrupt_execution(&principal, execution_id(&id)?)
         .await?;
-    Ok((StatusCode::ACCEPTED, Json(json!({ "stopping": stopping }))).into_response())
+    Ok(With(Stopping { stopping }))
 }
 
-/// `POST /v1/executions/{id}/input` `{value}`: 202 when the answer is on its way, 409 if nothing is asked.
+/// The answer to what an execution asks.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ExecutionInput")]
+pub(crate) struct Typed {
+    value: Text<0, MAX_INPUT_BYTES>,
+}
+
+/// `POST /v1/executions/{id}/input`: 202 when the answer is on its way, 409 if nothing is asked.
 pub(crate) async fn input(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<StatusCode, ApiError> {
+    Members(Typed { value: Text(value) }): Members<Typed>,
+) -> Result<Empty<202>, ApiError> {
     let id = execution_id(&id)?;
-    let mut fields = body::fields(&app, &headers, body).await?.unwrap_or_default();
-    let value = fields.string("value")?;
-    fields.finish()?;
-    let value = value.ok_or_else(|| ApiError::bad_field("value", "is missing"))?;
     app.engine().answer_execution(&principal, id, value).await?;
-    Ok(StatusCode::ACCEPTED)
+    Ok(Empty)
 }
 
 fn execution_id(text: &str) -> Result<ExecutionId, ApiError> {

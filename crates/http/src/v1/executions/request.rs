@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
-use himalia_engine::{Execute, OnTimeout};
+use himalia_engine::{Execute, MAX_CODE_BYTES, MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OnTimeout};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::stream::Framing;
-use crate::body::Fields;
 use crate::error::ApiError;
+use crate::v1::input::{Text, Whole};
 
 /// How long a caller that says nothing waits for its answer. The execution goes on then.
 const WAIT: Duration = Duration::from_mins(5);
@@ -43,86 +45,95 @@ impl Form {
     }
 }
 
-/// Reads the body. Members: `code` (required), `timeout_ms`, `on_timeout` (`interrupt` or `detach`), `background` (false),
-/// `budget` `{text_chars}` (8000), `allow_stdin` (false), `store_history` (true), `expect_incarnation`,
-/// `idempotency_key` (or the header `Idempotency-Key`).
-///
-/// Without a timeout the execution may take for ever, and a caller that waits for one JSON answer gets it after five
-/// minutes at the latest.
-pub(super) fn read(mut fields: Fields, headers: &HeaderMap) -> Result<Wish, ApiError> {
-    let plain = Execute::default();
-    let code = fields
-        .string("code")?
-        .ok_or_else(|| ApiError::bad_field("code", "is missing"))?;
-    let timeout = fields.number("timeout_ms")?.map(Duration::from_millis);
-    let policies = [("interrupt", OnTimeout::Interrupt), ("detach", OnTimeout::Detach)];
-    let on_timeout = fields.word("on_timeout", &policies)?;
-    let background = fields.boolean("background")?.unwrap_or(false);
-    let text_chars = match fields.object("budget")? {
-        Some(mut budget) => {
-            let chars = budget.number("text_chars")?;
-            budget.finish()?;
-            chars.map_or(plain.text_chars, |chars| {
+/// Code that is to be run.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewExecution {
+    code: Text<0, MAX_CODE_BYTES>,
+    /// Time that the code may run. Without one it may take for ever, and a caller that waits for one JSON answer gets it after
+    /// five minutes at the latest.
+    timeout_ms: Option<Whole<1, MAX_TIMEOUT_MS>>,
+    /// Only with `timeout_ms`; `interrupt` unless said.
+    on_timeout: Option<OnTimeout>,
+    /// Answer at once; false unless said.
+    background: Option<bool>,
+    budget: Option<Budget>,
+    /// Whether the code may ask for input; false unless said.
+    allow_stdin: Option<bool>,
+    /// Whether the kernel counts it and remembers it; true unless said.
+    store_history: Option<bool>,
+    /// The kernel process that it is meant for; in another one it does not run.
+    expect_incarnation: Option<Whole<0, { u32::MAX as u64 }>>,
+    /// The same request again is the same execution.
+    idempotency_key: Option<Text<1, MAX_KEY_BYTES>>,
+}
+
+/// How large a result may be.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Budget {
+    /// Characters of text; 8,000 unless said.
+    text_chars: Option<Whole<0, { MAX_TEXT_CHARS as u64 }>>,
+}
+
+impl NewExecution {
+    /// For the engine. `header` is the idempotency key of the header.
+    pub(super) fn read(self, header: Option<String>, form: Form) -> Result<Wish, ApiError> {
+        let plain = Execute::default();
+        let background = self.background.unwrap_or(false);
+        let waits = !background && form == Form::Json;
+        let timeout = self.timeout_ms.map(|Whole(ms)| Duration::from_millis(ms));
+        let (timeout, on_timeout) = match (timeout, self.on_timeout) {
+            (None, Some(_)) => return Err(ApiError::bad_field("on_timeout", "needs timeout_ms")),
+            (None, None) if waits => (Some(WAIT), OnTimeout::Detach),
+            (timeout, on_timeout) => (timeout, on_timeout.unwrap_or_default()),
+        };
+        let chars = self.budget.and_then(|budget| budget.text_chars);
+        let execute = Execute {
+            code: self.code.0,
+            timeout,
+            on_timeout,
+            text_chars: chars.map_or(plain.text_chars, |Whole(chars)| {
                 usize::try_from(chars).unwrap_or(usize::MAX)
-            })
-        }
-        None => plain.text_chars,
-    };
-    let waits = !background && Form::of(headers) == Form::Json;
-    let (timeout, on_timeout) = match (timeout, on_timeout) {
-        (None, Some(_)) => return Err(ApiError::bad_field("on_timeout", "needs timeout_ms")),
-        (None, None) if waits => (Some(WAIT), OnTimeout::Detach),
-        (timeout, on_timeout) => (timeout, on_timeout.unwrap_or_default()),
-    };
-    let execute = Execute {
-        code,
-        timeout,
-        on_timeout,
-        text_chars,
-        allow_stdin: fields.boolean("allow_stdin")?.unwrap_or(plain.allow_stdin),
-        store_history: fields.boolean("store_history")?.unwrap_or(plain.store_history),
-        expect_incarnation: match fields.number("expect_incarnation")? {
-            None => None,
-            Some(number) => Some(
-                u32::try_from(number)
-                    .map_err(|_| ApiError::bad_field("expect_incarnation", "is too large"))?,
-            ),
-        },
-        key: key(&mut fields, headers)?,
-    };
-    fields.finish()?;
-    Ok(Wish { execute, background })
+            }),
+            allow_stdin: self.allow_stdin.unwrap_or(plain.allow_stdin),
+            store_history: self.store_history.unwrap_or(plain.store_history),
+            expect_incarnation: self
+                .expect_incarnation
+                .and_then(|Whole(number)| u32::try_from(number).ok()),
+            key: key(self.idempotency_key.map(|Text(key)| key), header)?,
+        };
+        Ok(Wish { execute, background })
+    }
 }
 
 /// The idempotency key: of the body, or of the header.
-fn key(fields: &mut Fields, headers: &HeaderMap) -> Result<Option<String>, ApiError> {
-    let told = fields.string("idempotency_key")?;
-    let Some(value) = headers.get("idempotency-key") else {
-        return Ok(told);
-    };
-    let value = value
-        .to_str()
-        .map_err(|_| ApiError::bad_request("Idempotency-Key: expected ASCII"))?;
-    match told {
-        Some(told) if told != value => Err(ApiError::bad_field(
+fn key(told: Option<String>, header: Option<String>) -> Result<Option<String>, ApiError> {
+    match (told, header) {
+        (Some(told), Some(header)) if told != header => Err(ApiError::bad_field(
             "idempotency_key",
             "is not that of the header",
         )),
-        _ => Ok(Some(value.to_owned())),
+        (told, header) => Ok(told.or(header)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::v1::input::members;
     use axum::http::HeaderValue;
 
     fn wish(body: &str, headers: &[(&'static str, &'static str)]) -> Result<Wish, ApiError> {
-        let headers = headers.iter().map(|(name, value)| {
-            let name = axum::http::HeaderName::from_static(name);
-            (name, HeaderValue::from_static(value))
-        });
-        read(Fields::parse(body.as_bytes()).unwrap(), &headers.collect())
+        let named = |wanted| {
+            headers
+                .iter()
+                .find(|(name, _)| *name == wanted)
+                .map(|(_, value)| *value)
+        };
+        let accept = named("accept").map(|value| (header::ACCEPT, HeaderValue::from_static(value)));
+        let form = Form::of(&accept.into_iter().collect());
+        members::<NewExecution>(body.as_bytes())?.read(named("idempotency-key").map(str::to_owned), form)
     }
 
     #[test]
@@ -168,7 +179,7 @@ mod tests {
             ),
             (
                 r#"{"code": "x", "expect_incarnation": 4294967296}"#,
-                "expect_incarnation: is too large",
+                "expect_incarnation: must be 0 to 4294967295",
             ),
         ] {
             assert_eq!(

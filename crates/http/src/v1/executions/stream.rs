@@ -8,14 +8,18 @@
 
 use std::convert::Infallible;
 
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use himalia_engine::{Closed, ExecutionEvent, ExecutionFeed, ExecutionId};
+use himalia_engine::{Closed, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId};
 use himalia_wire::build::timestamp;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
 
 use crate::app::App;
+use crate::openapi::{Answer, Operation};
+use crate::v1::answers::{Either, Events as ServerSent, Lines};
 use crate::v1::sse;
 
 /// How events stand in a body.
@@ -27,8 +31,38 @@ pub(super) enum Framing {
     Ndjson,
 }
 
+/// A body of events.
+#[derive(Debug)]
+pub(crate) struct Growing(Either<ServerSent, Lines>);
+
+impl IntoResponse for Growing {
+    fn into_response(self) -> Response {
+        self.0.into_response()
+    }
+}
+
+impl Answer for Growing {
+    fn describe(operation: &mut Operation<'_>) {
+        Either::<ServerSent, Lines>::describe(operation);
+        // Bodies of many documents have no schema of their own: this is that of one.
+        operation.schemas.written::<Event>();
+    }
+}
+
+/// One event.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ExecutionEvent")]
+struct Event<'a> {
+    #[serde(flatten)]
+    kind: &'a ExecutionEventKind,
+    seq: u64,
+    #[schemars(extend("format" = "date-time"))]
+    at: String,
+    execution: ExecutionId,
+}
+
 /// A reply whose body is the events, until the execution is over, the client leaves or the gateway stops.
-pub(super) fn of(app: &App, id: ExecutionId, feed: ExecutionFeed, framing: Framing) -> Response {
+pub(super) fn of(app: &App, id: ExecutionId, feed: ExecutionFeed, framing: Framing) -> Growing {
     let events = Events {
         id,
         feed,
@@ -36,11 +70,11 @@ pub(super) fn of(app: &App, id: ExecutionId, feed: ExecutionFeed, framing: Frami
         waiting: sse::Waiting::of(app),
         ended: false,
     };
-    let media_type = match framing {
-        Framing::Sse => "text/event-stream",
-        Framing::Ndjson => "application/x-ndjson",
-    };
-    sse::growing(media_type, stream::unfold(events, Events::chunk))
+    let body = stream::unfold(events, Events::chunk);
+    Growing(match framing {
+        Framing::Sse => Either::One(ServerSent(sse::growing("text/event-stream", body))),
+        Framing::Ndjson => Either::Other(Lines(sse::growing("application/x-ndjson", body))),
+    })
 }
 
 struct Events {
@@ -77,12 +111,13 @@ impl Events {
 
     fn write(&self, out: &mut Vec<u8>, event: ExecutionEvent) {
         let ExecutionEvent { seq, at, kind } = event;
-        let mut data = serde_json::to_value(&kind).unwrap_or_default();
-        if let Value::Object(members) = &mut data {
-            members.insert("seq".into(), seq.into());
-            members.insert("at".into(), timestamp(at).into());
-            members.insert("execution".into(), self.id.to_string().into());
-        }
+        let event = Event {
+            kind: &kind,
+            seq,
+            at: timestamp(at),
+            execution: self.id,
+        };
+        let data = serde_json::to_string(&event).unwrap_or_default();
         let text = match self.framing {
             Framing::Sse => format!("id: {seq}\nevent: {}\ndata: {data}\n\n", kind.as_str()),
             Framing::Ndjson => format!("{data}\n"),

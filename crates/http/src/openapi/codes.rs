@@ -1,0 +1,116 @@
+//! The stable codes of errors with their statuses, in the groups in which operations have them.
+
+/// Codes that come together.
+pub(crate) type Group = &'static [(u16, &'static str)];
+
+/// Of every operation.
+pub(crate) const EVERY: Group = &[
+    (400, "bad_request"),
+    (401, "unauthenticated"),
+    (403, "forbidden"),
+    (404, "not_found"),
+    (429, "too_many_wrong_tokens"),
+    (500, "internal"),
+    (503, "unavailable"),
+];
+/// Of one that reads a body.
+pub(crate) const BODY: Group = &[
+    (408, "body_timeout"),
+    (413, "body_too_large"),
+    (415, "unsupported_encoding"),
+];
+/// Of one that starts a session.
+pub(crate) const START: Group = &[
+    (400, "no_such_template"),
+    (404, "no_such_kernelspec"),
+    (409, "conflict"),
+    (422, "isolation_unavailable"),
+    (422, "network_unsupported"),
+    (422, "image_not_allowed"),
+    (422, "limit_exceeded"),
+    (422, "provisioner_unavailable"),
+    (429, "kernel_limit"),
+    (500, "kernel_start_failed"),
+    (504, "timeout"),
+];
+/// Of one that changes what a session may have.
+pub(crate) const CHANGE: Group = &[(409, "conflict"), (422, "limit_exceeded")];
+/// Of one that a session's kernel has its part in.
+pub(crate) const KERNEL: Group = &[
+    (409, "conflict"),
+    (409, "kernel_dead"),
+    (410, "gone"),
+    (504, "timeout"),
+];
+/// Of one that asks the kernel.
+pub(crate) const QUESTION: Group = &[(501, "unsupported"), (503, "busy")];
+/// Of one that gives a session its next process.
+pub(crate) const RESTART: Group = &[(500, "kernel_start_failed")];
+/// Of one that makes branches.
+pub(crate) const FORK: Group = &[
+    (409, "busy"),
+    (409, "hazard"),
+    (409, "undone"),
+    (413, "files_too_large"),
+    (429, "kernel_limit"),
+    (500, "failed"),
+    (500, "probe_failed"),
+    (501, "unsupported"),
+];
+/// Of one that runs code.
+pub(crate) const RUN: Group = &[
+    (409, "kernel_dead"),
+    (409, "kernel_restarted"),
+    (422, "idempotency_key_reused"),
+    (429, "queue_full"),
+    (504, "timeout"),
+];
+/// Of one that reads a session's log.
+pub(crate) const LOG: Group = &[(410, "gone")];
+/// Of one that reads or writes files.
+pub(crate) const FILES: Group = &[
+    (400, "bad_path"),
+    (400, "path_outside"),
+    (403, "permission_denied"),
+    (404, "file_not_found"),
+    (409, "directory_not_empty"),
+    (409, "is_a_directory"),
+    (409, "not_a_directory"),
+    (409, "not_a_file"),
+    (413, "file_too_large"),
+    (429, "too_many_transfers"),
+    (500, "file_failed"),
+    (501, "unsupported"),
+];
+/// Of one that reads a part of a file.
+pub(crate) const RANGE: Group = &[(416, "range_not_satisfiable")];
+/// Of one that writes files.
+pub(crate) const WRITE: Group = &[
+    (422, "bad_archive"),
+    (507, "disk_quota_exceeded"),
+    (507, "no_space"),
+];
+/// Of no operation: the path has others.
+const OTHER_METHODS: Group = &[(405, "method_not_allowed")];
+
+/// Whether some operation is described with this code at this status. Debug builds ask for every problem that they write.
+pub(crate) fn known(status: u16, code: &str) -> bool {
+    [
+        EVERY,
+        BODY,
+        START,
+        CHANGE,
+        KERNEL,
+        QUESTION,
+        RESTART,
+        FORK,
+        RUN,
+        LOG,
+        FILES,
+        RANGE,
+        WRITE,
+        OTHER_METHODS,
+    ]
+    .iter()
+    .any(|group| group.contains(&(status, code)))
+}

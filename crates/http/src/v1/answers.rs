@@ -1,0 +1,205 @@
+//! What operations answer with, as types that describe themselves.
+
+use std::marker::PhantomData;
+
+use axum::Json;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
+
+use super::file_bodies;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::etag;
+use crate::openapi::{Answer, Operation};
+
+/// 201 with `Location`.
+#[derive(Debug)]
+pub(crate) struct Created<T> {
+    location: String,
+    made: T,
+}
+
+impl<T> Created<T> {
+    /// At this path below the base URL.
+    pub(crate) fn at(app: &App, path: &str, made: T) -> Self {
+        Self {
+            location: app.url(path),
+            made,
+        }
+    }
+}
+
+impl<T: Serialize> IntoResponse for Created<T> {
+    fn into_response(self) -> Response {
+        let mut response = (StatusCode::CREATED, Json(self.made)).into_response();
+        if let Ok(location) = HeaderValue::from_str(&self.location) {
+            response.headers_mut().insert(header::LOCATION, location);
+        }
+        response
+    }
+}
+
+impl<T: JsonSchema> Answer for Created<T> {
+    fn describe(operation: &mut Operation<'_>) {
+        let schema = operation.schemas.written::<T>();
+        operation.answer(201, "Made", "application/json", &schema);
+        operation.header(201, "Location", "Where it is.");
+    }
+}
+
+/// A JSON answer with another status than 200.
+#[derive(Debug)]
+pub(crate) struct With<const STATUS: u16, T>(pub(crate) T);
+
+impl<const STATUS: u16, T: Serialize> IntoResponse for With<STATUS, T> {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(STATUS).unwrap_or(StatusCode::OK);
+        (status, Json(self.0)).into_response()
+    }
+}
+
+impl<const STATUS: u16, T: JsonSchema> Answer for With<STATUS, T> {
+    fn describe(operation: &mut Operation<'_>) {
+        let schema = operation.schemas.written::<T>();
+        let text = match STATUS {
+            202 => "Taken, and not over",
+            207 => "A part of it was done",
+            _ => "Done",
+        };
+        operation.answer(STATUS, text, "application/json", &schema);
+    }
+}
+
+/// An answer that is a status alone.
+#[derive(Debug)]
+pub(crate) struct Empty<const STATUS: u16>;
+
+impl<const STATUS: u16> IntoResponse for Empty<STATUS> {
+    fn into_response(self) -> Response {
+        StatusCode::from_u16(STATUS)
+            .unwrap_or(StatusCode::NO_CONTENT)
+            .into_response()
+    }
+}
+
+impl<const STATUS: u16> Answer for Empty<STATUS> {
+    fn describe(operation: &mut Operation<'_>) {
+        operation.empty(STATUS, "Done");
+    }
+}
+
+/// JSON that can be revalidated: 200, or 304 for a caller that has it.
+#[derive(Debug)]
+pub(crate) struct Tagged<T>(Response, PhantomData<fn() -> T>);
+
+impl<T: Serialize> Tagged<T> {
+    /// For a request with these headers.
+    pub(crate) fn json(request: &HeaderMap, value: &T) -> Result<Self, ApiError> {
+        Ok(Self(etag::json(request, value)?, PhantomData))
+    }
+}
+
+impl<T> IntoResponse for Tagged<T> {
+    fn into_response(self) -> Response {
+        self.0
+    }
+}
+
+impl<T: JsonSchema> Answer for Tagged<T> {
+    fn describe(operation: &mut Operation<'_>) {
+        let schema = operation.schemas.written::<T>();
+        operation.answer(200, "Done", "application/json", &schema);
+        revalidated(operation, 200);
+    }
+}
+
+/// The headers of what can be revalidated.
+pub(crate) fn revalidated(operation: &mut Operation<'_>, status: u16) {
+    let schema = json!({ "type": "string", "description": "The `ETag` of what the caller has." });
+    operation.parameter("header", "If-None-Match", false, schema);
+    operation.header(status, "ETag", "Names this state.");
+    operation.empty(304, "The caller has it");
+}
+
+/// JSON of what is another one the moment after: never stored.
+#[derive(Debug)]
+pub(crate) struct Fresh<T>(pub(crate) T);
+
+impl<T: Serialize> IntoResponse for Fresh<T> {
+    fn into_response(self) -> Response {
+        let mut response = Json(self.0).into_response();
+        file_bodies::no_store(response.headers_mut());
+        response
+    }
+}
+
+impl<T: JsonSchema> Answer for Fresh<T> {
+    fn describe(operation: &mut Operation<'_>) {
+        Json::<T>::describe(operation);
+    }
+}
+
+/// One of two answers.
+#[derive(Debug)]
+pub(crate) enum Either<A, B> {
+    One(A),
+    Other(B),
+}
+
+impl<A: IntoResponse, B: IntoResponse> IntoResponse for Either<A, B> {
+    fn into_response(self) -> Response {
+        match self {
+            Self::One(one) => one.into_response(),
+            Self::Other(other) => other.into_response(),
+        }
+    }
+}
+
+impl<A: Answer, B: Answer> Answer for Either<A, B> {
+    fn describe(operation: &mut Operation<'_>) {
+        A::describe(operation);
+        B::describe(operation);
+    }
+}
+
+/// Bodies that are no JSON, by the name of what they are.
+macro_rules! streams {
+    ($($name:ident $what:literal [$($media:literal)*] $more:expr;)*) => { $(
+        #[doc = $what]
+        #[derive(Debug)]
+        pub(crate) struct $name(pub(crate) Response);
+
+        impl IntoResponse for $name {
+            fn into_response(self) -> Response {
+                self.0
+            }
+        }
+
+        impl Answer for $name {
+            fn describe(operation: &mut Operation<'_>) {
+                $(operation.answer(200, $what, $media, &json!({}));)*
+                let more: fn(&mut Operation<'_>) = $more;
+                more(operation);
+            }
+        }
+    )* };
+}
+
+streams! {
+    Events "Events, one after the other, as server-sent ones." ["text/event-stream"] |_| {};
+    Lines "The same events, one JSON object a line." ["application/x-ndjson"] |_| {};
+    Notebook "A notebook, nbformat 4.5." ["application/x-ipynb+json"] |_| {};
+    Script "A Python file." ["text/x-python"] |_| {};
+    Tar "A tar archive." ["application/x-tar"] |_| {};
+    Arrow "An Arrow IPC stream." ["application/vnd.apache.arrow.stream"] |_| {};
+    Content "What a kernel made, with its own type." ["*/*"] |operation| revalidated(operation, 200);
+    FileContent "The file, with the type that its name says." ["*/*"] |operation| {
+        operation.answer(206, "The part that `Range` asks for.", "*/*", &json!({}));
+        let schema = json!({ "type": "string", "description": "One part of the file, `bytes=0-99`." });
+        operation.parameter("header", "Range", false, schema);
+        revalidated(operation, 200);
+    };
+}

@@ -1,0 +1,47 @@
+//! The answer to an execution that was taken.
+
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+
+use super::SoFar;
+use super::stream::Growing;
+use crate::openapi::{Answer, Operation};
+use crate::v1::answers::Either;
+
+/// Its result or its events, and where it is.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(super) location: String,
+    /// It was there already, under the same idempotency key.
+    pub(super) repeated: bool,
+    pub(super) answer: Either<SoFar, Growing>,
+}
+
+impl IntoResponse for Taken {
+    fn into_response(self) -> Response {
+        let mut response = self.answer.into_response();
+        let headers = response.headers_mut();
+        if let Ok(location) = HeaderValue::from_str(&self.location) {
+            headers.insert(header::LOCATION, location);
+        }
+        if self.repeated {
+            headers.insert("idempotency-replayed", HeaderValue::from_static("true"));
+        }
+        response
+    }
+}
+
+impl Answer for Taken {
+    fn describe(operation: &mut Operation<'_>) {
+        SoFar::describe(operation);
+        Growing::describe(operation);
+        for status in [200, 202] {
+            operation.header(status, "Location", "Where the execution is.");
+            operation.header(
+                status,
+                "Idempotency-Replayed",
+                "`true` for an execution that was there already.",
+            );
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Headers that are read, as types.
+
+use axum::extract::FromRequestParts;
+use axum::http::HeaderValue;
+use axum::http::request::Parts;
+use himalia_engine::MAX_KEY_BYTES;
+use serde_json::json;
+
+use crate::error::ApiError;
+use crate::openapi::{Operation, Part};
+
+/// `Last-Event-ID`, which browsers send by themselves when they reconnect.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct After(pub(in crate::v1) Option<u64>);
+
+impl<S: Sync> FromRequestParts<S> for After {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        match parts.headers.get("last-event-id").map(HeaderValue::as_bytes) {
+            None | Some(b"") => Ok(Self(None)),
+            Some(id) => match std::str::from_utf8(id).ok().and_then(|id| id.parse().ok()) {
+                Some(seq) => Ok(Self(Some(seq))),
+                None => Err(ApiError::bad_request("Last-Event-ID: expected a whole number")),
+            },
+        }
+    }
+}
+
+impl Part for After {
+    fn describe(operation: &mut Operation<'_>) {
+        let schema = json!({
+            "type": "integer", "minimum": 0, "description": "Go on after this number; it goes before `after`.",
+        });
+        operation.parameter("header", "Last-Event-ID", false, schema);
+    }
+}
+
+/// `Idempotency-Key`.
+#[derive(Clone, Debug)]
+pub(crate) struct Key(pub(in crate::v1) Option<String>);
+
+impl<S: Sync> FromRequestParts<S> for Key {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let Some(value) = parts.headers.get("idempotency-key") else {
+            return Ok(Self(None));
+        };
+        match value.to_str() {
+            Ok(key) => Ok(Self(Some(key.to_owned()))),
+            Err(_) => Err(ApiError::bad_request("Idempotency-Key: expected ASCII")),
+        }
+    }
+}
+
+impl Part for Key {
+    fn describe(operation: &mut Operation<'_>) {
+        let schema = json!({
+            "type": "string", "minLength": 1, "maxLength": MAX_KEY_BYTES,
+            "description": "As the member `idempotency_key`.",
+        });
+        operation.parameter("header", "Idempotency-Key", false, schema);
+    }
+}
