@@ -1,0 +1,107 @@
+"""The API does what its description says: requests made from docs/openapi.json, good ones and bad ones.
+
+A gateway of its own, of few kernels, so that not every session that is asked for is started. The requests are the same in each run.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import httpx
+import pytest
+import schemathesis
+from schemathesis.checks import not_a_server_error
+from schemathesis.config import SchemathesisConfig
+from schemathesis.core.parameters import ParameterLocation
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from servers import Himalia
+
+DESCRIPTION = Path(__file__).resolve().parents[3] / "docs" / "openapi.json"
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+    negative_data_rejection,
+]
+CONFIG = SchemathesisConfig.from_dict(
+    {
+        "seed": 1,
+        "request-timeout": 60,
+        "generation": {"deterministic": True, "max-examples": 25, "database": "none"},
+        "suppress-health-check": ["all"],
+    }
+)
+# Its answer has no end.
+ENDLESS = "/v1/sessions/{session_id}/events"
+# These make or end the session that they name.
+OWN_NAMES = {("PUT", "/v1/sessions/{session_id}"), ("DELETE", "/v1/sessions/{session_id}")}
+
+description = schemathesis.openapi.from_path(DESCRIPTION, config=CONFIG).exclude(path=ENDLESS)
+
+
+@schemathesis.serializer("application/x-tar")
+def archive(context, value):
+    """Whatever it is, as bytes."""
+    return {"data": value if isinstance(value, bytes) else json.dumps(value).encode()}
+
+
+class Place:
+    """A gateway with a session that has one of everything."""
+
+    def __init__(self, directory):
+        directory.mkdir()
+        config = directory / "himalia.toml"
+        config.write_text("max_kernels = 3\n")
+        # Kernels begin at home, and some of the requests write and remove files there.
+        home = directory / "home"
+        home.mkdir()
+        data = os.environ.get("XDG_DATA_HOME", str(Path.home() / ".local" / "share"))
+        env = {"HOME": str(home), "XDG_DATA_HOME": data}
+        self.server = Himalia(directory / "gateway", "--config", str(config), env=env)
+        http = self.server.http
+        session = http.put("v1/sessions/probe", json={})
+        assert session.status_code == 201, session.text
+        done = http.post("v1/sessions/probe/executions", json={"code": "x = 1\nprint('text')\nx"})
+        assert done.json()["status"] == "ok", done.text
+        assert http.put("v1/sessions/probe/files/a.txt", content=b"text").status_code == 201
+        self.ids = {"session_id": "probe", "execution_id": done.json()["id"], "name": "x", "path": "a.txt"}
+        self.headers = {"Authorization": f"token {self.server.token}"}
+
+    def aim(self, case):
+        """Let a case that is good as far as it goes be about what there is."""
+        if (case.method, case.path) not in OWN_NAMES and not negative(case, ParameterLocation.PATH):
+            for name in case.path_parameters or ():
+                case.path_parameters[name] = self.ids.get(name, case.path_parameters[name])
+        if not negative(case, ParameterLocation.BODY) and isinstance(case.body, dict) and "code" in case.body:
+            case.body["code"] = "print('text')"
+
+
+def negative(case, location):
+    """Whether this part of a case was made to be refused."""
+    return case.meta is not None and case.meta.is_negative_at(location)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, kernel_python):
+    """The place."""
+    made = Place(tmp_path_factory.mktemp("openapi") / "place")
+    yield made
+    made.server.stop()
+
+
+@description.parametrize()
+def test_answers_are_as_described(case, place):
+    place.aim(case)
+    case.call_and_validate(base_url=place.server.url, headers=place.headers, checks=CHECKS)
+
+
+def test_the_description_is_served_as_it_is_committed(place):
+    served = place.server.http.get("v1/openapi.json")
+    assert served.status_code == 200 and served.json() == json.loads(DESCRIPTION.read_text())
+    assert httpx.get(f"{place.server.url}v1/openapi.json", trust_env=False).status_code == 401
