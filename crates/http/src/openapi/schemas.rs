@@ -52,6 +52,10 @@ impl Schemas {
 
     pub(super) fn finish(mut self) -> Map<String, Value> {
         let mut all = self.written.take_definitions(true);
+        debug_assert!(
+            self.bodies.keys().all(|name| !all.contains_key(name)),
+            "a body and an answer have one name"
+        );
         all.append(&mut self.bodies);
         all
     }

@@ -18,7 +18,7 @@ impl<S: Sync> FromRequestParts<S> for After {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         match parts.headers.get("last-event-id").map(HeaderValue::as_bytes) {
-            None | Some(b"") => Ok(Self(None)),
+            None => Ok(Self(None)),
             Some(id) => match std::str::from_utf8(id).ok().and_then(|id| id.parse().ok()) {
                 Some(seq) => Ok(Self(Some(seq))),
                 None => Err(ApiError::bad_request("Last-Event-ID: expected a whole number")),

@@ -119,5 +119,7 @@ mod tests {
         let wish: Wish =
             parse(br#"{"code": "x", "limits": {"pids": 2}, "word": "one", "flag": null}"#).unwrap();
         assert_eq!((wish.code.0.as_str(), wish.flag), ("x", None));
+        assert_eq!(wish.limits.and_then(|limits| limits.pids), Some(Whole(2)));
+        assert!(matches!(wish.word, Some(Word::One)) && wish.secrets.is_none());
     }
 }
