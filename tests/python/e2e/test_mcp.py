@@ -313,7 +313,7 @@ def test_stdio_says_what_is_wrong(shared, tmp_path):
     right = ("--url", shared.url, "--token-file", str(shared.token_file))
     _, answers = spoken(*right, lines="no json\n\n[1]\n" + ask)
     assert [one.get("error", {}).get("code") for one in answers[:2]] == [-32600, -32600]
-    assert len(answers[2]["result"]["tools"]) == 4
+    assert len(answers[2]["result"]["tools"]) == 5
     done, answers = spoken("--data-dir", str(tmp_path / "none"), lines=ask)
     assert done.returncode == 1 and not answers and "--url" in done.stderr
 

@@ -49,6 +49,7 @@ HINTS = {
     "prices['Region']": "prices: did you mean 'region'?",
     "prices[['price', 'regoin']]": "prices: did you mean 'region'?",
     "prices.groupby('regoin').sum()": "prices: did you mean 'region'?",
+    "by_region = prices.groupby('region')\nby_region['prcie'].sum()": "by_region: did you mean 'price'?",
     "(prices\n .sort_values('regoin')\n)": "prices: did you mean 'region'?",
     "model.table['regoin']": "model.table: did you mean 'region'?",
     "prices['zzz']": "columns of prices are: 'price', 'region'",
