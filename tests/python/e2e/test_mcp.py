@@ -42,7 +42,8 @@ def test_an_analysis_in_stages(shared, transport, mode):
         async with agent(shared, transport, mode) as client:
             assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
             tools = (await client.list_tools()).tools
-            assert {tool.name for tool in tools} == {"execute", "get_output", "inspect_variables", "interrupt", "session"}
+            names = {"execute", "get_output", "inspect_variables", "interrupt", "session"}
+            assert {tool.name for tool in tools} == names
             name = f"eda-{transport}-{mode}"
             made = await client.call_tool("session", {"op": "create", "name": name})
             assert not made.is_error, text(made)
@@ -96,10 +97,12 @@ def test_what_cannot_be_is_named(shared, session):
                 ("interrupt", {}, "session or execution_id"),
                 ("session", {"op": "close"}, "session"),
                 ("session", {"op": "create", "count": 2}, "count"),
+                ("execute", {"session": session, "code": "1", "language": "ruby"}, '"ruby"'),
             ]:
                 result = await client.call_tool(tool, arguments)
                 assert result.is_error and wanted in text(result), (tool, arguments, text(result))
-                assert result.structured_content["code"] in ("bad_request", "not_found")
+                codes = ("bad_request", "not_found", "language_not_supported", "file_not_found", "bad_path")
+                assert result.structured_content["code"] in codes, result.structured_content
             elsewhere = await client.call_tool(
                 "execute", {"session": session, "code": "1", "expect_incarnation": 7}
             )
@@ -107,6 +110,20 @@ def test_what_cannot_be_is_named(shared, session):
             assert elsewhere.structured_content["incarnation"] == 1
 
     run(mistakes)
+
+
+def test_a_shell_script(shared, session):
+    async def scripts():
+        async with agent(shared) as client:
+            script = {"session": session, "code": "echo out; echo err >&2; exit 3", "language": "bash"}
+            failed = await client.call_tool("execute", script)
+            assert failed.is_error and "out\nerr\nBashError: exit code 3\n" in text(failed), text(failed)
+            assert failed.structured_content == rest(shared, failed.structured_content["id"])
+            assert (failed.structured_content["language"], failed.structured_content["exit_code"]) == ("bash", 3)
+            right = await client.call_tool("execute", {**script, "code": "cat"})
+            assert not right.is_error and right.structured_content["exit_code"] == 0
+
+    run(scripts)
 
 
 @pytest.mark.parametrize("transport", ["http", "stdio"])
@@ -313,7 +330,7 @@ def test_stdio_says_what_is_wrong(shared, tmp_path):
     right = ("--url", shared.url, "--token-file", str(shared.token_file))
     _, answers = spoken(*right, lines="no json\n\n[1]\n" + ask)
     assert [one.get("error", {}).get("code") for one in answers[:2]] == [-32600, -32600]
-    assert len(answers[2]["result"]["tools"]) == 4
+    assert len(answers[2]["result"]["tools"]) == 5
     done, answers = spoken("--data-dir", str(tmp_path / "none"), lines=ask)
     assert done.returncode == 1 and not answers and "--url" in done.stderr
 
