@@ -23,11 +23,7 @@ pub(crate) fn language(
     if is_bash && spec.is_some_and(is_ours) {
         return Ok(Language::Bash);
     }
-    let shown: String = name
-        .chars()
-        .take(NAME_CHARS)
-        .flat_map(char::escape_debug)
-        .collect();
+    let shown: String = name.chars().take(NAME_CHARS).collect();
     let offered = match (own.is_empty(), is_bash) {
         (true, _) => "its language is not known".to_owned(),
         (false, true) => format!("{own:?} alone"),
