@@ -135,6 +135,12 @@ pub enum EngineError {
         /// One line.
         reason: String,
     },
+    /// The kernel is not given code in this language.
+    #[error("language: {reason}")]
+    LanguageNotSupported {
+        /// One line, with the language and the ones that there are.
+        reason: String,
+    },
     /// Something with the files of a session could not be done.
     #[error("{reason}")]
     Files {
@@ -287,6 +293,7 @@ impl EngineError {
             Self::KernelDead { .. } => "kernel_dead",
             Self::Busy { .. } => "busy",
             Self::Unsupported { .. } => "unsupported",
+            Self::LanguageNotSupported { .. } => "language_not_supported",
             Self::Files { code, .. } => code.as_str(),
             Self::KeyReused => "idempotency_key_reused",
             Self::Internal { .. } => "internal",

@@ -55,7 +55,7 @@ pub use files::{
 pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, Network};
 pub use history::{History, HistoryEntry, HistoryStatus};
 pub use ids::{JupyterSessionId, KernelId};
-pub use kernel::{OnTimeout, Replaced, StopReason};
+pub use kernel::{Language, OnTimeout, Replaced, StopReason};
 pub use model::{
     Branch, ExecutionState, FilesMode, ForkFiles, ForkKernel, ForkPolicy, GatewayStatus, Hazard, KernelJson,
     KernelModel, KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES, NewSession, Origin, PoolConfig,

@@ -14,6 +14,7 @@
 //! | `IncarnationMismatch`, `KernelDead` | | 409 `kernel_restarted`, `kernel_dead` |
 //! | `Busy` | | 503 `busy` |
 //! | `Unsupported` | | 501 `unsupported` |
+//! | `LanguageNotSupported` | | 400 `language_not_supported` |
 //! | `Files` | | 404 `file_not_found`; 400 `bad_path`, `path_outside`; 403 `permission_denied`; 409 `is_a_directory`, `not_a_directory`, `not_a_file`, `directory_not_empty`; 413 `file_too_large`; 416 `range_not_satisfiable`; 422 `bad_archive`; 429 `too_many_transfers`; 507 `no_space`, `disk_quota_exceeded`; 500 `file_failed` |
 //! | `KeyReused` | | 422 `idempotency_key_reused` |
 //! | `Conflict` | 409 | 409 `conflict` |
@@ -223,6 +224,9 @@ impl From<EngineError> for ApiError {
                 ..Self::new(StatusCode::CONFLICT, code, message)
             },
             EngineError::Unsupported { .. } => Self::new(StatusCode::NOT_IMPLEMENTED, code, message),
+            EngineError::LanguageNotSupported { .. } => {
+                Self::new(StatusCode::BAD_REQUEST, code, message).at("language")
+            }
             EngineError::Files { code: why, .. } => Self {
                 retry_after: (why == FileError::TooMany).then_some(1),
                 ..Self::new(file_status(why), code, message)

@@ -6,9 +6,9 @@ use himalia_outcome::{Excerpt, Page, Sink};
 use tokio_util::sync::CancellationToken;
 
 use super::Engine;
-use crate::executions::{ArtifactStore, Follower, catch_up, first, submission};
+use crate::executions::{ArtifactStore, Follower, catch_up, first, language, submission};
 use crate::feed::Reader;
-use crate::kernel::{Answer, Command, CommandError, Handle, Submission, may_block, record};
+use crate::kernel::{Answer, Command, CommandError, Handle, Language, Submission, may_block, record};
 use crate::{
     Action, Closed, EngineError, Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult,
     KernelId, Object, OutputPage, Principal, StoredArtifact, Submitted,
@@ -22,7 +22,8 @@ impl Engine {
     ///
     /// Executions of one kernel run one at a time, in the order in which they came. One that the kernel drops because
     /// another client's code failed is sent again. Errors beside the usual ones: [`EngineError::QueueFull`],
-    /// [`EngineError::IncarnationMismatch`], [`EngineError::KernelDead`], [`EngineError::KeyReused`].
+    /// [`EngineError::IncarnationMismatch`], [`EngineError::KernelDead`], [`EngineError::KeyReused`],
+    /// [`EngineError::LanguageNotSupported`].
     pub async fn execute(
         &self,
         principal: &Principal,
@@ -31,8 +32,12 @@ impl Engine {
     ) -> Result<Submitted, EngineError> {
         self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
         self.inner.check_open()?;
-        let submission = submission(principal, wanted)?;
         let handle = self.handle(kernel)?;
+        let language = match &wanted.language {
+            None => Language::Kernel,
+            Some(name) => self.language(&handle, name).await?,
+        };
+        let submission = submission(principal, wanted, language)?;
         match command(&handle, Command::Submit(Box::new(submission))).await? {
             Answer::Submitted { seq, repeated } => Ok(Submitted {
                 id: ExecutionId { kernel, seq },
@@ -181,6 +186,13 @@ impl Engine {
             .await
             .map_err(|error| EngineError::internal("reading an artifact", error))?;
         found.ok_or_else(unknown)
+    }
+
+    /// What the name of a language means for a kernel.
+    async fn language(&self, handle: &Handle, name: &str) -> Result<Language, EngineError> {
+        let kernelspec = handle.facts().name.clone();
+        let spec = self.inner.catalog.get(&kernelspec).await.ok();
+        language(spec.as_ref(), &kernelspec, name)
     }
 
     /// An execution whose first record is still there.

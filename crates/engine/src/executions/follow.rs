@@ -11,14 +11,15 @@ use super::{
     ExecutionStatus, TextTruncated,
 };
 use crate::kernel::{
-    End, ExecutionRecord, RecordKind, RecordMeta, Replaced, Submission, execution_of, from_micros, owner_of,
-    wall_micros, word,
+    End, ExecutionRecord, Language, RecordKind, RecordMeta, Replaced, Submission, execution_of, from_micros,
+    owner_of, wall_micros, word,
 };
 
 /// Follows one execution. `S` is what becomes of its text.
 #[derive(Debug)]
 pub(crate) struct Follower<S = Excerpt> {
     id: ExecutionId,
+    language: Language,
     text_chars: usize,
     blank: S,
     fold: Fold<S>,
@@ -96,6 +97,7 @@ impl Follower<Excerpt> {
         ExecutionResult {
             id: self.id,
             session: self.id.kernel,
+            language: self.language,
             status,
             ran: over.map_or(self.began.is_some(), |(_, ended)| ended.ran),
             kernel: self.kernel(),
@@ -109,6 +111,7 @@ impl Follower<Excerpt> {
             outputs: outcome.outputs,
             outputs_omitted: outcome.outputs_omitted,
             error: outcome.error,
+            exit_code: outcome.notes.exit_code,
             failed_before: over.map_or(0, |(_, ended)| ended.failed_before),
             variables: outcome.notes.variables,
             files: outcome.notes.files,
@@ -144,6 +147,7 @@ impl<S: Sink + Clone> Follower<S> {
         let text_chars = usize::try_from(submission.text_chars).unwrap_or(usize::MAX);
         Self {
             id,
+            language: submission.language,
             text_chars,
             blank: sink.clone(),
             fold: Fold::over(sink, text_chars),

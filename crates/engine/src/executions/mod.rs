@@ -8,6 +8,7 @@ mod events;
 mod feed;
 mod follow;
 mod id;
+mod language;
 mod model;
 
 pub(crate) use artifacts::ArtifactStore;
@@ -17,6 +18,7 @@ pub use feed::ExecutionFeed;
 pub(crate) use feed::catch_up;
 pub(crate) use follow::{Follower, first};
 pub use id::ExecutionId;
+pub(crate) use language::language;
 pub(crate) use model::submission;
 pub use model::{
     Death, Execute, ExecutionBrief, ExecutionKernel, ExecutionResult, ExecutionStatus, MAX_CODE_BYTES,

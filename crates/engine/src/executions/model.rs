@@ -8,7 +8,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 
 use super::ExecutionId;
-use crate::kernel::{Brief, End, OnTimeout, Replaced, Submission, from_micros};
+use crate::kernel::{Brief, End, Language, OnTimeout, Replaced, Submission, from_micros};
 use crate::{EngineError, KernelId, Principal};
 
 /// Bytes of code of one execution.
@@ -25,6 +25,8 @@ const TIMEOUT_MOST: Duration = Duration::from_hours(30 * 24);
 pub struct Execute {
     /// At most [`MAX_CODE_BYTES`].
     pub code: String,
+    /// Its language by name: that of the kernel, or `bash` where the kernel is one of ours. `None` is the kernel's.
+    pub language: Option<String>,
     /// Counts while the code runs and does not wait for input; `None` = for ever.
     pub timeout: Option<Duration>,
     /// What happens then.
@@ -45,6 +47,7 @@ impl Default for Execute {
     fn default() -> Self {
         Self {
             code: String::new(),
+            language: None,
             timeout: None,
             on_timeout: OnTimeout::Interrupt,
             text_chars: 8000,
@@ -147,6 +150,9 @@ pub struct ExecutionResult {
     pub id: ExecutionId,
     /// Its session.
     pub session: KernelId,
+    /// `bash`; left out where it is the kernel's own.
+    #[serde(skip_serializing_if = "Language::is_kernels")]
+    pub language: Language,
     /// How far it is.
     pub status: ExecutionStatus,
     /// Whether the kernel has begun with it. One that never ran can be sent again without a thought.
@@ -176,6 +182,9 @@ pub struct ExecutionResult {
     pub outputs_omitted: u64,
     /// What was raised.
     pub error: Option<Failure>,
+    /// With which code a script in Bash ended: 0, or one that is an error; 128 and its number after a signal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
     /// Earlier executions of the very same code that failed, among the latest thousand of the session.
     pub failed_before: u32,
     /// `{added, changed, removed}`, from kernels that tell.
@@ -218,6 +227,9 @@ pub struct ExecutionBrief {
     pub created: OffsetDateTime,
     /// The beginning of its first line of code.
     pub title: String,
+    /// `bash`; left out where it is the kernel's own.
+    #[serde(skip_serializing_if = "Language::is_kernels")]
+    pub language: Language,
 }
 
 impl ExecutionBrief {
@@ -235,6 +247,7 @@ impl ExecutionBrief {
             status: brief.end.map_or(running, ExecutionStatus::from),
             created: from_micros(brief.at_micros),
             title: brief.title,
+            language: brief.language,
         }
     }
 }
@@ -254,8 +267,12 @@ pub struct OutputPage {
     pub complete: bool,
 }
 
-/// Checks what is asked for.
-pub(crate) fn submission(principal: &Principal, wanted: Execute) -> Result<Submission, EngineError> {
+/// Checks what is asked for. `language` is what the name of its language means for the kernel.
+pub(crate) fn submission(
+    principal: &Principal,
+    wanted: Execute,
+    language: Language,
+) -> Result<Submission, EngineError> {
     let refuse = |field, reason: String| Err(EngineError::bad_request(field, reason));
     if wanted.code.len() > MAX_CODE_BYTES {
         return refuse("code", format!("is longer than {MAX_CODE_BYTES} bytes"));
@@ -281,6 +298,7 @@ pub(crate) fn submission(principal: &Principal, wanted: Execute) -> Result<Submi
         .map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
     Ok(Submission {
         code: wanted.code,
+        language,
         timeout_ms,
         on_timeout: wanted.on_timeout,
         text_chars: wanted.text_chars as u64,

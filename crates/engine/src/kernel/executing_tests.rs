@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::core_tests::Bench;
 use super::event::{Answer, Command, CommandError, Event};
-use super::execution_records::{End, ExecutionRecord, OnTimeout, Submission, execution_of};
+use super::execution_records::{End, ExecutionRecord, Language, OnTimeout, Submission, execution_of};
 use super::life::Phase;
 use super::meta::{RecordKind, RecordMeta};
 use super::rules::Rules;
@@ -20,6 +20,7 @@ const TIMEOUT: u64 = 60_000_000;
 fn submission(code: &str) -> Submission {
     Submission {
         code: code.into(),
+        language: Language::Kernel,
         timeout_ms: Some(TIMEOUT / 1000),
         on_timeout: OnTimeout::Interrupt,
         text_chars: 100,

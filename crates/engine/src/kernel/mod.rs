@@ -46,7 +46,7 @@ pub(crate) use event::{Answer, Claim, Command, CommandError, Effect, Event, Now,
 pub(crate) use execution_records::{
     End, ExecutionRecord, Submission, execution_of, owner_of, owner_of_client,
 };
-pub use execution_records::{OnTimeout, Replaced, StopReason};
+pub use execution_records::{Language, OnTimeout, Replaced, StopReason};
 pub(crate) use executions::Brief;
 pub(crate) use handle::{Envelope, Handle, Stage, from_micros, record, remove_forgotten_logs, wall_micros};
 pub(crate) use ledger::{RequestKind, parent_key};

@@ -3,22 +3,23 @@
 //! A kernel made by the Jupyter API is an anonymous session whose id is the kernel's. The position is the `Last-Event-ID`
 //! header, which browsers send by themselves when they reconnect, or else `?after=`; `after=0` gives all that is kept, no
 //! position what comes from now on. What fell out of retention is one `gap` event. `?buffers=base64` adds binary
-//! buffers.
+//! buffers. A request for an upgrade gets the same records over a WebSocket.
 
 use std::convert::Infallible;
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use himalia_engine::EventFeed;
+use himalia_engine::{Closed, EventFeed};
 
 use super::sessions::session_id;
-use super::sse;
+use super::{push, sse};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::listen::Peer;
 use crate::query;
 
 /// Serves the stream until the client leaves, the kernel is gone or the gateway stops.
@@ -26,17 +27,21 @@ pub(crate) async fn stream(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    uri: Uri,
-    headers: HeaderMap,
+    mut request: Request,
 ) -> Result<Response, ApiError> {
     let kernel = session_id(&app, &principal, &id)?;
-    let after = position(&uri, &headers)?;
-    let buffers = match query::last(&uri, "buffers").as_deref() {
+    let handshake = push::asked(&mut request)?;
+    let after = position(request.uri(), request.headers())?;
+    let buffers = match query::last(request.uri(), "buffers").as_deref() {
         None | Some("sizes") => false,
         Some("base64") => true,
         Some(_) => return Err(ApiError::bad_request("buffers: expected base64 or sizes")),
     };
     let feed = app.engine().events(&principal, kernel, after)?;
+    if let Some(handshake) = handshake {
+        let peer = request.extensions().get::<Peer>().cloned();
+        return Ok(push::serve(&app, handshake, peer, Records { feed, buffers }));
+    }
     let events = Events {
         feed,
         buffers,
@@ -57,6 +62,24 @@ pub(super) fn position(uri: &Uri, headers: &HeaderMap) -> Result<Option<u64>, Ap
             Some(seq) => Ok(Some(seq)),
             None => Err(ApiError::bad_request("Last-Event-ID: expected a whole number")),
         },
+    }
+}
+
+/// The records for a WebSocket.
+struct Records {
+    feed: EventFeed,
+    buffers: bool,
+}
+
+impl push::Source for Records {
+    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, Closed> {
+        let events = self.feed.next().await?;
+        let object = |event| {
+            let mut out = Vec::new();
+            sse::object(&mut out, event, self.buffers);
+            Bytes::from(out)
+        };
+        Ok(Some(events.iter().map(object).collect()))
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod fork;
 pub(crate) mod history;
 pub(crate) mod models;
 pub(crate) mod pools;
+mod push;
 pub(crate) mod sessions;
 mod sse;
 mod start;

@@ -72,9 +72,17 @@ impl Waiting {
 
 /// Appends one event. `buffers`: whether binary buffers are included, in base64; their sizes always are.
 pub(super) fn write(out: &mut Vec<u8>, event: &Event, buffers: bool) {
+    let head = format!("id: {}\nevent: {}\ndata: ", event.seq, event.kind.as_str());
+    out.extend_from_slice(head.as_bytes());
+    object(out, event, buffers);
+    out.extend_from_slice(b"\n\n");
+}
+
+/// Appends the data of one event, JSON without a line break.
+pub(super) fn object(out: &mut Vec<u8>, event: &Event, buffers: bool) {
     let kind = event.kind.as_str();
     let head = format!(
-        "id: {seq}\nevent: {kind}\ndata: {{\"seq\":{seq},\"at\":\"{at}\",\"kind\":\"{kind}\",\"incarnation\":{incarnation}",
+        "{{\"seq\":{seq},\"at\":\"{at}\",\"kind\":\"{kind}\",\"incarnation\":{incarnation}",
         seq = event.seq,
         at = build::timestamp(event.at),
         incarnation = event.incarnation,
@@ -85,7 +93,7 @@ pub(super) fn write(out: &mut Vec<u8>, event: &Event, buffers: bool) {
         EventKind::Message | EventKind::Request => message(out, &event.body, buffers),
         EventKind::Lifecycle | EventKind::Gap | EventKind::Execution => member(out, "detail", &event.body),
     }
-    out.extend_from_slice(b"}\n\n");
+    out.push(b'}');
 }
 
 fn message(out: &mut Vec<u8>, frame: &Bytes, buffers: bool) {

@@ -5,7 +5,7 @@ mod stream;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{Closed, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult};
@@ -13,12 +13,14 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::events::position;
+use super::push;
 use super::sessions::{of_session, session_id};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body;
 use crate::error::ApiError;
 use crate::etag;
+use crate::listen::Peer;
 use crate::query;
 use request::{Form, Wish};
 
@@ -140,18 +142,22 @@ pub(crate) async fn output(
 }
 
 /// `GET /v1/executions/{id}/events`: its events from the beginning, or after `Last-Event-ID` (or `?after=`).
+/// A request for an upgrade gets them over a WebSocket.
 pub(crate) async fn events(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    uri: Uri,
-    headers: HeaderMap,
+    mut request: Request,
 ) -> Result<Response, ApiError> {
     let id = execution_id(&id)?;
-    let feed = app
-        .engine()
-        .follow_execution(&principal, id, position(&uri, &headers)?)?;
-    let framing = match Form::of(&headers) {
+    let handshake = push::asked(&mut request)?;
+    let after = position(request.uri(), request.headers())?;
+    let feed = app.engine().follow_execution(&principal, id, after)?;
+    if let Some(handshake) = handshake {
+        let peer = request.extensions().get::<Peer>().cloned();
+        return Ok(push::serve(&app, handshake, peer, stream::Messages { id, feed }));
+    }
+    let framing = match Form::of(request.headers()) {
         Form::Events(framing) => framing,
         Form::Json => stream::Framing::Sse,
     };

@@ -43,7 +43,7 @@ impl Form {
     }
 }
 
-/// Reads the body. Members: `code` (required), `timeout_ms`, `on_timeout` (`interrupt` or `detach`), `background` (false),
+/// Reads the body. Members: `code` (required), `language` (the kernel's, or `bash`), `timeout_ms`, `on_timeout` (`interrupt` or `detach`), `background` (false),
 /// `budget` `{text_chars}` (8000), `allow_stdin` (false), `store_history` (true), `expect_incarnation`,
 /// `idempotency_key` (or the header `Idempotency-Key`).
 ///
@@ -76,6 +76,7 @@ pub(super) fn read(mut fields: Fields, headers: &HeaderMap) -> Result<Wish, ApiE
     };
     let execute = Execute {
         code,
+        language: fields.string("language")?,
         timeout,
         on_timeout,
         text_chars,

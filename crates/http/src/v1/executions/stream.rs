@@ -16,7 +16,7 @@ use himalia_wire::build::timestamp;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::v1::sse;
+use crate::v1::{push, sse};
 
 /// How events stand in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,36 @@ pub(super) fn of(app: &App, id: ExecutionId, feed: ExecutionFeed, framing: Frami
     sse::growing(media_type, stream::unfold(events, Events::chunk))
 }
 
+/// The data of an event.
+fn object(id: ExecutionId, event: &ExecutionEvent) -> Value {
+    let mut data = serde_json::to_value(&event.kind).unwrap_or_default();
+    if let Value::Object(members) = &mut data {
+        members.insert("seq".into(), event.seq.into());
+        members.insert("at".into(), timestamp(event.at).into());
+        members.insert("execution".into(), id.to_string().into());
+    }
+    data
+}
+
+/// The events for a WebSocket.
+pub(super) struct Messages {
+    pub(super) id: ExecutionId,
+    pub(super) feed: ExecutionFeed,
+}
+
+impl push::Source for Messages {
+    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, Closed> {
+        let events = self.feed.next().await?;
+        let all = |events: Vec<ExecutionEvent>| {
+            let texts = events
+                .iter()
+                .map(|event| Bytes::from(object(self.id, event).to_string()));
+            texts.collect()
+        };
+        Ok(events.map(all))
+    }
+}
+
 struct Events {
     id: ExecutionId,
     feed: ExecutionFeed,
@@ -63,7 +93,7 @@ impl Events {
             Some(Ok(Some(events))) => {
                 let mut out = Vec::new();
                 for event in events {
-                    self.write(&mut out, event);
+                    self.write(&mut out, &event);
                 }
                 out.into()
             }
@@ -75,16 +105,13 @@ impl Events {
         Some((Ok(bytes), self))
     }
 
-    fn write(&self, out: &mut Vec<u8>, event: ExecutionEvent) {
-        let ExecutionEvent { seq, at, kind } = event;
-        let mut data = serde_json::to_value(&kind).unwrap_or_default();
-        if let Value::Object(members) = &mut data {
-            members.insert("seq".into(), seq.into());
-            members.insert("at".into(), timestamp(at).into());
-            members.insert("execution".into(), self.id.to_string().into());
-        }
+    fn write(&self, out: &mut Vec<u8>, event: &ExecutionEvent) {
+        let data = object(self.id, event);
         let text = match self.framing {
-            Framing::Sse => format!("id: {seq}\nevent: {}\ndata: {data}\n\n", kind.as_str()),
+            Framing::Sse => {
+                let (seq, word) = (event.seq, event.kind.as_str());
+                format!("id: {seq}\nevent: {word}\ndata: {data}\n\n")
+            }
             Framing::Ndjson => format!("{data}\n"),
         };
         out.extend_from_slice(text.as_bytes());
