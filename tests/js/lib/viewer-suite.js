@@ -10,13 +10,17 @@ import { ViewerSite } from './viewer-site.js';
 /** No name is found but that of the machine itself: the network is cut. */
 const OFFLINE = ['--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'];
 
-/** Starts everything before the tests of this file and stops it after them. */
-export function viewerSuite() {
+/**
+ * Starts everything before the tests of this file and stops it after them.
+ * @param {(gateway: Gateway) => Promise<unknown>} prepare what the tests find in the gateway.
+ */
+export function viewerSuite(prepare = async () => {}) {
   const suite = {};
   before(async () => {
     suite.gateway = await Gateway.start();
     suite.site = await ViewerSite.start(suite.gateway);
     suite.browser = await Browser.start(OFFLINE);
+    await prepare(suite.gateway);
   });
   after(async () => {
     await suite.browser?.stop();
