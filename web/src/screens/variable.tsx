@@ -10,9 +10,9 @@ import { useLoaded } from '../ui/hooks';
 import { Loading, Problem } from '../ui/parts';
 import { lastChange, shapeOf } from './variables';
 
-/** Rows of a page; characters of a text. */
+/** Rows of a page; characters of a text, as many as the gateway gives at once. */
 const ROWS = 100;
-const TEXT = 20_000;
+const TEXT = 1_000;
 
 const OPERATORS: [string, string][] = [
   ['contains', 'contains'],
@@ -93,6 +93,7 @@ export function VariableView({ view, name }: { view: SessionView; name: string }
             value={value}
             sort={sort}
             offset={offset}
+            isFiltered={condition !== null}
             onSort={by => {
               setSort(next(sort, by));
               setOffset(0);
@@ -144,10 +145,11 @@ interface ContentProps {
   value: VariablePage;
   sort: Sort | null;
   offset: number;
+  isFiltered: boolean;
   onSort: (by: string) => void;
 }
 
-function Content({ value, sort, offset, onSort }: ContentProps) {
+function Content({ value, sort, offset, isFiltered, onSort }: ContentProps) {
   const page = value.page;
   if (value.kind === 'text') return <pre class="plain text-page">{page?.text ?? ''}</pre>;
   if (value.kind === 'object' || !page) return <pre class="plain text-page">{value.variable.preview}</pre>;
@@ -212,7 +214,7 @@ function Content({ value, sort, offset, onSort }: ContentProps) {
           </tbody>
         </table>
       </div>
-      {rows.length === 0 && <p class="note">No row meets the filter.</p>}
+      {rows.length === 0 && <p class="note">{isFiltered ? 'No row meets the filter.' : 'There is nothing in it.'}</p>}
       {missing > 0 && <p class="note">{count(missing)} more columns are not shown.</p>}
       {page.cut && <p class="note">The page was cut: its rows are too large to be sent together.</p>}
     </>
