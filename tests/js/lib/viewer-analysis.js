@@ -11,14 +11,15 @@ import matplotlib.pyplot as plt
 
 rng = np.random.default_rng(7)
 days = pd.date_range("2025-01-01", "2025-12-31")
-season = np.sin((days.dayofyear - 100) / 365 * 2 * np.pi)
+season = np.sin((days.day_of_year - 100) / 365 * 2 * np.pi)
 trips = pd.DataFrame({
     "day": days,
     "temperature": (11 + 9 * season + rng.normal(0, 2.6, len(days))).round(1),
     "rain_mm": np.where(rng.random(len(days)) < 0.3, rng.gamma(1.6, 4, len(days)), 0).round(1),
-    "holiday": days.dayofweek >= 5,
+    "holiday": days.day_of_week >= 5,
 })
-trips["riders"] = (2100 + 92 * trips.temperature - 38 * trips.rain_mm - 420 * trips.holiday + rng.normal(0, 190, len(days))).round().clip(0).astype(int)
+trips["riders"] = (2100 + 92 * trips.temperature - 38 * trips.rain_mm - 420 * trips.holiday
+                   + rng.normal(0, 190, 365)).round().astype(int)
 print(f"{len(trips)} days, {trips.riders.sum():,} riders")`,
   'trips.head()',
   `fig, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")

@@ -20,15 +20,17 @@ const SCREENS = {
       box => box.scrollHeight - box.scrollTop - box.clientHeight < 4));
     await viewer.state('busy');
   }],
-  top: ['s/bike-demand', async viewer => {
-    await viewer.cell(9).waitFor();
-    for (let at = 0; at < 10; at += 1) await viewer.page.keyboard.press('k');
+  frame: ['s/bike-demand', async viewer => {
+    await select(viewer, 2);
     await viewer.frame('table.dataframe', viewer.cell(2));
   }],
+  figure: ['s/bike-demand', async viewer => {
+    await select(viewer, 3);
+    await viewer.cell(3).locator('img').waitFor();
+  }],
   error: ['s/bike-demand', async viewer => {
-    await viewer.cell(9).waitFor();
-    for (let at = 0; at < 4; at += 1) await viewer.page.keyboard.press('k');
-    await viewer.page.locator('.failure').first().scrollIntoViewIfNeeded();
+    await select(viewer, 4);
+    await viewer.cell(4).locator('.failure').waitFor();
   }],
   plots: ['s/bike-demand/plots', viewer => viewer.page.locator('.gallery li').nth(2).waitFor()],
   plot: ['s/bike-demand/plots', async viewer => {
@@ -156,6 +158,15 @@ suite.test('15: formulas are drawn, and a link in one does nothing', async viewe
   await viewer.cell(1).locator('.markdown math msup').waitFor();
   assert.equal(await viewer.cell(1).locator('[href]').count(), 0);
 });
+
+/** Goes up from the last cell to the one with this count. */
+async function select(viewer, count) {
+  await viewer.cell(9).waitFor();
+  for (let at = 9; at >= count; at -= 1) {
+    await viewer.page.keyboard.press('k');
+    await viewer.page.locator('.cell.is-selected .cell-count', { hasText: `[${at}]` }).waitFor();
+  }
+}
 
 /** Buttons that are smaller than a finger, links between words aside. */
 async function small(page) {

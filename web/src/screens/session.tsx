@@ -52,7 +52,7 @@ export function SessionScreen({ id, tab, item }: SessionScreenProps) {
     return (
       <main id="main" class="page">
         {isAbsent ? (
-          <Empty title="There is no such session">
+          <Empty title="There is no such session" isPage>
             <p>It has ended, or never was.</p>
             <a class="button" href={href({ screen: 'sessions' })}>
               All sessions

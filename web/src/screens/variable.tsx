@@ -165,7 +165,7 @@ function Content({ value, sort, offset, isFiltered, onSort }: ContentProps) {
           <thead>
             <tr>
               <th scope="col" class="index">
-                {value.kind === 'items' ? '#' : ''}
+                #
               </th>
               {Array.from({ length: width }, (_, at) => {
                 const column = columns[at];
@@ -206,7 +206,7 @@ function Content({ value, sort, offset, isFiltered, onSort }: ContentProps) {
                 </th>
                 {row.map((item, column) => (
                   <td key={column} class={kindOf(item)}>
-                    {item === null ? <span class="missing">missing</span> : cell(item)}
+                    {item === null ? <span class="missing">missing</span> : cell(item, columns[column]?.dtype)}
                   </td>
                 ))}
               </tr>
@@ -342,10 +342,11 @@ function rowsOf(page: Page | undefined): unknown[][] {
   return (page?.rows ?? []).map(row => (Array.isArray(row) ? row : [row]));
 }
 
-function cell(item: unknown): string {
-  if (typeof item === 'string') return item;
+function cell(item: unknown, dtype = ''): string {
+  // Days are written as their midnight.
+  if (typeof item === 'string') return dtype.startsWith('datetime') ? item.replace(/T00:00:00$/, '') : item;
   if (typeof item === 'number') return Number.isInteger(item) ? String(item) : String(Number(item.toPrecision(10)));
-  if (Array.isArray(item)) return item.map(cell).join(', ');
+  if (Array.isArray(item)) return item.map(part => cell(part)).join(', ');
   return typeof item === 'boolean' ? String(item) : JSON.stringify(item);
 }
 
