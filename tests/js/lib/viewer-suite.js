@@ -20,6 +20,10 @@ export function viewerSuite(prepare = async () => {}) {
     suite.gateway = await Gateway.start();
     suite.site = await ViewerSite.start(suite.gateway);
     suite.browser = await Browser.start(OFFLINE);
+    // All tabs of the browser share the cookie: the tests themselves begin signed in.
+    const viewer = await ViewerPage.open(suite.browser, suite.site);
+    await viewer.go();
+    await viewer.close();
     await prepare(suite.gateway);
   });
   after(async () => {

@@ -150,6 +150,24 @@ suite.test('7: a traceback and sixteen, 256 and true colours are readable in bot
   assert.match(await viewer.cell(2).locator('.failure pre').innerText(), /ZeroDivisionError.*\n[\s\S]*----> 3 outer\(0\)/);
 });
 
+suite.test('5: of 10,000 cells only those in view are in the document', async (viewer, gateway, t) => {
+  await NativeSession.start(gateway, 'many');
+  const records = Array.from({ length: 10_000 }, (_, at) => cellRecords(at)).flat();
+  const body = records.map(record => `id: ${record.seq}\nevent: ${record.kind}\ndata: ${JSON.stringify(record)}\n\n`).join('');
+  // The log is there at once; the viewer's next question, for what comes after it, stays without an answer.
+  await viewer.page.route(/sessions\/many\/events/, route =>
+    /after=0$/.test(route.request().url()) ? route.fulfill({ contentType: 'text/event-stream', body }) : undefined);
+  const began = performance.now();
+  await viewer.go('s/many');
+  await viewer.cell(10_000).waitFor();
+  t.diagnostic(`the last cell is there after ${Math.round(performance.now() - began)} ms`);
+  const nodes = () => viewer.page.evaluate(() => document.querySelectorAll('*').length);
+  assert.ok((await nodes()) < 3000, `${await nodes()} nodes`);
+  await viewer.page.getByLabel('Cells', { exact: true }).press('Home');
+  await viewer.cell(1).waitFor();
+  assert.ok((await nodes()) < 3000, `${await nodes()} nodes`);
+});
+
 suite.test('15: formulas are drawn, and a link in one does nothing', async viewer => {
   const session = await NativeSession.start(suite.gateway, 'formulas');
   await session.run("from IPython.display import Math, Markdown, display\ndisplay(Math(r'\\frac{a}{b} \\href{javascript:top.owned=1}{x}'))\ndisplay(Markdown(r'so $e^{i\\pi} = -1$ it is'))");
@@ -158,6 +176,18 @@ suite.test('15: formulas are drawn, and a link in one does nothing', async viewe
   await viewer.cell(1).locator('.markdown math msup').waitFor();
   assert.equal(await viewer.cell(1).locator('[href]').count(), 0);
 });
+
+/** What the log has of one cell of a Jupyter client. */
+function cellRecords(at) {
+  const base = { at: '2026-01-02T03:04:05Z', incarnation: 1 };
+  const parent_header = { msg_id: `m${at}`, msg_type: 'execute_request' };
+  const message = (type, content) => ({ ...base, kind: 'message', channel: 'iopub', header: { msg_type: type, msg_id: `${type}${at}` }, parent_header, metadata: {}, content });
+  return [
+    { ...base, kind: 'request', channel: 'shell', header: { ...parent_header, session: 'lab', username: 'ada' }, parent_header: {}, content: { code: `print(${at})` } },
+    message('stream', { name: 'stdout', text: `${at}\n` }),
+    message('execute_reply', { status: 'ok', execution_count: at + 1 })
+  ].map((record, place) => ({ seq: at * 3 + place + 1, ...record }));
+}
 
 /** Goes up from the last cell to the one with this count. */
 async function select(viewer, count) {
