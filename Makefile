@@ -50,7 +50,7 @@ fork-demo: env ## load once, fork the session three ways, keep the best model
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/fork_demo.py --himalia $(HIMALIA)
 
 .PHONY: test
-test: prerequisites lint test-rust test-web test-python test-js test-docker ## everything that CI runs
+test: prerequisites lint test-rust test-web test-python test-js test-viewer test-docker ## everything that CI runs
 	@echo "all suites passed"
 
 .PHONY: lint
@@ -73,6 +73,10 @@ test-python: env $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/read
 .PHONY: test-js
 test-js: env $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## JupyterLab in Chromium, @jupyterlab/services
 	cd tests/js && HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python npm test --silent
+
+.PHONY: test-viewer
+test-viewer: env web $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## the viewer in Chromium on real kernels; its pictures are in tests/out
+	cd tests/js && HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python npm run test:viewer --silent
 
 .PHONY: docker-images
 docker-images: build ## the images of kernels and of the gateway, into the Docker engine

@@ -28,8 +28,17 @@ describe('the list of sessions', () => {
     ];
     await open('#/');
     await until(() => expect(names()).toEqual(['eda', 'bbbbbbbb', 'gone']));
-    expect(page()).toContain('died: oom');
+    expect(page()).toContain('died: out of memory');
     expect(find('.session .fork').getAttribute('title')).toBe('a branch of eda');
+  });
+
+  it('has what runs at its top', async () => {
+    gateway.sessions = [
+      session({ id: 'b'.repeat(36), name: 'idle', last_activity: '2026-01-02T05:00:00Z' }),
+      session({ name: 'busy', state: 'busy', last_activity: '2026-01-02T03:00:00Z' })
+    ];
+    await open('#/');
+    await until(() => expect(names()).toEqual(['busy', 'idle']));
   });
 
   it('is filtered by what is typed', async () => {

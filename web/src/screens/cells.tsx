@@ -43,6 +43,9 @@ export function Cells({
     overscan: 4,
     paddingEnd: 16
   });
+  // While the end is followed, its place is set below: an adjustment by the list would work against it.
+  list.shouldAdjustScrollPositionOnItemSizeChange = item =>
+    !view.following.peek() && item.start < (list.scrollOffset ?? 0);
   const total = list.getTotalSize();
 
   useLayoutEffect(() => {

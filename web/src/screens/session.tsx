@@ -7,7 +7,7 @@ import { plots } from '../log/plots';
 import { href, route, type Tab } from '../state/route';
 import { SessionView } from '../state/session-view';
 import { Confirm } from '../ui/dialog';
-import { bytes } from '../ui/format';
+import { bytes, cause } from '../ui/format';
 import { useLoaded } from '../ui/hooks';
 import { onKeys } from '../ui/keys';
 import { Empty, Pill, Problem } from '../ui/parts';
@@ -52,7 +52,7 @@ export function SessionScreen({ id, tab, item }: SessionScreenProps) {
     return (
       <main id="main" class="page">
         {isAbsent ? (
-          <Empty title="There is no such session">
+          <Empty title="There is no such session" isPage>
             <p>It has ended, or never was.</p>
             <a class="button" href={href({ screen: 'sessions' })}>
               All sessions
@@ -140,7 +140,7 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
           <>
             <span>{session.kernelspec}</span>
             <span>{session.isolation}</span>
-            {memory ? <span>memory up to {bytes(memory)}</span> : null}
+            {memory ? <span>memory ≤ {bytes(memory)}</span> : null}
             {cpu ? <span>{cpu / 1000} CPU</span> : null}
             <span>process {Math.max(log.incarnation, session.incarnation)}</span>
             {session.parent && (
@@ -150,7 +150,7 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
             )}
           </>
         )}
-        {isDead && <span class="is-bad">died: {log.reason ?? session?.reason ?? 'unknown'}</span>}
+        {isDead && <span class="is-bad">died: {cause(log.reason ?? session?.reason ?? 'unknown')}</span>}
       </p>
       {failure && <Problem error={failure} />}
       {asked === 'restart' && (
