@@ -93,6 +93,17 @@ describe('signing in', () => {
     expect(page()).not.toContain('secret');
   });
 
+  it('ends when it is told to', async () => {
+    await open('#/');
+    await until(() => expect(page()).toContain('Nothing runs here yet'));
+    await click(button('Sign out'));
+    await until(() => expect(page()).toContain("paste the gateway's token"));
+    expect(gateway.called('POST', 'viewer/sign-out').length).toBe(1);
+    await type(find<HTMLInputElement>('input[type=password]'), 'secret');
+    await click(button('Sign in'));
+    await until(() => expect(page()).toContain('Nothing runs here yet'));
+  });
+
   it('takes the code of a link out of the address at once', async () => {
     await open('#sign-in=one-use.code');
     await until(() => expect(gateway.called('POST', 'viewer/sign-in')[0]?.body).toEqual({ code: 'one-use.code' }));

@@ -52,7 +52,7 @@ pub use files::{
     MAX_TRANSFER_BYTES, MAX_TRANSFERS, PackedFiles, RemovedFiles, WrittenFiles,
 };
 // What facades say and show of sandboxes.
-pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, Network};
+pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, Network, Usage};
 pub use history::{History, HistoryEntry, HistoryStatus};
 pub use ids::{JupyterSessionId, KernelId};
 pub use kernel::{Language, OnTimeout, Replaced, StopReason};

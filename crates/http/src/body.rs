@@ -1,7 +1,7 @@
 //! JSON request bodies, read with limits and with errors that name the field.
 //!
-//! An empty body means "all defaults". The content type is not looked at (`JupyterLab` sends `text/plain` at times); there
-//! are no cookies, so a form on a foreign page cannot make use of that. The Jupyter API ignores unknown keys, the native one
+//! An empty body means "all defaults". The content type is not looked at (`JupyterLab` sends `text/plain` at times); a
+//! form on a foreign page cannot make use of that, since a browser's sign-in counts for own pages only. The Jupyter API ignores unknown keys, the native one
 //! refuses them ([`Fields::finish`]).
 
 use axum::body::{Body, Bytes, to_bytes};
@@ -22,7 +22,17 @@ pub(crate) struct Fields {
 
 /// Reads a body: `None` if it is empty.
 pub(crate) async fn fields(app: &App, headers: &HeaderMap, body: Body) -> Result<Option<Fields>, ApiError> {
-    let bytes = whole(app, headers, body).await?;
+    fields_within(app, headers, body, app.config().body_bytes).await
+}
+
+/// As [`fields`], of at most so many bytes.
+pub(crate) async fn fields_within(
+    app: &App,
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+) -> Result<Option<Fields>, ApiError> {
+    let bytes = within(app, headers, body, limit).await?;
     if bytes.trim_ascii().is_empty() {
         return Ok(None);
     }
@@ -31,8 +41,11 @@ pub(crate) async fn fields(app: &App, headers: &HeaderMap, body: Body) -> Result
 
 /// Reads a body within the limits of size and time.
 pub(crate) async fn whole(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
+    within(app, headers, body, app.config().body_bytes).await
+}
+
+async fn within(app: &App, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
     refuse_encoding(headers)?;
-    let limit = app.config().body_bytes;
     let read = timeout(app.config().body_timeout, to_bytes(body, limit));
     match read.await {
         Ok(Ok(bytes)) => Ok(bytes),

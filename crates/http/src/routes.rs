@@ -6,14 +6,15 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 
 use crate::app::App;
 use crate::jupyter::{about, channels, kernels, kernelspecs, me, sessions};
-use crate::{health, mounted, v1};
+use crate::{health, mounted, v1, viewer};
 
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Anybody. Keep this list short: such a route says nothing but that the gateway lives, and its version.
+    /// Anybody. Keep this list short: such a route says that the gateway lives, its version, how the viewer looks, and who signs
+    /// in. Nothing of any kernel.
     Public,
-    /// Holders of the token.
+    /// Holders of the token, and browsers that signed in with it.
     Token,
 }
 
@@ -60,7 +61,13 @@ macro_rules! route {
 pub static ROUTES: &[Route] = &[
     route!(GET "/healthz" Public, "Whether the process lives", get(health::healthz)),
     route!(GET "/readyz" Public, "Whether new work is taken", get(health::readyz)),
-    route!(GET "/" Token, "Name, version and where to go", get(about::root)),
+    route!(GET "/" Public, "The viewer, a page for people", get(viewer::page)),
+    route!(GET "/frame.html" Public, "The viewer's frame for output", get(viewer::frame_page)),
+    route!(GET "/icon.svg" Public, "The viewer's icon", get(viewer::icon)),
+    route!(GET "/assets/{file}" Public, "A file of the viewer", get(viewer::asset)),
+    route!(GET "/frame/{file}" Public, "A file of the viewer's frame", get(viewer::frame_file)),
+    route!(POST "/viewer/sign-in" Public, "Sign a browser in", post(viewer::sign_in)),
+    route!(POST "/viewer/sign-out" Public, "Sign a browser out", post(viewer::sign_out)),
     route!(GET "/api" Public, "Version", get(about::version)),
     route!(GET "/api/spec.yaml" Token, "This list", get(about::spec)),
     route!(GET "/api/status" Token, "Counts and times of the whole gateway", get(about::status)),
@@ -84,6 +91,7 @@ pub static ROUTES: &[Route] = &[
     route!(GET "/v1/sessions" Token, "All sessions with their sandboxes", get(v1::sessions::list)),
     route!(POST "/v1/sessions" Token, "Start a session", post(v1::sessions::create)),
     route!(GET "/v1/sessions/{session_id}" Token, "One session with its sandbox", get(v1::sessions::show)),
+    route!(GET "/v1/sessions/{session_id}/usage" Token, "What a session's sandbox uses now", get(v1::sessions::usage)),
     route!(PUT "/v1/sessions/{session_id}" Token, "The session of this name, started if there is none", put(v1::sessions::put)),
     route!(PATCH "/v1/sessions/{session_id}" Token, "Change a session's labels and lifetimes", patch(v1::sessions::change)),
     route!(DELETE "/v1/sessions/{session_id}" Token, "End a session", delete(v1::sessions::end)),
@@ -147,7 +155,17 @@ mod tests {
             .filter(|r| r.access == Access::Public)
             .map(|r| r.path)
             .collect();
-        assert_eq!(public, ["/healthz", "/readyz", "/api"]);
+        let probes = ["/healthz", "/readyz"];
+        let viewer = [
+            "/",
+            "/frame.html",
+            "/icon.svg",
+            "/assets/{file}",
+            "/frame/{file}",
+            "/viewer/sign-in",
+            "/viewer/sign-out",
+        ];
+        assert_eq!(public, [&probes[..], &viewer, &["/api"]].concat());
     }
 
     #[test]

@@ -128,6 +128,7 @@ function Row({ branch, now, onEnd }: { branch: Branch; now: number; onEnd: () =>
           {session.template !== session.kernelspec && <span>{session.template}</span>}
           <span title="isolation of its sandbox">{session.isolation}</span>
           {memory ? <span title="memory that it may use">≤ {bytes(memory)}</span> : null}
+          <span title="whose it is">{session.owner}</span>
           <span title="made through">{session.origin === 'v1' ? 'API' : 'Jupyter'}</span>
           {session.incarnation > 1 && <span title="kernel processes so far">process {session.incarnation}</span>}
           {session.connections > 0 && (

@@ -80,6 +80,8 @@ pub(crate) struct Core {
     pub(super) rules: Rules,
     pub(super) stopwatch: Stopwatch,
     pub(super) disk: DiskWatch,
+    /// The kernel's latest question is for a password: its answers are not written.
+    pub(super) secret_asked: bool,
     /// What the shim last said that the kernel is doing, and its incarnation.
     pub(super) met: (KernelState, u32),
     /// Rebuilt from a journal.
@@ -113,6 +115,7 @@ impl Core {
             },
             stopwatch: Stopwatch::default(),
             disk: DiskWatch::default(),
+            secret_asked: false,
             met: (KernelState::New, 0),
             adopted: false,
             changed: true,

@@ -32,6 +32,7 @@ mod refusal;
 mod requests;
 mod rules;
 mod sandbox_end;
+mod secrets;
 mod sharing;
 mod shim;
 mod streams;

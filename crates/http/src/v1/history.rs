@@ -7,6 +7,7 @@ use axum::http::{HeaderValue, Uri, header};
 use axum::response::Response;
 use himalia_engine::History;
 
+use super::artifacts::set_kernel_made;
 use super::sessions::{of_session, session_id};
 use crate::app::App;
 use crate::auth::Caller;
@@ -72,5 +73,6 @@ fn download(text: String, kind: &'static str, disposition: &'static str) -> Resp
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(disposition));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    set_kernel_made(headers);
     response
 }

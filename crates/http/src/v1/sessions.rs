@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{EngineError, KernelId, Principal, SessionChange, SessionInfo, TimeChange};
 use serde::Serialize;
 
-use super::models::Session;
+use super::models::{SandboxUsage, Session};
 use super::start;
 use crate::app::App;
 use crate::auth::Caller;
@@ -80,6 +80,19 @@ pub(crate) async fn show(
         &headers,
         &Session::from(info.map_err(|error| of_session(error, &id))?),
     )
+}
+
+/// `GET /v1/sessions/{id}/usage`: `{memory_bytes, cpu_ms, processes}` of its sandbox, measured now. Branches share theirs.
+pub(crate) async fn usage(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let kernel = session_id(&app, &principal, &id)?;
+    let usage = app.engine().session_usage(&principal, kernel).await;
+    let usage = usage.map_err(|error| of_session(error, &id))?;
+    let no_store = [(header::CACHE_CONTROL, "no-store")];
+    Ok((no_store, Json(SandboxUsage::from(usage))).into_response())
 }
 
 /// `DELETE /v1/sessions/{id}`: 204 when its kernel is gone. The sandbox ends with its last session.

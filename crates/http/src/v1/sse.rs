@@ -6,7 +6,7 @@
 //! data: {"seq":17,"at":"2026-01-02T03:04:05.000006Z","kind":"message","incarnation":1,"channel":"iopub",
 //!        "header":{…},"parent_header":{…},"metadata":{…},"content":{…},"buffer_bytes":[3],"buffers":["AAEC"]}
 //! ```
-//! (`data` is one line.) Lifecycle records, gaps and executions have `detail` instead of a channel and the parts.
+//! (`data` is one line.) What belongs to a native execution has `execution`, the number of that one's first record. Lifecycle records, gaps and executions have `detail` instead of a channel and the parts.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -89,6 +89,9 @@ pub(super) fn object(out: &mut Vec<u8>, event: &Event, buffers: bool) {
     );
     out.reserve(head.len() + event.body.len() + 256);
     out.extend_from_slice(head.as_bytes());
+    if let Some(execution) = event.execution {
+        out.extend_from_slice(format!(",\"execution\":{execution}").as_bytes());
+    }
     match event.kind {
         EventKind::Message | EventKind::Request => message(out, &event.body, buffers),
         EventKind::Lifecycle | EventKind::Gap | EventKind::Execution => member(out, "detail", &event.body),
@@ -178,6 +181,7 @@ mod tests {
             kind,
             channel,
             incarnation: 2,
+            execution: None,
             body,
         }
     }

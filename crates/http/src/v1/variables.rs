@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use himalia_engine::{VariableFilter, VariablePage, VariableQuery, VariableSort};
 use serde_json::{Map, Value};
 
+use super::artifacts::set_kernel_made;
 use super::sessions::{of_session, session_id};
 use crate::app::App;
 use crate::auth::Caller;
@@ -89,6 +90,7 @@ fn arrow(page: &VariablePage, stream: bytes::Bytes) -> Response {
 fn no_store(response: &mut Response) {
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    set_kernel_made(headers);
 }
 
 fn read(uri: &Uri, headers: &HeaderMap) -> Result<VariableQuery, ApiError> {
