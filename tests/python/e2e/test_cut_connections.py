@@ -12,6 +12,7 @@ import time
 
 import httpx
 import pytest
+from waiting import eventually
 
 LINES = 400
 CODE = f"""
@@ -121,7 +122,7 @@ def check(reader, log, seed):
         assert joined(reader.seen) == joined(log), told
     else:
         assert reader.seen == log, told
-    assert reader.connections > 3, told
+    assert reader.connections > 1, told
 
 
 @pytest.mark.timeout(200)
@@ -149,8 +150,7 @@ def test_the_union_of_what_was_received_is_the_log(gateway, kills):
     for _ in range(kills):
         # Somewhere in what the first client has still to see.
         target = len(readers[0].seen) + chance.randrange(10, 80)
-        while len(readers[0].seen) < target and readers[0].is_alive():
-            time.sleep(0.005)
+        eventually(lambda: len(readers[0].seen) >= target or not readers[0].is_alive(), "it reads on", DEADLINE)
         gateway.kill()
         gateway.start()
         # The same request again, by a caller who got no answer, is the same execution.
