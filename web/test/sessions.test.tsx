@@ -42,11 +42,17 @@ describe('the list of sessions', () => {
   });
 
   it('is filtered by what is typed', async () => {
-    gateway.sessions = [session(), session({ id: 'd'.repeat(36), name: 'other', labels: { team: 'blue' } })];
+    gateway.sessions = [
+      session(),
+      session({ id: 'd'.repeat(36), name: 'other', owner: 'ada', labels: { team: 'blue' } })
+    ];
     await open('#/');
     await until(() => expect(names()).toHaveLength(2));
     await type(find<HTMLInputElement>('input[type=search]'), 'blue');
     expect(names()).toEqual(['other']);
+    await type(find<HTMLInputElement>('input[type=search]'), 'ada');
+    expect(names()).toEqual(['other']);
+    expect(find('.session').textContent).toContain('ada');
     await type(find<HTMLInputElement>('input[type=search]'), 'nothing');
     expect(page()).toContain('No session has “nothing” in it.');
   });

@@ -13,6 +13,8 @@ export interface Limit {
 
 export interface Session {
   id: string;
+  /** Earlier gateways do not tell. */
+  owner?: string;
   name: string | null;
   owner: string;
   kernelspec: string;

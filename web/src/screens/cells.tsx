@@ -44,8 +44,7 @@ export function Cells({
     paddingEnd: 16
   });
   // While the end is followed, its place is set below: an adjustment by the list would work against it.
-  list.shouldAdjustScrollPositionOnItemSizeChange = item =>
-    !view.following.peek() && item.start < (list.scrollOffset ?? 0);
+  list.shouldAdjustScrollPositionOnItemSizeChange = isFollowing ? () => false : undefined;
   const total = list.getTotalSize();
 
   useLayoutEffect(() => {
@@ -116,6 +115,11 @@ export function Cells({
         }}
         onKeyDown={event => {
           if (['PageUp', 'ArrowUp', 'Home'].includes(event.key)) leave();
+          if (event.key === 'Home') {
+            // The browser's own way there ends where cells turn out to be larger than was thought.
+            event.preventDefault();
+            list.scrollToIndex(0);
+          }
           if (event.key === 'End') view.following.value = true;
         }}
       >

@@ -130,6 +130,7 @@ function Row({ branch, now, onEnd }: { branch: Branch; now: number; onEnd: () =>
           {memory ? <span title="memory that it may use">≤ {bytes(memory)}</span> : null}
           <span title="whose it is">{session.owner}</span>
           <span title="made through">{session.origin === 'v1' ? 'API' : 'Jupyter'}</span>
+          {session.owner && <span title="whose it is">{session.owner}</span>}
           {session.incarnation > 1 && <span title="kernel processes so far">process {session.incarnation}</span>}
           {session.connections > 0 && (
             <span>
@@ -164,6 +165,8 @@ export function title(session: Session): string {
 }
 
 function words(session: Session): string {
-  const { name, id, kernelspec, template, state, reason, labels } = session;
-  return [name, id, kernelspec, template, state, reason, ...Object.entries(labels).flat()].join(' ').toLowerCase();
+  const { name, id, owner = '', kernelspec, template, state, reason, labels } = session;
+  return [name, id, owner, kernelspec, template, state, reason, ...Object.entries(labels).flat()]
+    .join(' ')
+    .toLowerCase();
 }
