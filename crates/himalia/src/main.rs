@@ -22,6 +22,7 @@ mod serve;
 mod settings;
 mod signals;
 mod token;
+mod viewer;
 
 use std::process::ExitCode;
 
