@@ -54,7 +54,7 @@ pub(crate) async fn create(
         let result = app.engine().execution(&principal, taken.id).await?;
         (StatusCode::ACCEPTED, Json(result)).into_response()
     } else {
-        let feed = app.engine().follow_execution(&principal, taken.id, None)?;
+        let feed = app.engine().follow_execution(&principal, taken.id, None).await?;
         match form {
             Form::Json => waited(&app, feed).await?,
             Form::Events(framing) => stream::of(&app, taken.id, feed, framing),
@@ -150,7 +150,8 @@ pub(crate) async fn events(
     let id = execution_id(&id)?;
     let feed = app
         .engine()
-        .follow_execution(&principal, id, position(&uri, &headers)?)?;
+        .follow_execution(&principal, id, position(&uri, &headers)?)
+        .await?;
     let framing = match Form::of(&headers) {
         Form::Events(framing) => framing,
         Form::Json => stream::Framing::Sse,
