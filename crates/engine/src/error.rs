@@ -81,6 +81,14 @@ pub enum EngineError {
         /// One line.
         reason: String,
     },
+    /// It was there, and it is not kept any longer.
+    #[error("{reason}")]
+    Removed {
+        /// What removed it.
+        by: RemovedBy,
+        /// One line.
+        reason: String,
+    },
     /// Cannot be done now; worth trying again (draining, sandbox not connected, queue full).
     #[error("{reason}")]
     Unavailable {
@@ -224,6 +232,25 @@ impl ForkError {
     }
 }
 
+/// What removed something that was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemovedBy {
+    /// It was too old: [`Retention`](crate::Retention).
+    Retention,
+    /// The log of its session was too large, and the oldest part of it went.
+    Quota,
+}
+
+impl RemovedBy {
+    /// The word in replies.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Retention => "removed_by_retention",
+            Self::Quota => "removed_by_quota",
+        }
+    }
+}
+
 impl EngineError {
     /// Shorthand for [`EngineError::NotOffered`].
     pub(crate) fn not_offered(code: NotOffered, field: &'static str, reason: impl Into<String>) -> Self {
@@ -285,6 +312,7 @@ impl EngineError {
             Self::Fork { code, .. } => code.as_str(),
             Self::Forbidden { .. } => "forbidden",
             Self::Gone { .. } => "gone",
+            Self::Removed { by, .. } => by.as_str(),
             Self::Unavailable { .. } => "unavailable",
             Self::Timeout { .. } => "timeout",
             Self::KernelStart { .. } => "kernel_start_failed",

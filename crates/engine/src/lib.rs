@@ -8,7 +8,9 @@ mod access;
 mod adopt;
 mod api;
 mod background;
+mod collect;
 mod config;
+mod ended;
 mod error;
 mod executions;
 mod facts;
@@ -40,10 +42,10 @@ mod testing;
 pub use access::{Action, Object, Principal};
 pub use api::{Drain, Engine};
 pub use config::{CullConfig, EngineConfig};
-pub use error::{EngineError, ForkError, NotOffered};
+pub use error::{EngineError, ForkError, NotOffered, RemovedBy};
 pub use executions::{
     Death, Execute, ExecutionBrief, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId,
-    ExecutionKernel, ExecutionResult, ExecutionStatus, MAX_CODE_BYTES, MAX_TEXT_CHARS, OutputPage,
+    ExecutionKernel, ExecutionResult, ExecutionStatus, MAX_CODE_BYTES, MAX_TEXT_CHARS, OutputPage, QuotaLoss,
     StoredArtifact, Submitted, TextTruncated,
 };
 pub use feed::{Attach, Attachment, Closed, Delivery, Event, EventFeed, EventKind, Feed, Requests};
@@ -57,10 +59,11 @@ pub use history::{History, HistoryEntry, HistoryStatus};
 pub use ids::{JupyterSessionId, KernelId};
 pub use kernel::{Language, OnTimeout, Replaced, StopReason};
 pub use model::{
-    Branch, ExecutionState, FilesMode, ForkFiles, ForkKernel, ForkPolicy, GatewayStatus, Hazard, KernelJson,
-    KernelModel, KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES, NewSession, Origin, PoolConfig,
-    PoolStatus, ProvisionerChoice, ProvisionerInfo, Secrets, SessionChange, SessionInfo, SessionLimits,
-    SessionModel, SessionPatch, SpecFile, StartKernel, StartPath, Template, TemplateInfo, TimeChange,
+    Branch, Collected, CollectedSession, ExecutionState, FilesMode, ForkFiles, ForkKernel, ForkPolicy,
+    GatewayStatus, Hazard, KernelJson, KernelModel, KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES,
+    NewSession, Origin, Orphan, OrphanKind, Overdue, PoolConfig, PoolStatus, ProvisionerChoice,
+    ProvisionerInfo, Retention, Secrets, SessionChange, SessionInfo, SessionLimits, SessionModel,
+    SessionPatch, SpecFile, StartKernel, StartPath, Template, TemplateInfo, TimeChange,
 };
 pub use provisioners::Provisioners;
 pub use questions::{

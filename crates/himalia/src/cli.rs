@@ -82,6 +82,17 @@ pub(crate) enum Command {
     /// Run code in a session and show what it prints
     #[command(after_help = EXEC_EXAMPLES)]
     Exec(ExecArgs),
+    /// Remove what is left of sessions that ended too long ago, and what belongs to no session
+    ///
+    /// The running gateway does it, as it does by itself every ten minutes, a part each time. One that starts
+    /// does the same to what belongs to nobody.
+    Gc {
+        /// Only say what would go
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
     /// Serve MCP on standard input and output, for hosts that start their servers themselves
     #[command(after_help = MCP_EXAMPLES)]
     Mcp {

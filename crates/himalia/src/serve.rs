@@ -129,6 +129,7 @@ pub(crate) fn engine_config(config: &Config) -> EngineConfig {
         allowed_kernelspecs: config.allowed_kernelspecs.clone(),
         cull: config.cull,
         orphan_ttl: Some(config.orphan_ttl),
+        retention: config.retention,
         templates: config.sandboxes.templates.clone(),
         defaults: config.sandboxes.defaults.clone(),
         images: config.sandboxes.docker.images.clone(),

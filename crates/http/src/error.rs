@@ -19,6 +19,7 @@
 //! | `KeyReused` | | 422 `idempotency_key_reused` |
 //! | `Conflict` | 409 | 409 `conflict` |
 //! | `Gone` | 410 | 410 `gone` |
+//! | `Removed` | | 410 `removed_by_retention`, `removed_by_quota` |
 //! | `Unavailable` | 503 | 503 `unavailable` |
 //! | `Timeout` | 504 | 504 `timeout` |
 //! | `KernelStart` | 500 | 500 `kernel_start_failed` |
@@ -205,7 +206,9 @@ impl From<EngineError> for ApiError {
             EngineError::Conflict { .. } | EngineError::KernelDead { .. } => {
                 Self::new(StatusCode::CONFLICT, code, message)
             }
-            EngineError::Gone { .. } => Self::new(StatusCode::GONE, code, message),
+            EngineError::Gone { .. } | EngineError::Removed { .. } => {
+                Self::new(StatusCode::GONE, code, message)
+            }
             EngineError::Unavailable { .. } | EngineError::Busy { .. } => Self {
                 retry_after: Some(1),
                 ..Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)

@@ -119,6 +119,7 @@ pub static ROUTES: &[Route] = &[
     route!(POST "/v1/executions/{execution_id}/interrupt" Token, "Interrupt it", post(v1::executions::interrupt)),
     route!(POST "/v1/executions/{execution_id}/input" Token, "Answer what it asks", post(v1::executions::input)),
     route!(GET "/v1/artifacts/{sha256}" Token, "An image or another large value", get(v1::artifacts::show)),
+    route!(POST "/v1/gc" Token, "Remove what is not kept any longer", post(v1::collect::collect)),
     route!(GET "/v1/pools" Token, "Kernels that are kept ready", get(v1::pools::list)),
     route!(GET "/v1/sessions/{session_id}/events" Token, "A kernel's log as an event stream", get(v1::events::stream)),
     route!(POST "/mcp" Token, "Tools for agents (Model Context Protocol)", post(mounted::mcp)),

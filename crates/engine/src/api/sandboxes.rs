@@ -83,10 +83,13 @@ impl Engine {
             .collect())
     }
 
-    /// One kernel with what is around it.
+    /// One kernel with what is around it. [`EngineError::Removed`] if it is over and nothing of it is kept any longer.
     pub fn session_info(&self, principal: &Principal, id: KernelId) -> Result<SessionInfo, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
-        Ok(self.handle(id)?.info())
+        let handle = self.handle(id);
+        Ok(handle
+            .map_err(|error| self.inner.ended.removed(id).unwrap_or(error))?
+            .info())
     }
 
     /// What the sandbox of a kernel uses now, measured from outside; branches share their sandbox. Errors:

@@ -22,5 +22,5 @@ pub(crate) use language::language;
 pub(crate) use model::submission;
 pub use model::{
     Death, Execute, ExecutionBrief, ExecutionKernel, ExecutionResult, ExecutionStatus, MAX_CODE_BYTES,
-    MAX_TEXT_CHARS, OutputPage, Submitted, TextTruncated,
+    MAX_TEXT_CHARS, OutputPage, QuotaLoss, Submitted, TextTruncated,
 };

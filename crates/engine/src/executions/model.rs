@@ -143,6 +143,14 @@ pub struct TextTruncated {
     pub to: u64,
 }
 
+/// What is missing of an execution since the log of its session had reached its quota (`output_bytes`): the oldest part of a
+/// log goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct QuotaLoss {
+    /// Records of the session's log from the beginning of the execution on that went, those of others among them.
+    pub records_removed: u64,
+}
+
 /// What came of an execution so far: the one result of every interface.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExecutionResult {
@@ -202,6 +210,9 @@ pub struct ExecutionResult {
     /// Records of it that are missing: dropped by the sandbox, or no longer kept.
     #[serde(skip_serializing_if = "is_zero")]
     pub gaps: u64,
+    /// What the quota of the session's log took of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota: Option<QuotaLoss>,
     /// Number of the latest record that is in here: where its events go on.
     pub seq: u64,
 }

@@ -51,6 +51,8 @@ pub(crate) struct Snapshot {
     /// It answers heartbeats.
     pub(crate) alive: bool,
     pub(crate) reason: Option<String>,
+    /// Its sandbox is gone: no process can be started in it.
+    pub(crate) lost: bool,
     pub(crate) kernel_session: std::sync::Arc<str>,
 }
 
@@ -273,6 +275,7 @@ impl Core {
             connected,
             alive: self.alive,
             reason: self.life.reason.clone(),
+            lost: self.life.sandbox_gone,
             kernel_session: self.kernel_session.clone(),
         }
     }

@@ -215,7 +215,7 @@ impl Bench {
         }));
     }
 
-    fn accepted(&mut self) {
+    pub(super) fn accepted(&mut self) {
         for lane in Lane::ALL {
             let number = self.high[lane];
             let kernel = KERNEL;

@@ -2,6 +2,7 @@
 
 pub(crate) mod artifacts;
 pub(crate) mod code;
+pub(crate) mod collect;
 pub(crate) mod events;
 pub(crate) mod executions;
 mod file_bodies;

@@ -56,7 +56,7 @@ pub(crate) async fn create(
         let result = app.engine().execution(&principal, taken.id).await?;
         (StatusCode::ACCEPTED, Json(result)).into_response()
     } else {
-        let feed = app.engine().follow_execution(&principal, taken.id, None)?;
+        let feed = app.engine().follow_execution(&principal, taken.id, None).await?;
         match form {
             Form::Json => waited(&app, feed).await?,
             Form::Events(framing) => stream::of(&app, taken.id, feed, framing),
@@ -152,7 +152,7 @@ pub(crate) async fn events(
     let id = execution_id(&id)?;
     let handshake = push::asked(&mut request)?;
     let after = position(request.uri(), request.headers())?;
-    let feed = app.engine().follow_execution(&principal, id, after)?;
+    let feed = app.engine().follow_execution(&principal, id, after).await?;
     if let Some(handshake) = handshake {
         let peer = request.extensions().get::<Peer>().cloned();
         return Ok(push::serve(&app, handshake, peer, stream::Messages { id, feed }));
