@@ -52,6 +52,17 @@ export function Cells({
     if (element && view.following.peek()) element.scrollTop = element.scrollHeight;
   }, [revision, total, isFollowing]);
 
+  // The place itself changes too: with the head above it, the box below it, the window.
+  useLayoutEffect(() => {
+    const element = scroller.current;
+    if (!element) return;
+    const observer = new ResizeObserver(() => {
+      if (view.following.peek()) element.scrollTop = element.scrollHeight;
+    });
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [view]);
+
   const show = (key: string): void => {
     const at = entries.findIndex(entry => keyOf(entry) === key);
     if (at < 0) return;
