@@ -11,8 +11,8 @@ use super::{
     ExecutionStatus, QuotaLoss, TextTruncated,
 };
 use crate::kernel::{
-    Brief, End, ExecutionRecord, Language, RecordKind, RecordMeta, Replaced, Submission, execution_of, from_micros,
-    owner_of, wall_micros, word,
+    Brief, End, ExecutionRecord, Language, RecordKind, RecordMeta, Replaced, Submission, execution_of,
+    from_micros, owner_of, wall_micros, word,
 };
 
 /// Follows one execution. `S` is what becomes of its text.
