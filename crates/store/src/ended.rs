@@ -91,7 +91,7 @@ impl Store {
 
     /// How much room the file takes.
     pub async fn space(&self) -> Result<Space, StoreError> {
-        self.read(|connection| space(connection)).await
+        self.read(space).await
     }
 
     /// Gives at most `pages` pages that hold nothing back to the file system, and the write-ahead log with them. A file of a
