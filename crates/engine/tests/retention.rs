@@ -58,7 +58,7 @@ fn artifact_of(result: &ExecutionResult) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn executions_can_be_read_after_the_end_until_their_time_is_over() {
-    let mut place = Place::with(|config| config.retention.time = Duration::from_secs(86_400));
+    let mut place = Place::with(|config| config.retention.time = Duration::from_hours(24));
     let engine = place.open().await;
     let kernel = session(&engine).await;
     let done = run(&engine, kernel, "print hello\ndisplay image/png 4000").await;
@@ -122,7 +122,7 @@ async fn executions_can_be_read_after_the_end_until_their_time_is_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn above_the_limit_of_bytes_the_oldest_goes() {
     let place = Place::with(|config| {
-        config.retention.time = Duration::from_secs(86_400);
+        config.retention.time = Duration::from_hours(24);
         config.retention.bytes = 300_000;
     });
     let engine = place.open().await;
@@ -174,7 +174,7 @@ async fn a_session_whose_sandbox_is_lost_goes_when_nobody_used_it_for_so_long() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn logs_of_nobody_go_and_those_in_use_stay() {
-    let place = Place::with(|config| config.retention.time = Duration::from_secs(86_400));
+    let place = Place::with(|config| config.retention.time = Duration::from_hours(24));
     let engine = place.open().await;
     let kernel = session(&engine).await;
     let native = run(&engine, kernel, "print hello").await.id;
@@ -206,7 +206,7 @@ const FLOOD: &str = "print begin\nbinary 10 1000000\nbinary 10 1000000\nbinary 1
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_execution_that_fills_the_log_says_what_the_quota_took() {
-    let place = Place::with(|config| config.retention.time = Duration::from_secs(86_400));
+    let place = Place::with(|config| config.retention.time = Duration::from_hours(24));
     let engine = place.open().await;
     let start = StartKernel {
         limits: SessionLimits {
