@@ -189,7 +189,7 @@ impl Inner {
             paths
                 .iter()
                 .filter(|path| path.is_dir())
-                .for_each(|path| remove_log(path))
+                .for_each(|path| remove_log(path));
         })
         .await
     }

@@ -42,6 +42,7 @@ pub(crate) struct Settings {
 
 /// What others see of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one kernel")]
 pub(crate) struct Snapshot {
     pub(crate) phase: Phase,
     pub(crate) state: ExecutionState,
@@ -60,6 +61,7 @@ pub(crate) struct Snapshot {
 const UNWRITTEN_BYTES: usize = 16 << 20;
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one kernel")]
 pub(crate) struct Core {
     pub(super) settings: Settings,
     pub(super) now: Now,
