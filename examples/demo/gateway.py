@@ -35,7 +35,11 @@ class Gateway:
         self._data = tempfile.TemporaryDirectory(prefix="himalia-demo-")
 
     def __enter__(self):
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
