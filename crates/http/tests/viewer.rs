@@ -1,4 +1,5 @@
 //! The viewer's files and headers, and browsers that sign in, over the wire.
+#![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
 mod common;
 
