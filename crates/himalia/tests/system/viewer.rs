@@ -108,7 +108,6 @@ async fn what_a_kernel_made_is_no_page_of_the_gateway() {
     for path in [
         format!("/v1/artifacts/{}", artifact.unwrap()),
         format!("/v1/sessions/{id}/notebook.ipynb"),
-        format!("/v1/sessions/{id}/script.py"),
         format!("/v1/sessions/{id}/archive"),
         file,
     ] {
