@@ -8,7 +8,6 @@ export class ViewerPage {
   foreign = [];
   /** Paths that were asked for, as the page saw them. */
   paths = [];
-  #blocked = [];
 
   /**
    * @param {import('./browser.js').Browser} browser

@@ -1,6 +1,7 @@
 // Where the viewer is: at the gateway itself, or, with a gateway that has none, its build behind web/scripts/serve.js.
 
 import { once } from 'node:events';
+import { createServer } from 'node:http';
 import { fileURLToPath } from 'node:url';
 import { Process } from './process.js';
 
@@ -38,7 +39,6 @@ export class Trap {
   #server;
 
   static async start() {
-    const { createServer } = await import('node:http');
     const trap = new Trap();
     trap.#server = createServer((request, response) => {
       trap.requests.push(`${request.method} ${request.url}`);
