@@ -303,37 +303,37 @@ fn a_password_goes_to_the_kernel_and_into_no_record() {
     let mut play = Play::new();
     let a = play.execute("a");
     play.status("busy");
-    let secret = json!({ "prompt": "?", "password": true });
-    play.message(Channel::Stdin, "input_request", &secret);
-    play.recover();
     let answer = |value: &str| Command::Input {
         seq: a,
         value: value.into(),
     };
-    play.bench.order(1, answer("hunter2"));
     let sent = |play: &Play| {
         let answers = play.bench.answers.iter();
         let values =
             answers.map(|content| serde_json::from_slice::<Value>(content).unwrap()["value"].clone());
         values.collect::<Vec<_>>()
     };
-    assert_eq!(sent(&play), ["hunter2"]);
-    assert_eq!(play.codes(), ["a", ""]);
-    // What was not accepted is not sent again without its secret.
-    play.recover();
-    assert_eq!(sent(&play), ["hunter2"]);
     // A question of another kind is answered as ever.
     play.message(Channel::Stdin, "input_request", &json!({ "prompt": "?" }));
-    play.bench.order(2, answer("plain"));
-    assert_eq!(sent(&play), ["hunter2", "plain"]);
-    assert_eq!(play.codes(), ["a", "", "plain"]);
+    play.bench.order(1, answer("plain"));
+    assert_eq!(sent(&play), ["plain"]);
+    let secret = json!({ "prompt": "?", "password": true });
+    play.message(Channel::Stdin, "input_request", &secret);
+    play.recover();
+    play.bench.order(2, answer("hunter2"));
+    assert_eq!(sent(&play).last().unwrap(), "hunter2");
+    assert_eq!(play.codes().last().unwrap(), "");
+    // What was not accepted is not sent again without its secret.
+    play.recover();
+    assert_eq!(sent(&play).iter().filter(|value| *value == "hunter2").count(), 1);
     let written = |text: &[u8]| {
         let bodies = play.bench.disk.iter().map(|record| &record.body);
         bodies
             .filter(|body| body.windows(text.len()).any(|part| part == text))
             .count()
     };
-    assert_eq!((written(b"hunter2"), written(b"plain")), (0, 1));
+    assert_eq!(written(b"hunter2"), 0);
+    assert!(written(b"plain") > 0);
 }
 
 #[test]
