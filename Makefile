@@ -19,14 +19,16 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
 .PHONY: build
-build: prerequisites-build ## himalia, himalia-shim and himalia-jail (both static) into target/release
+build: prerequisites-build web ## himalia, himalia-shim and himalia-jail (both static) into target/release
 	cargo build --locked --release -p himalia
 	cargo build --locked --release -p himalia-shim -p himalia-jail --target $(HOST) \
 	  --config 'target.$(HOST).rustflags=["-C","target-feature=+crt-static","--cfg","getrandom_backend=\"linux_raw\""]'
 	install -m 755 $(TARGET)/$(HOST)/release/himalia-shim $(TARGET)/$(HOST)/release/himalia-jail $(RELEASE)
 
 .PHONY: web
-web: web/node_modules/.package-lock.json ## the viewer, into web/dist
+web: web/dist/index.html ## the viewer, into web/dist; `build` takes it into himalia
+
+web/dist/index.html: $(shell find web/src web/frame web/public web/scripts web/*.* -type f) web/node_modules/.package-lock.json
 	cd web && npm run --silent build
 
 .PHONY: test-web
@@ -50,7 +52,7 @@ fork-demo: env ## load once, fork the session three ways, keep the best model
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/fork_demo.py --himalia $(HIMALIA)
 
 .PHONY: test
-test: prerequisites lint test-rust test-web test-python test-js test-docker ## everything that CI runs
+test: prerequisites lint test-rust test-web test-python test-js test-viewer test-docker ## everything that CI runs
 	@echo "all suites passed"
 
 .PHONY: lint
@@ -73,6 +75,10 @@ test-python: env $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/read
 .PHONY: test-js
 test-js: env $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## JupyterLab in Chromium, @jupyterlab/services
 	cd tests/js && HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python npm test --silent
+
+.PHONY: test-viewer
+test-viewer: env web $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## the viewer in Chromium on real kernels; its pictures are in tests/out
+	cd tests/js && HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python npm run test:viewer --silent
 
 .PHONY: docker-images
 docker-images: build ## the images of kernels and of the gateway, into the Docker engine
@@ -143,11 +149,13 @@ tests/js/node_modules/.package-lock.json: tests/js/package-lock.json
 	cd tests/js && npm ci --silent --no-audit --no-fund
 	touch $@
 
+# Not `npm ci`: of packages that each platform has one of, the lock file has those of Linux only.
 web/node_modules/.package-lock.json: web/package-lock.json
-	cd web && npm ci --ignore-scripts --silent --no-audit --no-fund
+	cd web && npm install --no-save --ignore-scripts --silent --no-audit --no-fund
 	touch $@
 
 .PHONY: clean
 clean: ## remove everything that was built here
 	cargo clean
-	rm -rf tests/js/node_modules tests/out web/node_modules web/dist
+	rm -rf tests/js/node_modules tests/out web/node_modules
+	find web/dist -mindepth 1 ! -name .gitkeep -delete

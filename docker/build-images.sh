@@ -13,6 +13,7 @@ state=${HIMALIA_IMAGES_DIR:-$root/target/images}
 release=bookworm
 packages=ca-certificates,python3,python3-venv,tzdata
 lock=$root/kernelspecs/python3/requirements.lock
+packages_txt=$root/docker/kernel/packages.txt
 mkdir -p "$state"
 
 say() { echo "$*" >&2; }
@@ -49,31 +50,55 @@ base() {
   echo "$name"
 }
 
-# The wheels for the base's Python, fetched by the host's pip, so that it and its cache do the work once.
+# The wheels are fetched by the host's pip, so that its cache, index and certificates do the work once.
+fetch() {
+  "${PYTHON:-python3}" -m pip download --quiet --disable-pip-version-check --only-binary :all: "$@" >&2
+}
+
+# Those of the lock, for one version of Python.
 wheels() {
-  local version dir
-  version=$(docker run --rm --network none "$1" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  local version=$1 dir
   dir=$state/wheels-$version-$(hash_of "$lock")
   if [ ! -f "$dir/complete" ]; then
     say "fetching wheels for Python $version"
     rm -rf "$state"/wheels-"$version"-*
-    "${PYTHON:-python3}" -m pip download --quiet --disable-pip-version-check --require-hashes --only-binary :all: \
-      --python-version "$version" --dest "$dir" -r "$lock" >&2
+    fetch --require-hashes --python-version "$version" --dest "$dir" -r "$lock"
+    touch "$dir/complete"
+  fi
+  echo "$dir"
+}
+
+# Those of packages.txt and what they depend on, in the versions that the lock has.
+wheels_of_packages() {
+  local version=$1 locked=$2 dir
+  dir=$state/packages-$version-$(hash_of "$lock" "$packages_txt")
+  if [ ! -f "$dir/complete" ]; then
+    say "fetching wheels of packages.txt"
+    rm -rf "$state"/packages-"$version"-*
+    mkdir "$dir"
+    sed -n 's/^\([A-Za-z0-9._-]*==[^ ;]*\).*/\1/p' "$lock" >"$dir/versions"
+    fetch --python-version "$version" --find-links "$locked" --dest "$dir" -r "$packages_txt" -c "$dir/versions"
+    rm "$dir/versions"
     touch "$dir/complete"
   fi
   echo "$dir"
 }
 
 kernel() {
-  local base wheels context
+  local base version wheels packages_of_own context
   base=$(base)
-  wheels=$(wheels "$base")
+  version=$(docker run --rm --network none "$base" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  wheels=$(wheels "$version")
   context=$state/kernel
   rm -rf "$context"
   mkdir -p "$context/kernelspecs/python3" "$context/docker/kernel"
   cp "$lock" "$context/kernelspecs/python3/"
-  cp "$root/docker/kernel/packages.txt" "$context/docker/kernel/"
+  cp "$packages_txt" "$context/docker/kernel/"
   cp -al "$wheels" "$context/docker/kernel/wheels"
+  if grep -q '^[^#]' "$packages_txt"; then
+    packages_of_own=$(wheels_of_packages "$version" "$wheels")
+    cp -alf "$packages_of_own"/*.whl "$context/docker/kernel/wheels/"
+  fi
   say "building himalia-kernel"
   docker build --quiet --network host --build-arg "BASE=$base" -f "$root/docker/kernel/Dockerfile" \
     -t himalia-kernel "$context" >/dev/null

@@ -11,9 +11,9 @@ want() { # command, Debian package, what it is for
 want cc gcc "crates that compile C"
 want python3 python3 "the kernels' environment"
 python3 -c 'import ensurepip, venv' 2>/dev/null || { packages+=(python3-venv); missing+=("Python's venv (Debian: python3-venv)"); }
+want node nodejs "the viewer"
+want npm npm "the viewer"
 if [ "${1:-build}" = test ]; then
-  want node nodejs "the JavaScript clients"
-  want npm npm "the JavaScript clients"
   [ -x /usr/bin/chromium ] || { packages+=(chromium); missing+=("/usr/bin/chromium (Debian: chromium) for JupyterLab"); }
 fi
 if [ ${#packages[@]} -gt 0 ]; then
@@ -30,7 +30,8 @@ fi
 fail() { echo "missing: $1" >&2; exit 2; }
 command -v cargo >/dev/null || fail "Rust (rustup.rs); the toolchain's version is in rust-toolchain.toml"
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or newer (python3 is older)"
+node -e 'const [major, minor] = process.versions.node.split(".").map(Number); process.exit(major > 20 || (major === 20 && minor >= 19) ? 0 : 1)' ||
+  fail "Node 20.19 or newer"
 if [ "${1:-build}" = test ]; then
-  node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' || fail "Node 20 or newer"
   cargo nextest --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-nextest
 fi

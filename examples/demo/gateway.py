@@ -11,6 +11,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+# Variables that say where a gateway is, or would give this one another token or configuration.
+ELSEWHERE = ("HIMALIA_URL", "HIMALIA_TOKEN", "HIMALIA_TOKEN_FILE", "HIMALIA_CONFIG", "HIMALIA_LISTEN", "HIMALIA_DATA_DIR")
+
 
 class GatewayError(Exception):
     """The gateway did not start, or answered with an error."""
@@ -32,7 +35,11 @@ class Gateway:
         self._data = tempfile.TemporaryDirectory(prefix="himalia-demo-")
 
     def __enter__(self):
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
@@ -51,6 +58,8 @@ class Gateway:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
+                # Addresses and tokens that are set for another gateway are not this one's.
+                env={name: value for name, value in os.environ.items() if name not in ELSEWHERE},
                 # Ctrl-C in the terminal is for the demo, which then stops the gateway itself.
                 start_new_session=True,
             )

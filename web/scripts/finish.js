@@ -9,8 +9,8 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const dist = join(root, 'dist');
 /** Bytes of the main bundle, scripts and styles, after gzip. */
 const MAIN_MOST = 120 * 1024;
-/** Kinds of files that do not get smaller. */
-const PACKED = /\.(png|jpg|gif|webp|woff2|gz|br)$/;
+/** Kinds of files that do not get smaller, and what keeps the empty directory in the repository. */
+const PACKED = /\.(png|jpg|gif|webp|woff2|gz|br|gitkeep)$/;
 
 copyFileSync(join(root, 'node_modules/plotly.js-strict-dist-min/plotly-strict.min.js'), join(dist, 'frame/plotly.js'));
 

@@ -5,6 +5,7 @@
 import { createReadStream, existsSync, statSync } from 'node:fs';
 import { createServer, request } from 'node:http';
 import { extname, join, normalize } from 'node:path';
+import { pipeline } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 
 const dist = fileURLToPath(new URL('../dist', import.meta.url));
@@ -25,7 +26,7 @@ const frame = origin =>
   `sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' ${origin}/frame/; style-src 'unsafe-inline'; ` +
   "img-src data: blob:; font-src data:; media-src data: blob:; connect-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'self'";
 
-createServer((incoming, outgoing) => {
+const server = createServer((incoming, outgoing) => {
   const path = new URL(incoming.url, 'http://x').pathname;
   if (path.startsWith('/v1/')) return hand(incoming, outgoing);
   if (path.startsWith('/viewer/')) return outgoing.writeHead(204).end();
@@ -40,14 +41,16 @@ createServer((incoming, outgoing) => {
     'Cross-Origin-Opener-Policy': 'same-origin'
   });
   createReadStream(file).pipe(outgoing);
-}).listen(port, '127.0.0.1', () => console.log(`http://127.0.0.1:${port}/`));
+});
+server.listen(port, '127.0.0.1', () => console.log(`http://127.0.0.1:${server.address().port}/`));
 
 function hand(incoming, outgoing) {
   const headers = { ...incoming.headers, host: gateway.host, authorization: `token ${token}` };
   delete headers.origin;
   const onward = request(new URL(incoming.url, gateway), { method: incoming.method, headers }, answer => {
     outgoing.writeHead(answer.statusCode, answer.headers);
-    answer.pipe(outgoing);
+    // When the gateway breaks off, so does this: a stream that only falls silent would be waited for.
+    pipeline(answer, outgoing, () => {});
   });
   onward.on('error', () => outgoing.headersSent || outgoing.writeHead(502).end());
   outgoing.on('close', () => onward.destroy());

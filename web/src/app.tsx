@@ -1,7 +1,7 @@
 /** Which screen is shown, and what stands around it. */
 
 import { useLayoutEffect, useState } from 'preact/hooks';
-import { signedOut } from './api/client';
+import { api, signedOut } from './api/client';
 import { SessionScreen } from './screens/session';
 import { SessionsScreen } from './screens/sessions';
 import { SignIn } from './screens/sign-in';
@@ -45,6 +45,11 @@ export function App() {
           ?
         </button>
         <ThemeButton />
+        {!needsSignIn && (
+          <button type="button" class="button" onClick={() => void api.signOut().catch(() => undefined)}>
+            Sign out
+          </button>
+        )}
       </header>
       {needsSignIn ? (
         <SignIn />

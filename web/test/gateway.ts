@@ -60,6 +60,7 @@ export class FakeGateway {
     const [, , session, what, name] = path.split('/');
     if (path === 'v1/sessions' && call.method === 'GET') return json({ sessions: this.sessions });
     if (what === 'events') return this.stream(Number(url.searchParams.get('after')), init.signal ?? null);
+    if (what === 'usage') return json({ memory_bytes: 96 << 20, cpu_ms: 1200, processes: 3 });
     if (what === 'variables' && name && this.page) return json(this.page(url.searchParams));
     if (what === 'variables' && !name) return json(this.variables);
     if (call.method === 'GET' && session) {
@@ -103,6 +104,7 @@ export function session(more: Partial<Session> = {}): Session {
   return {
     id: '11111111-2222-4333-8444-555555555555',
     name: 'eda',
+    owner: 'operator',
     kernelspec: 'python3',
     template: 'python3',
     state: 'idle',

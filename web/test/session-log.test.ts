@@ -25,6 +25,19 @@ function shown(output: Output | undefined): string {
 }
 
 describe('a native execution', () => {
+  it('gets the request that its record names', () => {
+    const writer = new LogWriter();
+    const first = writer.execution({ event: 'submitted', code: 'a', caller: 'operator', ahead: 0 });
+    const second = writer.execution({ event: 'submitted', code: 'b', caller: 'operator', ahead: 1 });
+    writer.execution({ event: 'sent', attempt: 1, replaced: null }).execution = first.seq;
+    writer.request('m', 'execute_request', { code: 'b' }, { session: 'himalia-execution' }).execution = second.seq;
+    writer.message('m', 'stream', { name: 'stdout', text: 'of b' });
+    const log = new SessionLog();
+    for (const record of writer.records) log.apply(record);
+    expect(log.cell(`x${second.seq}`)?.outputs.length).toBe(1);
+    expect(log.cell(`x${first.seq}`)?.outputs.length).toBe(0);
+  });
+
   it('goes from its submission to its end', () => {
     const writer = new LogWriter();
     writer.life({ event: 'started', incarnation: 1 });

@@ -43,6 +43,12 @@ describe('a live session', () => {
     expect(find('.pill').textContent).toBe('idle');
   });
 
+  it('tells what its sandbox uses', async () => {
+    await open('#/s/eda');
+    await until(() => expect(find('.usage').textContent).toBe('96.0 MiB of 2.0 GiB'));
+    expect(gateway.called('GET', 'v1/sessions/eda/usage').length).toBe(1);
+  });
+
   it('goes on where it was when the gateway comes back', async () => {
     const id = log.begin('x', 1);
     log.stream(id, 'before\n');

@@ -28,16 +28,31 @@ describe('the list of sessions', () => {
     ];
     await open('#/');
     await until(() => expect(names()).toEqual(['eda', 'bbbbbbbb', 'gone']));
-    expect(page()).toContain('died: oom');
+    expect(page()).toContain('died: out of memory');
     expect(find('.session .fork').getAttribute('title')).toBe('a branch of eda');
   });
 
+  it('has what runs at its top', async () => {
+    gateway.sessions = [
+      session({ id: 'b'.repeat(36), name: 'idle', last_activity: '2026-01-02T05:00:00Z' }),
+      session({ name: 'busy', state: 'busy', last_activity: '2026-01-02T03:00:00Z' })
+    ];
+    await open('#/');
+    await until(() => expect(names()).toEqual(['busy', 'idle']));
+  });
+
   it('is filtered by what is typed', async () => {
-    gateway.sessions = [session(), session({ id: 'd'.repeat(36), name: 'other', labels: { team: 'blue' } })];
+    gateway.sessions = [
+      session(),
+      session({ id: 'd'.repeat(36), name: 'other', owner: 'ada', labels: { team: 'blue' } })
+    ];
     await open('#/');
     await until(() => expect(names()).toHaveLength(2));
     await type(find<HTMLInputElement>('input[type=search]'), 'blue');
     expect(names()).toEqual(['other']);
+    await type(find<HTMLInputElement>('input[type=search]'), 'ada');
+    expect(names()).toEqual(['other']);
+    expect(find('.session').textContent).toContain('ada');
     await type(find<HTMLInputElement>('input[type=search]'), 'nothing');
     expect(page()).toContain('No session has “nothing” in it.');
   });
@@ -82,6 +97,17 @@ describe('signing in', () => {
     await until(() => expect(page()).toContain('Nothing runs here yet'));
     expect(gateway.called('POST', 'viewer/sign-in')[0]?.body).toEqual({ token: 'secret' });
     expect(page()).not.toContain('secret');
+  });
+
+  it('ends when it is told to', async () => {
+    await open('#/');
+    await until(() => expect(page()).toContain('Nothing runs here yet'));
+    await click(button('Sign out'));
+    await until(() => expect(page()).toContain("paste the gateway's token"));
+    expect(gateway.called('POST', 'viewer/sign-out').length).toBe(1);
+    await type(find<HTMLInputElement>('input[type=password]'), 'secret');
+    await click(button('Sign in'));
+    await until(() => expect(page()).toContain('Nothing runs here yet'));
   });
 
   it('takes the code of a link out of the address at once', async () => {

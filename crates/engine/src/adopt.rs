@@ -26,9 +26,12 @@ impl Inner {
         let rows = self.store.kernels().await;
         let rows = rows.map_err(|error| EngineError::internal("cannot read the list of kernels", error))?;
         let logs = self.config.data_dir.join("kernels");
+        let kept = self.ended.kept();
         let known = rows
             .iter()
-            .filter_map(|row| row.session_dir.strip_prefix("kernels/"))
+            .map(|row| &row.session_dir)
+            .chain(kept.iter().map(|row| &row.session_dir))
+            .filter_map(|dir| dir.strip_prefix("kernels/"))
             .map(str::to_owned)
             .collect();
         let swept = tokio::task::spawn_blocking(move || {

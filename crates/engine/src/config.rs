@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::Template;
+use crate::model::{Retention, Template};
 
 /// Settings of an [`Engine`](crate::Engine).
 #[derive(Clone, Debug)]
@@ -41,6 +41,8 @@ pub struct EngineConfig {
     pub journal_quota_bytes: u64,
     /// Journal bytes kept per kernel in memory.
     pub journal_tail_bytes: usize,
+    /// How long what is left of sessions that are over is kept.
+    pub retention: Retention,
     /// Window for power loss: how often dirty journals are synced.
     pub sync_interval: Duration,
     /// Templates by name (`[A-Za-z0-9._-]`, at most 64 characters). Checked when the engine opens.
@@ -96,6 +98,7 @@ impl EngineConfig {
             adoption_grace: Duration::from_secs(10),
             journal_quota_bytes: 2 << 30,
             journal_tail_bytes: 8 << 20,
+            retention: Retention::default(),
             sync_interval: Duration::from_millis(100),
             templates: BTreeMap::new(),
             defaults: Template::default(),

@@ -81,6 +81,14 @@ pub enum EngineError {
         /// One line.
         reason: String,
     },
+    /// It was there, and it is not kept any longer.
+    #[error("{reason}")]
+    Removed {
+        /// What removed it.
+        by: RemovedBy,
+        /// One line.
+        reason: String,
+    },
     /// Cannot be done now; worth trying again (draining, sandbox not connected, queue full).
     #[error("{reason}")]
     Unavailable {
@@ -133,6 +141,12 @@ pub enum EngineError {
     #[error("{reason}")]
     Unsupported {
         /// One line.
+        reason: String,
+    },
+    /// The kernel is not given code in this language.
+    #[error("language: {reason}")]
+    LanguageNotSupported {
+        /// One line, with the language and the ones that there are.
         reason: String,
     },
     /// Something with the files of a session could not be done.
@@ -218,6 +232,25 @@ impl ForkError {
     }
 }
 
+/// What removed something that was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemovedBy {
+    /// It was too old: [`Retention`](crate::Retention).
+    Retention,
+    /// The log of its session was too large, and the oldest part of it went.
+    Quota,
+}
+
+impl RemovedBy {
+    /// The word in replies.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Retention => "removed_by_retention",
+            Self::Quota => "removed_by_quota",
+        }
+    }
+}
+
 impl EngineError {
     /// Shorthand for [`EngineError::NotOffered`].
     pub(crate) fn not_offered(code: NotOffered, field: &'static str, reason: impl Into<String>) -> Self {
@@ -279,6 +312,7 @@ impl EngineError {
             Self::Fork { code, .. } => code.as_str(),
             Self::Forbidden { .. } => "forbidden",
             Self::Gone { .. } => "gone",
+            Self::Removed { by, .. } => by.as_str(),
             Self::Unavailable { .. } => "unavailable",
             Self::Timeout { .. } => "timeout",
             Self::KernelStart { .. } => "kernel_start_failed",
@@ -287,6 +321,7 @@ impl EngineError {
             Self::KernelDead { .. } => "kernel_dead",
             Self::Busy { .. } => "busy",
             Self::Unsupported { .. } => "unsupported",
+            Self::LanguageNotSupported { .. } => "language_not_supported",
             Self::Files { code, .. } => code.as_str(),
             Self::KeyReused => "idempotency_key_reused",
             Self::Internal { .. } => "internal",

@@ -146,6 +146,7 @@ impl Facts {
         let around = self.around.clone();
         SessionInfo {
             kernel,
+            owner: self.owner.clone(),
             origin: self.origin,
             created: from_micros(self.created_micros),
             template: self.template.clone(),

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::ended::{EndedSessions, OpenLogs};
 use crate::facts::Facts;
 use crate::gate::Gate;
 use crate::jupyter_sessions::JupyterSessions;
@@ -33,6 +34,9 @@ pub(crate) const LINK_KERNEL: u16 = 1;
 /// Connections of a shim that wait for the actor.
 const ARRIVALS: usize = 4;
 
+/// Memory for the newest records of a log that is only read.
+const READING_BYTES: usize = 256 << 10;
+
 /// Shared by all clones of an engine.
 pub(crate) struct Inner {
     pub(crate) config: EngineConfig,
@@ -44,6 +48,9 @@ pub(crate) struct Inner {
     pub(crate) leases: Mutex<Vec<Weak<Lease>>>,
     pub(crate) store: Store,
     pub(crate) registry: Arc<Registry>,
+    /// Sessions that are over.
+    pub(crate) ended: Arc<EndedSessions>,
+    pub(crate) open_logs: OpenLogs,
     pub(crate) catalog: Catalog,
     pub(crate) sessions: JupyterSessions,
     /// One start at a time for each name of a session, one change at a time for each session.
@@ -134,8 +141,23 @@ impl Inner {
             quota_bytes: limits.output_bytes.unwrap_or(self.config.journal_quota_bytes),
             ..Options::default()
         };
+        let open = || {
+            Journal::open(self.config.data_dir.join(dir), options)
+                .map_err(|error| EngineError::internal("cannot open a kernel's log", error))
+        };
+        self.open_logs.open(dir, open, |(journal, _)| journal)
+    }
+
+    /// Opens a log that nobody writes any more. Blocks on the disk.
+    pub(crate) fn open_for_reading(&self, dir: &str) -> Result<Journal, EngineError> {
+        let options = Options {
+            tail_bytes: READING_BYTES,
+            quota_bytes: u64::MAX,
+            ..Options::default()
+        };
         Journal::open(self.config.data_dir.join(dir), options)
-            .map_err(|error| EngineError::internal("cannot open a kernel's log", error))
+            .map(|(journal, _)| journal)
+            .map_err(|error| EngineError::internal("cannot open the log of a session that is over", error))
     }
 
     /// A sandbox of this gateway, with its first share.
@@ -207,6 +229,7 @@ impl Inner {
                 last: false,
                 store: self.store.clone(),
                 registry: Arc::clone(&self.registry),
+                ended: Arc::clone(&self.ended),
             },
             sandbox_exit,
             memory: mpsc::channel(1),

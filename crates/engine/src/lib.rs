@@ -8,7 +8,9 @@ mod access;
 mod adopt;
 mod api;
 mod background;
+mod collect;
 mod config;
+mod ended;
 mod error;
 mod executions;
 mod facts;
@@ -40,11 +42,11 @@ mod testing;
 pub use access::{Action, Object, Principal};
 pub use api::{Drain, Engine, MAX_INPUT_BYTES};
 pub use config::{CullConfig, EngineConfig};
-pub use error::{EngineError, ForkError, NotOffered};
+pub use error::{EngineError, ForkError, NotOffered, RemovedBy};
 pub use executions::{
     Death, Execute, ExecutionBrief, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId,
     ExecutionKernel, ExecutionResult, ExecutionStatus, MAX_CODE_BYTES, MAX_KEY_BYTES, MAX_TEXT_CHARS,
-    MAX_TIMEOUT_MS, OutputPage, StoredArtifact, Submitted, TextTruncated,
+    MAX_TIMEOUT_MS, OutputPage, QuotaLoss, StoredArtifact, Submitted, TextTruncated,
 };
 pub use feed::{Attach, Attachment, Closed, Delivery, Event, EventFeed, EventKind, Feed, Requests};
 pub use files::{
@@ -52,15 +54,16 @@ pub use files::{
     MAX_TRANSFER_BYTES, MAX_TRANSFERS, PackedFiles, RemovedFiles, WrittenFiles,
 };
 // What facades say and show of sandboxes.
-pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, MAX_LABEL_BYTES, MAX_LABELS, Network};
+pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, MAX_LABEL_BYTES, MAX_LABELS, Network, Usage};
 pub use history::{History, HistoryEntry, HistoryStatus, MAX_HISTORY_PAGE};
 pub use ids::{JupyterSessionId, KernelId};
-pub use kernel::{OnTimeout, Replaced, StopReason};
+pub use kernel::{Language, OnTimeout, Replaced, StopReason};
 pub use model::{
-    Branch, ExecutionState, FilesMode, ForkFiles, ForkKernel, ForkPolicy, GatewayStatus, Hazard, KernelJson,
-    KernelModel, KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES, NewSession, Origin, PoolConfig,
-    PoolStatus, ProvisionerChoice, ProvisionerInfo, Secrets, SessionChange, SessionInfo, SessionLimits,
-    SessionModel, SessionPatch, SpecFile, StartKernel, StartPath, Template, TemplateInfo, TimeChange,
+    Branch, Collected, CollectedSession, ExecutionState, FilesMode, ForkFiles, ForkKernel, ForkPolicy,
+    GatewayStatus, Hazard, KernelJson, KernelModel, KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES,
+    NewSession, Origin, Orphan, OrphanKind, Overdue, PoolConfig, PoolStatus, ProvisionerChoice,
+    ProvisionerInfo, Retention, Secrets, SessionChange, SessionInfo, SessionLimits, SessionModel,
+    SessionPatch, SpecFile, StartKernel, StartPath, Template, TemplateInfo, TimeChange,
 };
 pub use named::{MAX_NAME_CHARS, NAME_PATTERN};
 pub use provisioners::Provisioners;

@@ -47,6 +47,11 @@ impl Registry {
         }
     }
 
+    /// Whether a kernel has this id, or will have it.
+    pub(crate) fn has(&self, id: KernelId) -> bool {
+        self.slots.contains_key(&id)
+    }
+
     /// All kernels that exist, in order of their start.
     pub(crate) fn all(&self) -> Vec<Arc<Handle>> {
         let mut all = self.all_unordered();

@@ -6,7 +6,7 @@ mod common;
 
 use std::time::Instant;
 
-use common::{Client, Place, op, start, state, stop, until_state};
+use common::{Client, Place, kill, op, parent_of, start, state, stop, until_state};
 use himalia_engine::{Closed, Drain, EngineError, StartKernel};
 use himalia_testkit::assert_eventually;
 
@@ -159,23 +159,6 @@ async fn many_kernels_are_there_again_soon() {
     assert_eventually!(place.is_clean(), "something is left");
 }
 
-fn parent_of(pid: i32) -> i32 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    stat.rsplit_once(')')
-        .unwrap()
-        .1
-        .split_whitespace()
-        .nth(1)
-        .unwrap()
-        .parse()
-        .unwrap()
-}
-
 fn is_there(pid: i32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
-}
-
-fn kill(pid: i32) {
-    use rustix::process::{Pid, Signal, kill_process};
-    let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
 }

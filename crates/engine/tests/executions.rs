@@ -46,7 +46,7 @@ async fn submit(engine: &Engine, kernel: KernelId, wanted: Execute) -> Execution
 }
 
 async fn settled(engine: &Engine, id: ExecutionId) -> ExecutionResult {
-    let mut feed = engine.follow_execution(&op(), id, None).unwrap();
+    let mut feed = engine.follow_execution(&op(), id, None).await.unwrap();
     within("the end of an execution", feed.settled())
         .await
         .unwrap()
@@ -64,7 +64,7 @@ async fn result(engine: &Engine, id: ExecutionId) -> ExecutionResult {
 
 /// All events after a record, to the last one.
 async fn events(engine: &Engine, id: ExecutionId, after: Option<u64>) -> Vec<ExecutionEvent> {
-    let mut feed = engine.follow_execution(&op(), id, after).unwrap();
+    let mut feed = engine.follow_execution(&op(), id, after).await.unwrap();
     let mut all = Vec::new();
     while let Some(events) = within("the next events", feed.next()).await.unwrap().unwrap() {
         all.extend(events);
@@ -199,7 +199,7 @@ async fn what_runs_and_what_waits_goes_on_under_the_next_gateway() {
         (waits.status, waits.position, waits.ran),
         (Status::Queued, Some(1), false)
     );
-    let mut feed = engine.follow_execution(&op(), second, None).unwrap();
+    let mut feed = engine.follow_execution(&op(), second, None).await.unwrap();
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
     assert!(
         within("the end of a feed", feed.settled())

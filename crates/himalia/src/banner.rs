@@ -1,5 +1,5 @@
 //! What `serve` prints when it is ready: where it listens and how to attach. The only place that shows a token, and
-//! only one that was made here.
+//! only one that was made here; and the link that signs a browser in once.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,6 +16,8 @@ pub(crate) struct Banner<'a> {
     pub(crate) address: SocketAddr,
     pub(crate) base_url: &'a str,
     pub(crate) token: &'a Token,
+    /// The code that signs in one browser; `None` where the viewer is not built in.
+    pub(crate) sign_in_code: Option<&'a str>,
     pub(crate) data_dir: &'a Path,
     /// Names of kernelspecs, the default one first, each with its problem if it has one.
     pub(crate) kernelspecs: &'a [(String, Option<String>)],
@@ -32,6 +34,13 @@ impl Banner<'_> {
     pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let url = self.url();
         writeln!(out, "Himalia {} is ready at {url}", env!("CARGO_PKG_VERSION"))?;
+        match self.sign_in_code {
+            Some(code) => writeln!(
+                out,
+                "  viewer      {url}#sign-in={code}\n              (good for one sign-in within 15 minutes)"
+            )?,
+            None => writeln!(out, "  viewer      not in this build; make web, then build again")?,
+        }
         let secret = &self.token.text.0;
         let variable = match &self.token.origin {
             Origin::Made(path) => {
@@ -136,6 +145,7 @@ mod tests {
             address: address.parse().unwrap(),
             base_url: "/lab/",
             token: &token,
+            sign_in_code: Some("once"),
             data_dir: Path::new("/data"),
             kernelspecs: &[("python3".into(), None), ("r".into(), Some("gone".into()))],
             levels: &[Isolation::Namespaces],
@@ -156,6 +166,10 @@ mod tests {
                 .next()
                 .unwrap()
                 .ends_with(" is ready at http://127.0.0.1:4711/lab/")
+        );
+        assert!(
+            text.contains("  viewer      http://127.0.0.1:4711/lab/#sign-in=once\n"),
+            "{text}"
         );
         assert!(text.contains("http://127.0.0.1:4711/lab/?token=canary"));
         assert!(text.contains("  isolation   namespaces\n"), "{text}");

@@ -28,6 +28,7 @@ const EXEC_EXAMPLES: &str = "\
 Examples:
   himalia exec 3f0c 'df.describe()'
   himalia exec 3f0c --file report.py --timeout 10m
+  himalia exec 3f0c --bash 'ls -l; nproc'
   echo 'print(1)' | himalia exec 3f0c - --json
 
 Exit codes: 0 it ran to its end; 1 it raised, or was refused; 3 the kernel's process ended; 124 timeout;
@@ -81,6 +82,17 @@ pub(crate) enum Command {
     /// Run code in a session and show what it prints
     #[command(after_help = EXEC_EXAMPLES)]
     Exec(ExecArgs),
+    /// Remove what is left of sessions that ended too long ago, and what belongs to no session
+    ///
+    /// The running gateway does it, as it does by itself every ten minutes, a part each time. One that starts
+    /// does the same to what belongs to nobody.
+    Gc {
+        /// Only say what would go
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
     /// Serve MCP on standard input and output, for hosts that start their servers themselves
     #[command(after_help = MCP_EXAMPLES)]
     Mcp {
@@ -187,6 +199,9 @@ pub(crate) struct ExecArgs {
     /// File with the code
     #[arg(long, short, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
+    /// The code is a Bash script
+    #[arg(long)]
+    pub(crate) bash: bool,
     /// File to put into the session's work directory first; may be given again
     #[arg(long, value_name = "FILE")]
     pub(crate) upload: Vec<PathBuf>,

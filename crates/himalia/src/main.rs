@@ -22,6 +22,7 @@ mod serve;
 mod settings;
 mod signals;
 mod token;
+mod viewer;
 
 use std::process::ExitCode;
 
@@ -58,6 +59,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Env(EnvCommand::Image { script }) => env::build_image(script.as_deref()),
         Command::Session(command) => client::run(command),
         Command::Exec(args) => client::exec(args),
+        Command::Gc { dry_run, gateway } => client::collect(&gateway, dry_run),
         Command::Mcp { gateway } => client::mcp(gateway),
         Command::Doctor { settings, json } => doctor::run(&Config::load(settings)?, json),
     }

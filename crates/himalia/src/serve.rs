@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use himalia_engine::{Drain, Engine, EngineConfig, Principal};
-use himalia_http::{AllowedOrigins, HttpConfig, Mounted};
+use himalia_http::{AllowedOrigins, HttpConfig, Mounted, Viewer};
 use himalia_sandbox::Isolation;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
@@ -18,7 +18,7 @@ use crate::env::PythonEnv;
 use crate::settings::OnStop;
 use crate::signals::{Ending, Signals};
 use crate::token::{self, Token};
-use crate::{lock, log, paths, rundir, sandboxes};
+use crate::{lock, log, paths, rundir, sandboxes, viewer};
 
 /// Open files that the gateway asks for, if the hard limit allows it: a kernel needs about six, a client one.
 const OPEN_FILES: u64 = 65_536;
@@ -56,11 +56,14 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     let chosen = Box::pin(sandboxes::choose(&config, &run_dir, address.ip())).await?;
     let engine = Box::pin(Engine::open(engine_config(&config), chosen.provisioners)).await?;
     let shutdown = CancellationToken::new();
+    let sign_in_code = viewer::sign_in_code()?;
     let http_config = HttpConfig {
         mcp: Some(Mounted::new(himalia_mcp::service(
             engine.clone(),
             shutdown.clone(),
         ))),
+        viewer: Viewer::new(viewer::FILES),
+        sign_in_code: Some(himalia_http::Token::new(&sign_in_code)),
         ..http_config(&config, &token)
     };
     let http = himalia_http::serve(listener, engine.clone(), http_config, shutdown.clone());
@@ -68,7 +71,7 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     if token::is_short(&token) && !address.ip().is_loopback() {
         tracing::warn!("the token is short, and other machines can try to guess it");
     }
-    print_banner(&config, &engine, &token, address, &chosen.levels).await?;
+    print_banner(&config, &engine, &token, &sign_in_code, address, &chosen.levels).await?;
 
     let ending = tokio::select! {
         ending = signals.next() => ending,
@@ -126,6 +129,7 @@ pub(crate) fn engine_config(config: &Config) -> EngineConfig {
         allowed_kernelspecs: config.allowed_kernelspecs.clone(),
         cull: config.cull,
         orphan_ttl: Some(config.orphan_ttl),
+        retention: config.retention,
         templates: config.sandboxes.templates.clone(),
         defaults: config.sandboxes.defaults.clone(),
         images: config.sandboxes.docker.images.clone(),
@@ -146,6 +150,7 @@ async fn print_banner(
     config: &Config,
     engine: &Engine,
     token: &Token,
+    sign_in_code: &str,
     address: SocketAddr,
     levels: &[Isolation],
 ) -> anyhow::Result<()> {
@@ -161,6 +166,7 @@ async fn print_banner(
         address,
         base_url: &config.base_url,
         token,
+        sign_in_code: (!viewer::FILES.is_empty()).then_some(sign_in_code),
         data_dir: &config.data_dir,
         kernelspecs: &kernelspecs,
         levels,

@@ -1,6 +1,7 @@
 //! What handlers share, and how the router is put together.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::extract::{Request, State};
 use axum::handler::Handler;
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use crate::auth::{Backoff, authenticate, cors};
+use crate::auth::{Backoff, SignIns, authenticate, cors};
 use crate::config::{ConfigError, HttpConfig};
 use crate::error::ApiError;
 use crate::prefix::{self, Target};
@@ -27,6 +28,7 @@ struct Inner {
     engine: Engine,
     config: HttpConfig,
     backoff: Backoff,
+    sign_ins: SignIns,
     shutdown: CancellationToken,
     streams: TaskTracker,
 }
@@ -39,11 +41,13 @@ impl App {
         shutdown: CancellationToken,
     ) -> Result<Self, ConfigError> {
         let config = config.validated()?;
+        let sign_ins = SignIns::new(config.sign_in_code.clone(), Instant::now());
         let (backoff, streams) = (Backoff::default(), TaskTracker::new());
         Ok(Self(Arc::new(Inner {
             engine,
             config,
             backoff,
+            sign_ins,
             shutdown,
             streams,
         })))
@@ -59,6 +63,10 @@ impl App {
 
     pub(crate) fn backoff(&self) -> &Backoff {
         &self.0.backoff
+    }
+
+    pub(crate) fn sign_ins(&self) -> &SignIns {
+        &self.0.sign_ins
     }
 
     /// Cancelled when the gateway stops.

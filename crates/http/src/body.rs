@@ -1,8 +1,9 @@
 //! JSON request bodies, read with limits and with errors that name the field.
 //!
-//! An empty body means "all defaults". The content type is not looked at (`JupyterLab` sends `text/plain` at times); there
-//! are no cookies, so a form on a foreign page cannot make use of that. The Jupyter API ignores unknown keys; the native one
-//! parses into types that refuse them (`v1::input`).
+//! An empty body means "all defaults". The content type is not looked at (`JupyterLab` sends `text/plain` at times); a
+//! form on a foreign page cannot make use of that, since a browser's sign-in counts for own pages only. The Jupyter API ignores
+//! unknown keys, the viewer's sign-in refuses them ([`Fields::finish`]); the native API parses into types that refuse them
+//! (`v1::input`).
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -22,7 +23,17 @@ pub(crate) struct Fields {
 
 /// Reads a body: `None` if it is empty.
 pub(crate) async fn fields(app: &App, headers: &HeaderMap, body: Body) -> Result<Option<Fields>, ApiError> {
-    let bytes = whole(app, headers, body).await?;
+    fields_within(app, headers, body, app.config().body_bytes).await
+}
+
+/// As [`fields`], of at most so many bytes.
+pub(crate) async fn fields_within(
+    app: &App,
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+) -> Result<Option<Fields>, ApiError> {
+    let bytes = within(app, headers, body, limit).await?;
     if bytes.trim_ascii().is_empty() {
         return Ok(None);
     }
@@ -31,8 +42,11 @@ pub(crate) async fn fields(app: &App, headers: &HeaderMap, body: Body) -> Result
 
 /// Reads a body within the limits of size and time.
 pub(crate) async fn whole(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, ApiError> {
+    within(app, headers, body, app.config().body_bytes).await
+}
+
+async fn within(app: &App, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
     refuse_encoding(headers)?;
-    let limit = app.config().body_bytes;
     let read = timeout(app.config().body_timeout, to_bytes(body, limit));
     match read.await {
         Ok(Ok(bytes)) => Ok(bytes),
@@ -117,6 +131,14 @@ impl Fields {
             .collect()
     }
 
+    /// Refuses what nobody has taken.
+    pub(crate) fn finish(self) -> Result<(), ApiError> {
+        match self.map.keys().next() {
+            None => Ok(()),
+            Some(name) => Err(ApiError::bad_field(self.name(name), "unknown field")),
+        }
+    }
+
     /// The name of a member as errors say it.
     pub(crate) fn name(&self, name: &str) -> String {
         joined(self.within, name)
@@ -173,6 +195,15 @@ mod tests {
             message(env.into_strings().unwrap_err()),
             "env.A: expected a string, got null"
         );
+    }
+
+    #[test]
+    fn what_is_left_is_refused_by_name() {
+        let mut fields = Fields::parse(br#"{"a": "x", "env": {"A": "y"}}"#).unwrap();
+        assert_eq!(fields.string("a").unwrap().as_deref(), Some("x"));
+        let env = fields.object("env").unwrap().unwrap();
+        assert_eq!(message(env.finish().unwrap_err()), "env.A: unknown field");
+        assert!(fields.finish().is_ok());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use crate::auth::{AllowedOrigins, Token};
 use crate::mounted::Mounted;
+use crate::viewer::Viewer;
 
 /// Settings of the HTTP facade. Build with [`HttpConfig::new`], change fields, hand to [`serve`](crate::serve),
 /// which validates them.
@@ -46,6 +47,10 @@ pub struct HttpConfig {
     pub drain_timeout: Duration,
     /// What answers `POST /mcp`; `None`: that route is 404.
     pub mcp: Option<Mounted>,
+    /// The page at `/`; without files it says how to build it.
+    pub viewer: Viewer,
+    /// Signs in one browser, once, within 15 minutes from the start of the facade; kept as a hash.
+    pub sign_in_code: Option<Token>,
 }
 
 /// A setting that cannot be used.
@@ -77,6 +82,8 @@ impl HttpConfig {
             sse_keep_alive: Duration::from_secs(15),
             drain_timeout: Duration::from_secs(10),
             mcp: None,
+            viewer: Viewer::default(),
+            sign_in_code: None,
         }
     }
 

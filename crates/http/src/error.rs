@@ -14,10 +14,12 @@
 //! | `IncarnationMismatch`, `KernelDead` | | 409 `kernel_restarted`, `kernel_dead` |
 //! | `Busy` | | 503 `busy` |
 //! | `Unsupported` | | 501 `unsupported` |
+//! | `LanguageNotSupported` | | 400 `language_not_supported` |
 //! | `Files` | | 404 `file_not_found`; 400 `bad_path`, `path_outside`; 403 `permission_denied`; 409 `is_a_directory`, `not_a_directory`, `not_a_file`, `directory_not_empty`; 413 `file_too_large`; 416 `range_not_satisfiable`; 422 `bad_archive`; 429 `too_many_transfers`; 507 `no_space`, `disk_quota_exceeded`; 500 `file_failed` |
 //! | `KeyReused` | | 422 `idempotency_key_reused` |
 //! | `Conflict` | 409 | 409 `conflict` |
 //! | `Gone` | 410 | 410 `gone` |
+//! | `Removed` | | 410 `removed_by_retention`, `removed_by_quota` |
 //! | `Unavailable` | 503 | 503 `unavailable` |
 //! | `Timeout` | 504 | 504 `timeout` |
 //! | `KernelStart` | 500 | 500 `kernel_start_failed` |
@@ -204,7 +206,9 @@ impl From<EngineError> for ApiError {
             EngineError::Conflict { .. } | EngineError::KernelDead { .. } => {
                 Self::new(StatusCode::CONFLICT, code, message)
             }
-            EngineError::Gone { .. } => Self::new(StatusCode::GONE, code, message),
+            EngineError::Gone { .. } | EngineError::Removed { .. } => {
+                Self::new(StatusCode::GONE, code, message)
+            }
             EngineError::Unavailable { .. } | EngineError::Busy { .. } => Self {
                 retry_after: Some(1),
                 ..Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
@@ -223,6 +227,9 @@ impl From<EngineError> for ApiError {
                 ..Self::new(StatusCode::CONFLICT, code, message)
             },
             EngineError::Unsupported { .. } => Self::new(StatusCode::NOT_IMPLEMENTED, code, message),
+            EngineError::LanguageNotSupported { .. } => {
+                Self::new(StatusCode::BAD_REQUEST, code, message).at("language")
+            }
             EngineError::Files { code: why, .. } => Self {
                 retry_after: (why == FileError::TooMany).then_some(1),
                 ..Self::new(file_status(why), code, message)

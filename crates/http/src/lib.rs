@@ -7,9 +7,10 @@
 //! * `error` maps engine errors to status codes, in one place; `render` gives them the dialect's body.
 //! * `openapi` describes the native API, from the types that its handlers take and answer with.
 //! * `mounted` puts another facade's service behind the same doors.
+//! * `viewer` serves the page at `/`, and signs browsers in.
 //! * `jupyter` speaks the Jupyter API, `v1` the native one, `ws` is the WebSocket protocol (RFC 6455) itself.
 //!
-//! Invariants: no request reaches a handler before the token was checked; a WebSocket is refused before the upgrade,
+//! Invariants: no request reaches a handler before the token, or the cookie that stands for it, was checked; a WebSocket is refused before the upgrade,
 //! not after it; a token is never logged and never put into a reply; every read, wait and queue is bounded by a field
 //! of [`HttpConfig`] or by a constant that is documented where it stands.
 
@@ -30,6 +31,7 @@ mod render;
 mod routes;
 mod v1;
 mod variables;
+mod viewer;
 mod ws;
 
 pub use app::router;
@@ -39,3 +41,4 @@ pub use listen::{ServeError, serve};
 pub use mounted::Mounted;
 pub use openapi::openapi;
 pub use routes::{Access, ROUTES, Route};
+pub use viewer::{Viewer, ViewerFile};

@@ -18,7 +18,7 @@ pub(crate) enum Target {
         /// The token that stood in the path.
         token: Option<PathToken>,
     },
-    /// To the same address without the trailing slash.
+    /// To the same address without the trailing slash, or to the base URL with one.
     Redirect(String),
     /// Nowhere of ours.
     Outside,
@@ -28,6 +28,10 @@ pub(crate) enum Target {
 pub(crate) fn resolve(base: &str, uri: &Uri, method: &Method) -> Target {
     let full = uri.path();
     let inner = match full.strip_prefix(base) {
+        // The page's addresses are relative to it.
+        Some("") if method == Method::GET || method == Method::HEAD => {
+            return redirect_to(&format!("{base}/"), uri.query());
+        }
         Some("") => "/",
         Some(rest) if rest.starts_with('/') => rest,
         _ if full == "/healthz" || full == "/readyz" => full,
@@ -59,9 +63,13 @@ fn redirect_target(full: &str, query: Option<&str>) -> Target {
     if path.contains('\\') {
         return Target::Outside;
     }
+    redirect_to(&format!("/{path}"), query)
+}
+
+fn redirect_to(path: &str, query: Option<&str>) -> Target {
     match query {
-        Some(query) => Target::Redirect(format!("/{path}?{query}")),
-        None => Target::Redirect(format!("/{path}")),
+        Some(query) => Target::Redirect(format!("{path}?{query}")),
+        None => Target::Redirect(path.to_owned()),
     }
 }
 
@@ -138,7 +146,8 @@ mod tests {
     fn base_and_token_come_off() {
         assert_eq!(at("", "/api?x=1"), "/api?x=1");
         assert_eq!(at("/j", "/j/api"), "/api");
-        assert_eq!(at("/j", "/j"), "/");
+        assert_eq!(at("/j", "/j"), "-> /j/");
+        assert_eq!(at("/j", "/j?a=b"), "-> /j/?a=b");
         assert_eq!(at("/j", "/j/"), "/");
         assert_eq!(at("/j", "/jx/api"), "outside");
         assert_eq!(at("/j", "/api"), "outside");

@@ -7,14 +7,15 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use crate::app::App;
 use crate::jupyter::{about, channels, kernels, kernelspecs, me, sessions};
 use crate::openapi::{Operation, codes, describe};
-use crate::{health, mounted, v1};
+use crate::{health, mounted, v1, viewer};
 
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Anybody. Keep this list short: such a route says nothing but that the gateway lives, and its version.
+    /// Anybody. Keep this list short: such a route says that the gateway lives, its version, how the viewer looks, and who signs
+    /// in. Nothing of any kernel.
     Public,
-    /// Holders of the token.
+    /// Holders of the token, and browsers that signed in with it.
     Token,
 }
 
@@ -79,7 +80,13 @@ macro_rules! route {
 pub static ROUTES: &[Route] = &[
     route!(GET "/healthz" Public, "Whether the process lives", get(health::healthz)),
     route!(GET "/readyz" Public, "Whether new work is taken", get(health::readyz)),
-    route!(GET "/" Token, "Name, version and where to go", get(about::root)),
+    route!(GET "/" Public, "The viewer, a page for people", get(viewer::page)),
+    route!(GET "/frame.html" Public, "The viewer's frame for output", get(viewer::frame_page)),
+    route!(GET "/icon.svg" Public, "The viewer's icon", get(viewer::icon)),
+    route!(GET "/assets/{file}" Public, "A file of the viewer", get(viewer::asset)),
+    route!(GET "/frame/{file}" Public, "A file of the viewer's frame", get(viewer::frame_file)),
+    route!(POST "/viewer/sign-in" Public, "Sign a browser in", post(viewer::sign_in)),
+    route!(POST "/viewer/sign-out" Public, "Sign a browser out", post(viewer::sign_out)),
     route!(GET "/api" Public, "Version", get(about::version)),
     route!(GET "/api/spec.yaml" Token, "This list", get(about::spec)),
     route!(GET "/api/status" Token, "Counts and times of the whole gateway", get(about::status)),
@@ -102,15 +109,16 @@ pub static ROUTES: &[Route] = &[
     route!(DELETE "/api/sessions/{session_id}" Token, "End a session and its kernel", delete(sessions::end)),
     route!(V1 GET "/v1/sessions", "All sessions with their sandboxes", get(v1::sessions::list), []),
     route!(V1 POST "/v1/sessions", "Start a session", post(v1::sessions::create), [START]),
-    route!(V1 GET "/v1/sessions/{session_id}", "One session with its sandbox", get(v1::sessions::show), []),
+    route!(V1 GET "/v1/sessions/{session_id}", "One session with its sandbox", get(v1::sessions::show), [RETENTION]),
+    route!(V1 GET "/v1/sessions/{session_id}/usage", "What a session's sandbox uses now", get(v1::sessions::usage), [KERNEL]),
     route!(V1 PUT "/v1/sessions/{session_id}", "The session of this name, started if there is none", put(v1::sessions::put), [START]),
     route!(V1 PATCH "/v1/sessions/{session_id}", "Change a session's labels and lifetimes", patch(v1::sessions::change), [CHANGE KERNEL]),
     route!(V1 DELETE "/v1/sessions/{session_id}", "End a session", delete(v1::sessions::end), [KERNEL]),
     route!(V1 POST "/v1/sessions/{session_id}/fork", "Branch a live session", post(v1::fork::fork), [FORK KERNEL]),
     route!(V1 POST "/v1/sessions/{session_id}/interrupt", "Interrupt what a session runs", post(v1::sessions::interrupt), [KERNEL]),
-    route!(V1 POST "/v1/sessions/{session_id}/restart", "Give a session a new process", post(v1::sessions::restart), [KERNEL RESTART]),
+    route!(V1 POST "/v1/sessions/{session_id}/restart", "Give a session a new process", post(v1::sessions::restart), [KERNEL RESTART RETENTION]),
     route!(V1 GET "/v1/sessions/{session_id}/executions", "The latest executions of a session", get(v1::executions::list), [KERNEL]),
-    route!(V1 POST "/v1/sessions/{session_id}/executions", "Run code in a session", post(v1::executions::create), [RUN KERNEL]),
+    route!(V1 POST "/v1/sessions/{session_id}/executions", "Run code in a session", post(v1::executions::create), [RUN KERNEL REMOVED]),
     route!(V1 GET "/v1/sessions/{session_id}/variables", "The variables of a session", get(v1::variables::list), [QUESTION KERNEL]),
     route!(V1 GET "/v1/sessions/{session_id}/variables/{name}", "A part of one variable", get(v1::variables::show), [QUESTION KERNEL]),
     route!(V1 GET "/v1/sessions/{session_id}/files", "The files of a session", get(v1::files::list), [FILES KERNEL]),
@@ -124,12 +132,13 @@ pub static ROUTES: &[Route] = &[
     route!(V1 GET "/v1/sessions/{session_id}/script.py", "What was run, as a Python file", get(v1::history::script), [LOG]),
     route!(V1 POST "/v1/sessions/{session_id}/complete", "How code may go on", post(v1::code::complete), [QUESTION KERNEL]),
     route!(V1 POST "/v1/sessions/{session_id}/inspect", "What is known of an object in code", post(v1::code::inspect), [QUESTION KERNEL]),
-    route!(V1 GET "/v1/executions/{execution_id}", "What came of an execution so far", get(v1::executions::show), [LOG]),
-    route!(V1 GET "/v1/executions/{execution_id}/output", "A part of its text", get(v1::executions::output), [LOG]),
-    route!(V1 GET "/v1/executions/{execution_id}/events", "Its events as a stream", get(v1::executions::events), [LOG]),
-    route!(V1 POST "/v1/executions/{execution_id}/interrupt", "Interrupt it", post(v1::executions::interrupt), [LOG KERNEL]),
-    route!(V1 POST "/v1/executions/{execution_id}/input", "Answer what it asks", post(v1::executions::input), [LOG KERNEL]),
+    route!(V1 GET "/v1/executions/{execution_id}", "What came of an execution so far", get(v1::executions::show), [LOG REMOVED]),
+    route!(V1 GET "/v1/executions/{execution_id}/output", "A part of its text", get(v1::executions::output), [LOG REMOVED]),
+    route!(V1 GET "/v1/executions/{execution_id}/events", "Its events as a stream", get(v1::executions::events), [LOG REMOVED]),
+    route!(V1 POST "/v1/executions/{execution_id}/interrupt", "Interrupt it", post(v1::executions::interrupt), [LOG REMOVED KERNEL]),
+    route!(V1 POST "/v1/executions/{execution_id}/input", "Answer what it asks", post(v1::executions::input), [LOG REMOVED KERNEL]),
     route!(V1 GET "/v1/artifacts/{sha256}", "An image or another large value", get(v1::artifacts::show), [LOG]),
+    route!(V1 POST "/v1/gc", "Remove what is not kept any longer", post(v1::collect::collect), []),
     route!(V1 GET "/v1/openapi.json", "This description", get(v1::description::show), []),
     route!(V1 GET "/v1/pools", "Kernels that are kept ready", get(v1::pools::list), []),
     route!(V1 GET "/v1/sessions/{session_id}/events", "A kernel's log as an event stream", get(v1::events::stream), [LOG]),
@@ -167,7 +176,17 @@ mod tests {
             .filter(|r| r.access == Access::Public)
             .map(|r| r.path)
             .collect();
-        assert_eq!(public, ["/healthz", "/readyz", "/api"]);
+        let probes = ["/healthz", "/readyz"];
+        let viewer = [
+            "/",
+            "/frame.html",
+            "/icon.svg",
+            "/assets/{file}",
+            "/frame/{file}",
+            "/viewer/sign-in",
+            "/viewer/sign-out",
+        ];
+        assert_eq!(public, [&probes[..], &viewer, &["/api"]].concat());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use himalia_http::AllowedOrigins;
 
 const KERNELS: &str = "/api/kernels";
 const CHANNELS: &str = "/api/kernels/11111111-2222-3333-4444-555555555555/channels";
+const EVENTS: &str = "/v1/sessions/11111111-2222-3333-4444-555555555555/events";
 
 #[tokio::test]
 async fn all_forms_of_the_token() {
@@ -93,20 +94,19 @@ async fn wrong_tokens_are_refused_then_slowed_down_and_lock_nobody_out() {
 #[tokio::test]
 async fn a_websocket_is_refused_before_the_upgrade() {
     let gateway = Gateway::start().await;
-    assert_eq!(gateway.bare("GET", CHANNELS, &UPGRADE, "").await.status, 401);
-    assert_eq!(gateway.call("GET", CHANNELS, &UPGRADE, "").await.status, 404);
-    for origin in ["null", "http://evil.example", "http://127.0.0.1"] {
-        let origin = format!("Origin: {origin}");
-        let headers = [&UPGRADE[..], &[&origin]].concat();
-        assert_eq!(
-            gateway.call("GET", CHANNELS, &headers, "").await.status,
-            403,
-            "{origin}"
-        );
+    for path in [CHANNELS, EVENTS] {
+        assert_eq!(gateway.bare("GET", path, &UPGRADE, "").await.status, 401);
+        assert_eq!(gateway.call("GET", path, &UPGRADE, "").await.status, 404);
+        for origin in ["null", "http://evil.example", "http://127.0.0.1"] {
+            let origin = format!("Origin: {origin}");
+            let headers = [&UPGRADE[..], &[&origin]].concat();
+            let reply = gateway.call("GET", path, &headers, "").await;
+            assert_eq!(reply.status, 403, "{path} {origin}");
+        }
+        let own = format!("Origin: http://{}", gateway.address);
+        let headers = [&UPGRADE[..], &[&own]].concat();
+        assert_eq!(gateway.call("GET", path, &headers, "").await.status, 404);
     }
-    let own = format!("Origin: http://{}", gateway.address);
-    let headers = [&UPGRADE[..], &[&own]].concat();
-    assert_eq!(gateway.call("GET", CHANNELS, &headers, "").await.status, 404);
 }
 
 #[tokio::test]

@@ -58,6 +58,22 @@ fn every_route_has_an_operation_with_answers_and_errors() {
 }
 
 #[test]
+fn streams_of_events_are_websockets_too() {
+    let document = openapi("");
+    for (path, event) in [
+        ("/v1/sessions/{session_id}/events", "LogRecord"),
+        ("/v1/executions/{execution_id}/events", "ExecutionEvent"),
+    ] {
+        let answers = &document["paths"][path]["get"]["responses"];
+        for status in ["101", "200", "426"] {
+            assert!(answers[status].is_object(), "{path} {status}");
+        }
+        let schema = &document["components"]["schemas"][event]["properties"];
+        assert!(schema["execution"].is_object(), "{event}");
+    }
+}
+
+#[test]
 fn references_lead_somewhere_and_bodies_take_nothing_unknown() {
     let document = openapi("");
     references(&document, &document);

@@ -27,10 +27,23 @@ async fn nothing_answers_without_the_token_but_the_public_list() {
         if route.websocket {
             headers.extend(UPGRADE);
         }
-        let public = ["/healthz", "/readyz", "/api"].contains(&route.path);
+        let probe = ["/healthz", "/readyz", "/api"].contains(&route.path);
+        let viewer = ["/", "/frame.html", "/icon.svg"].contains(&route.path)
+            || ["/assets/", "/frame/", "/viewer/"]
+                .iter()
+                .any(|below| route.path.starts_with(below));
+        let public = probe || viewer;
         assert_eq!(public, route.access == Access::Public, "{method} {path}");
         let reply = gateway.bare(method, &path, &headers, "").await;
-        assert_eq!(reply.status, if public { 200 } else { 401 }, "{method} {path}");
+        let wanted = match route.path {
+            "/viewer/sign-in" => 400,
+            "/viewer/sign-out" => 204,
+            // This gateway was given no files of the viewer.
+            _ if viewer && route.path != "/" => 404,
+            _ if public => 200,
+            _ => 401,
+        };
+        assert_eq!(reply.status, wanted, "{method} {path}");
         if !public {
             assert!(!reply.body.is_empty(), "{method} {path}");
             let head = gateway.bare("HEAD", &path, &headers, "").await;
@@ -53,8 +66,10 @@ async fn nothing_answers_without_the_token_but_the_public_list() {
 async fn nothing_else_answers_without_the_token() {
     let gateway = Gateway::start().await;
     let paths = [
-        "/",
         "/x",
+        "/viewer/x",
+        "/assets",
+        "/assets/a/b",
         "/api/x",
         "/metrics",
         "/api/kernels/x/y",

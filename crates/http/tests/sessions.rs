@@ -141,3 +141,30 @@ async fn what_there_is_not() {
         (405, &json!("method_not_allowed"))
     );
 }
+
+#[tokio::test]
+async fn a_collection_removes_what_belongs_to_nobody_and_a_dry_run_does_not() {
+    let gateway = Gateway::start().await;
+    let orphan = gateway.data().join("kernels/nobody");
+    std::fs::create_dir_all(&orphan).unwrap();
+    std::fs::write(orphan.join("1.seg"), [0; 100]).unwrap();
+    let said = |dry_run| {
+        json!({
+            "dry_run": dry_run, "sessions": [], "bytes": 100, "more": false,
+            "orphans": [{"kind": "log", "name": "kernels/nobody", "bytes": 100}],
+        })
+    };
+    for (body, dry_run) in [("{\"dry_run\": true}", true), ("", false)] {
+        assert!(orphan.exists());
+        let reply = gateway.call("POST", "/v1/gc", &[], body).await;
+        let mut told = reply.json();
+        for member in ["database_bytes", "database_free_bytes"] {
+            assert!(told[member].is_u64(), "{told}");
+            told.as_object_mut().unwrap().remove(member);
+        }
+        assert_eq!((reply.status, told), (200, said(dry_run)));
+    }
+    assert!(!orphan.exists());
+    let reply = gateway.call("POST", "/v1/gc", &[], "{\"dry\": true}").await;
+    assert_eq!((reply.status, &reply.json()["field"]), (400, &json!("dry")));
+}

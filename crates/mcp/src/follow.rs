@@ -23,7 +23,7 @@ pub(crate) async fn wait(
         return Ok(call.engine.execution(&call.principal, id).await?);
     }
     let deadline = Instant::now() + wait;
-    let mut feed = call.engine.follow_execution(&call.principal, id, after)?;
+    let mut feed = call.engine.follow_execution(&call.principal, id, after).await?;
     let mut progress = Progress::wanted(&call.context);
     loop {
         let due = progress.as_ref().map(Progress::due);

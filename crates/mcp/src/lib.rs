@@ -15,6 +15,7 @@
 mod arguments;
 mod call;
 mod failure;
+mod file_uri;
 mod follow;
 mod images;
 mod input;

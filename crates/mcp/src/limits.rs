@@ -20,7 +20,10 @@ pub(crate) const LINKS: usize = 64;
 pub(crate) const PAGE_BYTES: u64 = 8 << 10;
 /// Bytes of a page of output, at most.
 pub(crate) const PAGE_BYTES_MOST: u64 = 1 << 20;
-/// Bytes of an artifact that can be read as a resource; larger ones are for HTTP.
+/// Entries in a list of files: if the call does not say, and at most.
+pub(crate) const FILES: u64 = 100;
+pub(crate) const FILES_MOST: u64 = 1000;
+/// Bytes of an artifact, or of a file, that can be read as a resource; larger ones are for HTTP.
 pub(crate) const RESOURCE_BYTES: usize = 8 << 20;
 /// Sessions in a list, the latest ones.
 pub(crate) const SESSIONS: usize = 200;

@@ -1,21 +1,73 @@
-//! Artifacts as resources.
+//! Artifacts, and files of sessions, as resources.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use himalia_engine::{Engine, EngineError, Principal, StoredArtifact};
+use himalia_engine::{Engine, EngineError, KernelId, Principal, StoredArtifact};
 use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, ResourceContents, ResourceTemplate};
 
+use crate::file_uri;
 use crate::limits::RESOURCE_BYTES;
+use crate::tools::files::take;
 
 /// What can be read. The resources themselves are not listed: results name them.
-pub(crate) fn template() -> ResourceTemplate {
-    ResourceTemplate::new("himalia://artifacts/{sha256}", "artifact")
-        .with_description("An image or another large value of an execution")
+pub(crate) fn templates() -> Vec<ResourceTemplate> {
+    vec![
+        ResourceTemplate::new("himalia://artifacts/{sha256}", "artifact")
+            .with_description("An image or another large value of an execution"),
+        ResourceTemplate::new("himalia://sessions/{session}/files/{+path}", "file")
+            .with_description("A file of a session"),
+    ]
 }
 
-/// One artifact: text as text, everything else as base64.
+/// One of them: text as text, everything else as base64.
 pub(crate) async fn read(
+    engine: &Engine,
+    principal: &Principal,
+    uri: &str,
+) -> Result<ReadResourceResult, ErrorData> {
+    match file_uri::read(uri) {
+        Some((session, path)) => file(engine, principal, uri, session, &path).await,
+        None => artifact(engine, principal, uri).await,
+    }
+}
+
+async fn file(
+    engine: &Engine,
+    principal: &Principal,
+    uri: &str,
+    session: KernelId,
+    path: &str,
+) -> Result<ReadResourceResult, ErrorData> {
+    let read = async {
+        let file = engine.read_file(principal, session, path, None).await?;
+        match &file.info {
+            Some(info) if info.size > RESOURCE_BYTES as u64 => Ok(None),
+            // One that grows meanwhile is given as it was.
+            _ => take(file, RESOURCE_BYTES as u64)
+                .await
+                .map(|(bytes, _)| Some(bytes)),
+        }
+    };
+    let bytes = read.await.map_err(|error: EngineError| match error {
+        EngineError::NotFound { .. } | EngineError::Files { .. } => {
+            ErrorData::resource_not_found(error.to_string(), None)
+        }
+        error => ErrorData::internal_error(error.to_string(), None),
+    })?;
+    let Some(bytes) = bytes else {
+        let text = format!("larger than {RESOURCE_BYTES} bytes: GET /v1/sessions/{session}/files/{path}");
+        return Err(ErrorData::invalid_params(text, None));
+    };
+    let contents = match String::from_utf8(bytes) {
+        Ok(text) => ResourceContents::text(text, uri).with_mime_type("text/plain"),
+        Err(other) => ResourceContents::blob(BASE64_STANDARD.encode(other.as_bytes()), uri)
+            .with_mime_type("application/octet-stream"),
+    };
+    Ok(ReadResourceResult::new(vec![contents]))
+}
+
+async fn artifact(
     engine: &Engine,
     principal: &Principal,
     uri: &str,

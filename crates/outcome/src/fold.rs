@@ -251,7 +251,7 @@ mod tests {
             &json!({"status": "ok", "execution_count": 7}),
         );
         reply.metadata =
-            json!({"himalia": {"variables": {"added": ["df"]}, "files": {"written": ["a.csv"]}, "later": 1}})
+            json!({"himalia": {"variables": {"added": ["df"]}, "files": {"written": ["a.csv"]}, "exit_code": 0, "later": 1}})
                 .to_string()
                 .into();
         fold.message(Channel::Shell, &reply);
@@ -266,6 +266,7 @@ mod tests {
         );
         assert_eq!(outcome.outputs[0].data["text/plain"], "42");
         assert_eq!(outcome.notes.variables, Some(json!({"added": ["df"]})));
+        assert_eq!(outcome.notes.exit_code, Some(0));
         assert_eq!(outcome.notes.files, Some(json!({"written": ["a.csv"]})));
     }
 

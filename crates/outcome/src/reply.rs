@@ -36,6 +36,9 @@ pub struct Notes {
     pub variables: Option<Json>,
     /// `{written, truncated}`: files that were written.
     pub files: Option<Json>,
+    /// The exit code of a `%%bash` cell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
     /// `{line, source, hint}` of an exception.
     #[serde(skip)]
     pub(crate) error: Option<Json>,
@@ -53,6 +56,7 @@ impl Notes {
         Self {
             variables: take("variables", Json::is_object),
             files: take("files", Json::is_object),
+            exit_code: take("exit_code", Json::is_i64).and_then(|code| code.as_i64()),
             error: take("error", Json::is_object),
         }
     }

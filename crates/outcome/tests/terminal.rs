@@ -27,6 +27,11 @@ fn a_screen_leaves_what_the_vectors_say() {
             }
         }
         assert_eq!(whole.finish(), vector.text, "{}", vector.name);
-        assert_eq!(single.finish(), vector.text, "{}, one character at a time", vector.name);
+        assert_eq!(
+            single.finish(),
+            vector.text,
+            "{}, one character at a time",
+            vector.name
+        );
     }
 }

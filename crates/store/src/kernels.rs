@@ -107,7 +107,7 @@ impl KernelLife {
     }
 }
 
-const INSERT: &str = "
+pub(crate) const INSERT: &str = "
 INSERT INTO kernels (id, owner, kernelspec, session_dir, run_dir, sandbox_id, sandbox_key_hash, isolation,
     incarnation, created_micros, launch, life, dead_cause, provisioner, socket, parent, template, start_path,
     start_reason, sandbox, labels, idle_timeout_ms, expires_micros, origin, name)
@@ -115,7 +115,7 @@ VALUES (:id, :owner, :kernelspec, :session_dir, :run_dir, :sandbox_id, :sandbox_
     :incarnation, :created_micros, :launch, :life, :dead_cause, :provisioner, :socket, :parent, :template, :start_path,
     :start_reason, :sandbox, :labels, :idle_timeout_ms, :expires_micros, :origin, :name)";
 
-const UPDATE: &str = "
+pub(crate) const UPDATE: &str = "
 UPDATE kernels SET owner = :owner, kernelspec = :kernelspec, session_dir = :session_dir, run_dir = :run_dir,
     sandbox_id = :sandbox_id, sandbox_key_hash = :sandbox_key_hash, isolation = :isolation,
     incarnation = :incarnation, created_micros = :created_micros, launch = :launch, life = :life,
@@ -124,6 +124,10 @@ UPDATE kernels SET owner = :owner, kernelspec = :kernelspec, session_dir = :sess
     labels = :labels, idle_timeout_ms = :idle_timeout_ms, expires_micros = :expires_micros, origin = :origin,
     name = :name
 WHERE id = :id";
+
+pub(crate) const SET_LIFE: &str =
+    "UPDATE kernels SET life = ?2, incarnation = ?3, dead_cause = ?4 WHERE id = ?1";
+pub(crate) const DELETE: &str = "DELETE FROM kernels WHERE id = ?1";
 
 impl Store {
     /// Adds a kernel. [`StoreError::Conflict`] when its id is taken.
@@ -154,11 +158,12 @@ impl Store {
         dead_cause: Option<String>,
     ) -> Result<bool, StoreError> {
         self.write(move |transaction| {
-            let changed = transaction
-                .prepare_cached(
-                    "UPDATE kernels SET life = ?2, incarnation = ?3, dead_cause = ?4 WHERE id = ?1",
-                )?
-                .execute((id.to_string(), life.as_str(), incarnation, dead_cause))?;
+            let changed = transaction.prepare_cached(SET_LIFE)?.execute((
+                id.to_string(),
+                life.as_str(),
+                incarnation,
+                dead_cause,
+            ))?;
             Ok(changed == 1)
         })
         .await
@@ -198,10 +203,8 @@ impl Store {
 
     /// Forgets a kernel; `false` when there was none.
     pub async fn delete_kernel(&self, id: Uuid) -> Result<bool, StoreError> {
-        self.write(move |transaction| {
-            Ok(transaction.execute("DELETE FROM kernels WHERE id = ?1", [id.to_string()])? == 1)
-        })
-        .await
+        self.write(move |transaction| Ok(transaction.prepare_cached(DELETE)?.execute([id.to_string()])? == 1))
+            .await
     }
 
     /// One kernel.

@@ -13,6 +13,7 @@
 //! [`Store::open`] refuses, without changing anything, a file that is corrupt, belongs to another
 //! program, was written by a newer version, or is in use by another gateway.
 
+mod ended;
 mod error;
 mod jupyter_sessions;
 mod kernels;
@@ -24,6 +25,7 @@ mod worker;
 use std::path::Path;
 use std::sync::Arc;
 
+pub use ended::{EndedRecord, Space};
 pub use error::StoreError;
 pub use jupyter_sessions::JupyterSessionRecord;
 pub use kernels::{KernelLife, KernelRecord, LaunchRecord};
@@ -97,6 +99,15 @@ impl Store {
                 Ok(value)
             })
             .await
+    }
+
+    /// Runs `job` on the writing connection, outside of a transaction.
+    async fn on_writer<T, F>(&self, job: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&rusqlite::Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.inner.writer.run(move |connection| job(connection)).await
     }
 
     /// Runs `job` on the reading connection.

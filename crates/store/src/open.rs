@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::{StoreError, meta, schema};
+use crate::{StoreError, ended, meta, schema};
 
 /// How long a statement waits for a lock of another process, such as a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -144,6 +144,8 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
 
 /// WAL, then the schema and the epoch with a full sync: neither may come back older after power loss.
 fn prepare(path: &Path, writer: &mut Connection) -> Result<(), StoreError> {
+    // Counts for a file that has no page yet.
+    writer.pragma_update(None, "auto_vacuum", ended::INCREMENTAL)?;
     let mode: String = writer.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     if !mode.eq_ignore_ascii_case("wal") {
         let why = "the file system does not support SQLite's write-ahead log (is it a network mount?)";

@@ -8,10 +8,10 @@ use crate::StoreError;
 pub(crate) const APPLICATION_ID: i64 = 0x4849_4d41;
 
 /// The schema version that this code writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: i64 = 3;
+pub const SCHEMA_VERSION: i64 = 4;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3];
+pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4];
 
 const V1: &str = "
 CREATE TABLE meta (
@@ -71,6 +71,21 @@ ALTER TABLE kernels ADD COLUMN name TEXT;
 CREATE UNIQUE INDEX kernels_by_name ON kernels (owner, name) WHERE name IS NOT NULL;
 ";
 
+/// Sessions that are over.
+const V4: &str = "
+CREATE TABLE ended_sessions (
+    session_dir    TEXT PRIMARY KEY,
+    id             TEXT NOT NULL,
+    owner          TEXT NOT NULL,
+    name           TEXT,
+    created_micros INTEGER NOT NULL,
+    ended_micros   INTEGER NOT NULL,
+    cause          TEXT NOT NULL,
+    removed_micros INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX ended_sessions_removed ON ended_sessions (removed_micros) WHERE removed_micros IS NOT NULL;
+";
+
 /// The schema version of an open file.
 pub(crate) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
@@ -100,6 +115,6 @@ pub(crate) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 3 && SCHEMA_VERSION == 3,
+    MIGRATIONS.len() == 4 && SCHEMA_VERSION == 4,
     "a step and its version come together"
 );

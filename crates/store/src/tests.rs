@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::*;
 
+mod ended;
 mod opening;
 mod rows;
 

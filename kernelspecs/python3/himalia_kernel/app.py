@@ -9,7 +9,7 @@ import zmq.utils.garbage  # noqa: F401
 from ipykernel import kernelapp
 from traitlets import Any, Bool, DottedObjectName, Type, default
 
-from himalia_kernel import charts, packages, plumbing, preload
+from himalia_kernel import bash, charts, packages, plumbing, preload
 from himalia_kernel.iopub import SEND_TIMEOUT_MS, BoundedIOPubThread
 from himalia_kernel.records import keep_no_outputs
 
@@ -97,6 +97,7 @@ class HimaliaKernelApp(kernelapp.IPKernelApp):
             keep_no_outputs(self.shell)
             self.kernel.watch(self.shell)
             packages.serve(self.shell)
+            bash.install(self.shell)
             charts.install(self.shell.display_formatter)
 
     def init_gui_pylab(self):

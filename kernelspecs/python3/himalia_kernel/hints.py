@@ -126,6 +126,7 @@ def _key(shell, problem, found):
             lists.append(f"{there}: {', '.join(subscripts.shown(keys.found, _SHOWN))}")
             continue
         # pandas writes a sentence about the ones that are missing.
+        wanted = wanted.removeprefix("Column not found: ")
         for text in [text for text in _QUOTED.findall(wanted)[:_CLOSE] if text not in keys.names] or [wanted]:
             meant = _meant(text, keys.names)
             if meant is not None:

@@ -97,3 +97,33 @@ def _places(frame):
         found.add(frame.f_code)
         frame = frame.f_back
     return found
+
+
+@contextmanager
+def interrupts_dropped():
+    """In the main thread: SIGINT does nothing."""
+    with _handled(lambda number, frame: None):
+        yield
+
+
+@contextmanager
+def interrupts_later():
+    """In the main thread: SIGINT is what it is for the handler that is there already, but after the block."""
+    came = []
+    with _handled(lambda number, frame: came.append(number)):
+        yield
+    if came:
+        signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
+def _handled(handler):
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)

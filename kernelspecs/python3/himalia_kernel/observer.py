@@ -1,17 +1,16 @@
 """What the kernel itself says about an execution, in the metadata of its reply under `himalia`.
 
 `{"variables": {"added", "changed", "removed", "truncated"}, "files": {"written", "truncated"}}`, and for one that failed
-`"error": {"line", "source", "cell", "hint"}`. A part that could not be made is left out. Silent executions have none.
+`"error": {"line", "source", "cell", "hint"}`; for a `%%bash` cell that came to its end `"exit_code"` instead. A part that could not be made is left out. Silent executions have none.
 """
 
 import contextlib
 import contextvars
 import os
-import signal
-import threading
 import time
 
-from himalia_kernel import files
+from himalia_kernel import bash, files
+from himalia_kernel.interrupt import interrupts_dropped
 from himalia_kernel.ledger import Ledger
 
 KEY = "himalia"
@@ -25,6 +24,7 @@ class _Execution:
     def __init__(self, code):
         self.code = code
         self.result = None
+        self.exit_code = None
         self.started = time.monotonic()
         self.stamp = files.stamp()
 
@@ -47,13 +47,19 @@ class Observer:
             with contextlib.suppress(OSError):  # it was removed
                 self.directory = os.getcwd()
 
+    def exited(self, code):
+        """The script of the execution of this context ended with an exit code."""
+        execution = _CURRENT.get()
+        if execution is not None:
+            execution.exit_code = code
+
     def finish(self):
         """The execution of this context has ended. Returns what there is to say about it, or None."""
         execution = _CURRENT.get()
         if execution is None:
             return None
         _CURRENT.set(None)
-        with _interrupts_dropped():
+        with interrupts_dropped():
             return self._report(execution)
 
     def _report(self, execution):
@@ -67,10 +73,12 @@ class Observer:
                 continue
             if found is not None:
                 report[key] = found
+        if execution.exit_code is not None and bash.is_cell(execution.code):
+            report["exit_code"] = execution.exit_code
         return report
 
     def _error(self, execution, _idle):
-        if execution.result is None or execution.result.success:
+        if execution.result is None or execution.result.success or bash.is_cell(execution.code):
             return None
         from himalia_kernel import hints  # loaded when first needed, as the start of a kernel should be quick
 
@@ -100,17 +108,3 @@ def _does_nothing(code):
     if len(code) > _SHORT:
         return False
     return all(line in ("", "pass") or line.startswith("#") for line in map(str.strip, code.splitlines()))
-
-
-@contextlib.contextmanager
-def _interrupts_dropped():
-    """An interrupt is for the cell, which has ended; raised here it would cost the reply."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, lambda number, frame: None)
-    try:
-        yield
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGINT, before)

@@ -37,8 +37,11 @@ class Keys:
 
 
 def keys_of(thing, limit):
-    """The `Keys` of a dict, or the labels of a frame's columns or of a series, or None."""
+    """The `Keys` of a dict, or the labels of a frame's columns (grouped or not) or of a series, or None."""
     cls = type(thing)
+    if cls is statics.loaded_class("pandas.api.typing", "DataFrameGroupBy"):
+        thing = (statics.instance_dict(thing) or {}).get("obj")
+        cls = type(thing)
     if cls is dict:
         return Keys("keys", list(islice(thing, limit)))
     if cls is statics.loaded_class("pandas", "DataFrame"):

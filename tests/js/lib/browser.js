@@ -15,14 +15,15 @@ export class Browser {
   #context;
   #scratch;
 
-  static async start() {
+  /** @param {string[]} flags more of Chromium's own. */
+  static async start(flags = []) {
     const browser = new Browser();
     browser.#scratch = new Scratch();
     try {
       browser.#context = await chromium.launchPersistentContext(browser.#scratch.directory('profile'), {
         executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
         headless: true,
-        args: FLAGS,
+        args: [...FLAGS, ...flags],
         env: isolated(browser.#scratch),
         viewport: { width: 1400, height: 900 },
         timeout: PATIENCE

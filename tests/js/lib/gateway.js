@@ -11,10 +11,12 @@ import { until } from './until.js';
 export class Gateway {
   #process;
   #scratch;
+  #options;
 
-  constructor(process, scratch, url, token, reference) {
+  constructor(process, scratch, url, token, reference, options) {
     this.#process = process;
     this.#scratch = scratch;
+    this.#options = options;
     this.url = url;
     this.token = token;
     this.reference = reference;
@@ -32,7 +34,7 @@ export class Gateway {
     try {
       child = reference ? jupyterServer(scratch, token, options) : himalia(scratch, token, options);
       const [, url] = await child.line(/(http:\/\/127\.0\.0\.1:\d+)/);
-      const gateway = new Gateway(child, scratch, url, token, reference);
+      const gateway = new Gateway(child, scratch, url, token, reference, options);
       const path = reference ? '/api' : '/healthz';
       await until(`${url}${path} answers 200`, async () => {
         if (child.end) return true;
@@ -68,6 +70,18 @@ export class Gateway {
     return JSON.parse(text);
   }
 
+  /** Himalia only: kill -9. Its kernels go on. */
+  async crash() {
+    await this.#process.crash();
+  }
+
+  /** After a crash: a new gateway at the same address, with the same data. */
+  async again() {
+    this.#process = himalia(this.#scratch, this.token, { ...this.#options, port: new URL(this.url).port });
+    await this.#process.line(/(http:\/\/127\.0\.0\.1:\d+)/);
+    await until('the new gateway answers', async () => (await fetch(`${this.url}/healthz`)).ok);
+  }
+
   /** Stops every kernel, then the gateway, and removes its files. */
   async stop() {
     try {
@@ -82,12 +96,12 @@ export class Gateway {
   }
 }
 
-function himalia(scratch, token, { allowOrigin }) {
+function himalia(scratch, token, { allowOrigin, port = '0' }) {
   const binary = process.env.HIMALIA_BIN;
   if (!binary || !isAbsolute(binary)) throw new Error('set HIMALIA_BIN to the absolute path of the himalia binary');
   // The kernels' Python environment is the user's, built once; everything else is the test's own.
   const environment = execFileSync(binary, ['env', 'path'], { encoding: 'utf8' }).trim();
-  const args = ['serve', '--listen', '127.0.0.1:0', '--token', token, '--env-dir', dirname(environment),
+  const args = ['serve', '--listen', `127.0.0.1:${port}`, '--token', token, '--env-dir', dirname(environment),
     '--data-dir', scratch.directory('data'), '--run-dir', scratch.directory('run'),
     '--only-these-kernelspecs', '--on-sigterm', 'stop', '--orphan-ttl', '1m'];
   if (allowOrigin) args.push('--allow-origin', allowOrigin);

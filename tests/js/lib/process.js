@@ -67,4 +67,10 @@ export class Process {
     clearTimeout(kill);
     return how;
   }
+
+  /** SIGKILL, as a crash would be. */
+  async crash() {
+    this.#child.kill('SIGKILL');
+    return this.#exited;
+  }
 }

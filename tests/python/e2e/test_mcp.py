@@ -42,7 +42,8 @@ def test_an_analysis_in_stages(shared, transport, mode):
         async with agent(shared, transport, mode) as client:
             assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
             tools = (await client.list_tools()).tools
-            assert {tool.name for tool in tools} == {"execute", "get_output", "inspect_variables", "interrupt", "session"}
+            names = {"execute", "files", "get_output", "inspect_variables", "interrupt", "session"}
+            assert {tool.name for tool in tools} == names
             name = f"eda-{transport}-{mode}"
             made = await client.call_tool("session", {"op": "create", "name": name})
             assert not made.is_error, text(made)
@@ -96,10 +97,18 @@ def test_what_cannot_be_is_named(shared, session):
                 ("interrupt", {}, "session or execution_id"),
                 ("session", {"op": "close"}, "session"),
                 ("session", {"op": "create", "count": 2}, "count"),
+                ("execute", {"session": session, "code": "1", "language": "ruby"}, '"ruby"'),
+                ("files", {"op": "read", "session": session}, "path"),
+                ("files", {"op": "read", "session": session, "path": "x", "text": "y"}, "text"),
+                ("files", {"op": "read", "session": session, "path": "x", "limit": 1 << 30}, "limit"),
+                ("files", {"op": "write", "session": session, "path": "x"}, "text"),
+                ("files", {"op": "read", "session": session, "path": "no-such"}, "no-such"),
+                ("files", {"op": "read", "session": session, "path": "../x"}, ".."),
             ]:
                 result = await client.call_tool(tool, arguments)
                 assert result.is_error and wanted in text(result), (tool, arguments, text(result))
-                assert result.structured_content["code"] in ("bad_request", "not_found")
+                codes = ("bad_request", "not_found", "language_not_supported", "file_not_found", "bad_path")
+                assert result.structured_content["code"] in codes, result.structured_content
             elsewhere = await client.call_tool(
                 "execute", {"session": session, "code": "1", "expect_incarnation": 7}
             )
@@ -107,6 +116,97 @@ def test_what_cannot_be_is_named(shared, session):
             assert elsewhere.structured_content["incarnation"] == 1
 
     run(mistakes)
+
+
+def test_a_shell_script(shared, session):
+    async def scripts():
+        async with agent(shared) as client:
+            script = {"session": session, "code": "echo out; echo err >&2; exit 3", "language": "bash"}
+            failed = await client.call_tool("execute", script)
+            assert failed.is_error and "out\nerr\nBashError: exit code 3\n" in text(failed), text(failed)
+            assert failed.structured_content == rest(shared, failed.structured_content["id"])
+            assert (failed.structured_content["language"], failed.structured_content["exit_code"]) == ("bash", 3)
+            right = await client.call_tool("execute", {**script, "code": "cat"})
+            assert not right.is_error and right.structured_content["exit_code"] == 0
+
+    run(scripts)
+
+
+@pytest.mark.parametrize(("transport", "mode"), DOORS)
+def test_files_are_listed_read_written_and_removed(shared, transport, mode, tmp_path):
+    work = tmp_path / "work"
+    work.mkdir()
+    made = shared.http.post("v1/sessions", json={"template": "python3", "cwd": str(work)})
+    session = made.json()["id"]
+
+    async def files():
+        async with agent(shared, transport, mode) as client:
+
+            async def call(op, **more):
+                return await client.call_tool("files", {"op": op, "session": session, **more})
+
+            story = "".join(f"línea {n}\n" for n in range(2000))
+            wrote = await call("write", path="deep/er/año 1.txt", text=story)
+            size = len(story.encode())
+            assert wrote.structured_content == {"path": "deep/er/año 1.txt", "bytes": size, "created": True}
+            assert (work / "deep/er/año 1.txt").read_text() == story
+            again = await call("write", path="note", text="short")
+            assert again.structured_content["created"] and text(await call("read", path="note")) == "short"
+            assert not (await call("write", path="note", text="")).structured_content["created"]
+            empty = await call("read", path="note")
+            assert empty.structured_content["text"] == "" and kinds(empty) == ["text"]
+
+            # Page by page, whatever the pages cut.
+            read, offset = "", 0
+            while offset < size:
+                page = await call("read", path="deep/er/año 1.txt", offset=offset, limit=997)
+                assert not page.is_error and kinds(page) == ["text", "resource_link"]
+                found = page.structured_content
+                assert found["offset"] == offset < found["next"] and found["bytes_total"] == size
+                assert len(found["text"].encode()) <= 997
+                read, offset = read + found["text"], found["next"]
+            assert read == story
+            past = await call("read", path="note", offset=5)
+            assert past.is_error and past.structured_content["code"] == "range_not_satisfiable"
+
+            (work / "plot.png").write_bytes(b"\x89PNG" + bytes(100))
+            binary = await call("read", path="plot.png")
+            assert kinds(binary) == ["text", "resource_link"] and binary.structured_content["binary"]
+            link = binary.content[1]
+            assert link.size == 104 and str(link.uri) in text(binary)
+            opened = await client.read_resource(str(link.uri))
+            assert base64.b64decode(opened.contents[0].blob) == b"\x89PNG" + bytes(100)
+            long = await call("read", path="deep/er/año 1.txt")
+            assert len(long.structured_content["text"].encode()) <= 8192 and "go on at offset" in text(long)
+            whole = await client.read_resource(str(long.content[1].uri))
+            assert whole.contents[0].text == story
+            with pytest.raises(MCPError):
+                await client.read_resource(str(link.uri).replace("plot", "no-such"))
+            (work / "large").write_bytes(bytes((8 << 20) + 1))
+            large = (await call("read", path="large")).content[1]
+            with pytest.raises(MCPError, match="GET /v1/sessions/"):
+                await client.read_resource(str(large.uri))
+
+            top = (await call("list")).structured_content
+            assert [(e["path"], e["kind"]) for e in top["entries"]] == [
+                ("deep", "directory"), ("large", "file"), ("note", "file"), ("plot.png", "file")
+            ]  # fmt: skip
+            deep = await call("list", path="deep", recursive=True)
+            assert f"deep/er/año 1.txt {size}" in text(deep) and "deep/er/\n" in text(deep)
+            few = await call("list", limit=1)
+            assert few.structured_content["truncated"] and "more than are shown" in text(few)
+            full = await call("delete", path="deep")
+            assert full.is_error and full.structured_content["code"] == "directory_not_empty"
+            assert (await call("delete", path="deep", recursive=True)).structured_content["removed"] == 3
+            assert sorted(path.name for path in work.iterdir()) == ["large", "note", "plot.png"]
+            outside = await call("write", path="../x", text="y")
+            assert outside.is_error and outside.structured_content["code"] == "bad_path"
+            assert not (tmp_path / "x").exists()
+
+    try:
+        run(files)
+    finally:
+        shared.http.delete(f"v1/sessions/{session}")
 
 
 @pytest.mark.parametrize("transport", ["http", "stdio"])
@@ -313,7 +413,7 @@ def test_stdio_says_what_is_wrong(shared, tmp_path):
     right = ("--url", shared.url, "--token-file", str(shared.token_file))
     _, answers = spoken(*right, lines="no json\n\n[1]\n" + ask)
     assert [one.get("error", {}).get("code") for one in answers[:2]] == [-32600, -32600]
-    assert len(answers[2]["result"]["tools"]) == 4
+    assert len(answers[2]["result"]["tools"]) == 6
     done, answers = spoken("--data-dir", str(tmp_path / "none"), lines=ask)
     assert done.returncode == 1 and not answers and "--url" in done.stderr
 

@@ -80,6 +80,8 @@ class Place:
                 case.path_parameters[name] = self.ids.get(name, case.path_parameters[name])
         if not negative(case, ParameterLocation.BODY) and isinstance(case.body, dict) and "code" in case.body:
             case.body["code"] = "print('text')"
+            if case.body.get("language") is not None:
+                case.body |= {"language": "bash", "code": "echo text"}
 
 
 def negative(case, location):

@@ -49,6 +49,7 @@ HINTS = {
     "prices['Region']": "prices: did you mean 'region'?",
     "prices[['price', 'regoin']]": "prices: did you mean 'region'?",
     "prices.groupby('regoin').sum()": "prices: did you mean 'region'?",
+    "by_region = prices.groupby('region')\nby_region['prcie'].sum()": "by_region: did you mean 'price'?",
     "(prices\n .sort_values('regoin')\n)": "prices: did you mean 'region'?",
     "model.table['regoin']": "model.table: did you mean 'region'?",
     "prices['zzz']": "columns of prices are: 'price', 'region'",
@@ -93,10 +94,11 @@ def test_a_syntax_error_has_its_line(kernel):
 
 
 def test_an_interrupted_cell_has_the_line_where_it_was(kernel):
-    msg_id = kernel.execute("import time\nprint('here', flush=True)\nwhile True: time.sleep(0.01)")
+    msg_id = kernel.execute("import time\n\nwhile True: print('here', flush=True); time.sleep(0.01)")
     for message in kernel.outputs(msg_id):
         if message["msg_type"] == "stream":
             kernel.interrupt()
+            break
     while True:
         reply = kernel.receive("shell")
         if reply["parent_header"]["msg_id"] == msg_id:

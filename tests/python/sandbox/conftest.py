@@ -44,7 +44,9 @@ def config(level, pool=1):
     isolation = level.partition(",")[0]
     engine = isolation in CONTAINERS
     more = f'image = "{IMAGE}"\nruntime = "{"runsc" if isolation == "gvisor" else "runc"}"' if engine else ""
-    text = f'[docker]\nhost = "{ENGINE}"\nimage = "{IMAGE}"\n[docker.runtimes]\nrunc = "container"\nrunsc = "gvisor"\n' if engine else ""
+    # Tests look for what a session leaves behind.
+    text = "retention = 0\n"
+    text += f'[docker]\nhost = "{ENGINE}"\nimage = "{IMAGE}"\n[docker.runtimes]\nrunc = "container"\nrunsc = "gvisor"\n' if engine else ""
     templates = (("plain", "64MiB", ""), ("pooled", "64MiB", f"[templates.pooled.pool]\nsize = {pool}\nmax = {pool}"), ("kept", "24MiB", 'files = "session"'))
     for name, disk, extra in templates:
         provisioner = "docker" if engine else "local"

@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 import { isObject } from '../log/records';
 import { segment, url } from './base';
-import type { Problem, Session, VariableList, VariablePage } from './types';
+import type { Problem, Session, Usage, VariableList, VariablePage } from './types';
 
 /** Time for a call that starts nothing, and for one that may start a process. */
 const WAIT_MS = 30_000;
@@ -96,6 +96,8 @@ export const api = {
     json<{ sessions: Session[] }>('GET', 'v1/sessions', signal ? { signal } : {}).then(list => list.sessions),
 
   session: (id: string, signal?: AbortSignal) => json<Session>('GET', session(id), signal ? { signal } : {}),
+
+  usage: (id: string, signal?: AbortSignal) => json<Usage>('GET', `${session(id)}/usage`, signal ? { signal } : {}),
 
   start: (wish: { name?: string }) => json<Session>('POST', 'v1/sessions', { body: wish, timeout: START_MS }),
 

@@ -13,7 +13,10 @@ export interface Limit {
 
 export interface Session {
   id: string;
+  /** Earlier gateways do not tell. */
+  owner?: string;
   name: string | null;
+  owner: string;
   kernelspec: string;
   template: string;
   state: string;
@@ -30,6 +33,13 @@ export interface Session {
   last_activity: string;
   expires: string | null;
   labels: Record<string, string>;
+}
+
+/** What its sandbox uses now. */
+export interface Usage {
+  memory_bytes: number;
+  cpu_ms: number;
+  processes: number;
 }
 
 export interface Variable {

@@ -21,7 +21,7 @@ export interface LogRecord {
   content?: JsonObject;
   /** Of the others. */
   detail?: JsonObject;
-  /** The number of the native execution that an `execution` record is about, from gateways that say. */
+  /** The native execution that the record belongs to, by the number of that one's first record. */
   execution?: number;
 }
 

@@ -178,7 +178,8 @@ export class SessionLog {
     if (type !== 'execute_request') return;
     const id = text(header.msg_id);
     if (text(header.session) === NATIVE_SESSION) {
-      if (this.current) this.byRequest.set(id, this.current);
+      const cell = record.execution === undefined ? this.current : this.cells.get(`x${record.execution}`);
+      if (cell) this.byRequest.set(id, cell);
       return;
     }
     // A request that is sent again after a crash of the gateway has its old id.

@@ -1,6 +1,7 @@
 /** Code as it was sent, in colours where it is Python. */
 
 import { useEffect, useState } from 'preact/hooks';
+import { ScrollPre } from '../ui/scroll-pre';
 
 /** Lines that are shown of longer code. */
 const LINES = 14;
@@ -29,7 +30,7 @@ export function Code({ text, isOpen, onToggle }: { text: string; isOpen: boolean
   const shown = isLong && !isOpen ? lines.slice(0, LINES).join('\n') : code;
   return (
     <div class="code">
-      <pre>
+      <ScrollPre label="Code">
         <code>
           {paint && shown.length <= COLOUR_CHARS
             ? paint(shown).map((part, at) =>
@@ -43,7 +44,7 @@ export function Code({ text, isOpen, onToggle }: { text: string; isOpen: boolean
               )
             : shown}
         </code>
-      </pre>
+      </ScrollPre>
       {isLong && (
         <button type="button" class="more" onClick={onToggle}>
           {isOpen ? 'Show less' : `Show all ${lines.length} lines`}

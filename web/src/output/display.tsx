@@ -3,6 +3,7 @@
 import type { DisplayOutput } from '../log/cell';
 import { type Json, multiline, number, object, text } from '../log/records';
 import type { WidgetModels } from '../log/widgets';
+import { ScrollPre } from '../ui/scroll-pre';
 import { AnsiText } from './ansi-text';
 import { Frame } from './frame';
 import type { RenderMessage } from './frame-protocol';
@@ -53,10 +54,10 @@ export function Display({ output, models, whole = false, type }: DisplayProps) {
     case 'text': {
       const shown = multiline(value);
       return (
-        <pre class="plain">
+        <ScrollPre label="Result" className="plain">
           <AnsiText text={shown.slice(0, TEXT_CHARS)} />
           {shown.length > TEXT_CHARS && `\n… ${shown.length - TEXT_CHARS} more characters`}
-        </pre>
+        </ScrollPre>
       );
     }
   }

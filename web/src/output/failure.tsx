@@ -3,6 +3,7 @@
 import { useState } from 'preact/hooks';
 import type { ErrorOutput } from '../log/cell';
 import { withoutColours } from '../text/screen';
+import { ScrollPre } from '../ui/scroll-pre';
 import { AnsiText } from './ansi-text';
 
 /** Lines of a traceback that are drawn at once, half of them the last ones. */
@@ -22,7 +23,7 @@ export function Failure({ output, hint }: { output: ErrorOutput; hint: string | 
       </p>
       {hint && <p class="failure-hint">Hint: {hint}</p>}
       {lines.length > 0 && (
-        <pre>
+        <ScrollPre label="Traceback">
           <AnsiText text={first} />
           {cut > 0 && (
             <>
@@ -34,7 +35,7 @@ export function Failure({ output, hint }: { output: ErrorOutput; hint: string | 
           )}
           {last && '\n'}
           <AnsiText text={last} />
-        </pre>
+        </ScrollPre>
       )}
     </div>
   );

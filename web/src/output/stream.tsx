@@ -5,6 +5,7 @@ import { api, executionId } from '../api/client';
 import type { StreamOutput } from '../log/cell';
 import { count } from '../ui/format';
 import { save } from '../ui/save';
+import { ScrollPre } from '../ui/scroll-pre';
 import { AnsiText } from './ansi-text';
 
 /** Characters that are drawn at once: of the beginning, of the end. More is drawn on demand. */
@@ -43,9 +44,9 @@ export function Stream({ output, session, execution, isLive }: StreamProps) {
       class={`stream is-${output.name}`}
     >
       {isShort ? (
-        <pre>
+        <ScrollPre label="Printed text">
           <AnsiText text={head + end} />
-        </pre>
+        </ScrollPre>
       ) : (
         <Long head={head} omitted={omitted} end={end} isWhole={isWhole} />
       )}
@@ -70,15 +71,15 @@ function Long({ head, omitted, end, isWhole }: { head: string; omitted: number; 
   const missing = omitted + all.length - first.length - last.length;
   return (
     <>
-      <pre>
+      <ScrollPre label="Printed text">
         <AnsiText text={first} />
-      </pre>
+      </ScrollPre>
       <p class="cut">
         <span>{count(missing)} characters are not shown</span>
       </p>
-      <pre>
+      <ScrollPre label="Printed text">
         <AnsiText text={last} />
-      </pre>
+      </ScrollPre>
     </>
   );
 }

@@ -43,12 +43,25 @@ export function Cells({
     overscan: 4,
     paddingEnd: 16
   });
+  // While the end is followed, its place is set below: an adjustment by the list would work against it.
+  list.shouldAdjustScrollPositionOnItemSizeChange = isFollowing ? () => false : undefined;
   const total = list.getTotalSize();
 
   useLayoutEffect(() => {
     const element = scroller.current;
     if (element && view.following.peek()) element.scrollTop = element.scrollHeight;
   }, [revision, total, isFollowing]);
+
+  // The place itself changes too: with the head above it, the box below it, the window.
+  useLayoutEffect(() => {
+    const element = scroller.current;
+    if (!element) return;
+    const observer = new ResizeObserver(() => {
+      if (view.following.peek()) element.scrollTop = element.scrollHeight;
+    });
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [view]);
 
   const show = (key: string): void => {
     const at = entries.findIndex(entry => keyOf(entry) === key);
@@ -113,6 +126,11 @@ export function Cells({
         }}
         onKeyDown={event => {
           if (['PageUp', 'ArrowUp', 'Home'].includes(event.key)) leave();
+          if (event.key === 'Home') {
+            // The browser's own way there ends where cells turn out to be larger than was thought.
+            event.preventDefault();
+            list.scrollToIndex(0);
+          }
           if (event.key === 'End') view.following.value = true;
         }}
       >

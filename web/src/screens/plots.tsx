@@ -35,7 +35,7 @@ export function Plots({ view, item }: { view: SessionView; item: string | null }
       <ul class="gallery">
         {all.map(plot => (
           <li key={plot.key}>
-            <a href={plotHref(view, plot)} aria-label={`${name(plot)}, cell ${plot.cell.count ?? ''}`}>
+            <a href={plotHref(view, plot)}>
               <Thumbnail plot={plot} />
               <span class="gallery-text">
                 <span class="mono">[{plot.cell.count ?? ' '}]</span>

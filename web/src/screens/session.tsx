@@ -7,13 +7,14 @@ import { plots } from '../log/plots';
 import { href, route, type Tab } from '../state/route';
 import { SessionView } from '../state/session-view';
 import { Confirm } from '../ui/dialog';
-import { bytes } from '../ui/format';
+import { cause } from '../ui/format';
 import { useLoaded } from '../ui/hooks';
 import { onKeys } from '../ui/keys';
 import { Empty, Pill, Problem } from '../ui/parts';
 import { Cells } from './cells';
 import { Plots } from './plots';
 import { title } from './sessions';
+import { UsageStrip } from './usage';
 import { Variables } from './variables';
 
 interface SessionScreenProps {
@@ -52,7 +53,7 @@ export function SessionScreen({ id, tab, item }: SessionScreenProps) {
     return (
       <main id="main" class="page">
         {isAbsent ? (
-          <Empty title="There is no such session">
+          <Empty title="There is no such session" isPage>
             <p>It has ended, or never was.</p>
             <a class="button" href={href({ screen: 'sessions' })}>
               All sessions
@@ -98,7 +99,6 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
   const interrupt = (): void => void act('interrupt', () => api.interrupt(id));
   useLayoutEffect(() => onKeys({ 'i i': interrupt }), [id]);
 
-  const memory = session?.limits.memory_bytes?.value;
   const cpu = session?.limits.cpu_millis?.value;
   return (
     <div class="head">
@@ -140,8 +140,8 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
           <>
             <span>{session.kernelspec}</span>
             <span>{session.isolation}</span>
-            {memory ? <span>memory up to {bytes(memory)}</span> : null}
-            {cpu ? <span>{cpu / 1000} CPU</span> : null}
+            {isDead || connection === 'ended' ? null : <UsageStrip id={id} session={session} />}
+            {cpu ? <span title="processors that it may use">{cpu / 1000} CPU</span> : null}
             <span>process {Math.max(log.incarnation, session.incarnation)}</span>
             {session.parent && (
               <a href={href({ screen: 'session', session: session.parent, tab: 'cells', item: null })}>
@@ -150,7 +150,7 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
             )}
           </>
         )}
-        {isDead && <span class="is-bad">died: {log.reason ?? session?.reason ?? 'unknown'}</span>}
+        {isDead && <span class="is-bad">died: {cause(log.reason ?? session?.reason ?? 'unknown')}</span>}
       </p>
       {failure && <Problem error={failure} />}
       {asked === 'restart' && (

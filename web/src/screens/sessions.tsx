@@ -5,7 +5,7 @@ import { api } from '../api/client';
 import type { Session } from '../api/types';
 import { go, href } from '../state/route';
 import { Confirm } from '../ui/dialog';
-import { ago, bytes } from '../ui/format';
+import { ago, bytes, cause } from '../ui/format';
 import { useLoaded, useNow } from '../ui/hooks';
 import { onKeys } from '../ui/keys';
 import { Empty, Loading, Pill, Problem } from '../ui/parts';
@@ -127,8 +127,10 @@ function Row({ branch, now, onEnd }: { branch: Branch; now: number; onEnd: () =>
           <span>{session.kernelspec}</span>
           {session.template !== session.kernelspec && <span>{session.template}</span>}
           <span title="isolation of its sandbox">{session.isolation}</span>
-          {memory ? <span title="memory that it may use">{bytes(memory)}</span> : null}
+          {memory ? <span title="memory that it may use">≤ {bytes(memory)}</span> : null}
+          <span title="whose it is">{session.owner}</span>
           <span title="made through">{session.origin === 'v1' ? 'API' : 'Jupyter'}</span>
+          {session.owner && <span title="whose it is">{session.owner}</span>}
           {session.incarnation > 1 && <span title="kernel processes so far">process {session.incarnation}</span>}
           {session.connections > 0 && (
             <span>
@@ -141,7 +143,7 @@ function Row({ branch, now, onEnd }: { branch: Branch; now: number; onEnd: () =>
         </time>
         {session.reason && (
           <span class={`session-reason ${session.state === 'dead' ? 'is-bad' : ''}`}>
-            {session.state === 'dead' ? `died: ${session.reason}` : session.reason}
+            {session.state === 'dead' ? `died: ${cause(session.reason)}` : cause(session.reason)}
           </span>
         )}
       </a>
@@ -163,6 +165,8 @@ export function title(session: Session): string {
 }
 
 function words(session: Session): string {
-  const { name, id, kernelspec, template, state, reason, labels } = session;
-  return [name, id, kernelspec, template, state, reason, ...Object.entries(labels).flat()].join(' ').toLowerCase();
+  const { name, id, owner = '', kernelspec, template, state, reason, labels } = session;
+  return [name, id, owner, kernelspec, template, state, reason, ...Object.entries(labels).flat()]
+    .join(' ')
+    .toLowerCase();
 }

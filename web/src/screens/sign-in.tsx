@@ -24,6 +24,8 @@ export function SignIn() {
   useEffect(() => {
     const code = /^#sign-in=([\w.~-]{1,512})$/.exec(location.hash)?.[1];
     if (!code) return;
+    // This page stays until the gateway has answered, whatever the address says.
+    signedOut.value = true;
     // Away with it before anything else: it must not stay in the history, nor in what the user copies.
     history.replaceState(null, '', location.pathname + location.search);
     void send({ code });

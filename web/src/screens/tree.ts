@@ -2,6 +2,9 @@
 
 import type { Session } from '../api/types';
 
+/** Later than any time. */
+const BUSY = '9999';
+
 export interface Branch {
   session: Session;
   depth: number;
@@ -18,10 +21,12 @@ export function branches(sessions: Session[]): Branch[] {
   }
   const latest = (session: Session, depth: number): string => {
     const below = depth > 100 ? [] : (children.get(session.id) ?? []);
+    // What runs is active now.
+    const own = session.state === 'busy' ? BUSY : session.last_activity;
     return below.reduce((best, child) => {
       const at = latest(child, depth + 1);
       return at > best ? at : best;
-    }, session.last_activity);
+    }, own);
   };
   const out: Branch[] = [];
   const seen = new Set<string>();

@@ -10,9 +10,9 @@ import { useLoaded } from '../ui/hooks';
 import { Loading, Problem } from '../ui/parts';
 import { lastChange, shapeOf } from './variables';
 
-/** Rows of a page; characters of a text. */
+/** Rows of a page; characters of a text, as many as the gateway gives at once. */
 const ROWS = 100;
-const TEXT = 20_000;
+const TEXT = 1_000;
 
 const OPERATORS: [string, string][] = [
   ['contains', 'contains'],
@@ -93,6 +93,7 @@ export function VariableView({ view, name }: { view: SessionView; name: string }
             value={value}
             sort={sort}
             offset={offset}
+            isFiltered={condition !== null}
             onSort={by => {
               setSort(next(sort, by));
               setOffset(0);
@@ -144,10 +145,11 @@ interface ContentProps {
   value: VariablePage;
   sort: Sort | null;
   offset: number;
+  isFiltered: boolean;
   onSort: (by: string) => void;
 }
 
-function Content({ value, sort, offset, onSort }: ContentProps) {
+function Content({ value, sort, offset, isFiltered, onSort }: ContentProps) {
   const page = value.page;
   if (value.kind === 'text') return <pre class="plain text-page">{page?.text ?? ''}</pre>;
   if (value.kind === 'object' || !page) return <pre class="plain text-page">{value.variable.preview}</pre>;
@@ -163,7 +165,7 @@ function Content({ value, sort, offset, onSort }: ContentProps) {
           <thead>
             <tr>
               <th scope="col" class="index">
-                {value.kind === 'items' ? '#' : ''}
+                #
               </th>
               {Array.from({ length: width }, (_, at) => {
                 const column = columns[at];
@@ -204,7 +206,7 @@ function Content({ value, sort, offset, onSort }: ContentProps) {
                 </th>
                 {row.map((item, column) => (
                   <td key={column} class={kindOf(item)}>
-                    {item === null ? <span class="missing">missing</span> : cell(item)}
+                    {item === null ? <span class="missing">missing</span> : cell(item, columns[column]?.dtype)}
                   </td>
                 ))}
               </tr>
@@ -212,7 +214,7 @@ function Content({ value, sort, offset, onSort }: ContentProps) {
           </tbody>
         </table>
       </div>
-      {rows.length === 0 && <p class="note">No row meets the filter.</p>}
+      {rows.length === 0 && <p class="note">{isFiltered ? 'No row meets the filter.' : 'There is nothing in it.'}</p>}
       {missing > 0 && <p class="note">{count(missing)} more columns are not shown.</p>}
       {page.cut && <p class="note">The page was cut: its rows are too large to be sent together.</p>}
     </>
@@ -340,10 +342,11 @@ function rowsOf(page: Page | undefined): unknown[][] {
   return (page?.rows ?? []).map(row => (Array.isArray(row) ? row : [row]));
 }
 
-function cell(item: unknown): string {
-  if (typeof item === 'string') return item;
+function cell(item: unknown, dtype = ''): string {
+  // Days are written as their midnight.
+  if (typeof item === 'string') return dtype.startsWith('datetime') ? item.replace(/T00:00:00$/, '') : item;
   if (typeof item === 'number') return Number.isInteger(item) ? String(item) : String(Number(item.toPrecision(10)));
-  if (Array.isArray(item)) return item.map(cell).join(', ');
+  if (Array.isArray(item)) return item.map(part => cell(part)).join(', ');
   return typeof item === 'boolean' ? String(item) : JSON.stringify(item);
 }
 

@@ -14,7 +14,8 @@ import { Empty, Loading, Problem } from '../ui/parts';
 import { VariableView } from './variable';
 
 export function Variables({ view, item }: { view: SessionView; item: string | null }) {
-  return item === null ? <List view={view} /> : <VariableView view={view} name={item} />;
+  // Each variable has its own page, order and filter.
+  return item === null ? <List view={view} /> : <VariableView key={item} view={view} name={item} />;
 }
 
 /** What the last finished cell did to the variables; another one means that the list is to be read again. */

@@ -38,3 +38,8 @@ export function clock(at: string): string {
   const time = new Date(at);
   return Number.isNaN(time.getTime()) ? '' : time.toLocaleTimeString(undefined, { hour12: false });
 }
+
+/** Why a process ended, in words. */
+export function cause(reason: string): string {
+  return reason.replace(/\boom\b/, 'out of memory');
+}

@@ -72,11 +72,20 @@ export function Pill({
 }
 
 /** What stands where there is nothing (yet). */
-export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
+export function Empty({
+  title,
+  isPage = false,
+  children
+}: {
+  title: string;
+  /** There is nothing else on the page, which needs a heading. */
+  isPage?: boolean;
+  children?: ComponentChildren;
+}) {
   return (
     <div class="empty">
       <Mark />
-      <h2>{title}</h2>
+      {isPage ? <h1>{title}</h1> : <h2>{title}</h2>}
       {children}
     </div>
   );

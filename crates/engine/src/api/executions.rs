@@ -1,17 +1,19 @@
 //! Commands on executions.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use himalia_journal::Journal;
 use himalia_outcome::{Excerpt, Page, Sink};
 use tokio_util::sync::CancellationToken;
 
 use super::Engine;
-use crate::executions::{ArtifactStore, Follower, catch_up, first, submission};
-use crate::feed::Reader;
-use crate::kernel::{Answer, Command, CommandError, Handle, Submission, may_block, record};
+use crate::executions::{ArtifactStore, Follower, catch_up, first, language, submission};
+use crate::feed::LogReader;
+use crate::kernel::{Answer, Brief, Command, CommandError, Handle, Language, may_block, record};
 use crate::{
     Action, Closed, EngineError, Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult,
-    KernelId, Object, OutputPage, Principal, StoredArtifact, Submitted,
+    KernelId, Object, OutputPage, Principal, RemovedBy, StoredArtifact, Submitted,
 };
 
 /// Bytes of an answer to a question.
@@ -22,7 +24,8 @@ impl Engine {
     ///
     /// Executions of one kernel run one at a time, in the order in which they came. One that the kernel drops because
     /// another client's code failed is sent again. Errors beside the usual ones: [`EngineError::QueueFull`],
-    /// [`EngineError::IncarnationMismatch`], [`EngineError::KernelDead`], [`EngineError::KeyReused`].
+    /// [`EngineError::IncarnationMismatch`], [`EngineError::KernelDead`], [`EngineError::KeyReused`],
+    /// [`EngineError::LanguageNotSupported`].
     pub async fn execute(
         &self,
         principal: &Principal,
@@ -31,8 +34,12 @@ impl Engine {
     ) -> Result<Submitted, EngineError> {
         self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
         self.inner.check_open()?;
-        let submission = submission(principal, wanted)?;
         let handle = self.handle(kernel)?;
+        let language = match &wanted.language {
+            None => Language::Kernel,
+            Some(name) => self.language(&handle, name).await?,
+        };
+        let submission = submission(principal, wanted, language)?;
         match command(&handle, Command::Submit(Box::new(submission))).await? {
             Answer::Submitted { seq, repeated } => Ok(Submitted {
                 id: ExecutionId { kernel, seq },
@@ -48,23 +55,33 @@ impl Engine {
         principal: &Principal,
         id: ExecutionId,
     ) -> Result<ExecutionResult, EngineError> {
-        let begun = self.begun(principal, id)?;
-        let (mut reader, mut follower) = (self.reader(&begun, id), begun.follower(id, begun.excerpt()));
-        catch_up(&mut reader, &mut follower, &begun.artifacts())
-            .await
-            .map_err(|error| closed(&error))?;
+        let begun = self.known(principal, id).await?;
+        let mut follower = begun.follower(id, begun.excerpt());
+        self.read_to_head(&begun, id, &mut follower).await?;
+        if let Some(brief) = &begun.brief {
+            follower.end_without_record(brief);
+        }
         Ok(follower.result())
     }
 
     /// What becomes of an execution, from its beginning; events up to the record `after` are not told.
-    pub fn follow_execution(
+    pub async fn follow_execution(
         &self,
         principal: &Principal,
         id: ExecutionId,
         after: Option<u64>,
     ) -> Result<ExecutionFeed, EngineError> {
-        let begun = self.begun(principal, id)?;
-        let follower = begun.follower(id, begun.excerpt());
+        let begun = self.known(principal, id).await?;
+        let mut follower = begun.follower(id, begun.excerpt());
+        if let Some(brief) = begun.brief.as_ref().filter(|brief| brief.end.is_some()) {
+            // Its last record may be gone too, and then no other will come.
+            let mut whole = begun.follower(id, begun.excerpt());
+            self.read_to_head(&begun, id, &mut whole).await?;
+            if !whole.is_over() {
+                whole.end_without_record(brief);
+                follower = whole;
+            }
+        }
         Ok(ExecutionFeed::new(
             self.reader(&begun, id),
             follower,
@@ -82,14 +99,12 @@ impl Engine {
         offset: u64,
         limit: usize,
     ) -> Result<OutputPage, EngineError> {
-        let begun = self.begun(principal, id)?;
-        let (mut reader, mut follower) = (
-            self.reader(&begun, id),
-            begun.follower(id, Page::new(offset, limit)),
-        );
-        catch_up(&mut reader, &mut follower, &begun.artifacts())
-            .await
-            .map_err(|error| closed(&error))?;
+        let begun = self.known(principal, id).await?;
+        let mut follower = begun.follower(id, Page::new(offset, limit));
+        self.read_to_head(&begun, id, &mut follower).await?;
+        if let Some(brief) = &begun.brief {
+            follower.end_without_record(brief);
+        }
         let complete = follower.is_over();
         let page = follower.into_text();
         Ok(OutputPage {
@@ -126,8 +141,11 @@ impl Engine {
         id: ExecutionId,
     ) -> Result<bool, EngineError> {
         self.allow(principal, Action::Interrupt, Object::Kernel(id.kernel))?;
-        let begun = self.begun(principal, id)?;
-        let answer = command(&begun.handle, Command::StopExecution(id.seq)).await?;
+        let begun = self.known(principal, id).await?;
+        let Source::Live(handle) = &begun.source else {
+            return Ok(false);
+        };
+        let answer = command(handle, Command::StopExecution(id.seq)).await?;
         Ok(matches!(answer, Answer::Stopping(true)))
     }
 
@@ -143,13 +161,18 @@ impl Engine {
             let reason = format!("is longer than {MAX_INPUT_BYTES} bytes");
             return Err(EngineError::bad_request("value", reason));
         }
-        let begun = self.begun(principal, id)?;
-        command(&begun.handle, Command::Input { seq: id.seq, value })
+        let begun = self.known(principal, id).await?;
+        let Source::Live(handle) = &begun.source else {
+            let reason = CommandError::NotAsked.to_string();
+            return Err(EngineError::Conflict { reason });
+        };
+        command(handle, Command::Input { seq: id.seq, value })
             .await
             .map(drop)
     }
 
-    /// An artifact by its SHA-256 (64 lower-case hex digits), of any kernel that the principal may read.
+    /// An artifact by its SHA-256 (64 lower-case hex digits), of any kernel that the principal may read, or of a session that is
+    /// over and whose log is kept.
     pub async fn artifact(&self, principal: &Principal, sha256: &str) -> Result<StoredArtifact, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let unknown = || EngineError::NotFound {
@@ -164,18 +187,18 @@ impl Engine {
             return Err(unknown());
         }
         let all = self.inner.registry.all_unordered();
-        let mine: Vec<Arc<Handle>> = all
+        let is_mine = |id| self.allow(principal, Action::Read, Object::Kernel(id)).is_ok();
+        let mut logs: Vec<PathBuf> = all
             .into_iter()
-            .filter(|handle| !handle.is_over())
-            .filter(|handle| {
-                self.allow(principal, Action::Read, Object::Kernel(handle.id()))
-                    .is_ok()
-            })
+            .filter(|handle| !handle.is_over() && is_mine(handle.id()))
+            .map(|handle| handle.journal.dir().to_owned())
             .collect();
+        let kept = self.inner.ended.kept().into_iter();
+        let kept = kept.filter(|row| is_mine(KernelId(row.id)));
+        logs.extend(kept.map(|row| self.inner.config.data_dir.join(row.session_dir)));
         let name = sha256.to_owned();
         let found = tokio::task::spawn_blocking(move || {
-            mine.iter()
-                .find_map(|handle| ArtifactStore::beside(handle.journal.dir()).get(&name))
+            logs.iter().find_map(|log| ArtifactStore::beside(log).get(&name))
         });
         let found = found
             .await
@@ -183,48 +206,124 @@ impl Engine {
         found.ok_or_else(unknown)
     }
 
-    /// An execution whose first record is still there.
-    fn begun(&self, principal: &Principal, id: ExecutionId) -> Result<Begun, EngineError> {
-        self.allow(principal, Action::Read, Object::Kernel(id.kernel))?;
-        let unknown = || EngineError::no_execution(&id.to_string());
-        let handle = self.handle(id.kernel).map_err(|_| unknown())?;
-        if id.seq < handle.journal.first() && id.seq <= handle.journal.head() {
-            return Err(EngineError::Gone {
-                reason: "the records of this execution are no longer kept".into(),
-            });
-        }
-        let record = may_block(|| record(&handle.journal, id.seq)).ok_or_else(unknown)?;
-        let submission = first(&record).ok_or_else(unknown)?;
-        Ok(Begun { handle, submission })
+    /// What the name of a language means for a kernel.
+    async fn language(&self, handle: &Handle, name: &str) -> Result<Language, EngineError> {
+        let kernelspec = handle.facts().name.clone();
+        let spec = self.inner.catalog.get(&kernelspec).await.ok();
+        language(spec.as_ref(), &kernelspec, name)
     }
 
-    fn reader(&self, begun: &Begun, id: ExecutionId) -> Reader {
-        Reader::new(
-            Arc::clone(&begun.handle),
-            id.seq - 1,
-            self.inner.draining.clone(),
-            CancellationToken::new(),
-        )
+    /// An execution of a kernel that is there, or whose log is kept. Its first record may be gone if its kernel remembers it.
+    async fn known(&self, principal: &Principal, id: ExecutionId) -> Result<Begun, EngineError> {
+        self.allow(principal, Action::Read, Object::Kernel(id.kernel))?;
+        let unknown = || EngineError::no_execution(&id.to_string());
+        let source = match self.handle(id.kernel) {
+            Ok(handle) => Source::Live(handle),
+            Err(_) => match may_block(|| self.inner.ended_log(id.kernel)) {
+                Ok(journal) => Source::Ended(journal),
+                Err(EngineError::NotFound { .. }) => return Err(unknown()),
+                Err(other) => return Err(other),
+            },
+        };
+        let journal = source.journal();
+        if id.seq < journal.first() && id.seq <= journal.head() {
+            return Self::remembered(source, id).await;
+        }
+        let record = may_block(|| record(journal, id.seq)).ok_or_else(unknown)?;
+        let submission = first(&record).ok_or_else(unknown)?;
+        Ok(Begun {
+            source,
+            language: submission.language,
+            text_chars: submission.text_chars,
+            brief: None,
+        })
+    }
+
+    /// An execution whose first record the quota took.
+    async fn remembered(source: Source, id: ExecutionId) -> Result<Begun, EngineError> {
+        let removed = || {
+            EngineError::Removed {
+            by: RemovedBy::Quota,
+            reason: "the log of this session had reached its quota, and the records of this execution were removed"
+                .into(),
+        }
+        };
+        let Source::Live(handle) = &source else {
+            return Err(removed());
+        };
+        let Answer::Executions(briefs) = command(handle, Command::ListExecutions).await? else {
+            return Err(removed());
+        };
+        let brief = briefs.into_iter().find(|brief| brief.seq == id.seq);
+        let brief = brief.ok_or_else(removed)?;
+        Ok(Begun {
+            source,
+            language: brief.language,
+            text_chars: Execute::default().text_chars as u64,
+            brief: Some(brief),
+        })
+    }
+
+    async fn read_to_head<S: Sink + Clone>(
+        &self,
+        begun: &Begun,
+        id: ExecutionId,
+        follower: &mut Follower<S>,
+    ) -> Result<(), EngineError> {
+        let mut reader = self.reader(begun, id);
+        let read = catch_up(&mut reader, follower, &begun.artifacts()).await;
+        read.map_err(|error| closed(&error))
+    }
+
+    fn reader(&self, begun: &Begun, id: ExecutionId) -> LogReader {
+        let draining = self.inner.draining.clone();
+        match &begun.source {
+            Source::Live(handle) => LogReader::new(handle, id.seq - 1, draining, CancellationToken::new()),
+            Source::Ended(journal) => LogReader::of_ended(journal, id.seq - 1),
+        }
+    }
+}
+
+/// Where the log of an execution is.
+enum Source {
+    Live(Arc<Handle>),
+    /// The kernel is over.
+    Ended(Journal),
+}
+
+impl Source {
+    fn journal(&self) -> &Journal {
+        match self {
+            Self::Live(handle) => &handle.journal,
+            Self::Ended(journal) => journal,
+        }
     }
 }
 
 /// An execution in the log of its kernel.
 struct Begun {
-    handle: Arc<Handle>,
-    submission: Submission,
+    source: Source,
+    language: Language,
+    text_chars: u64,
+    /// What its kernel remembers of it, if its first record is gone.
+    brief: Option<Brief>,
 }
 
 impl Begun {
     fn artifacts(&self) -> ArtifactStore {
-        ArtifactStore::beside(self.handle.journal.dir())
+        ArtifactStore::beside(self.source.journal().dir())
     }
 
     fn excerpt(&self) -> Excerpt {
-        Excerpt::new(usize::try_from(self.submission.text_chars).unwrap_or(usize::MAX))
+        Excerpt::new(usize::try_from(self.text_chars).unwrap_or(usize::MAX))
     }
 
     fn follower<S: Sink + Clone>(&self, id: ExecutionId, sink: S) -> Follower<S> {
-        Follower::new(id, &self.submission, sink)
+        let follower = Follower::new(id, self.language, self.text_chars, sink);
+        match &self.brief {
+            Some(brief) => follower.knowing(brief),
+            None => follower,
+        }
     }
 }
 

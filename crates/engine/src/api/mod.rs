@@ -1,5 +1,6 @@
 //! The public interface: one type, each method one command or query, each authorised before anything else.
 
+mod collect;
 mod executions;
 mod files;
 mod history;

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{Drain, Engine};
 use crate::access::authorise;
+use crate::ended::{EndedSessions, OpenLogs};
 use crate::inner::Inner;
 use crate::jupyter_sessions::JupyterSessions;
 use crate::kernel::{Command, from_micros, wall_micros};
@@ -57,6 +58,9 @@ impl Engine {
         let store = opened
             .await
             .map_err(|error| EngineError::internal("opening the store", error))??;
+        let ended = store.ended_sessions().await;
+        let ended =
+            ended.map_err(|error| EngineError::internal("cannot read the list of ended sessions", error))?;
         let catalog = Catalog::of(&config, HostEnvironment::of_this_process());
         let places = usize::try_from(config.max_kernels)
             .unwrap_or(usize::MAX)
@@ -69,6 +73,8 @@ impl Engine {
             sessions: JupyterSessions::new(store.clone()),
             store,
             registry: Arc::new(Registry::default()),
+            ended: Arc::new(EndedSessions::new(config.retention, ended)),
+            open_logs: OpenLogs::default(),
             catalog,
             gate: Arc::default(),
             started: OffsetDateTime::now_utc(),
@@ -85,6 +91,7 @@ impl Engine {
         inner.adopt().await?;
         inner.background.spawn(Arc::clone(&inner).keep_synced());
         inner.background.spawn(Arc::clone(&inner).keep_lifetimes());
+        inner.background.spawn(Arc::clone(&inner).keep_collected());
         if !inner.config.cull.idle_timeout.is_zero() {
             inner.background.spawn(Arc::clone(&inner).keep_culling());
         }

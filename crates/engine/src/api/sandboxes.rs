@@ -1,11 +1,19 @@
 //! Sessions with the sandboxes that they run in, branches, templates and pools.
 
+use std::time::Duration;
+
+use himalia_sandbox::{SandboxError, Usage};
+use tokio::time::timeout;
+
 use super::Engine;
 use crate::pool::Pool;
 use crate::{
     Action, Branch, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal, ProvisionerInfo,
     SessionChange, SessionInfo, StartKernel, TemplateInfo,
 };
+
+/// How long a measurement may take.
+const USAGE_TIME: Duration = Duration::from_secs(10);
 
 impl Engine {
     /// Starts a kernel as [`Engine::start_kernel`] does, and tells what is around it.
@@ -75,10 +83,35 @@ impl Engine {
             .collect())
     }
 
-    /// One kernel with what is around it.
+    /// One kernel with what is around it. [`EngineError::Removed`] if it is over and nothing of it is kept any longer.
     pub fn session_info(&self, principal: &Principal, id: KernelId) -> Result<SessionInfo, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
-        Ok(self.handle(id)?.info())
+        let handle = self.handle(id);
+        Ok(handle
+            .map_err(|error| self.inner.ended.removed(id).unwrap_or(error))?
+            .info())
+    }
+
+    /// What the sandbox of a kernel uses now, measured from outside; branches share their sandbox. Errors:
+    /// [`EngineError::KernelDead`] when it is gone, [`EngineError::Timeout`] when its provisioner does not say in time.
+    pub async fn session_usage(&self, principal: &Principal, id: KernelId) -> Result<Usage, EngineError> {
+        self.allow(principal, Action::Read, Object::Kernel(id))?;
+        let handle = self.handle(id)?;
+        let lease = &handle.lease;
+        let measured = timeout(USAGE_TIME, lease.provisioner().inspect(lease.id())).await;
+        let Ok(measured) = measured else {
+            return Err(EngineError::Timeout {
+                what: "measuring the sandbox",
+                seconds: USAGE_TIME.as_secs(),
+            });
+        };
+        match measured.map(|info| info.usage) {
+            Ok(Some(usage)) => Ok(usage),
+            Ok(None) | Err(SandboxError::NotFound(_)) => Err(EngineError::KernelDead {
+                cause: "its sandbox is gone".into(),
+            }),
+            Err(error) => Err(EngineError::internal("cannot measure a sandbox", error)),
+        }
     }
 
     /// Makes branches of a kernel, one after another: each has the parent's variables as of now, in a process of its own

@@ -5,7 +5,7 @@ use himalia_outcome::Sink;
 
 use super::{ArtifactStore, ExecutionEvent, ExecutionEventKind, ExecutionResult, Follower};
 use crate::Closed;
-use crate::feed::{Batch, Reader};
+use crate::feed::{Batch, LogReader};
 use crate::kernel::{from_micros, may_block, wall_micros};
 
 /// Records and bytes of one batch.
@@ -17,7 +17,7 @@ const BLOCKING_BYTES: usize = 1 << 20;
 /// An execution that is followed. Cheap to drop at any time: that stops nothing.
 #[derive(Debug)]
 pub struct ExecutionFeed {
-    reader: Reader,
+    reader: LogReader,
     follower: Follower,
     artifacts: ArtifactStore,
     /// Events up to this record are not told.
@@ -25,7 +25,7 @@ pub struct ExecutionFeed {
 }
 
 impl ExecutionFeed {
-    pub(crate) fn new(reader: Reader, follower: Follower, artifacts: ArtifactStore, after: u64) -> Self {
+    pub(crate) fn new(reader: LogReader, follower: Follower, artifacts: ArtifactStore, after: u64) -> Self {
         Self {
             reader,
             follower,
@@ -89,11 +89,11 @@ impl ExecutionFeed {
 
 /// Reads everything that there is now, without waiting for more.
 pub(crate) async fn catch_up<S: Sink + Clone>(
-    reader: &mut Reader,
+    reader: &mut LogReader,
     follower: &mut Follower<S>,
     artifacts: &ArtifactStore,
 ) -> Result<(), Closed> {
-    let head = reader.handle.journal.head();
+    let head = reader.head();
     while !follower.is_over() && follower.seq() < head {
         let batch = reader.next(BATCH_RECORDS, BATCH_BYTES).await?;
         take(follower, artifacts, batch);

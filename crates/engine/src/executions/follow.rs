@@ -8,17 +8,18 @@ use serde_json::{Map, Value};
 
 use super::{
     Death, ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKernel, ExecutionResult,
-    ExecutionStatus, TextTruncated,
+    ExecutionStatus, QuotaLoss, TextTruncated,
 };
 use crate::kernel::{
-    End, ExecutionRecord, RecordKind, RecordMeta, Replaced, Submission, execution_of, from_micros, owner_of,
-    wall_micros, word,
+    Brief, End, ExecutionRecord, Language, RecordKind, RecordMeta, Replaced, Submission, execution_of,
+    from_micros, owner_of, wall_micros, word,
 };
 
 /// Follows one execution. `S` is what becomes of its text.
 #[derive(Debug)]
 pub(crate) struct Follower<S = Excerpt> {
     id: ExecutionId,
+    language: Language,
     text_chars: usize,
     blank: S,
     fold: Fold<S>,
@@ -31,6 +32,8 @@ pub(crate) struct Follower<S = Excerpt> {
     replaced: Option<Replaced>,
     detached: bool,
     gaps: u64,
+    /// Records that the quota took.
+    removed: u64,
     seq: u64,
 }
 
@@ -96,6 +99,7 @@ impl Follower<Excerpt> {
         ExecutionResult {
             id: self.id,
             session: self.id.kernel,
+            language: self.language,
             status,
             ran: over.map_or(self.began.is_some(), |(_, ended)| ended.ran),
             kernel: self.kernel(),
@@ -109,6 +113,7 @@ impl Follower<Excerpt> {
             outputs: outcome.outputs,
             outputs_omitted: outcome.outputs_omitted,
             error: outcome.error,
+            exit_code: outcome.notes.exit_code,
             failed_before: over.map_or(0, |(_, ended)| ended.failed_before),
             variables: outcome.notes.variables,
             files: outcome.notes.files,
@@ -116,6 +121,9 @@ impl Follower<Excerpt> {
             death,
             detached: self.detached,
             gaps: self.gaps + outcome.unreadable,
+            quota: (self.removed > 0).then_some(QuotaLoss {
+                records_removed: self.removed,
+            }),
             seq: self.seq,
         }
     }
@@ -140,10 +148,11 @@ impl Follower<Excerpt> {
 
 impl<S: Sink + Clone> Follower<S> {
     /// From its first record on.
-    pub(crate) fn new(id: ExecutionId, submission: &Submission, sink: S) -> Self {
-        let text_chars = usize::try_from(submission.text_chars).unwrap_or(usize::MAX);
+    pub(crate) fn new(id: ExecutionId, language: Language, text_chars: u64, sink: S) -> Self {
+        let text_chars = usize::try_from(text_chars).unwrap_or(usize::MAX);
         Self {
             id,
+            language,
             text_chars,
             blank: sink.clone(),
             fold: Fold::over(sink, text_chars),
@@ -156,8 +165,34 @@ impl<S: Sink + Clone> Follower<S> {
             replaced: None,
             detached: false,
             gaps: 0,
+            removed: 0,
             seq: 0,
         }
+    }
+
+    /// Its beginning is not in the log any more: what the kernel core knows of it.
+    pub(crate) fn knowing(mut self, brief: &Brief) -> Self {
+        self.created = brief.at_micros;
+        self.incarnation = brief.incarnation;
+        self.sent = brief.running || brief.end.is_some();
+        // Nearly so: when it began is not known.
+        self.began = self.sent.then_some(brief.at_micros);
+        self
+    }
+
+    /// Everything was read and its end was not there: the quota took that too.
+    pub(crate) fn end_without_record(&mut self, brief: &Brief) {
+        let Some(status) = brief.end.filter(|_| self.ended.is_none()) else {
+            return;
+        };
+        let ended = Ended {
+            status,
+            cause: None,
+            ran: true,
+            failed_before: 0,
+            incarnation: brief.incarnation,
+        };
+        self.ended = Some((brief.at_micros, ended));
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -188,8 +223,11 @@ impl<S: Sink + Clone> Follower<S> {
     /// Records `from..=to` are not kept any more.
     pub(crate) fn missing(&mut self, from: u64, to: u64) -> Kind {
         self.gaps += 1;
+        self.removed += (to + 1).saturating_sub(from.max(self.id.seq));
         self.seq = to;
-        let text = format!("[himalia: records {from} to {to} of this session's log are no longer kept]\n");
+        let text = format!(
+            "[himalia: records {from} to {to} of this session's log are no longer kept: it has reached its quota]\n"
+        );
         self.fold.note(&text);
         Kind::Gap { text }
     }

@@ -8,6 +8,7 @@ mod events;
 mod feed;
 mod follow;
 mod id;
+mod language;
 mod model;
 
 pub(crate) use artifacts::ArtifactStore;
@@ -17,8 +18,9 @@ pub use feed::ExecutionFeed;
 pub(crate) use feed::catch_up;
 pub(crate) use follow::{Follower, first};
 pub use id::ExecutionId;
+pub(crate) use language::language;
 pub(crate) use model::submission;
 pub use model::{
     Death, Execute, ExecutionBrief, ExecutionKernel, ExecutionResult, ExecutionStatus, MAX_CODE_BYTES,
-    MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, Submitted, TextTruncated,
+    MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, QuotaLoss, Submitted, TextTruncated,
 };

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
 use super::ExecutionId;
-use crate::kernel::{Brief, End, OnTimeout, Replaced, Submission, from_micros};
+use crate::kernel::{Brief, End, Language, OnTimeout, Replaced, Submission, from_micros};
 use crate::{EngineError, KernelId, Principal};
 
 /// Bytes of code of one execution.
@@ -26,6 +26,8 @@ pub const MAX_TIMEOUT_MS: u64 = 30 * 24 * 3_600_000;
 pub struct Execute {
     /// At most [`MAX_CODE_BYTES`].
     pub code: String,
+    /// Its language by name: that of the kernel, or `bash` where the kernel is one of ours. `None` is the kernel's.
+    pub language: Option<String>,
     /// Counts while the code runs and does not wait for input; `None` = for ever.
     pub timeout: Option<Duration>,
     /// What happens then.
@@ -46,6 +48,7 @@ impl Default for Execute {
     fn default() -> Self {
         Self {
             code: String::new(),
+            language: None,
             timeout: None,
             on_timeout: OnTimeout::Interrupt,
             text_chars: 8000,
@@ -141,6 +144,14 @@ pub struct TextTruncated {
     pub to: u64,
 }
 
+/// What is missing of an execution since the log of its session had reached its quota (`output_bytes`): the oldest part of a
+/// log goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct QuotaLoss {
+    /// Records of the session's log from the beginning of the execution on that went, those of others among them.
+    pub records_removed: u64,
+}
+
 /// What came of an execution so far: the one result of every interface.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ExecutionResult {
@@ -148,6 +159,9 @@ pub struct ExecutionResult {
     pub id: ExecutionId,
     /// Its session.
     pub session: KernelId,
+    /// `bash`; left out where it is the kernel's own.
+    #[serde(skip_serializing_if = "Language::is_kernels")]
+    pub language: Language,
     /// How far it is.
     pub status: ExecutionStatus,
     /// Whether the kernel has begun with it. One that never ran can be sent again without a thought.
@@ -178,6 +192,9 @@ pub struct ExecutionResult {
     pub outputs_omitted: u64,
     /// What was raised.
     pub error: Option<Failure>,
+    /// With which code a script in Bash ended: 0, or one that is an error; 128 and its number after a signal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
     /// Earlier executions of the very same code that failed, among the latest thousand of the session.
     pub failed_before: u32,
     /// `{added, changed, removed}`, from kernels that tell.
@@ -197,6 +214,9 @@ pub struct ExecutionResult {
     /// Records of it that are missing: dropped by the sandbox, or no longer kept.
     #[serde(skip_serializing_if = "is_zero")]
     pub gaps: u64,
+    /// What the quota of the session's log took of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota: Option<QuotaLoss>,
     /// Number of the latest record that is in here: where its events go on.
     pub seq: u64,
 }
@@ -223,6 +243,9 @@ pub struct ExecutionBrief {
     pub created: OffsetDateTime,
     /// The beginning of its first line of code.
     pub title: String,
+    /// `bash`; left out where it is the kernel's own.
+    #[serde(skip_serializing_if = "Language::is_kernels")]
+    pub language: Language,
 }
 
 impl ExecutionBrief {
@@ -240,6 +263,7 @@ impl ExecutionBrief {
             status: brief.end.map_or(running, ExecutionStatus::from),
             created: from_micros(brief.at_micros),
             title: brief.title,
+            language: brief.language,
         }
     }
 }
@@ -259,8 +283,12 @@ pub struct OutputPage {
     pub complete: bool,
 }
 
-/// Checks what is asked for.
-pub(crate) fn submission(principal: &Principal, wanted: Execute) -> Result<Submission, EngineError> {
+/// Checks what is asked for. `language` is what the name of its language means for the kernel.
+pub(crate) fn submission(
+    principal: &Principal,
+    wanted: Execute,
+    language: Language,
+) -> Result<Submission, EngineError> {
     let refuse = |field, reason: String| Err(EngineError::bad_request(field, reason));
     if wanted.code.len() > MAX_CODE_BYTES {
         return refuse("code", format!("is longer than {MAX_CODE_BYTES} bytes"));
@@ -286,6 +314,7 @@ pub(crate) fn submission(principal: &Principal, wanted: Execute) -> Result<Submi
         .map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
     Ok(Submission {
         code: wanted.code,
+        language,
         timeout_ms,
         on_timeout: wanted.on_timeout,
         text_chars: wanted.text_chars as u64,

@@ -3,14 +3,18 @@
 use bytes::Bytes;
 use himalia_journal::Record;
 use himalia_wire::Channel;
+use schemars::JsonSchema;
+use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::Closed;
 use super::reader::{Batch, Reader};
-use crate::kernel::{RecordKind, RecordMeta, RequestKind, from_micros, wall_micros, word};
+use crate::kernel::{RecordKind, RecordMeta, RequestKind, execution_of, from_micros, wall_micros, word};
 
 /// What kind of record an event is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(rename = "LogRecordKind")]
 pub enum EventKind {
     /// A message of the kernel; `body` is a v1 frame.
     Message,
@@ -50,6 +54,8 @@ pub struct Event {
     pub channel: Option<Channel>,
     /// The kernel process that it belongs to.
     pub incarnation: u32,
+    /// The native execution that it belongs to: the number of that one's first record.
+    pub execution: Option<u64>,
     /// A v1 frame or JSON, by `kind`.
     pub body: Bytes,
 }
@@ -93,6 +99,7 @@ impl EventFeed {
             kind: EventKind::Gap,
             channel: None,
             incarnation,
+            execution: None,
             body: body.into(),
         }
     }
@@ -122,6 +129,10 @@ fn event(record: &Record) -> Option<Event> {
         kind,
         channel: meta.channel.filter(|_| kind != EventKind::Gap),
         incarnation: meta.incarnation,
+        execution: match (kind, meta.owner) {
+            (EventKind::Execution, 0) => Some(record.seq),
+            (_, owner) => execution_of(owner),
+        },
         body: record.body.clone(),
     })
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use himalia_journal::{Cursor, Read, Record};
+use himalia_journal::{Cursor, Journal, Read, Record};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -20,10 +20,18 @@ pub(crate) enum Batch {
     },
 }
 
-/// A position in a kernel's log, with everything that can end the reading.
+/// A position in the log of a kernel that is there.
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) handle: Arc<Handle>,
+    log: LogReader,
+}
+
+/// A position in a log, with everything that can end the reading.
+#[derive(Debug)]
+pub(crate) struct LogReader {
+    /// While it is held, the directory of a log stays that nobody else wants any more.
+    _handle: Option<Arc<Handle>>,
     cursor: Cursor,
     head: watch::Receiver<u64>,
     stage: watch::Receiver<Stage>,
@@ -39,19 +47,49 @@ impl Reader {
         draining: CancellationToken,
         replaced: CancellationToken,
     ) -> Self {
-        let (cursor, head, stage) = (
-            handle.journal.cursor(after),
-            handle.journal.subscribe(),
-            handle.stage.clone(),
-        );
+        let log = LogReader::new(&handle, after, draining, replaced);
+        Self { handle, log }
+    }
+
+    /// The next records. Cancel-safe.
+    pub(crate) async fn next(&mut self, records: usize, bytes: usize) -> Result<Batch, Closed> {
+        self.log.next(records, bytes).await
+    }
+}
+
+impl LogReader {
+    /// A reader of what comes after `after`.
+    pub(crate) fn new(
+        handle: &Arc<Handle>,
+        after: u64,
+        draining: CancellationToken,
+        replaced: CancellationToken,
+    ) -> Self {
         Self {
-            handle,
-            cursor,
-            head,
-            stage,
+            _handle: Some(Arc::clone(handle)),
+            cursor: handle.journal.cursor(after),
+            head: handle.journal.subscribe(),
+            stage: handle.stage.clone(),
             draining,
             replaced,
         }
+    }
+
+    /// A reader of the log of a kernel that is over: it ends with what there is.
+    pub(crate) fn of_ended(journal: &Journal, after: u64) -> Self {
+        Self {
+            _handle: None,
+            cursor: journal.cursor(after),
+            head: journal.subscribe(),
+            stage: watch::channel(Stage::Gone).1,
+            draining: CancellationToken::new(),
+            replaced: CancellationToken::new(),
+        }
+    }
+
+    /// The number of the newest record.
+    pub(crate) fn head(&self) -> u64 {
+        *self.head.borrow()
     }
 
     /// The next records. Cancel-safe: between reading and returning there is no await.
@@ -88,7 +126,7 @@ impl Reader {
             crate::kernel::may_block(|| cursor.read(records, bytes))
         };
         read.map_err(|error| {
-            tracing::error!(kernel = %self.handle.id(), %error, "cannot read a kernel's log");
+            tracing::error!(%error, "cannot read a kernel's log");
             Closed::Storage
         })
     }

@@ -9,7 +9,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::HistoryStatus;
-use crate::kernel::{End, ExecutionRecord, RecordKind, RecordMeta, RequestKind, execution_of, word};
+use crate::kernel::{
+    End, ExecutionRecord, Language, RecordKind, RecordMeta, RequestKind, execution_of, word,
+};
 
 /// Executions that are kept, the latest ones, and bytes of their code.
 const MAX_CELLS: usize = 10_000;
@@ -33,6 +35,7 @@ pub(crate) struct Ran {
     /// It came through the native API; otherwise from a Jupyter client.
     pub(crate) native: bool,
     pub(crate) code: String,
+    pub(crate) language: Language,
     pub(crate) incarnation: u32,
     /// Number of the record with which the kernel began with it.
     pub(crate) began: Option<u64>,
@@ -175,6 +178,7 @@ impl Cells {
                 at_micros: record.at_micros,
                 native: true,
                 code: submission.code,
+                language: submission.language,
                 incarnation: meta.incarnation,
                 began: None,
                 cell: Cell::default(),
@@ -226,6 +230,7 @@ impl Cells {
             at_micros: record.at_micros,
             native: false,
             code: asked.code,
+            language: Language::Kernel,
             incarnation: meta.incarnation,
             began: None,
             cell: Cell::default(),

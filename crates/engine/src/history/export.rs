@@ -1,5 +1,6 @@
 //! Executions as a page of history, as a notebook, as a script.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use himalia_wire::build::timestamp;
@@ -8,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::cells::{Cells, Ran};
-use crate::kernel::from_micros;
+use crate::kernel::{Language, from_micros};
 use crate::model::KernelSpec;
 use crate::{ExecutionId, KernelId};
 
@@ -67,6 +68,9 @@ pub struct HistoryEntry {
     pub at: String,
     /// The code.
     pub code: String,
+    /// `bash`; left out where it is the kernel's own.
+    #[serde(skip_serializing_if = "Language::is_kernels")]
+    pub language: Language,
     /// What became of it.
     pub status: HistoryStatus,
     /// The kernel's own count, once it is known.
@@ -110,6 +114,7 @@ fn entry(kernel: KernelId, ran: &Ran) -> HistoryEntry {
         seq: ran.seq,
         at: timestamp(from_micros(ran.at_micros)),
         code: ran.code.clone(),
+        language: ran.language,
         status: ran.status(),
         execution_count: ran.cell.execution_count(),
         incarnation: ran.incarnation,
@@ -144,7 +149,7 @@ pub(crate) fn notebook(kernel: KernelId, cells: Cells, spec: Option<&KernelSpec>
 }
 
 fn cell(kernel: KernelId, ran: &Ran) -> Value {
-    json!({
+    let mut cell = json!({
         "cell_type": "code",
         // Unique in the log, and the same whenever the notebook is made.
         "id": format!("c{}", ran.seq),
@@ -155,9 +160,16 @@ fn cell(kernel: KernelId, ran: &Ran) -> Value {
             "at": timestamp(from_micros(ran.at_micros)),
         } },
         "execution_count": ran.cell.execution_count(),
-        "source": ran.code,
+        "source": match ran.language {
+            Language::Kernel => Cow::Borrowed(&*ran.code),
+            Language::Bash => Cow::Owned(format!("%%bash\n{}", ran.code)),
+        },
         "outputs": ran.cell.outputs(),
-    })
+    });
+    if !ran.language.is_kernels() {
+        cell["metadata"]["himalia"]["language"] = json!(ran.language);
+    }
+    cell
 }
 
 /// The code as one Python file with a `# %%` line above each cell. What did not run to its end is there as comments.
@@ -182,13 +194,34 @@ pub(crate) fn script(kernel: KernelId, cells: Cells) -> String {
             format!(" {}", status.as_str())
         };
         let _ = writeln!(out, "\n# %% [{count}]{note}");
-        for line in ran.code.lines() {
+        for line in in_python(ran.language, &ran.code).lines() {
             out.push_str(if runs { "" } else { "# " });
             out.push_str(line);
             out.push('\n');
         }
     }
     out
+}
+
+/// Code as Python runs it outside of a kernel.
+fn in_python(language: Language, code: &str) -> Cow<'_, str> {
+    match language {
+        Language::Kernel => Cow::Borrowed(code),
+        Language::Bash => {
+            // As a user would write it, where that can be.
+            let plain =
+                !code.contains(['\\', '\r', '\0']) && !code.contains("\"\"\"") && !code.ends_with('"');
+            let text = if plain {
+                format!("\"\"\"{code}\"\"\"")
+            } else {
+                // Strings of JSON are strings of Python.
+                json!(code).to_string()
+            };
+            Cow::Owned(format!(
+                "import subprocess\nsubprocess.run([\"bash\", \"-c\", {text}], check=True)"
+            ))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -235,8 +268,13 @@ mod tests {
         }
 
         fn native(&mut self, code: &str) -> u64 {
+            self.native_in(Language::Kernel, code)
+        }
+
+        fn native_in(&mut self, language: Language, code: &str) -> u64 {
             let submission = Submission {
                 code: code.into(),
+                language,
                 timeout_ms: None,
                 on_timeout: OnTimeout::Interrupt,
                 text_chars: 1,
@@ -412,6 +450,34 @@ mod tests {
             ),
             "{text}"
         );
+    }
+
+    #[test]
+    fn bash_keeps_its_text_and_its_name() {
+        let filled = || {
+            let mut log = Log::new(Detail::Outputs);
+            for code in ["ls -l\necho \"$HOME\" ", "printf 'a\\n'"] {
+                let seq = log.native_in(Language::Bash, code);
+                log.ended(seq, End::Ok);
+            }
+            log
+        };
+        let page = history(kernel(), filled().cells, None, 10);
+        assert_eq!(
+            (page.history[1].code.as_str(), page.history[1].language),
+            ("printf 'a\\n'", Language::Bash)
+        );
+        assert_eq!(json!(page.history[1])["language"], "bash");
+        let book = notebook(kernel(), filled().cells, None);
+        assert_eq!(book["cells"][0]["source"], "%%bash\nls -l\necho \"$HOME\" ");
+        assert_eq!(book["cells"][0]["metadata"]["himalia"]["language"], "bash");
+        let text = script(kernel(), filled().cells);
+        for wanted in [
+            "import subprocess\nsubprocess.run([\"bash\", \"-c\", \"\"\"ls -l\necho \"$HOME\" \"\"\"], check=True)\n",
+            "subprocess.run([\"bash\", \"-c\", \"printf 'a\\\\n'\"], check=True)\n",
+        ] {
+            assert!(text.contains(wanted), "{text}");
+        }
     }
 
     #[test]

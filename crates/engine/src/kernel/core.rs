@@ -42,6 +42,7 @@ pub(crate) struct Settings {
 
 /// What others see of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one kernel")]
 pub(crate) struct Snapshot {
     pub(crate) phase: Phase,
     pub(crate) state: ExecutionState,
@@ -51,6 +52,8 @@ pub(crate) struct Snapshot {
     /// It answers heartbeats.
     pub(crate) alive: bool,
     pub(crate) reason: Option<String>,
+    /// Its sandbox is gone: no process can be started in it.
+    pub(crate) lost: bool,
     pub(crate) kernel_session: std::sync::Arc<str>,
 }
 
@@ -58,6 +61,7 @@ pub(crate) struct Snapshot {
 const UNWRITTEN_BYTES: usize = 16 << 20;
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one kernel")]
 pub(crate) struct Core {
     pub(super) settings: Settings,
     pub(super) now: Now,
@@ -80,6 +84,8 @@ pub(crate) struct Core {
     pub(super) rules: Rules,
     pub(super) stopwatch: Stopwatch,
     pub(super) disk: DiskWatch,
+    /// The kernel's latest question is for a password: its answers are not written.
+    pub(super) secret_asked: bool,
     /// What the shim last said that the kernel is doing, and its incarnation.
     pub(super) met: (KernelState, u32),
     /// Rebuilt from a journal.
@@ -113,6 +119,7 @@ impl Core {
             },
             stopwatch: Stopwatch::default(),
             disk: DiskWatch::default(),
+            secret_asked: false,
             met: (KernelState::New, 0),
             adopted: false,
             changed: true,
@@ -270,6 +277,7 @@ impl Core {
             connected,
             alive: self.alive,
             reason: self.life.reason.clone(),
+            lost: self.life.sandbox_gone,
             kernel_session: self.kernel_session.clone(),
         }
     }

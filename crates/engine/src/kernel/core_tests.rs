@@ -29,6 +29,8 @@ pub(super) struct Bench {
     pub(super) checkpoint: Option<(Vec<u8>, usize)>,
     /// Messages that were sent: their `msg_id` and number. The engine's own are left out.
     sent: Vec<(String, u64)>,
+    /// Answers to questions that were sent, as they went out.
+    pub(super) answers: Vec<Bytes>,
     pub(super) orders: Vec<(Kind, u64)>,
     pub(super) done: Vec<(u64, Result<Answer, CommandError>)>,
     /// What is found out about a death.
@@ -50,6 +52,7 @@ impl Bench {
             disk: Vec::new(),
             checkpoint: None,
             sent: Vec::new(),
+            answers: Vec::new(),
             orders: Vec::new(),
             done: Vec::new(),
             oom: false,
@@ -109,6 +112,9 @@ impl Bench {
                         if pending.kind == Kind::Message {
                             let (_, parts) = v1::decode(&pending.body, &Limits::KERNEL).unwrap();
                             let header = header::peek(&parts.header).unwrap();
+                            if header.msg_type == "input_reply" {
+                                self.answers.push(parts.content.clone());
+                            }
                             if header.session == "client" {
                                 self.sent.push((header.msg_id.into_owned(), pending.number));
                             }
@@ -209,7 +215,7 @@ impl Bench {
         }));
     }
 
-    fn accepted(&mut self) {
+    pub(super) fn accepted(&mut self) {
         for lane in Lane::ALL {
             let number = self.high[lane];
             let kernel = KERNEL;

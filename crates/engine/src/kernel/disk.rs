@@ -282,8 +282,9 @@ impl Asked {
     }
 
     fn makes_room(&self) -> bool {
-        let first = self.code.lines().next();
-        first.is_some_and(|line| line.contains(FREE_SPACE))
+        // A script in Bash begins below its magic.
+        let mut lines = self.code.lines().skip_while(|line| *line == "%%bash");
+        lines.next().is_some_and(|line| line.contains(FREE_SPACE))
     }
 }
 

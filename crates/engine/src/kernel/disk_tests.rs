@@ -153,7 +153,7 @@ fn a_measurement_that_never_comes_keeps_nobody_waiting_for_ever() {
     bench.take_sent();
     bench.now.mono += 2_000_000;
     bench.step(Event::Tick);
-    bench.ask_with("rm", FREES);
+    bench.ask_with("rm", r#"{"code":"%%bash\n# himalia: free space\nrm *"}"#);
     assert!(bench.sent_names().is_empty());
     bench.now.mono += 30_000_000;
     bench.step(Event::Tick);

@@ -177,7 +177,7 @@ impl Core {
         queued.attempts += 1;
         let submission = &queued.submission;
         let content = json!({
-            "code": submission.code,
+            "code": submission.language.cell(&submission.code),
             "silent": false,
             "store_history": submission.store_history,
             "user_expressions": {},

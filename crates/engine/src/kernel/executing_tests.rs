@@ -1,6 +1,7 @@
 //! Native executions in the state machine, one thing after the other.
 
 use bytes::Bytes;
+use himalia_journal::Record;
 use himalia_sandbox::DiskUse;
 use himalia_shim_protocol::{
     Event as ShimEvent, KernelState, Kind, Lane, Origin, RefusalKind, Refused, RequestId, ToGateway,
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::core_tests::Bench;
 use super::event::{Answer, Command, CommandError, Event};
-use super::execution_records::{End, ExecutionRecord, OnTimeout, Submission, execution_of};
+use super::execution_records::{End, ExecutionRecord, Language, OnTimeout, Submission, execution_of};
 use super::life::Phase;
 use super::meta::{RecordKind, RecordMeta};
 use super::rules::Rules;
@@ -20,6 +21,7 @@ const TIMEOUT: u64 = 60_000_000;
 fn submission(code: &str) -> Submission {
     Submission {
         code: code.into(),
+        language: Language::Kernel,
         timeout_ms: Some(TIMEOUT / 1000),
         on_timeout: OnTimeout::Interrupt,
         text_chars: 100,
@@ -29,6 +31,19 @@ fn submission(code: &str) -> Submission {
         key: None,
         caller: "operator".into(),
     }
+}
+
+/// A request of an execution: whose, with which code or value, and under which number and header.
+fn request(record: &Record) -> Option<(u64, String, u64, Bytes)> {
+    if record.kind != RecordKind::Request as u8 {
+        return None;
+    }
+    let meta = RecordMeta::decode(&record.meta);
+    let seq = execution_of(meta.owner)?;
+    let (_, parts) = v1::decode(&record.body, &Limits::KERNEL).unwrap();
+    let content: Value = serde_json::from_slice(&parts.content).unwrap();
+    let text = content["code"].as_str().or(content["value"].as_str()).unwrap();
+    Some((seq, text.to_owned(), meta.request, parts.header))
 }
 
 /// A kernel that is ready, and the side of the shim.
@@ -71,20 +86,8 @@ impl Play {
 
     /// Requests to the kernel so far: whose, with which code or value, and under which number and header.
     fn sent(&self) -> Vec<(u64, String, u64, Bytes)> {
-        let requests = self
-            .bench
-            .disk
-            .iter()
-            .filter(|record| record.kind == RecordKind::Request as u8);
-        let native = requests.filter_map(|record| {
-            let meta = RecordMeta::decode(&record.meta);
-            let seq = execution_of(meta.owner)?;
-            let (_, parts) = v1::decode(&record.body, &Limits::KERNEL).unwrap();
-            let content: Value = serde_json::from_slice(&parts.content).unwrap();
-            let text = content["code"].as_str().or(content["value"].as_str()).unwrap();
-            Some((seq, text.to_owned(), meta.request, parts.header))
-        });
-        native.collect()
+        let requests = self.bench.disk.iter().filter_map(|record| request(record));
+        requests.collect()
     }
 
     fn codes(&self) -> Vec<String> {
@@ -93,11 +96,11 @@ impl Play {
 
     /// A message below the latest request.
     fn message(&mut self, channel: Channel, msg_type: &str, content: &Value) {
-        let executes = self
-            .sent()
-            .into_iter()
-            .filter(|(.., header)| header::peek(header).unwrap().msg_type == "execute_request");
-        let (_, _, number, parent) = executes.last().unwrap();
+        let requests = self.bench.disk.iter().rev().filter_map(|record| request(record));
+        let mut executes =
+            requests.filter(|(.., header)| header::peek(header).unwrap().msg_type == "execute_request");
+        let (_, _, number, parent) = executes.next().unwrap();
+        drop(executes);
         let parts = Parts {
             header: format!(r#"{{"msg_id":"k","msg_type":"{msg_type}","session":"kernel"}}"#).into(),
             parent_header: parent,
@@ -296,6 +299,44 @@ fn a_question_stops_the_clock_also_over_a_change_of_the_gateway() {
 }
 
 #[test]
+fn a_password_goes_to_the_kernel_and_into_no_record() {
+    let mut play = Play::new();
+    let a = play.execute("a");
+    play.status("busy");
+    let answer = |value: &str| Command::Input {
+        seq: a,
+        value: value.into(),
+    };
+    let sent = |play: &Play| {
+        let answers = play.bench.answers.iter();
+        let values =
+            answers.map(|content| serde_json::from_slice::<Value>(content).unwrap()["value"].clone());
+        values.collect::<Vec<_>>()
+    };
+    // A question of another kind is answered as ever.
+    play.message(Channel::Stdin, "input_request", &json!({ "prompt": "?" }));
+    play.bench.order(1, answer("plain"));
+    assert_eq!(sent(&play), ["plain"]);
+    let secret = json!({ "prompt": "?", "password": true });
+    play.message(Channel::Stdin, "input_request", &secret);
+    play.recover();
+    play.bench.order(2, answer("hunter2"));
+    assert_eq!(sent(&play).last().unwrap(), "hunter2");
+    assert_eq!(play.codes().last().unwrap(), "");
+    // What was not accepted is not sent again without its secret.
+    play.recover();
+    assert_eq!(sent(&play).iter().filter(|value| *value == "hunter2").count(), 1);
+    let written = |text: &[u8]| {
+        let bodies = play.bench.disk.iter().map(|record| &record.body);
+        bodies
+            .filter(|body| body.windows(text.len()).any(|part| part == text))
+            .count()
+    };
+    assert_eq!(written(b"hunter2"), 0);
+    assert!(written(b"plain") > 0);
+}
+
+#[test]
 fn detached_it_goes_on() {
     let mut play = Play::new();
     let mut wanted = submission("a");
@@ -469,4 +510,34 @@ fn what_was_on_its_way_when_the_process_ended_is_decided_by_the_shim() {
         );
         assert_eq!(play.codes(), ["a"], "and it is not sent again");
     }
+}
+
+/// What an execution writes, and what the kernel core keeps, do not grow with the number of those before it.
+#[test]
+fn thousands_of_past_executions_do_not_weigh_on_the_next() {
+    let mut play = Play::new();
+    let mut weigh = |executions: usize| {
+        for _ in 0..executions {
+            play.execute("same code");
+            play.bench.accepted();
+            play.run_to("error");
+        }
+        let before = play.bench.disk.len();
+        play.execute("same code");
+        play.bench.accepted();
+        play.run_to("ok");
+        let records = &play.bench.disk[before..];
+        let bytes: usize = records.iter().map(|record| record.body.len()).sum();
+        (records.len(), bytes, play.bench.core.checkpoint().len())
+    };
+    // The latest thousand are remembered.
+    let (records, bytes, kept) = weigh(1100);
+    let (records_later, bytes_later, kept_later) = weigh(4000);
+    assert_eq!(records, records_later);
+    // Numbers have more digits now.
+    assert!(bytes_later <= bytes + 50, "{bytes} and {bytes_later} bytes");
+    assert!(
+        kept_later <= kept + kept / 20,
+        "{kept} and {kept_later} bytes of checkpoint"
+    );
 }

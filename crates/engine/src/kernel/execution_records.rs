@@ -1,5 +1,7 @@
 //! What a native execution is in the log: its records, and the owner that they carry.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,10 +36,41 @@ pub enum OnTimeout {
     Detach,
 }
 
+/// What the code of an execution is written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Language {
+    /// The kernel's own language.
+    #[default]
+    Kernel,
+    /// Bash, run by a kernel of ours as a `%%bash` cell.
+    Bash,
+}
+
+impl Language {
+    /// Whether it is the kernel's own. Records and replies leave it out then.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+    pub(crate) fn is_kernels(&self) -> bool {
+        *self == Self::Kernel
+    }
+
+    /// What the kernel is given for `code`, and what stands in a notebook's cell but for the line break at the end. An empty
+    /// script needs that: a cell magic without a body is refused.
+    pub(crate) fn cell(self, code: &str) -> Cow<'_, str> {
+        match self {
+            Self::Kernel => Cow::Borrowed(code),
+            Self::Bash => Cow::Owned(format!("%%bash\n{code}\n")),
+        }
+    }
+}
+
 /// What is asked of an execution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Submission {
+    /// As the caller wrote it.
     pub(crate) code: String,
+    #[serde(default, skip_serializing_if = "Language::is_kernels")]
+    pub(crate) language: Language,
     /// Counts while the code runs and does not wait for input.
     pub(crate) timeout_ms: Option<u64>,
     pub(crate) on_timeout: OnTimeout,
@@ -127,6 +160,27 @@ impl ExecutionRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn records_without_a_language_are_the_kernels() {
+        let old = r#"{"event":"submitted","code":"x","timeout_ms":null,"on_timeout":"interrupt","text_chars":1,
+            "allow_stdin":false,"store_history":true,"expect_incarnation":null,"key":null,"caller":"a","ahead":0}"#;
+        let read: ExecutionRecord = serde_json::from_str(old).unwrap();
+        let ExecutionRecord::Submitted { mut submission, .. } = read else {
+            panic!("{read:?}");
+        };
+        assert_eq!(submission.language, Language::Kernel);
+        // The fingerprints of idempotency keys stay what they are.
+        assert!(!serde_json::to_string(&submission).unwrap().contains("language"));
+        submission.language = Language::Bash;
+        assert_eq!(serde_json::to_value(&submission).unwrap()["language"], "bash");
+    }
+
+    #[test]
+    fn bash_is_a_cell_with_a_body() {
+        assert_eq!(Language::Kernel.cell("x"), "x");
+        assert_eq!(Language::Bash.cell("ls -l"), "%%bash\nls -l\n");
+    }
 
     #[test]
     fn owners_are_told_apart() {

@@ -9,7 +9,7 @@ use himalia_outcome::Replied;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::execution_records::{End, StopReason, Submission};
+use super::execution_records::{End, Language, StopReason, Submission};
 
 /// Executions that wait behind the one that runs; a further one is refused.
 pub(crate) const MAX_QUEUED: usize = 64;
@@ -77,6 +77,8 @@ pub(crate) struct Brief {
     pub(crate) running: bool,
     /// The beginning of its code.
     pub(crate) title: String,
+    #[serde(default)]
+    pub(crate) language: Language,
     pub(crate) incarnation: u32,
     code: u64,
     key: Option<(String, u64)>,
@@ -126,7 +128,7 @@ impl Submission {
 
 impl Queued {
     pub(super) fn new(seq: u64, at_micros: u64, submission: Submission) -> Self {
-        let code = digest(submission.code.as_bytes());
+        let code = digest(submission.language.cell(&submission.code).as_bytes());
         let print = submission.key.as_ref().map_or(0, |_| submission.fingerprint());
         Self {
             seq,
@@ -147,6 +149,7 @@ impl Queued {
             end,
             running,
             title: line.unwrap_or_default().chars().take(TITLE_CHARS).collect(),
+            language: submission.language,
             incarnation,
             code: self.code,
             key: submission.key.clone().map(|key| (key, self.print)),
@@ -348,6 +351,7 @@ mod tests {
     fn time_stands_still_while_a_question_is_open() {
         let submission = Submission {
             code: "x".into(),
+            language: Language::Kernel,
             timeout_ms: Some(10),
             on_timeout: OnTimeout::Interrupt,
             text_chars: 1,

@@ -117,7 +117,7 @@ impl Drop for LogDir {
 }
 
 /// Removes a log and its mark, the mark last: if this is cut short, the next process takes it up.
-fn remove_log(path: &Path) {
+pub(crate) fn remove_log(path: &Path) {
     for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_name() != FORGOTTEN {
             let _ = std::fs::remove_file(entry.path());

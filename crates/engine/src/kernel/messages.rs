@@ -13,6 +13,7 @@ use super::event::Effect;
 use super::execution_records::execution_of;
 use super::ledger::{Progress, RequestKind, parent_key};
 use super::meta::{RecordKind, RecordMeta};
+use super::secrets;
 use super::synthetic::ENGINE_SESSION;
 use super::writes::Then;
 use crate::ExecutionState;
@@ -39,6 +40,8 @@ pub(crate) mod word {
     pub(crate) const RAISED: u32 = 128;
     /// A reply to a question of the engine's. Its record has no body.
     pub(crate) const ANSWER: u32 = 2048;
+    /// A question for a password.
+    pub(crate) const SECRET: u32 = 4096;
     const STATE_SHIFT: u32 = 8;
 
     /// The execution state after the message, in bits 8 to 10.
@@ -253,6 +256,10 @@ impl Core {
         origin: Origin,
         meta: &mut RecordMeta,
     ) -> Result<(), String> {
+        if channel == Channel::Stdin {
+            self.secret_asked = header.msg_type == "input_request" && secrets::asks_for_one(&parts.content);
+            meta.word |= u32::from(self.secret_asked) * word::SECRET;
+        }
         let id = match origin.answers {
             Some(id) => Some(id),
             // A kernel that does not echo identities.

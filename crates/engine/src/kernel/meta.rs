@@ -5,7 +5,8 @@
 //! ```text
 //!  0  u16 kernel        number of the kernel on its shim link
 //!  2  u8  channel       0 none, 1 shell, 2 control, 3 stdin, 4 iopub
-//!  3  u8  flags         bit 0 lane is data · bit 1 for the engine alone · bit 2 made by the gateway
+//!  3  u8  flags         bit 0 lane is data · bit 1 for the engine alone · bit 2 made by the gateway · bit 3 the body lacks a
+//!                       secret that was in the message
 //!  4  u32 incarnation
 //!  8  u64 owner         hash of principal and wire session, below 2^63; 0 = nobody (all clients, for iopub). With bit
 //!                       63: of a native execution, the other bits are the number of its first record
@@ -70,6 +71,8 @@ pub(crate) struct RecordMeta {
     pub(crate) hidden: bool,
     /// Made by the gateway, not by the kernel.
     pub(crate) synthetic: bool,
+    /// The message had a secret in it that its record lacks.
+    pub(crate) redacted: bool,
     pub(crate) incarnation: u32,
     pub(crate) owner: u64,
     pub(crate) request: u64,
@@ -81,6 +84,7 @@ pub(crate) struct RecordMeta {
 const DATA_LANE: u8 = 1;
 const HIDDEN: u8 = 2;
 const SYNTHETIC: u8 = 4;
+const REDACTED: u8 = 8;
 
 impl RecordMeta {
     pub(crate) fn encode(&self) -> Meta {
@@ -94,6 +98,9 @@ impl RecordMeta {
         }
         if self.synthetic {
             flags |= SYNTHETIC;
+        }
+        if self.redacted {
+            flags |= REDACTED;
         }
         out[0..2].copy_from_slice(&self.kernel.to_le_bytes());
         out[2] = channel_byte(self.channel);
@@ -122,6 +129,7 @@ impl RecordMeta {
             lane: (link != 0).then_some(lane),
             hidden: flags & HIDDEN != 0,
             synthetic: flags & SYNTHETIC != 0,
+            redacted: flags & REDACTED != 0,
             incarnation: u32_at(bytes, 4),
             owner: u64_at(bytes, 8),
             request: u64_at(bytes, 16),
@@ -176,6 +184,7 @@ mod tests {
             lane: Some(Lane::Data),
             hidden: true,
             synthetic: false,
+            redacted: true,
             incarnation: 3,
             owner: u64::MAX,
             request: 5,

@@ -32,6 +32,7 @@ mod refusal;
 mod requests;
 mod rules;
 mod sandbox_end;
+mod secrets;
 mod sharing;
 mod shim;
 mod streams;
@@ -46,9 +47,11 @@ pub(crate) use event::{Answer, Claim, Command, CommandError, Effect, Event, Now,
 pub(crate) use execution_records::{
     End, ExecutionRecord, Submission, execution_of, owner_of, owner_of_client,
 };
-pub use execution_records::{OnTimeout, Replaced, StopReason};
+pub use execution_records::{Language, OnTimeout, Replaced, StopReason};
 pub(crate) use executions::Brief;
-pub(crate) use handle::{Envelope, Handle, Stage, from_micros, record, remove_forgotten_logs, wall_micros};
+pub(crate) use handle::{
+    Envelope, Handle, Stage, from_micros, record, remove_forgotten_logs, remove_log, wall_micros,
+};
 pub(crate) use ledger::{RequestKind, parent_key};
 pub(crate) use life::MEMORY_WAIT;
 pub(crate) use life::Phase;

@@ -128,14 +128,16 @@ impl Outbox {
         self.flush(lane, out);
     }
 
-    /// A request is given up before it was sent.
-    pub(super) fn give_up(&mut self, lane: Lane, id: RequestId, out: &mut Vec<Effect>) {
-        let before = self.unsent[lane].len();
-        self.unsent[lane].retain(|unsent| unsent.pending.number != id.number);
-        if self.unsent[lane].len() < before {
+    /// A request is given up before it was sent; its frame, if it was still here.
+    pub(super) fn give_up(&mut self, lane: Lane, id: RequestId, out: &mut Vec<Effect>) -> Option<Bytes> {
+        let queue = &mut self.unsent[lane];
+        let at = queue.iter().position(|unsent| unsent.pending.number == id.number);
+        let given_up = at.and_then(|at| queue.remove(at));
+        if given_up.is_some() {
             self.dropped.insert(id.number);
         }
         self.flush(lane, out);
+        given_up.map(|unsent| unsent.pending.body)
     }
 
     fn flush(&mut self, lane: Lane, out: &mut Vec<Effect>) {

@@ -62,6 +62,8 @@ struct Checkpoint {
     unaccepted: Vec<Unaccepted>,
     #[serde(default)]
     executions: Executions,
+    #[serde(default)]
+    secret_asked: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -169,6 +171,7 @@ impl Core {
             open: open.collect(),
             unaccepted: pending.chain(held).chain(carried).collect(),
             executions: self.executions.for_checkpoint(self.now.mono, self.now.wall),
+            secret_asked: self.secret_asked,
         };
         serde_json::to_vec(&checkpoint).unwrap_or_default()
     }
@@ -256,6 +259,7 @@ impl Core {
             last_micros: checkpoint.last_activity,
         };
         self.kernel_session = checkpoint.kernel_session.into();
+        self.secret_asked = checkpoint.secret_asked;
         if let Some(Executing { id, began }) = checkpoint.executing {
             self.stopwatch.began(id, began);
         }
@@ -339,6 +343,9 @@ impl Core {
             && meta.word & (word::IDLE | word::REPLY) != 0
         {
             self.carried[entry.lane()].remove(&entry.seq);
+        }
+        if meta.channel == Some(Channel::Stdin) && !meta.synthetic {
+            self.secret_asked = meta.word & word::SECRET != 0;
         }
         if meta.word & word::TOUCH != 0 {
             self.activity.touch(record.at_micros);
@@ -479,8 +486,8 @@ pub(super) fn held_again(record: &Record) -> Option<Held> {
     let header = header::peek(&parts.header).ok()?;
     let parent = parent_key(&header.msg_id, &header.session);
     let kind = RequestKind::from_word(meta.word);
-    // Whoever asked has gone with the gateway that asked.
-    if kind == RequestKind::Question {
+    // Whoever asked has gone with the gateway that asked; what lacks its secret is not what was meant.
+    if kind == RequestKind::Question || meta.redacted {
         return None;
     }
     let request = Request {

@@ -10,6 +10,7 @@ use super::held::Held;
 use super::ledger::{Entry, RequestKind, parent_key};
 use super::life::Phase;
 use super::meta::{RecordKind, RecordMeta};
+use super::secrets;
 use super::synthetic::ENGINE_SESSION;
 use super::writes::Then;
 
@@ -60,9 +61,11 @@ impl Core {
         let Ok(id) = self.outbox.message(lane, request.frame.clone()) else {
             return Err(Held { request, again });
         };
+        let redacted = request.channel == Channel::Stdin && self.secret_asked;
         let meta = RecordMeta {
             kernel: self.settings.kernel,
             channel: Some(request.channel),
+            redacted,
             hidden: request.owner == 0,
             incarnation: self.life.incarnation,
             owner: request.owner,
@@ -81,7 +84,11 @@ impl Core {
         let record = NewRecord {
             kind: RecordKind::Request as u8,
             meta: meta.encode(),
-            body: request.frame,
+            body: if redacted {
+                secrets::without_answer(&request.frame)
+            } else {
+                request.frame
+            },
         };
         self.writes.push(record, Then::Send(lane, id));
         Ok(id)
@@ -99,7 +106,7 @@ impl Core {
                 }
                 _ => continue,
             };
-            self.outbox.give_up(lane, id, out);
+            let frame = self.outbox.give_up(lane, id, out);
             let meta = RecordMeta::decode(&record.meta);
             let parent = self.ledger.remove(id).map_or(0, |entry| entry.parent);
             let kind = RequestKind::from_word(meta.word);
@@ -114,7 +121,8 @@ impl Core {
                 channel,
                 kind,
                 parent,
-                frame: record.body,
+                // The message itself: its record may lack something.
+                frame: frame.unwrap_or(record.body),
             };
             self.held.put_back(Held {
                 request,

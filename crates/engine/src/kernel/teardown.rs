@@ -7,7 +7,9 @@ use himalia_shim_protocol::StartPath as ShimStartPath;
 use himalia_store::{KernelLife, Store};
 use tokio::sync::mpsc;
 
+use super::actor_effects::may_block;
 use super::handle::Handle;
+use crate::ended::EndedSessions;
 use crate::kept_files::forget_kept_files;
 use crate::lease::Share;
 use crate::model::StartPath;
@@ -25,6 +27,7 @@ pub(crate) struct Teardown {
     pub(crate) last: bool,
     pub(crate) store: Store,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) ended: Arc<EndedSessions>,
 }
 
 impl Teardown {
@@ -110,10 +113,18 @@ impl Teardown {
         }
         let id = handle.id();
         let noted = if forget {
-            handle.forget_log();
+            let ended = self.ended.end(handle);
+            if ended.as_ref().is_none_or(|row| row.removed_micros.is_some()) {
+                handle.forget_log();
+            } else if let Err(error) = may_block(|| handle.journal.sync()) {
+                tracing::error!(kernel = %id, %error, "cannot flush the log of a session that is over");
+            }
             // Whoever takes the id next must not find them.
             forget_kept_files(&self.registry, self.share.lease(), &handle.facts().around).await;
-            let deleted = self.store.delete_kernel(id.0).await.map(drop);
+            let deleted = match ended {
+                Some(row) => self.store.end_kernel(row).await,
+                None => self.store.delete_kernel(id.0).await.map(drop),
+            };
             // Its id is free from here on.
             self.registry.remove(handle);
             deleted

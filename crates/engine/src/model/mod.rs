@@ -1,5 +1,6 @@
 //! What commands take and return. Plain data; serialisation to a dialect is the facade's.
 
+mod collect;
 mod fork;
 mod kernel;
 mod kernelspec;
@@ -7,6 +8,7 @@ mod sandbox;
 mod session;
 mod template;
 
+pub use collect::{Collected, CollectedSession, Orphan, OrphanKind, Overdue, Retention};
 pub use fork::{Branch, ForkFiles, ForkKernel, ForkPolicy, Hazard, MAX_BRANCHES};
 pub use kernel::{ExecutionState, GatewayStatus, KernelModel, Secrets, StartKernel};
 pub use kernelspec::{InterruptMode, KernelJson, KernelSpec, KernelSpecs, SpecFile};

@@ -71,6 +71,8 @@ impl fmt::Display for StartPath {
 pub struct SessionInfo {
     /// Its kernel; the session's id is the kernel's.
     pub kernel: KernelModel,
+    /// The name of the principal that it belongs to.
+    pub owner: String,
     /// Who made it, through what.
     pub origin: Origin,
     /// When, UTC.

@@ -100,6 +100,8 @@ impl Place {
         config.kernelspec_dirs = vec![self.specs.path().to_owned()];
         config.only_these_kernelspecs = true;
         config.default_kernel = "fake".into();
+        // What ends is gone, unless a test is about what is kept.
+        config.retention.time = std::time::Duration::ZERO;
         (self.change)(&mut config);
         Engine::open(config, Arc::new(provisioner)).await.unwrap()
     }
@@ -349,4 +351,21 @@ pub fn none() -> BTreeMap<String, String> {
 
 pub fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
+}
+
+pub fn parent_of(pid: i32) -> i32 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+pub fn kill(pid: i32) {
+    use rustix::process::{Pid, Signal, kill_process};
+    let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
 }

@@ -56,6 +56,9 @@ pub(super) async fn exec(client: &Client, args: ExecArgs) -> anyhow::Result<Exit
         upload(client, &session, file).await?;
     }
     let mut body = json!({ "code": code, "allow_stdin": asks });
+    if args.bash {
+        body["language"] = "bash".into();
+    }
     if let Some(timeout) = args.timeout {
         body["timeout_ms"] = timeout.0.saturating_mul(1000).into();
     }

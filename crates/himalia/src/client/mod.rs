@@ -1,4 +1,4 @@
-//! `himalia session`, `himalia exec` and `himalia mcp`: clients of a running gateway.
+//! `himalia session`, `himalia exec`, `himalia gc` and `himalia mcp`: clients of a running gateway.
 
 mod exec;
 mod file_body;
@@ -31,6 +31,14 @@ pub(crate) fn exec(args: ExecArgs) -> anyhow::Result<ExitCode> {
     // A line that is still being read from a terminal is not waited for.
     runtime.shutdown_background();
     done
+}
+
+/// Removes what is not kept any longer, or says what that is.
+pub(crate) fn collect(gateway: &GatewayArgs, dry_run: bool) -> anyhow::Result<ExitCode> {
+    let client = connect(gateway)?;
+    let wish = json!({ "dry_run": dry_run });
+    let reply = runtime()?.block_on(Box::pin(client.post("/v1/gc", &wish)))?;
+    print(gateway.json, &expect(&reply, 200)?, show::collected)
 }
 
 /// Serves MCP on standard input and output.

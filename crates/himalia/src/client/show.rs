@@ -43,6 +43,48 @@ pub(super) fn branches(body: &Value) -> String {
     text
 }
 
+/// What a collection removed, one line each, and the sum.
+pub(super) fn collected(body: &Value) -> String {
+    let part = |item: &Value, name: &str| clean(item[name].as_str().unwrap_or("-"));
+    let items = |list: &str| body[list].as_array().cloned().unwrap_or_default();
+    let mut text = String::new();
+    for session in items("sessions") {
+        let [id, name, reason] = ["id", "name", "reason"].map(|member| part(&session, member));
+        let _ = writeln!(text, "session {id} {name} ({reason}) {}", size(&session["bytes"]));
+    }
+    for orphan in items("orphans") {
+        let [kind, name] = ["kind", "name"].map(|member| part(&orphan, member));
+        let _ = writeln!(text, "{kind} {name} (of no session) {}", size(&orphan["bytes"]));
+    }
+    let did = if body["dry_run"] == true {
+        "would go"
+    } else {
+        "removed"
+    };
+    let _ = writeln!(
+        text,
+        "{did}: {} sessions, {} orphans, {}; database {}",
+        items("sessions").len(),
+        items("orphans").len(),
+        size(&body["bytes"]),
+        size(&body["database_bytes"]),
+    );
+    if body["more"] == true {
+        text.push_str("there is more: run it again\n");
+    }
+    text
+}
+
+/// A number of bytes as it is said of files.
+fn size(bytes: &Value) -> String {
+    match bytes.as_u64() {
+        None => "-".to_owned(),
+        Some(bytes) if bytes < 10 << 10 => format!("{bytes} bytes"),
+        Some(bytes) if bytes < 10 << 20 => format!("{} KiB", bytes >> 10),
+        Some(bytes) => format!("{} MiB", bytes >> 20),
+    }
+}
+
 fn row(session: &Value) -> [String; 8] {
     [
         "id",

@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use himalia_engine::CullConfig;
+use himalia_engine::{CullConfig, Retention};
 
 pub(crate) use sandboxes::Sandboxes;
 
@@ -41,6 +41,7 @@ pub(crate) struct Config {
     pub(crate) max_kernels: u32,
     pub(crate) cull: CullConfig,
     pub(crate) orphan_ttl: Duration,
+    pub(crate) retention: Retention,
     pub(crate) on_sigterm: OnStop,
     pub(crate) on_interrupt: OnStop,
     pub(crate) log: String,
@@ -124,7 +125,7 @@ impl Config {
         if orphan_ttl.0 == 0 {
             return Err(ConfigError::new("orphan_ttl", "must be at least one second"));
         }
-        let defaults = CullConfig::default();
+        let (defaults, kept) = (CullConfig::default(), Retention::default());
         let log = settings.log.unwrap_or_else(|| "info".into());
         crate::log::filter(&log)?;
         Ok(Self {
@@ -157,6 +158,10 @@ impl Config {
                 busy: settings.cull_busy.unwrap_or(defaults.busy),
             },
             orphan_ttl: orphan_ttl.duration(),
+            retention: Retention {
+                time: settings.retention.map_or(kept.time, Seconds::duration),
+                bytes: settings.retention_bytes.map_or(kept.bytes, |size| size.0),
+            },
             on_sigterm: settings.on_sigterm.unwrap_or(OnStop::Keep),
             on_interrupt: settings.on_interrupt.unwrap_or(OnStop::Stop),
             log,

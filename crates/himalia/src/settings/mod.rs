@@ -223,6 +223,23 @@ pub(crate) struct Settings {
         help_heading = "Stopping"
     )]
     pub(crate) orphan_ttl: Option<Seconds>,
+    /// How long the executions of a session of /v1 can be read after its end, and a kernel whose sandbox is lost stays
+    /// listed unused; 0 = nothing is kept of ended sessions [default: 24h]
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "HIMALIA_RETENTION",
+        help_heading = "Stopping"
+    )]
+    pub(crate) retention: Option<Seconds>,
+    /// Disk for the logs of ended sessions together; above it the oldest go [default: 10GiB]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "HIMALIA_RETENTION_BYTES",
+        help_heading = "Stopping"
+    )]
+    pub(crate) retention_bytes: Option<ByteSize>,
     /// What SIGTERM does to kernels [default: keep]
     #[arg(
         long,
@@ -291,6 +308,8 @@ impl Settings {
             cull_connected: self.cull_connected.or(file.cull_connected),
             cull_busy: self.cull_busy.or(file.cull_busy),
             orphan_ttl: self.orphan_ttl.or(file.orphan_ttl),
+            retention: self.retention.or(file.retention),
+            retention_bytes: self.retention_bytes.or(file.retention_bytes),
             on_sigterm: self.on_sigterm.or(file.on_sigterm),
             on_interrupt: self.on_interrupt.or(file.on_interrupt),
             log: self.log.or(file.log),

@@ -16,6 +16,7 @@
 //! | `executions` | code over REST: waited for, streamed, read later, over a kill of the gateway; `himalia exec` |
 //! | `sessions` | the native API: templates, limits, branches, `himalia session` |
 //! | `files` | files of a session over REST: up, down, listed, removed; what leads out is refused |
+//! | `viewer` | the sign-in link that is printed, and what the viewer asks for: owner, usage, executions of records, passwords |
 //! | `namespaces` | the same kernels in sandboxes, over a crash of the gateway |
 
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
@@ -38,3 +39,4 @@ mod secrets;
 mod sessions;
 mod starts;
 mod stopping;
+mod viewer;

@@ -252,8 +252,13 @@ async fn a_refused_fork_says_why() {
 
 /// Runs `himalia session` as a user of this gateway's data directory.
 async fn session(gateway: &Gateway, args: &[&str]) -> Output {
+    himalia(gateway, &[&["session"], args].concat()).await
+}
+
+/// Runs `himalia` as a user of this gateway's data directory.
+async fn himalia(gateway: &Gateway, args: &[&str]) -> Output {
     let mut command = Command::new(binaries::path("himalia").unwrap());
-    command.arg("session").args(args);
+    command.args(args);
     command.env_clear().env("HOME", gateway.root());
     command
         .env("HIMALIA_DATA_DIR", gateway.file("data"))
@@ -295,4 +300,44 @@ async fn sessions_can_be_seen_and_ended_from_a_shell() {
     gateway.end(rustix::process::Signal::TERM).await.unwrap();
     let said = String::from_utf8(session(&gateway, &["ls"]).await.stderr).unwrap();
     assert!(said.contains("no gateway has said its address"), "{said}");
+}
+
+#[tokio::test]
+async fn an_ended_session_can_be_read_until_it_is_collected() {
+    let gateway = gateway(&["--retention", "2s"]).await;
+    let session = start(&gateway, &json!({ "template": "fake" })).await;
+    let id = session["id"].as_str().unwrap();
+    let path = format!("/v1/sessions/{id}");
+    let run = post(
+        &gateway,
+        &format!("{path}/executions"),
+        &json!({ "code": "print hello" }),
+    )
+    .await;
+    let run = run.expect(200).unwrap().json().unwrap();
+    let execution = format!("/v1/executions/{}", run["id"].as_str().unwrap());
+    gateway.http().delete(&path).await.unwrap().expect(204).unwrap();
+    let shown = gateway.http().get(&execution).await.unwrap().expect(200).unwrap();
+    assert_eq!(shown.json().unwrap()["text"], "hello\n");
+
+    let collected = || async {
+        let would = himalia(&gateway, &["gc", "--dry-run"]).await;
+        String::from_utf8(would.stdout)
+            .unwrap()
+            .contains(&format!("session {id} - (age) "))
+    };
+    assert_eventually!(collected().await, "its time is over");
+    let said = gateway.http().get(&execution).await.unwrap();
+    said.expect(200).unwrap();
+    let did = himalia(&gateway, &["gc", "--json"]).await;
+    let did: Value = serde_json::from_slice(&did.stdout).unwrap();
+    assert_eq!(
+        (&did["dry_run"], &did["sessions"][0]["id"]),
+        (&json!(false), &json!(id))
+    );
+    for path in [execution, path] {
+        let gone = gateway.http().get(&path).await.unwrap().expect(410).unwrap();
+        assert_eq!(gone.json().unwrap()["code"], "removed_by_retention", "{path}");
+    }
+    assert_clean(&gateway).await;
 }

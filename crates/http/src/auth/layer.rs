@@ -1,4 +1,4 @@
-//! The layer that every request passes before any handler: origin, then token.
+//! The layer that every request passes before any handler: origin, then token or cookie.
 
 use std::time::Instant;
 
@@ -9,6 +9,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use himalia_engine::Principal;
 
+use super::cookie;
 use super::credential::{PathToken, presented};
 use super::origin::{Origin, judge};
 use crate::app::App;
@@ -37,7 +38,8 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let pattern = route.as_ref().map(MatchedPath::as_str);
-    if judge(request.headers(), &app.config().allow_origin) == Origin::Refused {
+    let origin = judge(request.headers(), &app.config().allow_origin);
+    if origin == Origin::Refused {
         let is_websocket = request.headers().contains_key(header::SEC_WEBSOCKET_KEY);
         let error = if is_websocket || pattern == Some("/mcp") {
             ApiError::forbidden("this origin is not allowed")
@@ -48,7 +50,7 @@ pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, n
     }
     let public = pattern.is_some_and(|path| routes::access(request.method(), path) == Some(Access::Public));
     if !public {
-        match check(&app, &request) {
+        match check(&app, &request, &origin) {
             Ok(caller) => request.extensions_mut().insert(caller),
             Err(error) => return error.into_response(),
         };
@@ -60,24 +62,50 @@ pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, n
     response
 }
 
-fn check(app: &App, request: &Request) -> Result<Caller, ApiError> {
+fn check(app: &App, request: &Request, origin: &Origin) -> Result<Caller, ApiError> {
     let path_token = request.extensions().get::<PathToken>();
-    let Some(token) = presented(request.uri(), request.headers(), path_token) else {
-        return Err(ApiError::unauthenticated());
-    };
     let peer = request.extensions().get::<Peer>();
-    if app.config().token.matches(&token) {
-        if let Some(peer) = peer {
-            peer.admit();
-        }
-        return Ok(Caller(Principal::operator()));
+    let Some(token) = presented(request.uri(), request.headers(), path_token) else {
+        return by_cookie(app, request, origin, peer);
+    };
+    if !app.config().token.matches(&token) {
+        return Err(wrong_token(app, peer));
     }
-    let Some(address) = peer.map(Peer::address) else {
+    if let Some(peer) = peer {
+        peer.admit();
+    }
+    Ok(Caller(Principal::operator()))
+}
+
+/// A browser that signed in is who its token is. A cookie that nobody knows is no guess: those of an earlier gateway are there
+/// still.
+fn by_cookie(app: &App, request: &Request, origin: &Origin, peer: Option<&Peer>) -> Result<Caller, ApiError> {
+    let (headers, now) = (request.headers(), Instant::now());
+    let known = cookie::presented(headers)
+        .into_iter()
+        .any(|secret| app.sign_ins().knows(secret, now));
+    if !known {
         return Err(ApiError::unauthenticated());
+    }
+    if !cookie::counts(request.method(), headers, *origin == Origin::Own) {
+        return Err(ApiError::forbidden(
+            "a browser's sign-in counts for pages of this gateway only",
+        ));
+    }
+    if let Some(peer) = peer {
+        peer.admit();
+    }
+    Ok(Caller(Principal::operator()))
+}
+
+/// What a wrong token, or a wrong code, is answered with, and noted for.
+pub(crate) fn wrong_token(app: &App, peer: Option<&Peer>) -> ApiError {
+    let Some(address) = peer.map(Peer::address) else {
+        return ApiError::unauthenticated();
     };
     if let Some(wait) = app.backoff().wrong(address.ip(), Instant::now()) {
-        return Err(ApiError::too_many_wrong_tokens(wait));
+        return ApiError::too_many_wrong_tokens(wait);
     }
     tracing::warn!(peer = %address, "wrong token");
-    Err(ApiError::unauthenticated())
+    ApiError::unauthenticated()
 }

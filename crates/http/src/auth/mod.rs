@@ -1,15 +1,18 @@
-//! Who is calling, and from where: tokens, the back-off for wrong ones, origins and CORS.
+//! Who is calling, and from where: tokens, the back-off for wrong ones, browsers that signed in, origins and CORS.
 
 mod backoff;
+pub(crate) mod cookie;
 mod cors;
 mod credential;
 mod layer;
 mod origin;
+mod sign_ins;
 mod token;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use cors::cors;
 pub(crate) use credential::PathToken;
-pub(crate) use layer::{Caller, authenticate};
+pub(crate) use layer::{Caller, authenticate, wrong_token};
 pub use origin::AllowedOrigins;
+pub(crate) use sign_ins::SignIns;
 pub use token::Token;

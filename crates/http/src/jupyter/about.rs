@@ -1,8 +1,7 @@
-//! What the gateway is and how it is: `/`, `/api`, `/api/spec.yaml`, `/api/status`.
+//! What the gateway is and how it is: `/api`, `/api/spec.yaml`, `/api/status`.
 
 use std::fmt::Write;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
@@ -16,17 +15,6 @@ use crate::routes::{Access, ROUTES};
 
 /// The version that clients see.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// `GET /`: for people who open the address in a browser.
-pub(crate) async fn root(State(app): State<App>, _: Caller) -> Response {
-    Json(json!({
-        "name": "himalia",
-        "version": VERSION,
-        "api": app.url("/api"),
-        "spec": app.url("/api/spec.yaml"),
-    }))
-    .into_response()
-}
 
 /// `GET /api`: liveness probes and clients look here without a token.
 pub(crate) async fn version(headers: HeaderMap) -> Result<Response, ApiError> {

@@ -59,6 +59,7 @@ pub(crate) const FORK: Group = &[
 ];
 /// Of one that runs code.
 pub(crate) const RUN: Group = &[
+    (400, "language_not_supported"),
     (409, "kernel_dead"),
     (409, "kernel_restarted"),
     (422, "idempotency_key_reused"),
@@ -67,6 +68,12 @@ pub(crate) const RUN: Group = &[
 ];
 /// Of one that reads a session's log.
 pub(crate) const LOG: Group = &[(410, "gone")];
+/// Of one that asks for a session that may be over.
+pub(crate) const RETENTION: Group = &[(410, "removed_by_retention")];
+/// Of one that asks for an execution, whose session may be over.
+pub(crate) const REMOVED: Group = &[(410, "removed_by_quota"), (410, "removed_by_retention")];
+/// Of one that is a WebSocket for those who ask for one.
+pub(crate) const WEBSOCKET: Group = &[(426, "websocket_required")];
 /// Of one that reads or writes files.
 pub(crate) const FILES: Group = &[
     (400, "bad_path"),
@@ -106,6 +113,9 @@ pub(crate) fn known(status: u16, code: &str) -> bool {
         FORK,
         RUN,
         LOG,
+        RETENTION,
+        REMOVED,
+        WEBSOCKET,
         FILES,
         RANGE,
         WRITE,

@@ -54,6 +54,7 @@ described!(P1 P2 P3);
 described!(P1 P2 P3 P4);
 described!(P1 P2 P3 P4 P5);
 described!(P1 P2 P3 P4 P5 P6);
+described!(P1 P2 P3 P4 P5 P6 P7);
 
 /// Parts that say nothing beside what the path says, or whose reader says it ([`Answer`]s that look at headers).
 macro_rules! silent {

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::file_bodies;
+use super::{artifacts, file_bodies};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::etag;
@@ -142,6 +142,34 @@ impl<T: JsonSchema> Answer for Fresh<T> {
     }
 }
 
+/// An answer that a kernel had its part in.
+#[derive(Debug)]
+pub(crate) struct KernelMade<A>(pub(crate) A);
+
+impl<A: IntoResponse> IntoResponse for KernelMade<A> {
+    fn into_response(self) -> Response {
+        let mut response = self.0.into_response();
+        artifacts::set_kernel_made(response.headers_mut());
+        response
+    }
+}
+
+impl<A: Answer> Answer for KernelMade<A> {
+    fn describe(operation: &mut Operation<'_>) {
+        A::describe(operation);
+        kernel_made(operation);
+    }
+}
+
+/// The headers of what a kernel made.
+fn kernel_made(operation: &mut Operation<'_>) {
+    operation.header(
+        200,
+        "Content-Security-Policy",
+        "A browser that shows it runs nothing of it.",
+    );
+}
+
 /// One of two answers.
 #[derive(Debug)]
 pub(crate) enum Either<A, B> {
@@ -191,15 +219,19 @@ macro_rules! streams {
 streams! {
     Events "Events, one after the other, as server-sent ones." ["text/event-stream"] |_| {};
     Lines "The same events, one JSON object a line." ["application/x-ndjson"] |_| {};
-    Notebook "A notebook, nbformat 4.5." ["application/x-ipynb+json"] |_| {};
-    Script "A Python file." ["text/x-python"] |_| {};
-    Tar "A tar archive." ["application/x-tar"] |_| {};
+    Notebook "A notebook, nbformat 4.5." ["application/x-ipynb+json"] kernel_made;
+    Script "A Python file." ["text/x-python"] kernel_made;
+    Tar "A tar archive." ["application/x-tar"] kernel_made;
     Arrow "An Arrow IPC stream." ["application/vnd.apache.arrow.stream"] |_| {};
-    Content "What a kernel made, with its own type." ["*/*"] |operation| revalidated(operation, 200);
+    Content "What a kernel made, with its own type." ["*/*"] |operation| {
+        kernel_made(operation);
+        revalidated(operation, 200);
+    };
     FileContent "The file, with the type that its name says." ["*/*"] |operation| {
         operation.answer(206, "The part that `Range` asks for.", "*/*", &json!({}));
         let schema = json!({ "type": "string", "description": "One part of the file, `bytes=0-99`." });
         operation.parameter("header", "Range", false, schema);
+        kernel_made(operation);
         revalidated(operation, 200);
     };
 }

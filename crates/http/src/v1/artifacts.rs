@@ -39,16 +39,27 @@ pub(crate) async fn show(
     Ok(Content(response))
 }
 
-/// The headers of something of this type that a kernel made.
-pub(super) fn set_type(headers: &mut HeaderMap, media_type: &str) {
+/// The headers of whatever a kernel made: should a browser show it as a page, then without scripts, without an origin and
+/// without a network.
+pub(super) fn set_kernel_made(headers: &mut HeaderMap) {
     headers.insert(
         header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static("sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"),
+        HeaderValue::from_static("sandbox; default-src 'none'"),
     );
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(
         "cross-origin-resource-policy",
         HeaderValue::from_static("same-origin"),
     );
+}
+
+/// The headers of something of this type that a kernel made.
+pub(super) fn set_type(headers: &mut HeaderMap, media_type: &str) {
+    set_kernel_made(headers);
     if !SHOWN.contains(&media_type) {
         headers.insert(
             header::CONTENT_DISPOSITION,

@@ -3,24 +3,28 @@
 //! A kernel made by the Jupyter API is an anonymous session whose id is the kernel's. The position is the `Last-Event-ID`
 //! header, which browsers send by themselves when they reconnect, or else `?after=`; `after=0` gives all that is kept, no
 //! position what comes from now on. What fell out of retention is one `gap` event. `?buffers=base64` adds binary
-//! buffers.
+//! buffers. A request for an upgrade gets the same records over a WebSocket.
 
 use std::convert::Infallible;
 
 use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use himalia_engine::EventFeed;
+use himalia_engine::{Closed, EventFeed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::answers;
+use super::answers::{self, Either};
 use super::input::{After, Parameters};
+use super::push::{Socket, Upgrade};
+use super::record::Record;
 use super::sessions::session_id;
-use super::sse;
+use super::{push, record, sse};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::openapi::{Answer, Operation};
 
 /// Where the stream begins, and what is in it.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -44,6 +48,24 @@ enum Buffers {
     Base64,
 }
 
+/// A body of records.
+#[derive(Debug)]
+pub(crate) struct Log(answers::Events);
+
+impl IntoResponse for Log {
+    fn into_response(self) -> Response {
+        self.0.into_response()
+    }
+}
+
+impl Answer for Log {
+    fn describe(operation: &mut Operation<'_>) {
+        answers::Events::describe(operation);
+        // As for the events of an execution: the schema of one.
+        operation.schemas.written::<Record>();
+    }
+}
+
 /// Serves the stream until the client leaves, the kernel is gone or the gateway stops.
 pub(crate) async fn stream(
     State(app): State<App>,
@@ -51,17 +73,41 @@ pub(crate) async fn stream(
     Path(id): Path<String>,
     After(last): After,
     Parameters(wanted): Parameters<Wanted>,
-) -> Result<answers::Events, ApiError> {
+    Upgrade(asked): Upgrade,
+) -> Result<Either<Log, Socket>, ApiError> {
     let kernel = session_id(&app, &principal, &id)?;
+    let buffers = wanted.buffers == Buffers::Base64;
     let feed = app.engine().events(&principal, kernel, last.or(wanted.after))?;
+    if let Some(asked) = asked {
+        return Ok(Either::Other(asked.serve(&app, Records { feed, buffers })));
+    }
     let events = Events {
         feed,
-        buffers: wanted.buffers == Buffers::Base64,
+        buffers,
         waiting: sse::Waiting::of(&app),
         ended: false,
     };
     let body = stream::unfold(events, Events::chunk);
-    Ok(answers::Events(sse::growing("text/event-stream", body)))
+    let body = sse::growing("text/event-stream", body);
+    Ok(Either::One(Log(answers::Events(body))))
+}
+
+/// The records for a WebSocket.
+struct Records {
+    feed: EventFeed,
+    buffers: bool,
+}
+
+impl push::Source for Records {
+    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, Closed> {
+        let events = self.feed.next().await?;
+        let object = |event| {
+            let mut out = Vec::new();
+            record::write(&mut out, event, self.buffers);
+            Bytes::from(out)
+        };
+        Ok(Some(events.iter().map(object).collect()))
+    }
 }
 
 struct Events {

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::answers::{Notebook, Script};
+use super::artifacts::set_kernel_made;
 use super::input::{Parameters, Whole};
 use super::sessions::{of_session, session_id};
 use crate::app::App;
@@ -88,5 +89,6 @@ fn download(text: String, kind: &'static str, disposition: &'static str) -> Resp
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CONTENT_DISPOSITION, HeaderValue::from_static(disposition));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    set_kernel_made(headers);
     response
 }

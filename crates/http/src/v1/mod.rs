@@ -3,6 +3,7 @@
 mod answers;
 pub(crate) mod artifacts;
 pub(crate) mod code;
+pub(crate) mod collect;
 pub(crate) mod description;
 pub(crate) mod events;
 pub(crate) mod executions;
@@ -13,6 +14,8 @@ pub(crate) mod history;
 mod input;
 pub(crate) mod models;
 pub(crate) mod pools;
+mod push;
+mod record;
 pub(crate) mod sessions;
 mod sse;
 mod start;

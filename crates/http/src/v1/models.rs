@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use himalia_engine::{
     Enforcement, ExecutionState, FilesMode, Hazard, Isolation, KernelId, LimitReport, Network, Origin,
-    PoolStatus, SessionInfo, SessionLimits, StartPath,
+    PoolStatus, SessionInfo, SessionLimits, StartPath, Usage,
 };
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
@@ -18,6 +18,8 @@ pub(crate) struct Session {
     id: KernelId,
     /// Its owner's name for it; every route of a session takes it in place of the id.
     name: Option<String>,
+    /// The principal that it belongs to.
+    owner: String,
     kernelspec: String,
     template: String,
     state: ExecutionState,
@@ -57,6 +59,7 @@ impl From<SessionInfo> for Session {
         Self {
             id: kernel.id,
             name: info.name,
+            owner: info.owner,
             kernelspec: kernel.name,
             template: info.template,
             state: kernel.execution_state,
@@ -222,6 +225,26 @@ impl From<Hazard> for ShownHazard {
     }
 }
 
+/// What a session's sandbox uses now.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SandboxUsage {
+    /// Resident memory of all its processes; shared pages count in each.
+    memory_bytes: u64,
+    /// Processor time of the processes that live, milliseconds.
+    cpu_ms: u64,
+    processes: u32,
+}
+
+impl From<Usage> for SandboxUsage {
+    fn from(usage: Usage) -> Self {
+        Self {
+            memory_bytes: usage.rss_bytes,
+            cpu_ms: usage.cpu_millis,
+            processes: usage.processes,
+        }
+    }
+}
+
 /// A pool.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Pool {
@@ -278,6 +301,7 @@ mod tests {
                 reason: Some("oom".into()),
                 incarnation: 2,
             },
+            owner: "operator".into(),
             origin: Origin::V1,
             created,
             template: "small".into(),
@@ -326,6 +350,7 @@ mod tests {
             ("/expires", json!("2026-01-02T03:04:05.000000Z")),
             ("/parent", Value::Null),
             ("/name", json!("eda")),
+            ("/owner", json!("operator")),
         ] {
             assert_eq!(shown.pointer(pointer), Some(&wanted), "{pointer}");
         }

@@ -9,9 +9,9 @@ use himalia_engine::{EngineError, KernelId, MAX_LABELS, Principal, SessionChange
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::answers::{Created, Either, Empty, Tagged};
+use super::answers::{Created, Either, Empty, Fresh, Tagged};
 use super::input::{Hyphenated, Members, Parameters};
-use super::models::Session;
+use super::models::{SandboxUsage, Session};
 use super::start::{NewSession, NoId, Seconds, or_empty, seconds};
 use crate::app::App;
 use crate::auth::Caller;
@@ -76,6 +76,18 @@ pub(crate) async fn show(
         &headers,
         &Session::from(info.map_err(|error| of_session(error, &id))?),
     )
+}
+
+/// `GET /v1/sessions/{id}/usage`: of its sandbox, measured now. Branches share theirs.
+pub(crate) async fn usage(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(id): Path<String>,
+) -> Result<Fresh<SandboxUsage>, ApiError> {
+    let kernel = session_id(&app, &principal, &id)?;
+    let usage = app.engine().session_usage(&principal, kernel).await;
+    let usage = usage.map_err(|error| of_session(error, &id))?;
+    Ok(Fresh(usage.into()))
 }
 
 /// `DELETE /v1/sessions/{id}`: 204 when its kernel is gone. The sandbox ends with its last session.

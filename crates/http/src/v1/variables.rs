@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::answers::{Arrow, Either, Fresh};
+use super::answers::{Arrow, Either, Fresh, KernelMade};
 use super::file_bodies;
 use super::input::{Nothing, Parameters};
 use super::sessions::{of_session, session_id};
@@ -67,11 +67,11 @@ pub(crate) async fn list(
     Caller(principal): Caller,
     Path(id): Path<String>,
     Parameters(Nothing {}): Parameters<Nothing>,
-) -> Result<Fresh<Told>, ApiError> {
+) -> Result<KernelMade<Fresh<Told>>, ApiError> {
     let kernel = session_id(&app, &principal, &id)?;
     let reply = app.engine().variables(&principal, kernel).await;
     let reply = reply.map_err(|error| of_session(error, &id))?;
-    Ok(told(reply.content, reply.incarnation))
+    Ok(KernelMade(told(reply.content, reply.incarnation)))
 }
 
 /// `GET /v1/sessions/{id}/variables/{name}?offset=&limit=&sort=&descending=&filter=&format=`: a part of one variable.
@@ -83,15 +83,15 @@ pub(crate) async fn show(
     Path((id, name)): Path<(String, String)>,
     Parameters(part): Parameters<Part>,
     headers: HeaderMap,
-) -> Result<Either<Fresh<Told>, Arrow>, ApiError> {
+) -> Result<KernelMade<Either<Fresh<Told>, Arrow>>, ApiError> {
     let wanted = read(part, &headers)?;
     let kernel = session_id(&app, &principal, &id)?;
     let page = app.engine().variable(&principal, kernel, &name, &wanted).await;
     let page = page.map_err(|error| of_session(error, &id))?;
-    Ok(match page.arrow.clone() {
+    Ok(KernelMade(match page.arrow.clone() {
         None => Either::One(told(page.content, page.incarnation)),
         Some(stream) => Either::Other(Arrow(arrow(&page, stream))),
-    })
+    }))
 }
 
 /// The number is the gateway's, whatever the kernel says.

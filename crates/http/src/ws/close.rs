@@ -4,17 +4,19 @@
 //!
 //! | code | when | what a client should do |
 //! |---|---|---|
-//! | 1000 | the kernel is gone; `status: dead` was sent before | nothing |
+//! | 1000 | the kernel is gone; `status: dead` was sent before. Of events: there are no more | nothing |
 //! | 1002 | broken WebSocket protocol | mend it |
-//! | 1003 | a text message on the v1 subprotocol, which is binary | mend it |
+//! | 1003 | a text message on the v1 subprotocol, which is binary; any message where events are sent | mend it |
 //! | 1007 | a message that is not what its framing says, or a text that is not UTF-8 | mend it |
 //! | 1009 | a message over a size limit | send less |
 //! | 1011 | the kernel's log cannot be read | reconnect |
-//! | 1012 | the gateway stops | reconnect with the same `session_id`: nothing is lost |
-//! | 1013 | the client took nothing for too long | reconnect with the same `session_id`: nothing is lost |
+//! | 1012 | the gateway stops | reconnect with the same `session_id`, for events with `after`: nothing is lost |
+//! | 1013 | the client took nothing for too long | the same |
 //! | 4001 | a newer connection uses the same `session_id` | nothing |
 
 use std::borrow::Cow;
+
+use himalia_engine::Closed;
 
 /// A close code with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +32,20 @@ impl Close {
             code,
             reason: reason.into(),
         }
+    }
+
+    /// For the end of a feed.
+    pub(crate) fn of(closed: &Closed) -> Self {
+        match closed {
+            Closed::KernelGone => Self::kernel_gone(),
+            Closed::Draining => Self::draining(),
+            Closed::Replaced => Self::replaced(),
+            _ => Self::internal(),
+        }
+    }
+
+    pub(crate) fn complete() -> Self {
+        Self::new(1000, "there are no more events")
     }
 
     pub(crate) fn kernel_gone() -> Self {

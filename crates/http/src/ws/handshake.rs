@@ -31,6 +31,11 @@ pub(crate) struct Upgraded {
 }
 
 impl Handshake {
+    /// Whether a request asks for a WebSocket, rightly or wrongly.
+    pub(crate) fn is_asked(headers: &HeaderMap) -> bool {
+        has_token(headers, header::UPGRADE, "websocket")
+    }
+
     /// Checks the request: 426 if it asks for no upgrade to the version that we speak, 400 if it does so wrongly.
     pub(crate) fn new(request: &mut Request) -> Result<Self, ApiError> {
         let headers = request.headers();

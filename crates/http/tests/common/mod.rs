@@ -88,7 +88,7 @@ pub struct Gateway {
     pub address: SocketAddr,
     pub shutdown: CancellationToken,
     pub served: JoinHandle<()>,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Gateway {
@@ -115,8 +115,13 @@ impl Gateway {
             address,
             shutdown,
             served,
-            _dir: dir,
+            dir,
         }
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> std::path::PathBuf {
+        self.dir.path().join("data")
     }
 
     pub async fn connect(&self) -> TcpStream {

@@ -34,6 +34,7 @@ fn describe() -> Tool {
         "properties": {
             "session": {"type": "string", "description": "id or name"},
             "code": {"type": "string"},
+            "language": {"type": "string", "description": "bash: a shell script (default: the kernel's)"},
             "timeout_s": {"type": "number", "description": "interrupt it after it ran so long (default: never)"},
             "wait_s": {"type": "number", "description": "answer after this time; the code goes on (default 50, at most 600)"},
             "background": {"type": "boolean", "description": "answer at once"},
@@ -66,6 +67,7 @@ fn describe() -> Tool {
 struct Arguments {
     session: String,
     code: String,
+    language: Option<String>,
     timeout_s: Option<f64>,
     wait_s: Option<f64>,
     background: Option<bool>,
@@ -113,6 +115,7 @@ async fn start(call: &Call, wanted: Arguments) -> Result<ExecutionId, Failure> {
     let plain = Execute::default();
     let execute = Execute {
         code: wanted.code,
+        language: wanted.language,
         timeout: timeout.transpose()?,
         text_chars: wanted.text_chars.unwrap_or(plain.text_chars),
         allow_stdin: wanted.allow_input.unwrap_or(false),

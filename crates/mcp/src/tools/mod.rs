@@ -1,6 +1,7 @@
 //! The tools. Each is one file: a [`ToolEntry`] with its description and what it does; this list names them.
 
 mod execute;
+pub(crate) mod files;
 mod get_output;
 mod inspect_variables;
 mod interrupt;
@@ -27,6 +28,7 @@ pub(crate) struct ToolEntry {
 /// All tools, in the order in which clients see them.
 const TOOLS: &[ToolEntry] = &[
     execute::TOOL,
+    files::TOOL,
     get_output::TOOL,
     inspect_variables::TOOL,
     interrupt::TOOL,

@@ -151,14 +151,17 @@ async fn a_job_whose_caller_left_is_still_done() {
     let place = Place::new();
     let store = place.open().unwrap();
     let (go_on, blocked) = std::sync::mpsc::channel::<()>();
+    let (holds, held) = tokio::sync::oneshot::channel();
     let busy = store.clone();
     let holding = tokio::spawn(async move {
         busy.write(move |_| {
+            let _ = holds.send(());
             let _ = blocked.recv();
             Ok(())
         })
         .await
     });
+    held.await.unwrap();
     let mut left = Box::pin(store.insert_kernel(kernel(2)));
     // Polled once it is queued; then its caller goes away.
     assert!(futures_poll_once(left.as_mut()).await);

@@ -105,6 +105,10 @@ impl Gateway {
         ] {
             args.extend([flag.to_owned(), value]);
         }
+        if !self.args.iter().any(|arg| arg == "--retention") {
+            // What ends is gone, unless a test is about what is kept.
+            args.extend(["--retention".to_owned(), "0".to_owned()]);
+        }
         args.extend(self.args.iter().cloned());
         let mut process = Process::spawn(&args, &self.env, self.root.path(), &log)?;
         self.address = process.address().await?;

@@ -105,7 +105,7 @@ impl<F: Source> Transmit<F> {
                 () = settle.as_mut(), if settle_armed => settle_armed = false,
                 batch = self.feed.next() => match batch {
                     Ok(batch) => self.put_all(&batch),
-                    Err(closed) => return End::Close(close_for(&closed)),
+                    Err(closed) => return End::Close(Close::of(&closed)),
                 },
             }
             match self.outbox.flush(&self.socket, self.stall_timeout).await {
@@ -181,14 +181,5 @@ pub(super) fn settle(
         && let Some(seq) = positions.settle(outbox.written(), unacknowledged)
     {
         feed.acknowledge(seq);
-    }
-}
-
-fn close_for(closed: &Closed) -> Close {
-    match closed {
-        Closed::KernelGone => Close::kernel_gone(),
-        Closed::Draining => Close::draining(),
-        Closed::Replaced => Close::replaced(),
-        _ => Close::internal(),
     }
 }

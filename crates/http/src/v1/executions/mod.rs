@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answers::{Either, Empty, Tagged, With};
 use super::input::{After, Key, Members, Parameters, Text, Whole};
+use super::push::{Socket, Upgrade};
 use super::sessions::{of_session, session_id};
 use crate::app::App;
 use crate::auth::Caller;
@@ -57,7 +58,7 @@ pub(crate) async fn create(
         let result = app.engine().execution(&principal, taken.id).await?;
         Either::One(SoFar(StatusCode::ACCEPTED, result))
     } else {
-        let feed = app.engine().follow_execution(&principal, taken.id, None)?;
+        let feed = app.engine().follow_execution(&principal, taken.id, None).await?;
         match form {
             Form::Json => Either::One(waited(&app, feed).await?),
             Form::Events(framing) => Either::Other(stream::of(&app, taken.id, feed, framing)),
@@ -170,6 +171,7 @@ pub(crate) struct Begin {
 }
 
 /// `GET /v1/executions/{id}/events`: its events from the beginning, or after `Last-Event-ID` (or `?after=`).
+/// A request for an upgrade gets them over a WebSocket.
 pub(crate) async fn events(
     State(app): State<App>,
     Caller(principal): Caller,
@@ -177,14 +179,21 @@ pub(crate) async fn events(
     After(last): After,
     Parameters(Begin { after }): Parameters<Begin>,
     headers: HeaderMap,
-) -> Result<Growing, ApiError> {
+    Upgrade(asked): Upgrade,
+) -> Result<Either<Growing, Socket>, ApiError> {
     let id = execution_id(&id)?;
-    let feed = app.engine().follow_execution(&principal, id, last.or(after))?;
+    let feed = app
+        .engine()
+        .follow_execution(&principal, id, last.or(after))
+        .await?;
+    if let Some(asked) = asked {
+        return Ok(Either::Other(asked.serve(&app, stream::Messages { id, feed })));
+    }
     let framing = match Form::of(&headers) {
         Form::Events(framing) => framing,
         Form::Json => stream::Framing::Sse,
     };
-    Ok(stream::of(&app, id, feed, framing))
+    Ok(Either::One(stream::of(&app, id, feed, framing)))
 }
 
 /// Whether an interrupt is on its way.

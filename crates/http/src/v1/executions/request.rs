@@ -50,6 +50,8 @@ impl Form {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewExecution {
     code: Text<0, MAX_CODE_BYTES>,
+    /// Its language by name: the kernel's own, or `bash` where the kernel is one of Himalia's. The kernel's unless said.
+    language: Option<String>,
     /// Time that the code may run. Without one it may take for ever, and a caller that waits for one JSON answer gets it after
     /// five minutes at the latest.
     timeout_ms: Option<Whole<1, MAX_TIMEOUT_MS>>,
@@ -91,6 +93,7 @@ impl NewExecution {
         let chars = self.budget.and_then(|budget| budget.text_chars);
         let execute = Execute {
             code: self.code.0,
+            language: self.language,
             timeout,
             on_timeout,
             text_chars: chars.map_or(plain.text_chars, |Whole(chars)| {

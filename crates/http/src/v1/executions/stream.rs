@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::openapi::{Answer, Operation};
 use crate::v1::answers::{Either, Events as ServerSent, Lines};
-use crate::v1::sse;
+use crate::v1::{push, sse};
 
 /// How events stand in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl Answer for Growing {
     }
 }
 
-/// One event.
+/// The data of one event.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ExecutionEvent")]
 struct Event<'a> {
@@ -59,6 +59,18 @@ struct Event<'a> {
     #[schemars(extend("format" = "date-time"))]
     at: String,
     execution: ExecutionId,
+}
+
+impl<'a> Event<'a> {
+    fn json(id: ExecutionId, event: &'a ExecutionEvent) -> String {
+        let data = Self {
+            kind: &event.kind,
+            seq: event.seq,
+            at: timestamp(event.at),
+            execution: id,
+        };
+        serde_json::to_string(&data).unwrap_or_default()
+    }
 }
 
 /// A reply whose body is the events, until the execution is over, the client leaves or the gateway stops.
@@ -75,6 +87,23 @@ pub(super) fn of(app: &App, id: ExecutionId, feed: ExecutionFeed, framing: Frami
         Framing::Sse => Either::One(ServerSent(sse::growing("text/event-stream", body))),
         Framing::Ndjson => Either::Other(Lines(sse::growing("application/x-ndjson", body))),
     })
+}
+
+/// The events for a WebSocket.
+pub(super) struct Messages {
+    pub(super) id: ExecutionId,
+    pub(super) feed: ExecutionFeed,
+}
+
+impl push::Source for Messages {
+    async fn next(&mut self) -> Result<Option<Vec<Bytes>>, Closed> {
+        let events = self.feed.next().await?;
+        let all = |events: Vec<ExecutionEvent>| {
+            let texts = events.iter().map(|event| Event::json(self.id, event));
+            texts.map(Bytes::from).collect()
+        };
+        Ok(events.map(all))
+    }
 }
 
 struct Events {
@@ -97,7 +126,7 @@ impl Events {
             Some(Ok(Some(events))) => {
                 let mut out = Vec::new();
                 for event in events {
-                    self.write(&mut out, event);
+                    self.write(&mut out, &event);
                 }
                 out.into()
             }
@@ -109,17 +138,13 @@ impl Events {
         Some((Ok(bytes), self))
     }
 
-    fn write(&self, out: &mut Vec<u8>, event: ExecutionEvent) {
-        let ExecutionEvent { seq, at, kind } = event;
-        let event = Event {
-            kind: &kind,
-            seq,
-            at: timestamp(at),
-            execution: self.id,
-        };
-        let data = serde_json::to_string(&event).unwrap_or_default();
+    fn write(&self, out: &mut Vec<u8>, event: &ExecutionEvent) {
+        let data = Event::json(self.id, event);
         let text = match self.framing {
-            Framing::Sse => format!("id: {seq}\nevent: {}\ndata: {data}\n\n", kind.as_str()),
+            Framing::Sse => {
+                let (seq, word) = (event.seq, event.kind.as_str());
+                format!("id: {seq}\nevent: {word}\ndata: {data}\n\n")
+            }
             Framing::Ndjson => format!("{data}\n"),
         };
         out.extend_from_slice(text.as_bytes());

@@ -1,0 +1,174 @@
+//! The viewer's files, as they were built.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read as _;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use flate2::read::GzDecoder;
+
+use super::encoding::Encoding;
+use super::policy;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::etag;
+
+/// A file of the viewer, compressed when it was built.
+#[derive(Clone, Copy, Debug)]
+pub struct ViewerFile {
+    /// Its path below the page, such as `assets/index-1a2b.js`.
+    pub path: &'static str,
+    /// Its content as Brotli (RFC 7932).
+    pub brotli: &'static [u8],
+    /// Its content as gzip (RFC 1952).
+    pub gzip: &'static [u8],
+}
+
+/// The viewer. Without files its page says how to build it.
+#[derive(Clone, Default)]
+pub struct Viewer(Arc<BTreeMap<&'static str, File>>);
+
+struct File {
+    brotli: &'static [u8],
+    gzip: &'static [u8],
+    /// Hexadecimal digits, the same for the same content.
+    hash: String,
+    kind: String,
+}
+
+impl Viewer {
+    /// Of these files.
+    pub fn new(files: &[ViewerFile]) -> Self {
+        let file = |file: &ViewerFile| {
+            let kind = mime_guess::from_path(file.path).first_or_octet_stream();
+            let text = kind.type_() == "text";
+            File {
+                brotli: file.brotli,
+                gzip: file.gzip,
+                hash: etag::tag(file.gzip).trim_matches('"').to_owned(),
+                kind: format!(
+                    "{}{}",
+                    kind.essence_str(),
+                    if text { "; charset=utf-8" } else { "" }
+                ),
+            }
+        };
+        Self(Arc::new(files.iter().map(|f| (f.path, file(f))).collect()))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Viewer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// What `/` is without a viewer.
+const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Himalia</title>\
+<h1>Himalia</h1><p>This gateway was built without its viewer. <code>make web</code> builds the viewer, \
+and <code>cargo build</code> then takes it in; <code>make build</code> does both.</p>\n";
+
+/// `GET /`: the page. Everybody may have it; what it shows it asks for by itself.
+pub(crate) async fn page(State(app): State<App>, request: HeaderMap) -> Result<Response, ApiError> {
+    if app.config().viewer.is_empty() {
+        let mut response = NOT_BUILT.into_response();
+        let headers = response.headers_mut();
+        policy::set(headers, &request, &app.url(""), false);
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/html; charset=utf-8"),
+        );
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        return Ok(response);
+    }
+    serve(&app, &request, "index.html")
+}
+
+/// `GET /frame.html`: where output runs.
+pub(crate) async fn frame_page(State(app): State<App>, request: HeaderMap) -> Result<Response, ApiError> {
+    serve(&app, &request, "frame.html")
+}
+
+/// `GET /icon.svg`.
+pub(crate) async fn icon(State(app): State<App>, request: HeaderMap) -> Result<Response, ApiError> {
+    serve(&app, &request, "icon.svg")
+}
+
+/// `GET /assets/{file}`: its name has a hash of its content.
+pub(crate) async fn asset(
+    State(app): State<App>,
+    Path(file): Path<String>,
+    request: HeaderMap,
+) -> Result<Response, ApiError> {
+    serve(&app, &request, &format!("assets/{file}"))
+}
+
+/// `GET /frame/{file}`: scripts of the frame, and what they load.
+pub(crate) async fn frame_file(
+    State(app): State<App>,
+    Path(file): Path<String>,
+    request: HeaderMap,
+) -> Result<Response, ApiError> {
+    serve(&app, &request, &format!("frame/{file}"))
+}
+
+fn serve(app: &App, request: &HeaderMap, path: &str) -> Result<Response, ApiError> {
+    let Some(file) = app.config().viewer.0.get(path) else {
+        return Err(ApiError::not_found("Not Found"));
+    };
+    let encoding = Encoding::best(request);
+    // Each form is a representation of its own.
+    let tag = format!("\"{}-{}\"", file.hash, encoding.word().unwrap_or("plain"));
+    let mut response = if etag::matches(request, &tag) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        let body = file.content(encoding).map_err(|error| {
+            tracing::error!(%error, path, "a file of the viewer cannot be unpacked");
+            ApiError::internal("unpacking the viewer")
+        })?;
+        let mut response = Response::new(Body::from(body));
+        if let Some(word) = encoding.word() {
+            let headers = response.headers_mut();
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(word));
+        }
+        response
+    };
+    let headers = response.headers_mut();
+    etag::set(headers, &tag);
+    headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
+    let lasting = if path.starts_with("assets/") {
+        "public, max-age=31536000, immutable"
+    } else {
+        "no-cache"
+    };
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(lasting));
+    if let Ok(kind) = HeaderValue::from_str(&file.kind) {
+        headers.insert(header::CONTENT_TYPE, kind);
+    }
+    policy::set(headers, request, &app.url(""), path == "frame.html");
+    Ok(response)
+}
+
+impl File {
+    /// Its content in this form. Plain is for clients that take nothing else; it is unpacked for each of them.
+    fn content(&self, encoding: Encoding) -> std::io::Result<Bytes> {
+        match encoding {
+            Encoding::Brotli => Ok(Bytes::from_static(self.brotli)),
+            Encoding::Gzip => Ok(Bytes::from_static(self.gzip)),
+            Encoding::Plain => {
+                let mut plain = Vec::new();
+                GzDecoder::new(self.gzip).read_to_end(&mut plain)?;
+                Ok(plain.into())
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! `POST /viewer/sign-in` and `/viewer/sign-out`: a browser's way to be known without keeping the token.
+
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::app::App;
+use crate::auth::{cookie, wrong_token};
+use crate::body;
+use crate::error::ApiError;
+use crate::listen::Peer;
+
+/// Bytes of a request's body.
+const BODY_BYTES: usize = 4096;
+
+/// `POST /viewer/sign-in` `{"token"}` or `{"code"}`: 204 with the cookie, or 401. The code of the link that `serve` prints is good
+/// once. A wrong one counts as a wrong token does.
+pub(crate) async fn sign_in(
+    State(app): State<App>,
+    peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let mut fields = body::fields_within(&app, &headers, body, BODY_BYTES)
+        .await?
+        .unwrap_or_default();
+    let (token, code) = (fields.string("token")?, fields.string("code")?);
+    fields.finish()?;
+    let now = Instant::now();
+    let known = match (token, code) {
+        (Some(token), None) => app.config().token.matches(token.trim().as_bytes()),
+        (None, Some(code)) => app.sign_ins().take_code(code.as_bytes(), now),
+        _ => return Err(ApiError::bad_request("expected token or code")),
+    };
+    let peer = peer.as_ref().map(|Extension(peer)| peer);
+    if !known {
+        return Err(wrong_token(&app, peer));
+    }
+    if let Some(peer) = peer {
+        peer.admit();
+    }
+    let secret = app.sign_ins().sign_in(now).map_err(|error| {
+        tracing::error!(%error, "no randomness");
+        ApiError::internal("making a sign-in")
+    })?;
+    Ok(done(&app, &headers, &secret))
+}
+
+/// `POST /viewer/sign-out`: 204; the sign-in of the request's cookie has ended, if it had one.
+pub(crate) async fn sign_out(State(app): State<App>, headers: HeaderMap) -> Response {
+    for secret in cookie::presented(&headers) {
+        app.sign_ins().sign_out(secret);
+    }
+    done(&app, &headers, "")
+}
+
+fn done(app: &App, request: &HeaderMap, secret: &str) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(mut set) = cookie::set(request, &app.url(""), secret) {
+        set.set_sensitive(true);
+        headers.insert(header::SET_COOKIE, set);
+    }
+    response
+}

@@ -1,0 +1,34 @@
+/** Preformatted text that can be scrolled by keys wherever it is larger than its place. */
+
+import type { ComponentChildren } from 'preact';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+
+export function ScrollPre({
+  label,
+  className,
+  children
+}: {
+  label: string;
+  className?: string;
+  children: ComponentChildren;
+}) {
+  const element = useRef<HTMLPreElement>(null);
+  const [isLarger, setLarger] = useState(false);
+  const measure = (): void => {
+    const box = element.current;
+    if (box) setLarger(box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight);
+  };
+  useLayoutEffect(measure);
+  useLayoutEffect(() => {
+    const observer = new ResizeObserver(measure);
+    if (element.current) observer.observe(element.current);
+    return () => observer.disconnect();
+  }, []);
+  // Only what scrolls is a stop of the Tab key, and only a stop needs a name.
+  const stop = isLarger ? ({ tabIndex: 0, role: 'group', 'aria-label': label } as const) : {};
+  return (
+    <pre ref={element} class={className} {...stop}>
+      {children}
+    </pre>
+  );
+}
