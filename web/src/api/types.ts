@@ -13,8 +13,6 @@ export interface Limit {
 
 export interface Session {
   id: string;
-  /** Earlier gateways do not tell. */
-  owner?: string;
   name: string | null;
   owner: string;
   kernelspec: string;

@@ -130,7 +130,6 @@ function Row({ branch, now, onEnd }: { branch: Branch; now: number; onEnd: () =>
           {memory ? <span title="memory that it may use">≤ {bytes(memory)}</span> : null}
           <span title="whose it is">{session.owner}</span>
           <span title="made through">{session.origin === 'v1' ? 'API' : 'Jupyter'}</span>
-          {session.owner && <span title="whose it is">{session.owner}</span>}
           {session.incarnation > 1 && <span title="kernel processes so far">process {session.incarnation}</span>}
           {session.connections > 0 && (
             <span>
@@ -165,7 +164,7 @@ export function title(session: Session): string {
 }
 
 function words(session: Session): string {
-  const { name, id, owner = '', kernelspec, template, state, reason, labels } = session;
+  const { name, id, owner, kernelspec, template, state, reason, labels } = session;
   return [name, id, owner, kernelspec, template, state, reason, ...Object.entries(labels).flat()]
     .join(' ')
     .toLowerCase();
