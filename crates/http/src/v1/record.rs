@@ -113,6 +113,7 @@ fn raw(json: &[u8]) -> &RawValue {
 mod tests {
     use super::*;
     use crate::v1::sse;
+    use bytes::Bytes;
     use himalia_wire::{Channel, Parts};
     use serde_json::{Value, json};
     use time::macros::datetime;
