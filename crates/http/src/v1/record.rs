@@ -84,7 +84,7 @@ pub(super) fn write(out: &mut Vec<u8>, event: &Event, buffers: bool) {
             record.parent_header = Some(raw(&parts.parent_header));
             record.metadata = Some(raw(&parts.metadata));
             record.content = Some(raw(&parts.content));
-            record.buffer_bytes = parts.buffers.iter().map(|buffer| buffer.len()).collect();
+            record.buffer_bytes = parts.buffers.iter().map(bytes::Bytes::len).collect();
             if buffers {
                 record.buffers = parts
                     .buffers

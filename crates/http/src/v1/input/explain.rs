@@ -17,7 +17,7 @@ pub(super) fn of_body(value: &Value, error: &Error<serde_json::Error>) -> ApiErr
 pub(super) fn explained(mut field: String, text: &str, kind: Option<&str>) -> ApiError {
     if let Some(missing) = between(text, "missing field `") {
         if field == "body" {
-            field = missing.to_owned();
+            missing.clone_into(&mut field);
         } else {
             field = format!("{field}.{missing}");
         }

@@ -113,7 +113,7 @@ impl Given {
     }
 }
 
-impl<'de> IntoDeserializer<'de> for Given {
+impl IntoDeserializer<'_> for Given {
     type Deserializer = Typed;
 
     fn into_deserializer(self) -> Typed {
