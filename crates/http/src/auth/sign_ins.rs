@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::token::Token;
+use crate::hex::hex;
 
 /// How long a sign-in lasts after its last use.
 pub(crate) const LIFETIME: Duration = Duration::from_hours(24);
@@ -77,7 +78,7 @@ impl SignIns {
     pub(crate) fn sign_in(&self, now: SystemTime) -> Result<String, getrandom::Error> {
         let mut random = [0_u8; RANDOM_BYTES];
         getrandom::fill(&mut random)?;
-        let secret = digits(&random);
+        let secret = hex(&random);
         let mut used = self.used.lock();
         used.retain(|_, one| age(one.last, now) < LIFETIME);
         if used.len() >= MAX {
@@ -159,14 +160,7 @@ fn age(since: SystemTime, now: SystemTime) -> Duration {
 }
 
 fn hash(secret: &str) -> Hash {
-    digits(&Sha256::digest(secret.as_bytes()))
-}
-
-fn digits(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex(&Sha256::digest(secret.as_bytes()))
 }
 
 #[cfg(test)]
