@@ -13,7 +13,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::ended::{BY_RETENTION, MAX_KEPT};
 use crate::inner::Inner;
 use crate::kept_files::{known_files, remove_kept_files};
-use crate::kernel::{Command, Handle, Phase, remove_log, wall_micros};
+use crate::kernel::{Command, Handle, Phase, now_micros, remove_log, wall_micros};
 use crate::model::{Collected, CollectedSession, Orphan, OrphanKind, Overdue};
 use crate::{EngineError, KernelId};
 
@@ -270,10 +270,6 @@ impl Inner {
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-fn now_micros() -> i64 {
-    i64::try_from(wall_micros()).unwrap_or(i64::MAX)
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, EngineError> {

@@ -10,7 +10,7 @@ use himalia_store::EndedRecord;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::kernel::{Handle, wall_micros};
+use crate::kernel::{Handle, now_micros};
 use crate::model::{Origin, Retention};
 use crate::{EngineError, KernelId, RemovedBy};
 
@@ -54,7 +54,7 @@ impl EndedSessions {
         if facts.origin != Origin::V1 || incarnation == 0 || self.retention.time.is_zero() {
             return None;
         }
-        let now = i64::try_from(wall_micros()).unwrap_or(i64::MAX);
+        let now = now_micros();
         let cause = reason.unwrap_or_default();
         let record = EndedRecord {
             id: facts.id.0,

@@ -13,12 +13,12 @@ mod view;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use himalia_store::{JupyterSessionRecord, Store, StoreError};
 
 use crate::access::{Action, Object, authorise};
 use crate::gate::Gate;
+use crate::kernel::now_micros;
 use crate::model::{KernelModel, KernelRef, NewSession, SessionModel, SessionPatch, StartKernel};
 use crate::{EngineError, JupyterSessionId, KernelId, Principal};
 use input::{check, start_for};
@@ -332,11 +332,4 @@ fn no_session(id: JupyterSessionId) -> EngineError {
 
 fn stored(error: StoreError) -> EngineError {
     EngineError::internal("reading or writing sessions", error)
-}
-
-fn now_micros() -> i64 {
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(now.as_micros()).unwrap_or(i64::MAX)
 }

@@ -64,6 +64,7 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
         ))),
         viewer: Viewer::new(viewer::FILES),
         sign_in_code: Some(himalia_http::Token::new(&sign_in_code)),
+        sign_ins_file: Some(config.data_dir.join("sign-ins")),
         ..http_config(&config, &token)
     };
     let http = himalia_http::serve(listener, engine.clone(), http_config, shutdown.clone());

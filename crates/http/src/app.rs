@@ -1,7 +1,7 @@
 //! What handlers share, and how the router is put together.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::SystemTime;
 
 use axum::extract::{Request, State};
 use axum::handler::Handler;
@@ -41,7 +41,11 @@ impl App {
         shutdown: CancellationToken,
     ) -> Result<Self, ConfigError> {
         let config = config.validated()?;
-        let sign_ins = SignIns::new(config.sign_in_code.clone(), Instant::now());
+        let sign_ins = SignIns::new(
+            config.sign_in_code.clone(),
+            config.sign_ins_file.clone(),
+            SystemTime::now(),
+        );
         let (backoff, streams) = (Backoff::default(), TaskTracker::new());
         Ok(Self(Arc::new(Inner {
             engine,

@@ -1,5 +1,6 @@
 //! Settings of the facade.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -51,6 +52,8 @@ pub struct HttpConfig {
     pub viewer: Viewer,
     /// Signs in one browser, once, within 15 minutes from the start of the facade; kept as a hash.
     pub sign_in_code: Option<Token>,
+    /// Where sign-ins of browsers outlive the process, as hashes; `None`: they end with it.
+    pub sign_ins_file: Option<PathBuf>,
 }
 
 /// A setting that cannot be used.
@@ -84,6 +87,7 @@ impl HttpConfig {
             mcp: None,
             viewer: Viewer::default(),
             sign_in_code: None,
+            sign_ins_file: None,
         }
     }
 

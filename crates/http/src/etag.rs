@@ -7,6 +7,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::error::ApiError;
+use crate::hex::hex;
 
 /// 200 with the value, or 304 without a body if the caller has it already.
 pub(crate) fn json(request: &HeaderMap, value: &impl Serialize) -> Result<Response, ApiError> {
@@ -30,15 +31,12 @@ pub(crate) fn json(request: &HeaderMap, value: &impl Serialize) -> Result<Respon
 
 /// The entity tag of some bytes, with its quotes.
 pub(crate) fn tag(body: &[u8]) -> String {
-    use std::fmt::Write;
-    let hash = Sha256::digest(body);
-    let mut out = String::with_capacity(34);
-    out.push('"');
-    for byte in hash.iter().take(16) {
-        let _ = write!(out, "{byte:02x}");
-    }
-    out.push('"');
-    out
+    format!("\"{}\"", digest(body))
+}
+
+/// What stands for some bytes in an entity tag.
+pub(crate) fn digest(body: &[u8]) -> String {
+    hex(&Sha256::digest(body)[..16])
 }
 
 /// Whether `If-None-Match` names the tag (weak comparison, RFC 9110 §13.1.2).

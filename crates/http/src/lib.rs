@@ -21,6 +21,7 @@ mod config;
 mod error;
 mod etag;
 mod health;
+mod hex;
 mod jupyter;
 mod listen;
 mod mounted;

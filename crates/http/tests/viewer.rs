@@ -85,7 +85,10 @@ async fn the_page_is_for_everybody_and_may_do_little() {
         ] {
             assert_eq!(reply.header(name), Some(wanted), "{path}: {name}");
         }
-        // The frame has an opaque origin and loads its scripts from here all the same.
+        // The frame has an opaque origin and loads its scripts from here all the same; nothing else is for it.
+        let opaque = gateway.bare("GET", path, &["Origin: null"], "").await;
+        let wanted = if path.starts_with("/frame/") { 200 } else { 404 };
+        assert_eq!(opaque.status, wanted, "{path}");
         assert_eq!(reply.header("cross-origin-resource-policy"), None);
         let head = gateway.bare("HEAD", path, &[], "").await;
         assert_eq!((head.status, head.body.len()), (200, 0), "{path}");

@@ -59,6 +59,7 @@ class Observer:
         if execution is None:
             return None
         _CURRENT.set(None)
+        # An interrupt is for the cell, which has ended; raised here it would cost the reply.
         with interrupts_dropped():
             return self._report(execution)
 

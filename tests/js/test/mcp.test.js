@@ -33,7 +33,7 @@ for (const [name, transport] of Object.entries(transports)) {
     await client.connect(transport());
     try {
       const { tools } = await client.listTools();
-      assert.deepEqual(tools.map(tool => tool.name).sort(), ['execute', 'get_output', 'interrupt', 'session']);
+      assert.deepEqual(tools.map(tool => tool.name).sort(), ['execute', 'files', 'get_output', 'inspect_variables', 'interrupt', 'session']);
       const call = (tool, args, options) => client.callTool({ name: tool, arguments: args }, undefined, options);
       const made = await call('session', { op: 'create', name });
       assert.ok(!made.isError, JSON.stringify(made));

@@ -43,11 +43,9 @@ impl Engine {
         kernel: KernelId,
         path: &str,
     ) -> Result<FileUpload, EngineError> {
-        self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
-        let (max_bytes, by_quota) = self.room(kernel).await?;
         let path = path.to_owned();
-        let transfer = self.transfer(kernel, FileTask::Put { path, max_bytes });
-        Ok(FileUpload::new(transfer.await?, by_quota))
+        self.upload(principal, kernel, |max_bytes| FileTask::Put { path, max_bytes })
+            .await
     }
 
     /// What is in a directory: `depth` directories inside of each other, at most `limit` entries.
@@ -112,11 +110,25 @@ impl Engine {
         kernel: KernelId,
         path: &str,
     ) -> Result<FileUpload, EngineError> {
+        let path = path.to_owned();
+        self.upload(principal, kernel, |max_bytes| FileTask::Unpack {
+            path,
+            max_bytes,
+        })
+        .await
+    }
+
+    /// Begins to write, as much as there is room for.
+    async fn upload(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+        task: impl FnOnce(u64) -> FileTask,
+    ) -> Result<FileUpload, EngineError> {
         self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
         let (max_bytes, by_quota) = self.room(kernel).await?;
-        let path = path.to_owned();
-        let transfer = self.transfer(kernel, FileTask::Unpack { path, max_bytes });
-        Ok(FileUpload::new(transfer.await?, by_quota))
+        let transfer = self.transfer(kernel, task(max_bytes)).await?;
+        Ok(FileUpload::new(transfer, by_quota))
     }
 
     /// How many bytes may be written, and whether a quota has the say. Where the quota is hard the disk says so itself.

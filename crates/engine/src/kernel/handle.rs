@@ -295,6 +295,11 @@ pub(crate) fn wall_micros() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
+/// The wall clock as the store has it.
+pub(crate) fn now_micros() -> i64 {
+    i64::try_from(wall_micros()).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -50,7 +50,7 @@ pub(crate) use execution_records::{
 pub use execution_records::{Language, OnTimeout, Replaced, StopReason};
 pub(crate) use executions::Brief;
 pub(crate) use handle::{
-    Envelope, Handle, Stage, from_micros, record, remove_forgotten_logs, remove_log, wall_micros,
+    Envelope, Handle, Stage, from_micros, now_micros, record, remove_forgotten_logs, remove_log, wall_micros,
 };
 pub(crate) use ledger::{RequestKind, parent_key};
 pub(crate) use life::MEMORY_WAIT;

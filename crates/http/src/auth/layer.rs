@@ -1,6 +1,6 @@
 //! The layer that every request passes before any handler: origin, then token or cookie.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header;
@@ -38,8 +38,9 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let pattern = route.as_ref().map(MatchedPath::as_str);
+    let access = pattern.and_then(|path| routes::access(request.method(), path));
     let origin = judge(request.headers(), &app.config().allow_origin);
-    if origin == Origin::Refused {
+    if origin == Origin::Refused && access != Some(Access::Anywhere) {
         let is_websocket = request.headers().contains_key(header::SEC_WEBSOCKET_KEY);
         let error = if is_websocket || pattern == Some("/mcp") {
             ApiError::forbidden("this origin is not allowed")
@@ -48,8 +49,7 @@ pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, n
         };
         return error.into_response();
     }
-    let public = pattern.is_some_and(|path| routes::access(request.method(), path) == Some(Access::Public));
-    if !public {
+    if access.is_none_or(|access| access == Access::Token) {
         match check(&app, &request, &origin) {
             Ok(caller) => request.extensions_mut().insert(caller),
             Err(error) => return error.into_response(),
@@ -77,10 +77,10 @@ fn check(app: &App, request: &Request, origin: &Origin) -> Result<Caller, ApiErr
     Ok(Caller(Principal::operator()))
 }
 
-/// A browser that signed in is who its token is. A cookie that nobody knows is no guess: those of an earlier gateway are there
-/// still.
+/// A browser that signed in is who its token is. A cookie that nobody knows is no guess: it is of a sign-in that
+/// is over.
 fn by_cookie(app: &App, request: &Request, origin: &Origin, peer: Option<&Peer>) -> Result<Caller, ApiError> {
-    let (headers, now) = (request.headers(), Instant::now());
+    let (headers, now) = (request.headers(), SystemTime::now());
     let known = cookie::presented(headers)
         .into_iter()
         .any(|secret| app.sign_ins().knows(secret, now));

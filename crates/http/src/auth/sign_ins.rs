@@ -1,14 +1,21 @@
 //! Browsers that signed in: a cookie each, whose value is kept here as a hash, and the code of the link that `serve` prints.
 //!
-//! All of it is in memory: with the gateway every sign-in ends.
+//! Sign-ins are in memory and in a file, so that they outlive the gateway's process: a line each, the hash and the time of the
+//! last use. The file is written at every change, and for uses once an hour.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::token::Token;
+use crate::hex::hex;
 
 /// How long a sign-in lasts after its last use.
 pub(crate) const LIFETIME: Duration = Duration::from_hours(24);
@@ -18,77 +25,142 @@ pub(crate) const CODE_LIFETIME: Duration = Duration::from_mins(15);
 const MAX: usize = 256;
 /// Random bytes of a cookie, written as twice as many hexadecimal digits.
 const RANDOM_BYTES: usize = 32;
+/// How old a use is in the file at most.
+const SAVED_EVERY: Duration = Duration::from_hours(1);
 
 /// Who is signed in, in bounded memory.
 #[derive(Debug)]
 pub(crate) struct SignIns {
     /// Until it is used.
     code: Mutex<Option<Token>>,
-    since: Instant,
-    /// Hash of a cookie's value, and when it was last used.
-    used: Mutex<HashMap<[u8; 32], Instant>>,
+    since: SystemTime,
+    file: Option<PathBuf>,
+    used: Mutex<HashMap<Hash, Use>>,
+}
+
+/// Of a cookie's value, in hexadecimal digits. Values are looked up by it, so that no comparison tells how much of one was right.
+type Hash = String;
+
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    last: SystemTime,
+    /// The last one that is in the file.
+    saved: SystemTime,
 }
 
 impl SignIns {
-    /// Nobody yet. `code` is good once, from `now` on.
-    pub(crate) fn new(code: Option<Token>, now: Instant) -> Self {
+    /// Those of the file, if there is one. `code` is good once, from `now` on.
+    pub(crate) fn new(code: Option<Token>, file: Option<PathBuf>, now: SystemTime) -> Self {
+        let text = file.as_ref().and_then(|path| fs::read_to_string(path).ok());
         Self {
             code: Mutex::new(code),
             since: now,
-            used: Mutex::default(),
+            file,
+            used: Mutex::new(
+                text.iter()
+                    .flat_map(|text| text.lines())
+                    .filter_map(read)
+                    .take(MAX)
+                    .collect(),
+            ),
         }
     }
 
     /// Whether this is the code. It is none any more then.
-    pub(crate) fn take_code(&self, presented: &[u8], now: Instant) -> bool {
-        if now.duration_since(self.since) >= CODE_LIFETIME {
+    pub(crate) fn take_code(&self, presented: &[u8], now: SystemTime) -> bool {
+        if age(self.since, now) >= CODE_LIFETIME {
             return false;
         }
         self.code.lock().take_if(|code| code.matches(presented)).is_some()
     }
 
     /// A new sign-in: the value of its cookie. Fails when the system has no randomness.
-    pub(crate) fn sign_in(&self, now: Instant) -> Result<String, getrandom::Error> {
+    pub(crate) fn sign_in(&self, now: SystemTime) -> Result<String, getrandom::Error> {
         let mut random = [0_u8; RANDOM_BYTES];
         getrandom::fill(&mut random)?;
-        let secret = random.iter().fold(String::new(), |mut text, byte| {
-            use std::fmt::Write as _;
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
+        let secret = hex(&random);
         let mut used = self.used.lock();
-        used.retain(|_, at| now.duration_since(*at) < LIFETIME);
+        used.retain(|_, one| age(one.last, now) < LIFETIME);
         if used.len() >= MAX {
-            let oldest = used.iter().min_by_key(|(_, at)| **at).map(|(hash, _)| *hash);
+            let oldest = used
+                .iter()
+                .min_by_key(|(_, one)| one.last)
+                .map(|(hash, _)| hash.clone());
             if let Some(hash) = oldest {
                 used.remove(&hash);
             }
         }
-        used.insert(hash(&secret), now);
+        used.insert(
+            hash(&secret),
+            Use {
+                last: now,
+                saved: now,
+            },
+        );
+        self.save(&mut used);
         Ok(secret)
     }
 
     /// Whether a cookie's value is that of a sign-in, which counts as a use of it.
-    pub(crate) fn knows(&self, secret: &str, now: Instant) -> bool {
+    pub(crate) fn knows(&self, secret: &str, now: SystemTime) -> bool {
         let mut used = self.used.lock();
-        match used.get_mut(&hash(secret)) {
-            Some(at) if now.duration_since(*at) < LIFETIME => {
-                *at = now;
-                true
-            }
-            _ => false,
+        let Some(one) = used.get_mut(&hash(secret)) else {
+            return false;
+        };
+        if age(one.last, now) >= LIFETIME {
+            return false;
         }
+        one.last = now;
+        if age(one.saved, now) >= SAVED_EVERY {
+            self.save(&mut used);
+        }
+        true
     }
 
     /// Ends a sign-in, if there is one.
     pub(crate) fn sign_out(&self, secret: &str) {
-        self.used.lock().remove(&hash(secret));
+        let mut used = self.used.lock();
+        if used.remove(&hash(secret)).is_some() {
+            self.save(&mut used);
+        }
+    }
+
+    /// Writes the file anew. Without it sign-ins end with the process.
+    fn save(&self, used: &mut HashMap<Hash, Use>) {
+        let Some(path) = &self.file else { return };
+        let mut text = String::new();
+        for (hash, one) in used.iter_mut() {
+            one.saved = one.last;
+            let seconds = age(SystemTime::UNIX_EPOCH, one.last).as_secs();
+            let _ = writeln!(text, "{hash} {seconds}");
+        }
+        let new = path.with_extension("new");
+        let write = || -> io::Result<()> {
+            let mut options = fs::OpenOptions::new();
+            options.write(true).create(true).truncate(true).mode(0o600);
+            options.open(&new)?.write_all(text.as_bytes())?;
+            fs::rename(&new, path)
+        };
+        if let Err(error) = write() {
+            tracing::warn!(path = %path.display(), %error, "sign-ins are not kept for the next start");
+        }
     }
 }
 
-/// Values are looked up by their hash, so that no comparison tells how much of one was right.
-fn hash(secret: &str) -> [u8; 32] {
-    Sha256::digest(secret.as_bytes()).into()
+/// A line of the file.
+fn read(line: &str) -> Option<(Hash, Use)> {
+    let (hash, seconds) = line.split_once(' ')?;
+    let last = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds.parse().ok()?))?;
+    Some((hash.to_owned(), Use { last, saved: last }))
+}
+
+/// The time since; none if the clock was set back.
+fn age(since: SystemTime, now: SystemTime) -> Duration {
+    now.duration_since(since).unwrap_or_default()
+}
+
+fn hash(secret: &str) -> Hash {
+    hex(&Sha256::digest(secret.as_bytes()))
 }
 
 #[cfg(test)]
@@ -97,20 +169,20 @@ mod tests {
 
     #[test]
     fn the_code_is_good_once_and_not_for_long() {
-        let start = Instant::now();
-        let signs = SignIns::new(Some(Token::new("c0de")), start);
+        let start = SystemTime::now();
+        let signs = SignIns::new(Some(Token::new("c0de")), None, start);
         assert!(!signs.take_code(b"wrong", start));
         assert!(signs.take_code(b"c0de", start + Duration::from_mins(14)));
         assert!(!signs.take_code(b"c0de", start));
-        let late = SignIns::new(Some(Token::new("c0de")), start);
+        let late = SignIns::new(Some(Token::new("c0de")), None, start);
         assert!(!late.take_code(b"c0de", start + CODE_LIFETIME));
-        assert!(!SignIns::new(None, start).take_code(b"", start));
+        assert!(!SignIns::new(None, None, start).take_code(b"", start));
     }
 
     #[test]
     fn a_sign_in_lasts_while_it_is_used() {
-        let start = Instant::now();
-        let signs = SignIns::new(None, start);
+        let start = SystemTime::now();
+        let signs = SignIns::new(None, None, start);
         let secret = signs.sign_in(start).unwrap();
         assert_eq!(secret.len(), 2 * RANDOM_BYTES);
         assert!(!signs.knows("", start) && !signs.knows(&secret[1..], start));
@@ -125,12 +197,32 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_the_least_used_goes() {
-        let start = Instant::now();
-        let signs = SignIns::new(None, start);
+        let start = SystemTime::now();
+        let signs = SignIns::new(None, None, start);
         let at = |i: usize| start + Duration::from_secs(i as u64);
         let secrets: Vec<String> = (0..=MAX).map(|i| signs.sign_in(at(i)).unwrap()).collect();
         assert_eq!(signs.used.lock().len(), MAX);
         assert!(!signs.knows(&secrets[0], at(MAX)));
         assert!(signs.knows(&secrets[1], at(MAX)));
+    }
+
+    #[test]
+    fn sign_ins_outlive_the_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sign-ins");
+        let start = SystemTime::now();
+        let open = || SignIns::new(None, Some(path.clone()), start);
+        let signs = open();
+        let (first, second) = (signs.sign_in(start).unwrap(), signs.sign_in(start).unwrap());
+        let later = start + LIFETIME / 2;
+        assert!(signs.knows(&first, later));
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(!text.contains(&first) && !text.contains(&second));
+        signs.sign_out(&second);
+        let next = open();
+        assert!(next.knows(&first, start + LIFETIME), "its last use was written");
+        assert!(!next.knows(&second, start));
+        fs::write(&path, "no line\n\n").unwrap();
+        assert!(!open().knows(&first, start));
     }
 }

@@ -13,7 +13,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use himalia_engine::Closed;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
@@ -21,12 +21,10 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::listen::{Peer, unacknowledged};
 use crate::openapi::{Answer, Operation, Part, codes};
-use crate::ws::{Close, Handshake, Incoming, Kind, Outbox, Reader, Upgraded};
+use crate::ws::{Close, Handshake, Incoming, Kind, Outbox, Reader, Upgraded, farewell};
 
 /// Bytes of one message of the client, which is refused all the same.
 const MESSAGE_BYTES: usize = 64 << 10;
-/// How long the farewell may take.
-const FAREWELL: Duration = Duration::from_secs(2);
 /// Bytes of a ping of ours on the wire.
 const PING_BYTES: u64 = 2;
 
@@ -183,19 +181,7 @@ async fn push(socket: Upgraded, mut source: impl Source, patience: Patience, shu
         End::Theirs(payload) => outbox.close_back(payload),
         End::Ours(close) => outbox.close(&close),
     }
-    let _ = tokio::time::timeout(FAREWELL, goodbye(outbox, &writing, reader, ours)).await;
-}
-
-async fn goodbye(
-    mut outbox: Outbox,
-    writing: &OwnedWriteHalf,
-    mut reader: Reader<OwnedReadHalf>,
-    ours: bool,
-) {
-    if outbox.flush(writing, FAREWELL).await.is_ok() && ours {
-        // Unread input would turn the close into a reset, which destroys what is on its way to the client.
-        reader.drain().await;
-    }
+    farewell(&mut outbox, &writing, &mut reader, ours).await;
 }
 
 /// What a message of the client means.

@@ -49,7 +49,7 @@ impl Viewer {
             File {
                 brotli: file.brotli,
                 gzip: file.gzip,
-                hash: etag::tag(file.gzip).trim_matches('"').to_owned(),
+                hash: etag::digest(file.gzip),
                 kind: format!(
                     "{}{}",
                     kind.essence_str(),

@@ -1,6 +1,6 @@
 //! `POST /viewer/sign-in` and `/viewer/sign-out`: a browser's way to be known without keeping the token.
 
-use std::time::Instant;
+use std::time::SystemTime;
 
 use axum::body::Body;
 use axum::extract::{Extension, State};
@@ -29,7 +29,7 @@ pub(crate) async fn sign_in(
         .unwrap_or_default();
     let (token, code) = (fields.string("token")?, fields.string("code")?);
     fields.finish()?;
-    let now = Instant::now();
+    let now = SystemTime::now();
     let known = match (token, code) {
         (Some(token), None) => app.config().token.matches(token.trim().as_bytes()),
         (None, Some(code)) => app.sign_ins().take_code(code.as_bytes(), now),

@@ -10,14 +10,17 @@
 //! * `outbox`: messages to the peer, and how far they got
 //! * `handshake`: the upgrade
 //! * `close`: why a connection ends, as close codes
+//! * `farewell`: its last bytes, within a bound
 
 mod close;
+mod farewell;
 mod frame;
 mod handshake;
 mod outbox;
 mod reader;
 
 pub(crate) use close::Close;
+pub(crate) use farewell::farewell;
 pub(crate) use handshake::{Handshake, Upgraded};
 pub(crate) use outbox::{Kind, Outbox};
 pub(crate) use reader::{Incoming, Reader};

@@ -14,7 +14,7 @@ use super::positions::Positions;
 use super::receive::{Receive, Signs, Sink};
 use super::transmit::{Source, Transmit, settle};
 use crate::app::App;
-use crate::ws::{Close, Outbox, Reader, Upgraded};
+use crate::ws::{self, Close, Outbox, Reader, Upgraded};
 
 /// Why a connection ends.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,8 +31,6 @@ pub(super) enum End {
     Close(Close),
 }
 
-/// How long the farewell may take: the rest of what is being written, the close frame, the client's answer.
-const FAREWELL: Duration = Duration::from_secs(2);
 /// Frame headers and offsets on top of a message's own bytes.
 const FRAMING_BYTES: usize = 64 << 10;
 /// Answers that wait to be written.
@@ -131,14 +129,7 @@ async fn farewell<R: AsyncRead + Unpin, F: Source>(
         End::Stalled => outbox.close(&Close::stalled()),
         End::Close(close) => outbox.close(&close),
     }
-    let goodbye = async {
-        if outbox.flush(&socket, FAREWELL).await.is_err() || !ours {
-            return;
-        }
-        // Unread input would turn the close into a reset, which destroys what is on its way to the client.
-        reader.drain().await;
-    };
-    let _ = tokio::time::timeout(FAREWELL, goodbye).await;
+    ws::farewell(&mut outbox, &socket, &mut reader, ours).await;
     if let Some(feed) = feed {
         settle(&feed, &socket, &outbox, &mut positions);
     }

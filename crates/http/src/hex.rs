@@ -1,0 +1,11 @@
+//! Bytes as hexadecimal digits.
+
+use std::fmt::Write as _;
+
+/// Two lower-case digits per byte.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

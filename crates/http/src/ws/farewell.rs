@@ -1,0 +1,28 @@
+//! The last of a connection.
+
+use std::time::Duration;
+
+use tokio::io::AsyncRead;
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::time::timeout;
+
+use super::{Outbox, Reader};
+
+/// How long the farewell may take: the rest of what is being written, the close frame, the client's answer.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Writes what is left, a close frame at its end. If the close is `ours`, waits for the peer's answer.
+pub(crate) async fn farewell<R: AsyncRead + Unpin>(
+    outbox: &mut Outbox,
+    socket: &OwnedWriteHalf,
+    reader: &mut Reader<R>,
+    ours: bool,
+) {
+    let goodbye = async {
+        if outbox.flush(socket, FAREWELL).await.is_ok() && ours {
+            // Unread input would turn the close into a reset, which destroys what is on its way to the client.
+            reader.drain().await;
+        }
+    };
+    let _ = timeout(FAREWELL, goodbye).await;
+}
