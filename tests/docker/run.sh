@@ -25,5 +25,6 @@ if ! docker info --format '{{json .Runtimes}}' | grep -q '"runsc"'; then
   tests='not test(/^gvisor::/)'
   export HIMALIA_TEST_WITHOUT_GVISOR=1
 fi
-cargo nextest run --locked -p himalia-sandbox --test docker --run-ignored only -E "$tests"
+# The whole workspace, as `make test-rust` has built it: of one package alone, Cargo would build the dependencies anew.
+cargo nextest run --locked --workspace --test docker --run-ignored only -E "$tests"
 "$TEST_PYTHON" -m pytest -q tests/python/sandbox/test_{isolation,harm,sessions,gateway_in_container}.py "$@"

@@ -2,7 +2,7 @@
 
 import pytest
 from channels import Channels
-from conftest import CONTAINERS
+from levels import CONTAINERS
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from channels import Channels
-from conftest import ENGINE, ROOT
+from levels import ENGINE, ROOT
 from servers import Server
 from waiting import eventually
 

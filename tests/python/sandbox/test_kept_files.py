@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from channels import Channels
-from conftest import CONTAINERS
+from levels import CONTAINERS
 from processes import having_argument
 from servers import Himalia
 from waiting import eventually

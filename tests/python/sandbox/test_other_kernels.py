@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from channels import Channels
-from conftest import LOCAL, AtLevel
+from levels import LOCAL, AtLevel
 
 CELLS = {
     "xpython": ("import os; print(6 * 7, os.getuid(), os.path.exists('/root/.bashrc'))", "42 1000 False\n"),

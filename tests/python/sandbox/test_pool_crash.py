@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 from channels import Channels
-from conftest import AtLevel
+from levels import AtLevel
 from processes import alive
 from waiting import eventually
 
