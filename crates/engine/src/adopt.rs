@@ -125,6 +125,7 @@ impl Inner {
         let lives = share.lease().sandbox().is_some() && row.life != KernelLife::Dead;
         let spec = self.catalog.get(&row.kernelspec).await.ok();
         let facts = Facts::of_record(&row, spec.as_ref().and_then(cull_timeout));
+        let place = lives.then(|| self.places.adopt(&facts.owner));
         let limits = facts.around.limits.clone();
         let rules = self.rules(facts.origin, &limits, facts.around.enforcement.disk);
         let (inner, dir) = (Arc::clone(self), row.session_dir.clone());
@@ -160,12 +161,7 @@ impl Inner {
             share,
             socket: row.socket,
             link,
-            // More kernels than places may be left over from another configuration.
-            place: if lives {
-                Arc::clone(&self.places).try_acquire_owned().ok()
-            } else {
-                None
-            },
+            place,
             adoption_deadline: lives.then(|| Instant::now() + self.config.adoption_grace),
         };
         reservation.fill(self.spawn(member));

@@ -53,6 +53,15 @@ pub struct EngineConfig {
     pub images: Vec<String>,
     /// Networks that callers and templates may name, for `docker`.
     pub networks: Vec<String>,
+    /// Limits of single tenants, by their names.
+    pub tenants: BTreeMap<String, TenantLimits>,
+}
+
+/// What one tenant may use of what the gateway has; `None` leaves it to the gateway's own limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TenantLimits {
+    /// Its kernels that may run or be starting at once.
+    pub max_kernels: Option<u32>,
 }
 
 /// When idle kernels are ended, with `jupyter_server`'s meaning (`MappingKernelManager.cull_*`).
@@ -104,6 +113,7 @@ impl EngineConfig {
             defaults: Template::default(),
             images: Vec::new(),
             networks: Vec::new(),
+            tenants: BTreeMap::new(),
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::kernel::{Handle, now_micros};
 use crate::model::{Origin, Retention};
-use crate::{EngineError, KernelId, RemovedBy};
+use crate::{EngineError, KernelId, Principal, RemovedBy};
 
 /// The cause of the end of a session that retention ended.
 pub(crate) const BY_RETENTION: &str = "retention";
@@ -71,17 +71,18 @@ impl EndedSessions {
         Some(record)
     }
 
-    /// The latest session that had this id and is over.
-    pub(crate) fn get(&self, id: KernelId) -> Option<EndedRecord> {
+    /// The latest session of those that the principal sees that had this id and is over.
+    pub(crate) fn get(&self, principal: &Principal, id: KernelId) -> Option<EndedRecord> {
         // Times are of one length in hexadecimal, so the last one is the latest; the dot follows the hyphen.
         let all = self.all.lock();
-        let mut found = all.range(format!("kernels/{id}-")..format!("kernels/{id}."));
-        found.next_back().map(|(_, row)| row.clone())
+        let found = all.range(format!("kernels/{id}-")..format!("kernels/{id}."));
+        let mut found = found.rev().filter(|(_, row)| principal.sees(&row.owner));
+        found.next().map(|(_, row)| row.clone())
     }
 
     /// That a session's log was removed, if that is so.
-    pub(crate) fn removed(&self, id: KernelId) -> Option<EngineError> {
-        let row = self.get(id)?;
+    pub(crate) fn removed(&self, principal: &Principal, id: KernelId) -> Option<EngineError> {
+        let row = self.get(principal, id)?;
         row.removed_micros.map(|_| EngineError::Removed {
             by: RemovedBy::Retention,
             reason: "this session is over, and what was kept of it was removed".into(),
@@ -182,13 +183,13 @@ impl OpenLogs {
 }
 
 impl crate::inner::Inner {
-    /// Opens the log of a session that is over. Blocks on the disk.
-    pub(crate) fn ended_log(&self, id: KernelId) -> Result<Journal, EngineError> {
+    /// Opens the log of a session that is over, if the principal sees it. Blocks on the disk.
+    pub(crate) fn ended_log(&self, principal: &Principal, id: KernelId) -> Result<Journal, EngineError> {
         let unknown = || EngineError::no_kernel(id);
-        let dir = self.ended.get(id).ok_or_else(unknown)?.session_dir;
+        let dir = self.ended.get(principal, id).ok_or_else(unknown)?.session_dir;
         let open = || {
             // Asked once the log counts as used: it is not removed from here on, or it is removed already.
-            if let Some(removed) = self.ended.removed(id) {
+            if let Some(removed) = self.ended.removed(principal, id) {
                 return Err(removed);
             }
             if !self.config.data_dir.join(&dir).is_dir() {
@@ -227,11 +228,25 @@ mod tests {
         ];
         let ended = EndedSessions::new(Retention::default(), rows);
         let id = |n| KernelId(uuid::Uuid::from_u128(n));
-        assert_eq!(ended.get(id(1)).unwrap().ended_micros, 6);
-        assert!(ended.removed(id(1)).is_none());
-        assert_eq!(ended.removed(id(2)).unwrap().code(), "removed_by_retention");
-        assert!(ended.get(id(3)).is_none());
+        let op = Principal::operator();
+        assert_eq!(ended.get(&op, id(1)).unwrap().ended_micros, 6);
+        assert!(ended.removed(&op, id(1)).is_none());
+        assert_eq!(ended.removed(&op, id(2)).unwrap().code(), "removed_by_retention");
+        assert!(ended.get(&op, id(3)).is_none());
         assert_eq!(ended.kept().len(), 1);
+    }
+
+    #[test]
+    fn an_id_that_another_tenant_took_later_still_leads_to_ones_own() {
+        let mut mine = row(1, 0x10, 5, None);
+        mine.owner = "acme".into();
+        let ended = EndedSessions::new(Retention::default(), vec![mine, row(1, 0x11, 6, Some(7))]);
+        let (id, of) = (KernelId(uuid::Uuid::from_u128(1)), Principal::of_tenant);
+        let ada = of("acme", "ada").unwrap();
+        assert_eq!(ended.get(&ada, id).unwrap().ended_micros, 5);
+        assert!(ended.removed(&ada, id).is_none());
+        assert!(ended.get(&of("other", "ada").unwrap(), id).is_none());
+        assert!(ended.removed(&Principal::operator(), id).is_some());
     }
 
     #[test]
@@ -240,9 +255,10 @@ mod tests {
         let rows = vec![row(1, 1, 0, Some(10)), row(2, 1, 0, Some(11)), row(3, 1, 0, None)];
         let ended = EndedSessions::new(Retention::default(), rows);
         assert_eq!(ended.forget(known + 11), 11);
-        assert!(ended.get(KernelId(uuid::Uuid::from_u128(1))).is_none());
-        assert!(ended.get(KernelId(uuid::Uuid::from_u128(2))).is_some());
-        assert!(ended.get(KernelId(uuid::Uuid::from_u128(3))).is_some());
+        let op = Principal::operator();
+        assert!(ended.get(&op, KernelId(uuid::Uuid::from_u128(1))).is_none());
+        assert!(ended.get(&op, KernelId(uuid::Uuid::from_u128(2))).is_some());
+        assert!(ended.get(&op, KernelId(uuid::Uuid::from_u128(3))).is_some());
     }
 
     #[test]

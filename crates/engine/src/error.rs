@@ -32,10 +32,12 @@ pub enum EngineError {
         reason: String,
     },
     /// The configured number of kernels is running or starting.
-    #[error("the limit of {limit} kernels is reached")]
+    #[error("the limit of {limit} kernels{} is reached", of_tenant(.tenant.as_deref()))]
     KernelLimit {
-        /// `EngineConfig::max_kernels`.
+        /// `EngineConfig::max_kernels`, or `TenantLimits::max_kernels`.
         limit: u32,
+        /// Whose limit it is; `None`: the gateway's.
+        tenant: Option<String>,
     },
     /// No kernelspec has this name.
     #[error("no such kernelspec: {name}")]
@@ -249,6 +251,10 @@ impl RemovedBy {
             Self::Quota => "removed_by_quota",
         }
     }
+}
+
+fn of_tenant(tenant: Option<&str>) -> String {
+    tenant.map_or_else(String::new, |name| format!(" of the tenant {name}"))
 }
 
 impl EngineError {

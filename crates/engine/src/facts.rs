@@ -15,7 +15,7 @@ use crate::model::{FilesMode, KernelModel, Origin, SessionInfo, SessionLimits, S
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) id: KernelId,
-    /// The principal's name.
+    /// The tenant that it belongs to, or `operator`.
     pub(crate) owner: String,
     /// The kernelspec.
     pub(crate) name: String,

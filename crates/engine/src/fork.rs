@@ -22,7 +22,7 @@ use crate::model::{Branch, ForkFiles, ForkKernel, ForkPolicy, Hazard, MAX_BRANCH
 use crate::registry::Reservation;
 use crate::start::millis_since;
 use crate::templates::check_labels;
-use crate::{EngineError, ForkError, KernelId, Principal};
+use crate::{EngineError, ForkError, KernelId};
 
 /// How long the parent may take to become idle.
 const WAIT_MS: u64 = 2_000;
@@ -38,7 +38,7 @@ struct Place {
     share: Share,
     link: Link,
     reservation: Reservation,
-    permit: tokio::sync::OwnedSemaphorePermit,
+    permit: crate::places::Place,
     facts: Facts,
     whereabouts: Whereabouts,
 }
@@ -47,7 +47,6 @@ impl Inner {
     /// Makes branches, one after another. After a failure no further one is tried.
     pub(crate) async fn fork_kernel(
         self: &Arc<Self>,
-        principal: &Principal,
         parent: Arc<Handle>,
         fork: ForkKernel,
     ) -> Result<Vec<Result<Branch, EngineError>>, EngineError> {
@@ -62,12 +61,11 @@ impl Inner {
         if let Some(labels) = &fork.labels {
             check_labels(labels)?;
         }
-        let owner = principal.name().to_owned();
         // In a task of its own: a caller that goes away must not stop it half-way.
         let (reply, answer) = oneshot::channel();
         let inner = Arc::clone(self);
         self.background.spawn(async move {
-            let result = inner.branches(&owner, &parent, &fork).await;
+            let result = inner.branches(&parent, &fork).await;
             if let Err(Ok(unheard)) = reply.send(result) {
                 tracing::info!(kernel = %parent.id(), "the caller of a fork has gone, the branches are ended");
                 inner.end_branches(&unheard).await;
@@ -80,13 +78,12 @@ impl Inner {
 
     async fn branches(
         self: &Arc<Self>,
-        owner: &str,
         parent: &Arc<Handle>,
         fork: &ForkKernel,
     ) -> Result<Vec<Result<Branch, EngineError>>, EngineError> {
         let mut made = Vec::new();
         for _ in 0..fork.count {
-            let branch = self.branch(owner, parent, fork).await;
+            let branch = self.branch(parent, fork).await;
             let failed = branch.as_ref().err().cloned();
             made.push(branch);
             if let Some(error) = failed {
@@ -111,12 +108,11 @@ impl Inner {
 
     async fn branch(
         self: &Arc<Self>,
-        owner: &str,
         parent: &Arc<Handle>,
         fork: &ForkKernel,
     ) -> Result<Branch, EngineError> {
         let begun = Instant::now();
-        let place = self.branch_place(owner, parent, fork).await?;
+        let place = self.branch_place(parent, fork).await?;
         let (id, socket) = (place.facts.id, place.whereabouts.socket.clone());
         let order = Command::Fork(Box::new(order(fork, &socket)));
         let forked = match timeout(FORK_TIME, parent.order(order)).await {
@@ -147,13 +143,9 @@ impl Inner {
 
     /// Everything that must be there before the branch is: a place, a socket that is listened on, a row by which a later
     /// gateway finds it.
-    async fn branch_place(
-        &self,
-        owner: &str,
-        parent: &Arc<Handle>,
-        fork: &ForkKernel,
-    ) -> Result<Place, EngineError> {
-        let permit = self.take_place()?;
+    async fn branch_place(&self, parent: &Arc<Handle>, fork: &ForkKernel) -> Result<Place, EngineError> {
+        let of_parent = parent.facts();
+        let permit = self.places.take(&of_parent.owner)?;
         let id = KernelId::random();
         let reservation = self.registry.reserve(id)?;
         let lease = &parent.lease;
@@ -161,10 +153,8 @@ impl Inner {
         let socket = lease.branch_socket();
         let link = self.listen(lease, &socket)?;
         let created_micros = wall_micros();
-        let of_parent = parent.facts();
         let facts = Facts {
             id,
-            owner: owner.to_owned(),
             created_micros,
             start_path: StartPath::Fork,
             start_reason: None,

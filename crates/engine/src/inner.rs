@@ -9,7 +9,7 @@ use himalia_sandbox::{Enforcement, SandboxHandle};
 use himalia_store::Store;
 use parking_lot::Mutex;
 use time::OffsetDateTime;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,6 +24,7 @@ use crate::kernel::{
 use crate::kernelspecs::Catalog;
 use crate::lease::{Lease, Share};
 use crate::model::{Origin, SessionLimits};
+use crate::places::{Place, Places};
 use crate::pool::Pool;
 use crate::registry::Registry;
 use crate::templates::Templates;
@@ -59,7 +60,7 @@ pub(crate) struct Inner {
     /// Of the latest command, microseconds since 1970.
     pub(crate) last_command: AtomicU64,
     /// Places for kernels.
-    pub(crate) places: Arc<Semaphore>,
+    pub(crate) places: Places,
     /// Set first when the engine stops: commands are refused, feeds end.
     pub(crate) draining: CancellationToken,
     /// Ends actors and leaves their kernels running.
@@ -81,7 +82,7 @@ pub(crate) struct Member {
     pub(crate) socket: String,
     /// Where its shim calls; `None` when its sandbox is gone.
     pub(crate) link: Option<Link>,
-    pub(crate) place: Option<OwnedSemaphorePermit>,
+    pub(crate) place: Option<Place>,
     pub(crate) adoption_deadline: Option<Instant>,
 }
 

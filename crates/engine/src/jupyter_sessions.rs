@@ -17,7 +17,7 @@ use std::sync::Arc;
 use himalia_store::{JupyterSessionRecord, Store, StoreError};
 
 use crate::access::{Action, Object, authorise};
-use crate::gate::Gate;
+use crate::gate::{Gate, Turn};
 use crate::kernel::now_micros;
 use crate::model::{KernelModel, KernelRef, NewSession, SessionModel, SessionPatch, StartKernel};
 use crate::{EngineError, JupyterSessionId, KernelId, Principal};
@@ -119,7 +119,7 @@ impl JupyterSessions {
         principal: &Principal,
         new: NewSession,
     ) -> Result<SessionModel, EngineError> {
-        let _turn = self.paths.enter(&new.path).await;
+        let _turn = self.turn(principal.owner(), &new.path).await;
         for record in self.records(principal).await? {
             if record.path != new.path {
                 continue;
@@ -136,7 +136,7 @@ impl JupyterSessions {
         let id = JupyterSessionId::random();
         let record = JupyterSessionRecord {
             id: id.0,
-            owner: principal.name().to_owned(),
+            owner: principal.owner().to_owned(),
             path: new.path,
             name: new.name.unwrap_or_default(),
             kind: new.kind,
@@ -182,9 +182,10 @@ impl JupyterSessions {
         id: JupyterSessionId,
         patch: SessionPatch,
     ) -> Result<SessionModel, EngineError> {
-        let path = self.record(principal, id).await?.path;
-        let _turn = self.paths.enter(&path).await;
+        let known = self.record(principal, id).await?;
+        let _turn = self.turn(&known.owner, &known.path).await;
         let before = self.record(principal, id).await?;
+        let principal = &principal.in_place_of(&before.owner);
         if model(kernels, principal, &before)?.is_none() {
             self.forget(id).await?;
             return Err(no_session(id));
@@ -256,8 +257,8 @@ impl JupyterSessions {
         authorise(principal, Action::Delete, Object::JupyterSession(id))?;
         let (this, kernels, principal) = (self.clone(), kernels.clone(), principal.clone());
         to_the_end(async move {
-            let path = this.record(&principal, id).await?.path;
-            let _turn = this.paths.enter(&path).await;
+            let known = this.record(&principal, id).await?;
+            let _turn = this.turn(&known.owner, &known.path).await;
             let record = this.record(&principal, id).await?;
             match kernels.shutdown(&principal, KernelId(record.kernel_id)).await {
                 Ok(()) => this.forget(id).await,
@@ -273,9 +274,16 @@ impl JupyterSessions {
         .await
     }
 
+    /// One change of a path at a time, among those of its owner.
+    async fn turn(&self, owner: &str, path: &str) -> Turn {
+        self.paths.enter(&format!("{owner}/{path}")).await
+    }
+
+    /// Those of the principal's own: a client takes the session that has its path for its document's, so the operator's has no
+    /// sessions of tenants among them.
     async fn records(&self, principal: &Principal) -> Result<Vec<JupyterSessionRecord>, EngineError> {
         let mut records = self.store.jupyter_sessions().await.map_err(stored)?;
-        records.retain(|record| record.owner == principal.name());
+        records.retain(|record| record.owner == principal.owner());
         Ok(records)
     }
 
@@ -286,7 +294,7 @@ impl JupyterSessions {
     ) -> Result<JupyterSessionRecord, EngineError> {
         let record = self.store.jupyter_session(id.0).await.map_err(stored)?;
         record
-            .filter(|record| record.owner == principal.name())
+            .filter(|record| principal.sees(&record.owner))
             .ok_or_else(|| no_session(id))
     }
 

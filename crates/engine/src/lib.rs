@@ -30,6 +30,7 @@ mod lifetimes;
 mod logs;
 pub mod model;
 mod named;
+mod places;
 mod pool;
 mod provisioners;
 mod questions;
@@ -39,9 +40,9 @@ mod templates;
 #[cfg(test)]
 mod testing;
 
-pub use access::{Action, Object, Principal};
+pub use access::{Action, MAX_PRINCIPAL_CHARS, Object, Principal};
 pub use api::{Drain, Engine, MAX_INPUT_BYTES};
-pub use config::{CullConfig, EngineConfig};
+pub use config::{CullConfig, EngineConfig, TenantLimits};
 pub use error::{EngineError, ForkError, NotOffered, RemovedBy};
 pub use executions::{
     Death, Execute, ExecutionBrief, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId,

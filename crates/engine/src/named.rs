@@ -63,7 +63,7 @@ impl Inner {
         let (reply, answer) = oneshot::channel();
         let (inner, principal) = (Arc::clone(self), principal.clone());
         self.background.spawn(async move {
-            let turn = inner.gate.enter(&format!("{}/{name}", principal.name())).await;
+            let turn = inner.gate.enter(&format!("{}/{name}", principal.owner())).await;
             let result = inner.start_in_turn(&principal, &name, start, attach).await;
             drop(turn);
             // The caller may have gone; the session has a name by which it is found.
@@ -81,7 +81,7 @@ impl Inner {
         start: StartKernel,
         attach: bool,
     ) -> Result<(Arc<Handle>, bool), EngineError> {
-        while let Some(handle) = self.named(principal.name(), name) {
+        while let Some(handle) = self.named(principal.owner(), name) {
             if ends(&handle) {
                 // Its name is free when nothing of it is left.
                 handle.gone().await;

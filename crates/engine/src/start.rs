@@ -10,7 +10,7 @@ use himalia_shim_protocol::{
 };
 use himalia_store::KernelLife;
 use sha2::{Digest, Sha256};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::facts::{Around, Facts, Whereabouts};
@@ -20,6 +20,7 @@ use crate::kernel::{Command, CommandError, Core, Handle, Rules, wall_micros};
 use crate::kernelspecs::{HostEnvironment, Launch, LaunchRequest, launch};
 use crate::lease::{Lease, Share};
 use crate::model::{FilesMode, InterruptMode, KernelSpec, Origin, StartPath};
+use crate::places::Place;
 use crate::registry::Reservation;
 use crate::templates::{Offer, Plan, packages, plan, sandbox_spec, zygote_spec};
 use crate::{EngineError, KernelId, NotOffered, Principal, StartKernel};
@@ -37,7 +38,7 @@ pub(crate) struct Accepted {
     pub(crate) begun: Instant,
     pub(crate) session_name: Option<String>,
     reservation: Reservation,
-    permit: OwnedSemaphorePermit,
+    permit: Place,
 }
 
 /// A sandbox that was made for a kernel, with the log that it will have.
@@ -60,14 +61,14 @@ impl Inner {
         self.check_open()?;
         let begun = Instant::now();
         // Before the first await, so that starts under way count.
-        let permit = self.take_place()?;
+        let permit = self.places.take(principal.owner())?;
         let chosen = start.id.is_some();
         let id = start.id.unwrap_or_else(KernelId::random);
         let reservation = self.registry.reserve(id)?;
         let plan = self.plan(&start).await?;
         let launch = self.launch(&plan, with_secrets(&start)?, start.cwd)?;
         let accepted = Accepted {
-            owner: principal.name().to_owned(),
+            owner: principal.owner().to_owned(),
             origin: start.origin,
             plan,
             launch,
@@ -93,14 +94,6 @@ impl Inner {
         answer
             .await
             .map_err(|_| EngineError::unavailable("the gateway is stopping"))?
-    }
-
-    /// A place under the limit of kernels.
-    pub(crate) fn take_place(&self) -> Result<OwnedSemaphorePermit, EngineError> {
-        let limit = self.config.max_kernels;
-        Arc::clone(&self.places)
-            .try_acquire_owned()
-            .map_err(|_| EngineError::KernelLimit { limit })
     }
 
     /// Settles what a start asks for.

@@ -162,7 +162,10 @@ async fn all_or_none() {
         ..wish(3)
     };
     let error = fork(&engine, id, atomic).await.unwrap_err();
-    assert!(matches!(error, EngineError::KernelLimit { limit: 3 }), "{error}");
+    assert!(
+        matches!(error, EngineError::KernelLimit { limit: 3, .. }),
+        "{error}"
+    );
     assert_eq!(
         engine.kernels(&op()).unwrap().len(),
         1,

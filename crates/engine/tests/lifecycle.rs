@@ -41,7 +41,7 @@ async fn the_limit_counts_starts_under_way() {
     let results = [one, two, three];
     let refused = results
         .iter()
-        .filter(|result| matches!(result, Err(EngineError::KernelLimit { limit: 2 })));
+        .filter(|result| matches!(result, Err(EngineError::KernelLimit { limit: 2, .. })));
     assert_eq!(refused.count(), 1);
     assert_eq!(engine.kernels(&op()).unwrap().len(), 2);
     let id = results.into_iter().flatten().next().unwrap().id;

@@ -21,6 +21,7 @@ mod sandboxes;
 mod serve;
 mod settings;
 mod signals;
+mod tenants;
 mod token;
 mod viewer;
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use himalia_engine::{Drain, Engine, EngineConfig, Principal};
-use himalia_http::{AllowedOrigins, HttpConfig, Mounted, Viewer};
+use himalia_http::{AllowedOrigins, HttpConfig, Mounted, Tokens, Viewer};
 use himalia_sandbox::Isolation;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
@@ -18,7 +18,7 @@ use crate::env::PythonEnv;
 use crate::settings::OnStop;
 use crate::signals::{Ending, Signals};
 use crate::token::{self, Token};
-use crate::{lock, log, paths, rundir, sandboxes, viewer};
+use crate::{lock, log, paths, rundir, sandboxes, tenants, viewer};
 
 /// Open files that the gateway asks for, if the hard limit allows it: a kernel needs about six, a client one.
 const OPEN_FILES: u64 = 65_536;
@@ -45,6 +45,7 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     let run_dir = rundir::prepare(config.run_dir.as_deref(), &config.data_dir)?;
     let _run_lock = lock::take(&run_dir)?;
     let token = token::obtain(&config.token, &config.data_dir)?;
+    let tokens = tenants::tokens(&token, &config.tenants)?;
     // Bound before the engine starts, so that an address that is taken costs nothing; clients wait in the backlog.
     let listener = TcpListener::bind(config.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", config.listen))?;
@@ -65,12 +66,17 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
         viewer: Viewer::new(viewer::FILES),
         sign_in_code: Some(himalia_http::Token::new(&sign_in_code)),
         sign_ins_file: Some(config.data_dir.join("sign-ins")),
-        ..http_config(&config, &token)
+        ..http_config(&config, &token, tokens)
     };
     let http = himalia_http::serve(listener, engine.clone(), http_config, shutdown.clone());
     let mut http = tokio::spawn(http);
     if token::is_short(&token) && !address.ip().is_loopback() {
         tracing::warn!("the token is short, and other machines can try to guess it");
+    }
+    if !config.tenants.callers.is_empty() && chosen.levels.contains(&Isolation::None) {
+        tracing::warn!(
+            "kernels of tenants can reach each other: at level none they are processes of one user"
+        );
     }
     print_banner(&config, &engine, &token, &sign_in_code, address, &chosen.levels).await?;
 
@@ -135,14 +141,16 @@ pub(crate) fn engine_config(config: &Config) -> EngineConfig {
         defaults: config.sandboxes.defaults.clone(),
         images: config.sandboxes.docker.images.clone(),
         networks: config.sandboxes.docker.networks.clone(),
+        tenants: config.tenants.limits.clone(),
         ..EngineConfig::new(&config.data_dir)
     }
 }
 
-fn http_config(config: &Config, token: &Token) -> HttpConfig {
+fn http_config(config: &Config, token: &Token, tokens: Tokens) -> HttpConfig {
     HttpConfig {
         base_url: config.base_url.clone(),
         allow_origin: AllowedOrigins::new(&config.allow_origin),
+        tokens,
         ..HttpConfig::new(&token.text.0)
     }
 }

@@ -1,5 +1,6 @@
-//! The operator's token.
+//! Tokens: the operator's, and what is asked of all.
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -15,8 +16,10 @@ use crate::settings::Secret;
 const RANDOM_BYTES: usize = 24;
 /// The longest token.
 const MAX_BYTES: usize = 512;
-/// Below this length a token that strangers can try gets a warning.
+/// Below this length a token that strangers can try gets a warning; a tenant's is refused.
 const SHORT: usize = 16;
+/// Different characters of a tenant's token, at least.
+const VARIED: usize = 8;
 
 /// A token and how clients learn it.
 #[derive(Clone, Debug)]
@@ -73,12 +76,25 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// What makes a token too easy to guess, without quoting it. The operator's may be so on loopback; a tenant's may not, since tenants
+/// are behind it that must not reach each other.
+pub(crate) fn check_strength(text: &str) -> Result<(), String> {
+    let different: BTreeSet<u8> = text.bytes().collect();
+    if text.len() < SHORT || different.len() < VARIED {
+        return Err(format!(
+            "is too weak: it needs {SHORT} characters, {VARIED} of them different; openssl rand -hex 24 makes one"
+        ));
+    }
+    Ok(())
+}
+
 /// Whether a token should be longer where strangers can try.
 pub(crate) fn is_short(token: &Token) -> bool {
     token.text.0.len() < SHORT
 }
 
-fn read(path: &Path) -> anyhow::Result<Secret> {
+/// The token in the first line of a file.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Secret> {
     let what = || format!("cannot read the token from {}", path.display());
     let text = fs::read_to_string(path).with_context(what)?;
     let text = text.lines().next().unwrap_or_default().trim();

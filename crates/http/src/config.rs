@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::auth::{AllowedOrigins, Token};
+use crate::auth::{AllowedOrigins, Token, Tokens};
 use crate::mounted::Mounted;
 use crate::viewer::Viewer;
 
@@ -16,8 +16,8 @@ pub struct HttpConfig {
     /// Everything is served below this path; `/` by default. Lower case, since gateway clients lower-case WebSocket
     /// addresses.
     pub base_url: String,
-    /// The operator's token; kept as a hash, never shown.
-    pub token: Token,
+    /// The operator's token and those of tenants' callers; kept as hashes, never shown.
+    pub tokens: Tokens,
     /// Origins other than the gateway's own that browsers may call from. Empty: none.
     pub allow_origin: AllowedOrigins,
     /// Largest request body, bytes. Larger: 413.
@@ -50,7 +50,7 @@ pub struct HttpConfig {
     pub mcp: Option<Mounted>,
     /// The page at `/`; without files it says how to build it.
     pub viewer: Viewer,
-    /// Signs in one browser, once, within 15 minutes from the start of the facade; kept as a hash.
+    /// Signs in one browser as the operator, once, within 15 minutes from the start of the facade; kept as a hash.
     pub sign_in_code: Option<Token>,
     /// Where sign-ins of browsers outlive the process, as hashes; `None`: they end with it.
     pub sign_ins_file: Option<PathBuf>,
@@ -67,11 +67,11 @@ pub struct ConfigError {
 }
 
 impl HttpConfig {
-    /// Defaults with this token.
+    /// Defaults with this token of the operator.
     pub fn new(token: &str) -> Self {
         Self {
             base_url: "/".into(),
-            token: Token::new(token),
+            tokens: Tokens::new(Token::new(token)),
             allow_origin: AllowedOrigins::default(),
             body_bytes: 8 << 20,
             body_timeout: Duration::from_secs(30),
@@ -99,8 +99,8 @@ impl HttpConfig {
                 reason: reason.into(),
             })
         };
-        if self.token.is_empty() {
-            return fail("token", "must not be empty");
+        if self.tokens.has_empty() {
+            return fail("tokens", "must not be empty");
         }
         let trimmed = self.base_url.trim_matches('/');
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._~/".contains(c);
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn an_empty_token_is_refused() {
-        assert_eq!(HttpConfig::new("").validated().unwrap_err().field, "token");
+        assert_eq!(HttpConfig::new("").validated().unwrap_err().field, "tokens");
     }
 
     #[test]

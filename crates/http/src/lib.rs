@@ -36,7 +36,7 @@ mod viewer;
 mod ws;
 
 pub use app::router;
-pub use auth::{AllowedOrigins, Token};
+pub use auth::{AllowedOrigins, Token, Tokens};
 pub use config::{ConfigError, HttpConfig};
 pub use listen::{ServeError, serve};
 pub use mounted::Mounted;

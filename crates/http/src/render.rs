@@ -160,7 +160,10 @@ mod tests {
 
     #[test]
     fn dialects() {
-        let error = ApiError::from(EngineError::KernelLimit { limit: 3 });
+        let error = ApiError::from(EngineError::KernelLimit {
+            limit: 3,
+            tenant: None,
+        });
         assert_eq!(
             jupyter(&error),
             json!({"message": "the limit of 3 kernels is reached", "reason": "Resource Limit"})

@@ -9,7 +9,7 @@ impl Engine {
     /// database back; with `dry_run` it only says what that is. The gateway does the same by itself every ten minutes, a
     /// part each time. At most 10,000 sessions and as many orphans: [`Collected::more`].
     pub async fn collect(&self, principal: &Principal, dry_run: bool) -> Result<Collected, EngineError> {
-        self.allow(principal, Action::Delete, Object::Gateway)?;
+        self.allow(principal, Action::Delete, Object::Upkeep)?;
         self.inner.check_open()?;
         self.inner.collect(dry_run, WHOLE).await
     }

@@ -34,7 +34,7 @@ impl Engine {
     ) -> Result<Submitted, EngineError> {
         self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
         self.inner.check_open()?;
-        let handle = self.handle(kernel)?;
+        let handle = self.handle(principal, kernel)?;
         let language = match &wanted.language {
             None => Language::Kernel,
             Some(name) => self.language(&handle, name).await?,
@@ -123,7 +123,7 @@ impl Engine {
         kernel: KernelId,
     ) -> Result<Vec<ExecutionBrief>, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
-        let handle = self.handle(kernel)?;
+        let handle = self.handle(principal, kernel)?;
         let Answer::Executions(briefs) = command(&handle, Command::ListExecutions).await? else {
             return Ok(Vec::new());
         };
@@ -171,8 +171,8 @@ impl Engine {
             .map(drop)
     }
 
-    /// An artifact by its SHA-256 (64 lower-case hex digits), of any kernel that the principal may read, or of a session that is
-    /// over and whose log is kept.
+    /// An artifact by its SHA-256 (64 lower-case hex digits), of any kernel that the principal sees, or of a session of those that
+    /// is over and whose log is kept. Each log has artifacts of its own, so the hash of another tenant's finds nothing.
     pub async fn artifact(&self, principal: &Principal, sha256: &str) -> Result<StoredArtifact, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let unknown = || EngineError::NotFound {
@@ -187,14 +187,13 @@ impl Engine {
             return Err(unknown());
         }
         let all = self.inner.registry.all_unordered();
-        let is_mine = |id| self.allow(principal, Action::Read, Object::Kernel(id)).is_ok();
         let mut logs: Vec<PathBuf> = all
             .into_iter()
-            .filter(|handle| !handle.is_over() && is_mine(handle.id()))
+            .filter(|handle| !handle.is_over() && principal.sees(&handle.facts().owner))
             .map(|handle| handle.journal.dir().to_owned())
             .collect();
         let kept = self.inner.ended.kept().into_iter();
-        let kept = kept.filter(|row| is_mine(KernelId(row.id)));
+        let kept = kept.filter(|row| principal.sees(&row.owner));
         logs.extend(kept.map(|row| self.inner.config.data_dir.join(row.session_dir)));
         let name = sha256.to_owned();
         let found = tokio::task::spawn_blocking(move || {
@@ -217,9 +216,9 @@ impl Engine {
     async fn known(&self, principal: &Principal, id: ExecutionId) -> Result<Begun, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id.kernel))?;
         let unknown = || EngineError::no_execution(&id.to_string());
-        let source = match self.handle(id.kernel) {
+        let source = match self.handle(principal, id.kernel) {
             Ok(handle) => Source::Live(handle),
-            Err(_) => match may_block(|| self.inner.ended_log(id.kernel)) {
+            Err(_) => match may_block(|| self.inner.ended_log(principal, id.kernel)) {
                 Ok(journal) => Source::Ended(journal),
                 Err(EngineError::NotFound { .. }) => return Err(unknown()),
                 Err(other) => return Err(other),
@@ -234,6 +233,7 @@ impl Engine {
         Ok(Begun {
             source,
             language: submission.language,
+            caller: submission.caller,
             text_chars: submission.text_chars,
             brief: None,
         })
@@ -259,6 +259,7 @@ impl Engine {
         Ok(Begun {
             source,
             language: brief.language,
+            caller: brief.caller.clone(),
             text_chars: Execute::default().text_chars as u64,
             brief: Some(brief),
         })
@@ -304,6 +305,7 @@ impl Source {
 struct Begun {
     source: Source,
     language: Language,
+    caller: String,
     text_chars: u64,
     /// What its kernel remembers of it, if its first record is gone.
     brief: Option<Brief>,
@@ -319,7 +321,7 @@ impl Begun {
     }
 
     fn follower<S: Sink + Clone>(&self, id: ExecutionId, sink: S) -> Follower<S> {
-        let follower = Follower::new(id, self.language, self.text_chars, sink);
+        let follower = Follower::new(id, self.language, self.caller.clone(), self.text_chars, sink);
         match &self.brief {
             Some(brief) => follower.knowing(brief),
             None => follower,

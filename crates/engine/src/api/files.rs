@@ -32,7 +32,9 @@ impl Engine {
     ) -> Result<FileDownload, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
         let path = path.to_owned();
-        let transfer = self.transfer(kernel, FileTask::Get { path, range }).await?;
+        let transfer = self
+            .transfer(principal, kernel, FileTask::Get { path, range })
+            .await?;
         FileDownload::file(transfer).await
     }
 
@@ -60,7 +62,7 @@ impl Engine {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
         let path = path.to_owned();
         let mut transfer = self
-            .transfer(kernel, FileTask::List { path, depth, limit })
+            .transfer(principal, kernel, FileTask::List { path, depth, limit })
             .await?;
         let (body, done) = transfer.collect(LISTING_BYTES).await?;
         let entries = serde_json::from_slice(&body);
@@ -82,7 +84,7 @@ impl Engine {
         self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
         let path = path.to_owned();
         let mut transfer = self
-            .transfer(kernel, FileTask::Delete { path, recursive })
+            .transfer(principal, kernel, FileTask::Delete { path, recursive })
             .await?;
         let (_, done) = transfer.collect(0).await?;
         Ok(RemovedFiles {
@@ -99,7 +101,9 @@ impl Engine {
     ) -> Result<FileDownload, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
         let (path, max_bytes) = (path.to_owned(), MAX_TRANSFER_BYTES);
-        let transfer = self.transfer(kernel, FileTask::Pack { path, max_bytes }).await?;
+        let transfer = self
+            .transfer(principal, kernel, FileTask::Pack { path, max_bytes })
+            .await?;
         FileDownload::archive(transfer).await
     }
 
@@ -126,14 +130,14 @@ impl Engine {
         task: impl FnOnce(u64) -> FileTask,
     ) -> Result<FileUpload, EngineError> {
         self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
-        let (max_bytes, by_quota) = self.room(kernel).await?;
-        let transfer = self.transfer(kernel, task(max_bytes)).await?;
+        let (max_bytes, by_quota) = self.room(principal, kernel).await?;
+        let transfer = self.transfer(principal, kernel, task(max_bytes)).await?;
         Ok(FileUpload::new(transfer, by_quota))
     }
 
     /// How many bytes may be written, and whether a quota has the say. Where the quota is hard the disk says so itself.
-    async fn room(&self, kernel: KernelId) -> Result<(u64, bool), EngineError> {
-        let handle = self.handle(kernel)?;
+    async fn room(&self, principal: &Principal, kernel: KernelId) -> Result<(u64, bool), EngineError> {
+        let handle = self.handle(principal, kernel)?;
         if handle.facts().around.enforcement.disk != Enforcement::Watched {
             return Ok((MAX_TRANSFER_BYTES, false));
         }
@@ -157,9 +161,14 @@ impl Engine {
     }
 
     /// Has the sandbox open a stream for a task.
-    async fn transfer(&self, kernel: KernelId, task: FileTask) -> Result<Transfer, EngineError> {
+    async fn transfer(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+        task: FileTask,
+    ) -> Result<Transfer, EngineError> {
         self.inner.check_open()?;
-        let handle = self.handle(kernel)?;
+        let handle = self.handle(principal, kernel)?;
         let permit = Arc::clone(handle.lease.transfers()).try_acquire_owned();
         let permit = permit.map_err(|_| EngineError::Files {
             code: FileError::TooMany,

@@ -27,7 +27,7 @@ impl Engine {
                 format!("expected 1 to {MAX_HISTORY_PAGE}"),
             ));
         }
-        let handle = self.handle(kernel)?;
+        let handle = self.handle(principal, kernel)?;
         read(&handle, Detail::Code, move |cells| {
             history(kernel, cells, offset, limit)
         })
@@ -38,7 +38,7 @@ impl Engine {
     /// beyond that, and say so.
     pub async fn notebook(&self, principal: &Principal, kernel: KernelId) -> Result<Value, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
-        let handle = self.handle(kernel)?;
+        let handle = self.handle(principal, kernel)?;
         let spec = self.inner.catalog.get(&handle.facts().name).await.ok();
         read(&handle, Detail::Outputs, move |cells| {
             notebook(kernel, cells, spec.as_ref())
@@ -49,7 +49,7 @@ impl Engine {
     /// The same as one Python file. [`EngineError::Unsupported`] where the kernel's language is known to be another.
     pub async fn script(&self, principal: &Principal, kernel: KernelId) -> Result<String, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
-        let handle = self.handle(kernel)?;
+        let handle = self.handle(principal, kernel)?;
         let spec = self.inner.catalog.get(&handle.facts().name).await.ok();
         if let Some(spec) = spec.filter(|spec| !spec.spec.language.eq_ignore_ascii_case("python")) {
             return Err(EngineError::Unsupported {

@@ -25,7 +25,7 @@ impl Engine {
         let all = self.inner.registry.all();
         Ok(all
             .iter()
-            .filter(|handle| !handle.is_over())
+            .filter(|handle| !handle.is_over() && principal.sees(&handle.facts().owner))
             .map(|handle| handle.model())
             .collect())
     }
@@ -33,7 +33,7 @@ impl Engine {
     /// One kernel.
     pub fn kernel(&self, principal: &Principal, id: KernelId) -> Result<KernelModel, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
-        Ok(self.handle(id)?.model())
+        Ok(self.handle(principal, id)?.model())
     }
 
     /// Starts a kernel; returns when its process is up, before it is ready. A failed start leaves nothing behind. If the
@@ -53,9 +53,7 @@ impl Engine {
         self.allow(principal, Action::Delete, Object::Kernel(id))?;
         // Also one that is ending already: a repeated request waits for the same end.
         let handle = self
-            .inner
-            .registry
-            .get(id)
+            .seen(principal, id)
             .ok_or_else(|| EngineError::no_kernel(id))?;
         handle.order(Command::Stop("killed_by_user")).await;
         handle.gone().await;
@@ -67,7 +65,7 @@ impl Engine {
     pub async fn release_kernel(&self, principal: &Principal, id: KernelId) -> Result<(), EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
         let native = |handle: &Arc<Handle>| handle.facts().origin == Origin::V1 && !handle.is_over();
-        if self.inner.registry.get(id).is_some_and(|handle| native(&handle)) {
+        if self.seen(principal, id).is_some_and(|handle| native(&handle)) {
             return Ok(());
         }
         self.shutdown_kernel(principal, id).await
@@ -77,7 +75,7 @@ impl Engine {
     /// starting is interrupted once it is ready, at most `EngineConfig::ready_timeout` later.
     pub async fn interrupt_kernel(&self, principal: &Principal, id: KernelId) -> Result<(), EngineError> {
         self.allow(principal, Action::Interrupt, Object::Kernel(id))?;
-        let handle = self.handle(id)?;
+        let handle = self.handle(principal, id)?;
         let limit = self.inner.config.ready_timeout;
         let ordered = timeout(limit, handle.order(Command::Interrupt)).await;
         let late = EngineError::Timeout {
@@ -94,7 +92,7 @@ impl Engine {
         id: KernelId,
     ) -> Result<KernelModel, EngineError> {
         self.allow(principal, Action::Restart, Object::Kernel(id))?;
-        let handle = self.handle(id)?;
+        let handle = self.handle(principal, id)?;
         let limit = self.inner.config.start_timeout + self.inner.config.shutdown_grace;
         let ordered = timeout(limit, handle.order(Command::Restart)).await;
         let late = EngineError::Timeout {
@@ -119,7 +117,7 @@ impl Engine {
             let reason = format!("must have 1 to {WIRE_SESSION_BYTES} bytes");
             return Err(EngineError::bad_request("session_id", reason));
         }
-        let handle = self.handle(id)?;
+        let handle = self.handle(principal, id)?;
         let owner = owner_of(principal, &attach.wire_session);
         let connection = Connection::open(Arc::clone(&handle), owner).await;
         // The position is taken before the wait, so that nothing of the start is missed by who was there.
@@ -156,7 +154,7 @@ impl Engine {
         after: Option<u64>,
     ) -> Result<EventFeed, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
-        let handle = self.handle(id)?;
+        let handle = self.handle(principal, id)?;
         let after = after.unwrap_or_else(|| handle.journal.head());
         Ok(EventFeed::new(Reader::new(
             handle,
@@ -166,10 +164,17 @@ impl Engine {
         )))
     }
 
-    /// A kernel that is not over.
-    pub(super) fn handle(&self, id: KernelId) -> Result<Arc<Handle>, EngineError> {
-        let handle = self.inner.registry.get(id).filter(|handle| !handle.is_over());
+    /// A kernel that is not over. Commands find kernels by this and [`Engine::seen`] alone, so one of another tenant is for all of them
+    /// as one that never was.
+    pub(super) fn handle(&self, principal: &Principal, id: KernelId) -> Result<Arc<Handle>, EngineError> {
+        let handle = self.seen(principal, id).filter(|handle| !handle.is_over());
         handle.ok_or_else(|| EngineError::no_kernel(id))
+    }
+
+    /// A kernel of those that the principal sees, one that is over included.
+    fn seen(&self, principal: &Principal, id: KernelId) -> Option<Arc<Handle>> {
+        let handle = self.inner.registry.get(id);
+        handle.filter(|handle| principal.sees(&handle.facts().owner))
     }
 }
 

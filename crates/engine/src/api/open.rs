@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use himalia_store::{Store, StoreError};
 use time::OffsetDateTime;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +18,7 @@ use crate::inner::Inner;
 use crate::jupyter_sessions::JupyterSessions;
 use crate::kernel::{Command, from_micros, wall_micros};
 use crate::kernelspecs::{Catalog, HostEnvironment};
+use crate::places::Places;
 use crate::pool::Pool;
 use crate::registry::Registry;
 use crate::templates::{self, Templates};
@@ -62,9 +62,6 @@ impl Engine {
         let ended =
             ended.map_err(|error| EngineError::internal("cannot read the list of ended sessions", error))?;
         let catalog = Catalog::of(&config, HostEnvironment::of_this_process());
-        let places = usize::try_from(config.max_kernels)
-            .unwrap_or(usize::MAX)
-            .min(Semaphore::MAX_PERMITS);
         let inner = Arc::new(Inner {
             provisioners,
             templates: Templates::of(&config),
@@ -79,7 +76,7 @@ impl Engine {
             gate: Arc::default(),
             started: OffsetDateTime::now_utc(),
             last_command: AtomicU64::new(wall_micros()),
-            places: Arc::new(Semaphore::new(places)),
+            places: Places::of(&config),
             draining: CancellationToken::new(),
             stop_actors: CancellationToken::new(),
             actors: TaskTracker::new(),
@@ -109,20 +106,23 @@ impl Engine {
         Ok(Self { inner })
     }
 
-    /// Counts and times of the whole gateway.
+    /// Counts and times of all kernels that the principal sees.
     pub fn status(&self, principal: &Principal) -> Result<GatewayStatus, EngineError> {
         // Asking for the status is no activity.
         authorise(principal, Action::Read, Object::Gateway)?;
-        let all = self.inner.registry.all_unordered();
+        let mut all = self.inner.registry.all_unordered();
+        all.retain(|handle| principal.sees(&handle.facts().owner));
         let kernels = all
             .iter()
             .map(|handle| handle.last_activity.load(Ordering::Relaxed))
             .max();
-        let last = self
-            .inner
-            .last_command
-            .load(Ordering::Relaxed)
-            .max(kernels.unwrap_or(0));
+        // The commands of others are nobody else's business.
+        let commands = if principal.is_operator() {
+            self.inner.last_command.load(Ordering::Relaxed)
+        } else {
+            u64::try_from(self.inner.started.unix_timestamp_nanos() / 1000).unwrap_or(0)
+        };
+        let last = commands.max(kernels.unwrap_or(0));
         Ok(GatewayStatus {
             started: self.inner.started,
             last_activity: from_micros(last),

@@ -34,7 +34,13 @@ impl Engine {
     ) -> Result<VariablesReply, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
         let (reply, incarnation) = self
-            .ask(kernel, Channel::Control, VARIABLES, serde_json::json!({}))
+            .ask(
+                principal,
+                kernel,
+                Channel::Control,
+                VARIABLES,
+                serde_json::json!({}),
+            )
             .await?;
         match content_of(&reply.content)? {
             Ok(content) => listed(content, incarnation),
@@ -52,7 +58,13 @@ impl Engine {
     ) -> Result<VariablePage, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
         let (reply, incarnation) = self
-            .ask(kernel, Channel::Control, VARIABLES, query.content(name))
+            .ask(
+                principal,
+                kernel,
+                Channel::Control,
+                VARIABLES,
+                query.content(name),
+            )
             .await?;
         match content_of(&reply.content)? {
             Ok(content) => paged(content, reply.buffers, query.arrow, incarnation),
@@ -70,7 +82,9 @@ impl Engine {
     ) -> Result<Completion, EngineError> {
         self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
         let content = code_of(code, cursor, None)?;
-        let (reply, _) = self.ask(kernel, Channel::Shell, COMPLETE, content).await?;
+        let (reply, _) = self
+            .ask(principal, kernel, Channel::Shell, COMPLETE, content)
+            .await?;
         completion(content_of(&reply.content)?)
     }
 
@@ -85,20 +99,23 @@ impl Engine {
     ) -> Result<Inspection, EngineError> {
         self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
         let content = code_of(code, cursor, Some(detail))?;
-        let (reply, _) = self.ask(kernel, Channel::Shell, INSPECT, content).await?;
+        let (reply, _) = self
+            .ask(principal, kernel, Channel::Shell, INSPECT, content)
+            .await?;
         inspection(content_of(&reply.content)?)
     }
 
     /// Asks a kernel one thing and waits for its reply, a bounded time. Gives the kernel process that answered, too.
     async fn ask(
         &self,
+        principal: &Principal,
         kernel: KernelId,
         channel: Channel,
         msg_type: &'static str,
         content: serde_json::Value,
     ) -> Result<(Reply, u32), EngineError> {
         self.inner.check_open()?;
-        let handle = self.handle(kernel)?;
+        let handle = self.handle(principal, kernel)?;
         let wait = if channel == Channel::Control {
             CONTROL_WAIT
         } else {

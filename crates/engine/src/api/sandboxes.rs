@@ -43,13 +43,14 @@ impl Engine {
         Ok((handle.info(), started))
     }
 
-    /// The session that a text names: by its id, or by the name that its owner gave it.
+    /// The session that a text names: by its id, which need not be one, or by the name that its owner gave it. Names are the
+    /// principal's own, also for the operator.
     pub fn find_session(&self, principal: &Principal, text: &str) -> Result<KernelId, EngineError> {
         if let Ok(id) = text.parse() {
             return Ok(id);
         }
         self.allow(principal, Action::Read, Object::Gateway)?;
-        let found = self.inner.named(principal.name(), text);
+        let found = self.inner.named(principal.owner(), text);
         let found = found.filter(|handle| !handle.is_over());
         found
             .map(|handle| handle.id())
@@ -67,18 +68,18 @@ impl Engine {
         change: SessionChange,
     ) -> Result<SessionInfo, EngineError> {
         self.allow(principal, Action::Update, Object::Kernel(id))?;
-        let handle = self.handle(id)?;
+        let handle = self.handle(principal, id)?;
         self.inner.change_session(&handle, change).await
     }
 
-    /// Every kernel with what is around it, in order of their start; those that wait in a pool are nobody's and not
+    /// Every kernel that the principal sees with what is around it, in order of their start; those that wait in a pool are nobody's and not
     /// listed.
     pub fn session_infos(&self, principal: &Principal) -> Result<Vec<SessionInfo>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let all = self.inner.registry.all();
         Ok(all
             .iter()
-            .filter(|handle| !handle.is_over())
+            .filter(|handle| !handle.is_over() && principal.sees(&handle.facts().owner))
             .map(|handle| handle.info())
             .collect())
     }
@@ -86,9 +87,9 @@ impl Engine {
     /// One kernel with what is around it. [`EngineError::Removed`] if it is over and nothing of it is kept any longer.
     pub fn session_info(&self, principal: &Principal, id: KernelId) -> Result<SessionInfo, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
-        let handle = self.handle(id);
+        let handle = self.handle(principal, id);
         Ok(handle
-            .map_err(|error| self.inner.ended.removed(id).unwrap_or(error))?
+            .map_err(|error| self.inner.ended.removed(principal, id).unwrap_or(error))?
             .info())
     }
 
@@ -96,7 +97,7 @@ impl Engine {
     /// [`EngineError::KernelDead`] when it is gone, [`EngineError::Timeout`] when its provisioner does not say in time.
     pub async fn session_usage(&self, principal: &Principal, id: KernelId) -> Result<Usage, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
-        let handle = self.handle(id)?;
+        let handle = self.handle(principal, id)?;
         let lease = &handle.lease;
         let measured = timeout(USAGE_TIME, lease.provisioner().inspect(lease.id())).await;
         let Ok(measured) = measured else {
@@ -128,8 +129,8 @@ impl Engine {
     ) -> Result<Vec<Result<Branch, EngineError>>, EngineError> {
         self.allow(principal, Action::Fork, Object::Kernel(id))?;
         self.allow(principal, Action::Create, Object::Kernels)?;
-        let parent = self.handle(id)?;
-        self.inner.fork_kernel(principal, parent, fork).await
+        let parent = self.handle(principal, id)?;
+        self.inner.fork_kernel(parent, fork).await
     }
 
     /// Every template: those of the configuration, then one for each other kernelspec.
@@ -138,9 +139,9 @@ impl Engine {
         self.inner.templates.list(&self.inner.catalog).await
     }
 
-    /// Every pool, by the names of their templates.
+    /// Every pool, by the names of their templates. For the operator: their counts tell what others do.
     pub fn pools(&self, principal: &Principal) -> Result<Vec<PoolStatus>, EngineError> {
-        self.allow(principal, Action::Read, Object::Gateway)?;
+        self.allow(principal, Action::Read, Object::Upkeep)?;
         let pools = self.inner.pools.get();
         Ok(pools
             .into_iter()
@@ -151,7 +152,7 @@ impl Engine {
 
     /// Every provisioner, in order of preference.
     pub fn provisioners(&self, principal: &Principal) -> Result<Vec<ProvisionerInfo>, EngineError> {
-        self.allow(principal, Action::Read, Object::Gateway)?;
+        self.allow(principal, Action::Read, Object::Upkeep)?;
         Ok(self.inner.provisioners.infos())
     }
 }

@@ -20,6 +20,7 @@ use crate::kernel::{
 pub(crate) struct Follower<S = Excerpt> {
     id: ExecutionId,
     language: Language,
+    caller: String,
     text_chars: usize,
     blank: S,
     fold: Fold<S>,
@@ -100,6 +101,7 @@ impl Follower<Excerpt> {
             id: self.id,
             session: self.id.kernel,
             language: self.language,
+            caller: self.caller.clone(),
             status,
             ran: over.map_or(self.began.is_some(), |(_, ended)| ended.ran),
             kernel: self.kernel(),
@@ -148,11 +150,12 @@ impl Follower<Excerpt> {
 
 impl<S: Sink + Clone> Follower<S> {
     /// From its first record on.
-    pub(crate) fn new(id: ExecutionId, language: Language, text_chars: u64, sink: S) -> Self {
+    pub(crate) fn new(id: ExecutionId, language: Language, caller: String, text_chars: u64, sink: S) -> Self {
         let text_chars = usize::try_from(text_chars).unwrap_or(usize::MAX);
         Self {
             id,
             language,
+            caller,
             text_chars,
             blank: sink.clone(),
             fold: Fold::over(sink, text_chars),

@@ -162,6 +162,8 @@ pub struct ExecutionResult {
     /// `bash`; left out where it is the kernel's own.
     #[serde(skip_serializing_if = "Language::is_kernels")]
     pub language: Language,
+    /// Who asked for it: `operator`, or tenant and caller as `tenant/caller`.
+    pub caller: String,
     /// How far it is.
     pub status: ExecutionStatus,
     /// Whether the kernel has begun with it. One that never ran can be sent again without a thought.
@@ -241,6 +243,8 @@ pub struct ExecutionBrief {
     #[serde(serialize_with = "as_timestamp")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub created: OffsetDateTime,
+    /// Who asked for it: `operator`, or tenant and caller as `tenant/caller`.
+    pub caller: String,
     /// The beginning of its first line of code.
     pub title: String,
     /// `bash`; left out where it is the kernel's own.
@@ -262,6 +266,7 @@ impl ExecutionBrief {
             },
             status: brief.end.map_or(running, ExecutionStatus::from),
             created: from_micros(brief.at_micros),
+            caller: brief.caller,
             title: brief.title,
             language: brief.language,
         }

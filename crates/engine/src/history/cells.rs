@@ -34,6 +34,8 @@ pub(crate) struct Ran {
     pub(crate) at_micros: u64,
     /// It came through the native API; otherwise from a Jupyter client.
     pub(crate) native: bool,
+    /// The principal's name, of a native one. The records of clients do not have it.
+    pub(crate) caller: Option<String>,
     pub(crate) code: String,
     pub(crate) language: Language,
     pub(crate) incarnation: u32,
@@ -177,6 +179,7 @@ impl Cells {
                 seq: record.seq,
                 at_micros: record.at_micros,
                 native: true,
+                caller: Some(submission.caller),
                 code: submission.code,
                 language: submission.language,
                 incarnation: meta.incarnation,
@@ -229,6 +232,7 @@ impl Cells {
             seq: record.seq,
             at_micros: record.at_micros,
             native: false,
+            caller: None,
             code: asked.code,
             language: Language::Kernel,
             incarnation: meta.incarnation,

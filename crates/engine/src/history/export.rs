@@ -62,6 +62,9 @@ impl HistoryStatus {
 pub struct HistoryEntry {
     /// The native execution that it was; `None` when a Jupyter client ran it.
     pub id: Option<ExecutionId>,
+    /// Who asked for it: `operator`, or tenant and caller as `tenant/caller`; `None` when a Jupyter client ran it, which the log does
+    /// not tell.
+    pub caller: Option<String>,
     /// Number of its first record in the log.
     pub seq: u64,
     /// When it was taken.
@@ -111,6 +114,7 @@ pub(crate) fn history(kernel: KernelId, cells: Cells, offset: Option<u64>, limit
 fn entry(kernel: KernelId, ran: &Ran) -> HistoryEntry {
     HistoryEntry {
         id: execution(kernel, ran),
+        caller: ran.caller.clone(),
         seq: ran.seq,
         at: timestamp(from_micros(ran.at_micros)),
         code: ran.code.clone(),

@@ -80,8 +80,16 @@ pub(crate) struct Brief {
     #[serde(default)]
     pub(crate) language: Language,
     pub(crate) incarnation: u32,
+    /// The principal's name.
+    #[serde(default = "operator")]
+    pub(crate) caller: String,
     code: u64,
     key: Option<(String, u64)>,
+}
+
+/// Whose the executions of checkpoints are that say no caller: there was no other.
+fn operator() -> String {
+    crate::Principal::operator().name().to_owned()
 }
 
 /// What is known of an idempotency key.
@@ -151,6 +159,7 @@ impl Queued {
             title: line.unwrap_or_default().chars().take(TITLE_CHARS).collect(),
             language: submission.language,
             incarnation,
+            caller: submission.caller.clone(),
             code: self.code,
             key: submission.key.clone().map(|key| (key, self.print)),
         }
@@ -241,13 +250,16 @@ impl Executions {
         self.queue.len() + self.submitting.len() < MAX_QUEUED && bytes + code <= QUEUED_BYTES
     }
 
+    /// What is known of the key of a submission, which is its caller's own.
     pub(super) fn known(&self, wanted: &Submission) -> Known {
         let Some(key) = &wanted.key else {
             return Known::Nothing;
         };
         let fingerprint = wanted.fingerprint();
         let found = self.briefs().rev().find_map(|brief| match &brief.key {
-            Some((known, print)) if known == key => Some((brief.seq, *print)),
+            Some((known, print)) if known == key && brief.caller == wanted.caller => {
+                Some((brief.seq, *print))
+            }
             _ => None,
         });
         if let Some((seq, print)) = found {
@@ -257,10 +269,9 @@ impl Executions {
                 Known::Other
             };
         }
-        let writing = self
-            .submitting
-            .iter()
-            .position(|one| one.submission.key.as_ref() == Some(key));
+        let writing = self.submitting.iter().position(|one| {
+            one.submission.key.as_ref() == Some(key) && one.submission.caller == wanted.caller
+        });
         match writing {
             Some(at) if self.submitting[at].submission.fingerprint() == fingerprint => Known::Writing(at),
             Some(_) => Known::Other,

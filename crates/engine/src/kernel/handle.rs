@@ -18,6 +18,7 @@ use crate::facts::Facts;
 use crate::feed::Seat;
 use crate::lease::Lease;
 use crate::model::{Origin, SessionInfo};
+use crate::places::Place;
 use crate::{KernelId, KernelModel};
 
 /// Commands that wait for the actor.
@@ -71,7 +72,7 @@ pub(crate) struct Handle {
     /// The sandbox that it is in.
     pub(crate) lease: Arc<Lease>,
     /// The kernel's place under the limit of kernels; given back at its end.
-    pub(crate) place: Mutex<Option<OwnedSemaphorePermit>>,
+    pub(crate) place: Mutex<Option<Place>>,
     pub(crate) journal: Journal,
     /// Connections for transfers of files.
     pub(crate) streams: Arc<Streams>,

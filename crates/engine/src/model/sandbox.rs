@@ -71,7 +71,7 @@ impl fmt::Display for StartPath {
 pub struct SessionInfo {
     /// Its kernel; the session's id is the kernel's.
     pub kernel: KernelModel,
-    /// The name of the principal that it belongs to.
+    /// The tenant that it belongs to, or `operator`.
     pub owner: String,
     /// Who made it, through what.
     pub origin: Origin,

@@ -2,6 +2,7 @@
 
 mod sandboxes;
 mod templates;
+mod tenants;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,9 @@ use std::time::Duration;
 use himalia_engine::{CullConfig, Retention};
 
 pub(crate) use sandboxes::Sandboxes;
+#[cfg(test)]
+pub(crate) use tenants::TenantCaller;
+pub(crate) use tenants::{TenantToken, Tenants};
 
 use crate::paths;
 use crate::settings::{LogFormat, OnStop, Seconds, Secret, Settings};
@@ -25,6 +29,7 @@ const MAX_KERNELS: u32 = 10_000;
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) token: TokenSource,
+    pub(crate) tenants: Tenants,
     /// Begins and ends with `/`.
     pub(crate) base_url: String,
     pub(crate) allow_origin: Vec<String>,
@@ -117,6 +122,7 @@ impl Config {
                 format!("is not between 1 and {MAX_KERNELS}"),
             ));
         }
+        let tenants = Tenants::check(settings.tenants.unwrap_or_default(), max_kernels)?;
         let default_kernel = settings.default_kernel.unwrap_or_else(|| "python3".into());
         if default_kernel.is_empty() {
             return Err(ConfigError::new("default_kernel", "is empty"));
@@ -131,6 +137,7 @@ impl Config {
         Ok(Self {
             listen,
             token,
+            tenants,
             base_url: base_url(settings.base_url.as_deref().unwrap_or("/"))?,
             allow_origin: origins(settings.allow_origin.unwrap_or_default())?,
             data_dir: paths::data_dir(settings.data_dir)?,

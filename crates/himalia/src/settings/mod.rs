@@ -6,6 +6,7 @@
 )]
 
 mod tables;
+mod tenants;
 mod values;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use clap::Args;
 use serde::Deserialize;
 
 pub(crate) use tables::{DockerTable, LimitsTable, PoolTable, TemplateTable};
+pub(crate) use tenants::{TenantTable, TokenSetting};
 pub(crate) use values::{
     ByteSize, DockerHost, HostUids, IsolationSetting, LogFormat, OnStop, Processors, Seconds, Secret,
 };
@@ -55,6 +57,9 @@ pub(crate) struct Settings {
         help_heading = "Access"
     )]
     pub(crate) token_file: Option<PathBuf>,
+    /// Tenants by name.
+    #[arg(skip)]
+    pub(crate) tenants: Option<BTreeMap<String, TenantTable>>,
     /// Path that everything is served below, lower case [default: /]
     #[arg(long, value_name = "PATH", env = "HIMALIA_BASE_URL", help_heading = "Access")]
     pub(crate) base_url: Option<String>,
@@ -285,6 +290,7 @@ impl Settings {
             listen: self.listen.or(file.listen),
             token,
             token_file,
+            tenants: file.tenants,
             base_url: self.base_url.or(file.base_url),
             allow_origin: self.allow_origin.or(file.allow_origin),
             data_dir: self.data_dir.or(file.data_dir),
@@ -328,7 +334,14 @@ impl Settings {
             &mut self.jail,
         ];
         let listed = self.kernelspec_dirs.iter_mut().flatten();
-        for path in single.into_iter().flatten().chain(listed) {
+        let tenants = self.tenants.iter_mut().flat_map(BTreeMap::values_mut);
+        let tokens = tenants
+            .flat_map(|tenant| tenant.tokens.values_mut())
+            .filter_map(|token| match token {
+                TokenSetting::File(path) => Some(path),
+                TokenSetting::Text(_) => None,
+            });
+        for path in single.into_iter().flatten().chain(listed).chain(tokens) {
             *path = base.join(&path);
         }
     }
@@ -366,11 +379,15 @@ mod tests {
 
     #[test]
     fn paths_of_a_file_start_at_its_directory() {
-        let mut file: Settings =
-            toml::from_str("data_dir = \"d\"\nshim = \"/s\"\nkernelspec_dirs = [\"k\"]").unwrap();
+        let mut file: Settings = toml::from_str(
+            "data_dir = \"d\"\nshim = \"/s\"\nkernelspec_dirs = [\"k\"]\n[tenants.a]\ntokens.b.file = \"t\"",
+        )
+        .unwrap();
         file.anchor(Path::new("/etc/himalia"));
         assert_eq!(file.data_dir.as_deref(), Some(Path::new("/etc/himalia/d")));
         assert_eq!(file.shim.as_deref(), Some(Path::new("/s")));
         assert_eq!(file.kernelspec_dirs, Some(vec![PathBuf::from("/etc/himalia/k")]));
+        let token = &file.tenants.unwrap()["a"].tokens["b"];
+        assert!(matches!(token, TokenSetting::File(path) if path == Path::new("/etc/himalia/t")));
     }
 }

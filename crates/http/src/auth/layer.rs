@@ -68,25 +68,26 @@ fn check(app: &App, request: &Request, origin: &Origin) -> Result<Caller, ApiErr
     let Some(token) = presented(request.uri(), request.headers(), path_token) else {
         return by_cookie(app, request, origin, peer);
     };
-    if !app.config().token.matches(&token) {
+    let Some(principal) = app.config().tokens.principal(&token) else {
         return Err(wrong_token(app, peer));
-    }
+    };
     if let Some(peer) = peer {
         peer.admit();
     }
-    Ok(Caller(Principal::operator()))
+    Ok(Caller(principal.clone()))
 }
 
 /// A browser that signed in is who its token is. A cookie that nobody knows is no guess: it is of a sign-in that
-/// is over.
+/// is over, or of a token that is none any more.
 fn by_cookie(app: &App, request: &Request, origin: &Origin, peer: Option<&Peer>) -> Result<Caller, ApiError> {
     let (headers, now) = (request.headers(), SystemTime::now());
-    let known = cookie::presented(headers)
-        .into_iter()
-        .any(|secret| app.sign_ins().knows(secret, now));
-    if !known {
+    let known = cookie::presented(headers).into_iter().find_map(|secret| {
+        let mark = app.sign_ins().knows(secret, now)?;
+        app.config().tokens.marked(&mark)
+    });
+    let Some(principal) = known else {
         return Err(ApiError::unauthenticated());
-    }
+    };
     if !cookie::counts(request.method(), headers, *origin == Origin::Own) {
         return Err(ApiError::forbidden(
             "a browser's sign-in counts for pages of this gateway only",
@@ -95,7 +96,7 @@ fn by_cookie(app: &App, request: &Request, origin: &Origin, peer: Option<&Peer>)
     if let Some(peer) = peer {
         peer.admit();
     }
-    Ok(Caller(Principal::operator()))
+    Ok(Caller(principal.clone()))
 }
 
 /// What a wrong token, or a wrong code, is answered with, and noted for.

@@ -8,6 +8,7 @@ mod layer;
 mod origin;
 mod sign_ins;
 mod token;
+mod tokens;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use cors::cors;
@@ -16,3 +17,4 @@ pub(crate) use layer::{Caller, authenticate, wrong_token};
 pub use origin::AllowedOrigins;
 pub(crate) use sign_ins::SignIns;
 pub use token::Token;
+pub use tokens::Tokens;

@@ -1,7 +1,7 @@
 //! Browsers that signed in: a cookie each, whose value is kept here as a hash, and the code of the link that `serve` prints.
 //!
-//! Sign-ins are in memory and in a file, so that they outlive the gateway's process: a line each, the hash and the time of the
-//! last use. The file is written at every change, and for uses once an hour.
+//! Sign-ins are in memory and in a file, so that they outlive the gateway's process: a line each, the hash, the time of the
+//! last use, and the mark of the token that it is a sign-in of. The file is written at every change, and for uses once an hour.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -21,8 +21,10 @@ use crate::hex::hex;
 pub(crate) const LIFETIME: Duration = Duration::from_hours(24);
 /// How long the code of the link is good.
 pub(crate) const CODE_LIFETIME: Duration = Duration::from_mins(15);
-/// Sign-ins at once; beyond it the one that was used least lately is forgotten.
+/// Sign-ins with one token at once; beyond it the one that was used least lately is forgotten.
 const MAX: usize = 256;
+/// Lines of the file that are read.
+const MAX_LINES: usize = 64 << 10;
 /// Random bytes of a cookie, written as twice as many hexadecimal digits.
 const RANDOM_BYTES: usize = 32;
 /// How old a use is in the file at most.
@@ -41,8 +43,10 @@ pub(crate) struct SignIns {
 /// Of a cookie's value, in hexadecimal digits. Values are looked up by it, so that no comparison tells how much of one was right.
 type Hash = String;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Use {
+    /// Of its token, as [`Tokens::mark`](super::Tokens::mark) gives it.
+    mark: String,
     last: SystemTime,
     /// The last one that is in the file.
     saved: SystemTime,
@@ -60,7 +64,7 @@ impl SignIns {
                 text.iter()
                     .flat_map(|text| text.lines())
                     .filter_map(read)
-                    .take(MAX)
+                    .take(MAX_LINES)
                     .collect(),
             ),
         }
@@ -74,16 +78,18 @@ impl SignIns {
         self.code.lock().take_if(|code| code.matches(presented)).is_some()
     }
 
-    /// A new sign-in: the value of its cookie. Fails when the system has no randomness.
-    pub(crate) fn sign_in(&self, now: SystemTime) -> Result<String, getrandom::Error> {
+    /// A new sign-in with the token of this mark: the value of its cookie. Fails when the system has no randomness.
+    pub(crate) fn sign_in(&self, mark: &str, now: SystemTime) -> Result<String, getrandom::Error> {
         let mut random = [0_u8; RANDOM_BYTES];
         getrandom::fill(&mut random)?;
         let secret = hex(&random);
         let mut used = self.used.lock();
         used.retain(|_, one| age(one.last, now) < LIFETIME);
-        if used.len() >= MAX {
+        let with_it = |one: &Use| one.mark == mark;
+        if used.values().filter(|one| with_it(one)).count() >= MAX {
             let oldest = used
                 .iter()
+                .filter(|(_, one)| with_it(one))
                 .min_by_key(|(_, one)| one.last)
                 .map(|(hash, _)| hash.clone());
             if let Some(hash) = oldest {
@@ -93,6 +99,7 @@ impl SignIns {
         used.insert(
             hash(&secret),
             Use {
+                mark: mark.to_owned(),
                 last: now,
                 saved: now,
             },
@@ -101,20 +108,19 @@ impl SignIns {
         Ok(secret)
     }
 
-    /// Whether a cookie's value is that of a sign-in, which counts as a use of it.
-    pub(crate) fn knows(&self, secret: &str, now: SystemTime) -> bool {
+    /// The mark of the token of the sign-in that a cookie's value is of, which counts as a use of it.
+    pub(crate) fn knows(&self, secret: &str, now: SystemTime) -> Option<String> {
         let mut used = self.used.lock();
-        let Some(one) = used.get_mut(&hash(secret)) else {
-            return false;
-        };
+        let one = used.get_mut(&hash(secret))?;
         if age(one.last, now) >= LIFETIME {
-            return false;
+            return None;
         }
         one.last = now;
+        let mark = one.mark.clone();
         if age(one.saved, now) >= SAVED_EVERY {
             self.save(&mut used);
         }
-        true
+        Some(mark)
     }
 
     /// Ends a sign-in, if there is one.
@@ -132,7 +138,7 @@ impl SignIns {
         for (hash, one) in used.iter_mut() {
             one.saved = one.last;
             let seconds = age(SystemTime::UNIX_EPOCH, one.last).as_secs();
-            let _ = writeln!(text, "{hash} {seconds}");
+            let _ = writeln!(text, "{hash} {seconds} {}", one.mark);
         }
         let new = path.with_extension("new");
         let write = || -> io::Result<()> {
@@ -149,9 +155,15 @@ impl SignIns {
 
 /// A line of the file.
 fn read(line: &str) -> Option<(Hash, Use)> {
-    let (hash, seconds) = line.split_once(' ')?;
+    let mut parts = line.split(' ');
+    let (hash, seconds, mark) = (parts.next()?, parts.next()?, parts.next()?);
     let last = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds.parse().ok()?))?;
-    Some((hash.to_owned(), Use { last, saved: last }))
+    let one = Use {
+        mark: mark.to_owned(),
+        last,
+        saved: last,
+    };
+    Some((hash.to_owned(), one))
 }
 
 /// The time since; none if the clock was set back.
@@ -183,16 +195,16 @@ mod tests {
     fn a_sign_in_lasts_while_it_is_used() {
         let start = SystemTime::now();
         let signs = SignIns::new(None, None, start);
-        let secret = signs.sign_in(start).unwrap();
+        let secret = signs.sign_in("m", start).unwrap();
         assert_eq!(secret.len(), 2 * RANDOM_BYTES);
-        assert!(!signs.knows("", start) && !signs.knows(&secret[1..], start));
+        assert!(signs.knows("", start).is_none() && signs.knows(&secret[1..], start).is_none());
         let later = start + LIFETIME.saturating_sub(Duration::from_secs(1));
-        assert!(signs.knows(&secret, later));
-        assert!(signs.knows(&secret, later + LIFETIME / 2));
-        assert!(!signs.knows(&secret, later + 2 * LIFETIME));
-        let second = signs.sign_in(later).unwrap();
+        assert!(signs.knows(&secret, later).is_some());
+        assert!(signs.knows(&secret, later + LIFETIME / 2).is_some());
+        assert!(signs.knows(&secret, later + 2 * LIFETIME).is_none());
+        let second = signs.sign_in("m", later).unwrap();
         signs.sign_out(&second);
-        assert!(!signs.knows(&second, later));
+        assert!(signs.knows(&second, later).is_none());
     }
 
     #[test]
@@ -200,10 +212,16 @@ mod tests {
         let start = SystemTime::now();
         let signs = SignIns::new(None, None, start);
         let at = |i: usize| start + Duration::from_secs(i as u64);
-        let secrets: Vec<String> = (0..=MAX).map(|i| signs.sign_in(at(i)).unwrap()).collect();
-        assert_eq!(signs.used.lock().len(), MAX);
-        assert!(!signs.knows(&secrets[0], at(MAX)));
-        assert!(signs.knows(&secrets[1], at(MAX)));
+        let another = signs.sign_in("n", start).unwrap();
+        let secrets: Vec<String> = (0..=MAX).map(|i| signs.sign_in("m", at(i)).unwrap()).collect();
+        assert_eq!(signs.used.lock().len(), MAX + 1);
+        assert_eq!(
+            signs.knows(&another, at(MAX)).unwrap(),
+            "n",
+            "nobody signs others out"
+        );
+        assert!(signs.knows(&secrets[0], at(MAX)).is_none());
+        assert!(signs.knows(&secrets[1], at(MAX)).is_some());
     }
 
     #[test]
@@ -213,16 +231,22 @@ mod tests {
         let start = SystemTime::now();
         let open = || SignIns::new(None, Some(path.clone()), start);
         let signs = open();
-        let (first, second) = (signs.sign_in(start).unwrap(), signs.sign_in(start).unwrap());
+        let (first, second) = (
+            signs.sign_in("m", start).unwrap(),
+            signs.sign_in("m", start).unwrap(),
+        );
         let later = start + LIFETIME / 2;
-        assert!(signs.knows(&first, later));
+        assert!(signs.knows(&first, later).is_some());
         let text = fs::read_to_string(&path).unwrap();
         assert!(!text.contains(&first) && !text.contains(&second));
         signs.sign_out(&second);
         let next = open();
-        assert!(next.knows(&first, start + LIFETIME), "its last use was written");
-        assert!(!next.knows(&second, start));
+        assert!(
+            next.knows(&first, start + LIFETIME).is_some(),
+            "its last use was written"
+        );
+        assert!(next.knows(&second, start).is_none());
         fs::write(&path, "no line\n\n").unwrap();
-        assert!(!open().knows(&first, start));
+        assert!(open().knows(&first, start).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! The operator's token, kept as a hash.
+//! A token, kept as a hash.
 
 use std::fmt;
 
@@ -22,6 +22,15 @@ impl Token {
         }
     }
 
+    /// Of which only the SHA-256 is known.
+    pub fn of_digest(hash: [u8; 32]) -> Self {
+        Self { hash, empty: false }
+    }
+
+    pub(super) fn hash(&self) -> &[u8; 32] {
+        &self.hash
+    }
+
     /// Whether a presented text is this token. An empty text never is.
     pub(crate) fn matches(&self, presented: &[u8]) -> bool {
         let equal: bool = self.hash.ct_eq(&hash(presented)).into();
@@ -33,7 +42,7 @@ impl Token {
     }
 }
 
-fn hash(bytes: &[u8]) -> [u8; 32] {
+pub(super) fn hash(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 

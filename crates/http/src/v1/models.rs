@@ -18,7 +18,7 @@ pub(crate) struct Session {
     id: KernelId,
     /// Its owner's name for it; every route of a session takes it in place of the id.
     name: Option<String>,
-    /// The principal that it belongs to.
+    /// The tenant that it belongs to, or `operator`.
     owner: String,
     kernelspec: String,
     template: String,

@@ -16,8 +16,8 @@ use crate::listen::Peer;
 /// Bytes of a request's body.
 const BODY_BYTES: usize = 4096;
 
-/// `POST /viewer/sign-in` `{"token"}` or `{"code"}`: 204 with the cookie, or 401. The code of the link that `serve` prints is good
-/// once. A wrong one counts as a wrong token does.
+/// `POST /viewer/sign-in` `{"token"}` or `{"code"}`: 204 with the cookie, or 401. The browser is whoever's token it is; the code of the
+/// link that `serve` prints is the operator's and good once. A wrong one counts as a wrong token does.
 pub(crate) async fn sign_in(
     State(app): State<App>,
     peer: Option<Extension<Peer>>,
@@ -30,19 +30,23 @@ pub(crate) async fn sign_in(
     let (token, code) = (fields.string("token")?, fields.string("code")?);
     fields.finish()?;
     let now = SystemTime::now();
-    let known = match (token, code) {
-        (Some(token), None) => app.config().token.matches(token.trim().as_bytes()),
-        (None, Some(code)) => app.sign_ins().take_code(code.as_bytes(), now),
+    let tokens = &app.config().tokens;
+    let mark = match (token, code) {
+        (Some(token), None) => tokens.mark(token.trim().as_bytes()),
+        (None, Some(code)) => {
+            let taken = app.sign_ins().take_code(code.as_bytes(), now);
+            taken.then(|| tokens.operators_mark())
+        }
         _ => return Err(ApiError::bad_request("expected token or code")),
     };
     let peer = peer.as_ref().map(|Extension(peer)| peer);
-    if !known {
+    let Some(mark) = mark else {
         return Err(wrong_token(&app, peer));
-    }
+    };
     if let Some(peer) = peer {
         peer.admit();
     }
-    let secret = app.sign_ins().sign_in(now).map_err(|error| {
+    let secret = app.sign_ins().sign_in(&mark, now).map_err(|error| {
         tracing::error!(%error, "no randomness");
         ApiError::internal("making a sign-in")
     })?;

@@ -104,6 +104,11 @@ impl Gateway {
         engine.kernelspec_dirs = vec![dir.path().join("kernels")];
         engine.only_these_kernelspecs = true;
         let engine = Engine::open(engine, Arc::new(NoSandboxes)).await.unwrap();
+        Self::over(engine, dir, adjust).await
+    }
+
+    /// Over an engine whose directories are in `dir`.
+    pub async fn over(engine: Engine, dir: tempfile::TempDir, adjust: impl FnOnce(&mut HttpConfig)) -> Self {
         let mut config = HttpConfig::new(TOKEN);
         adjust(&mut config);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,0 +1,202 @@
+//! Tenants of the configuration file, checked.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use himalia_engine::{Principal, TenantLimits};
+
+use super::ConfigError;
+use crate::hex::digest;
+use crate::paths;
+use crate::settings::{Secret, TenantTable, TokenSetting};
+use crate::token;
+
+/// Most tenants.
+const MAX_TENANTS: usize = 1000;
+/// Most callers of one tenant.
+const MAX_CALLERS: usize = 1000;
+/// What a token's digest begins with.
+const DIGEST: &str = "sha256:";
+/// SHA-256 of nothing.
+const OF_NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// All tenants.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tenants {
+    pub(crate) limits: BTreeMap<String, TenantLimits>,
+    pub(crate) callers: Vec<TenantCaller>,
+}
+
+/// One that may call, and by what it is known.
+#[derive(Clone, Debug)]
+pub(crate) struct TenantCaller {
+    /// `tenants.NAME.tokens.CALLER`.
+    pub(crate) key: String,
+    pub(crate) principal: Principal,
+    pub(crate) token: TenantToken,
+}
+
+/// What is known of a token before files are read.
+#[derive(Clone, Debug)]
+pub(crate) enum TenantToken {
+    Text(Secret),
+    /// Its SHA-256.
+    Digest([u8; 32]),
+    /// It is the first line of this file.
+    File(PathBuf),
+}
+
+impl Tenants {
+    /// Checks the tables; `max_kernels` is the gateway's.
+    pub(super) fn check(
+        tables: BTreeMap<String, TenantTable>,
+        max_kernels: u32,
+    ) -> Result<Self, ConfigError> {
+        if tables.len() > MAX_TENANTS {
+            let reason = format!("are {}, at most {MAX_TENANTS} are possible", tables.len());
+            return Err(ConfigError::new("tenants", reason));
+        }
+        let mut all = Self::default();
+        for (name, table) in tables {
+            let bad = |field: &str, reason: String| {
+                Err(ConfigError::new(format!("tenants.{name}.{field}"), reason))
+            };
+            if let Some(most) = table.max_kernels.filter(|most| !(1..=max_kernels).contains(most)) {
+                return bad(
+                    "max_kernels",
+                    format!("{most} is not between 1 and {max_kernels}, the gateway's own"),
+                );
+            }
+            match table.tokens.len() {
+                1..=MAX_CALLERS => {}
+                0 => return bad("tokens", "there are none, so nobody could call".into()),
+                many => {
+                    return bad(
+                        "tokens",
+                        format!("are {many}, at most {MAX_CALLERS} are possible"),
+                    );
+                }
+            }
+            for (caller, setting) in table.tokens {
+                let principal = Principal::of_tenant(&name, &caller).map_err(|error| {
+                    ConfigError::new(format!("tenants.{name}.tokens.{caller}"), error.to_string())
+                })?;
+                let key = format!("tenants.{name}.tokens.{caller}");
+                let token = checked(&key, setting)?;
+                all.callers.push(TenantCaller {
+                    key,
+                    principal,
+                    token,
+                });
+            }
+            let limits = TenantLimits {
+                max_kernels: table.max_kernels,
+            };
+            all.limits.insert(name, limits);
+        }
+        Ok(all)
+    }
+}
+
+fn checked(key: &str, setting: TokenSetting) -> Result<TenantToken, ConfigError> {
+    let text = match setting {
+        TokenSetting::File(file) => return paths::absolute("tenants", &file).map(TenantToken::File),
+        TokenSetting::Text(text) => text,
+    };
+    let Some(digits) = text.0.strip_prefix(DIGEST) else {
+        let sound = token::check(&text.0).and_then(|()| token::check_strength(&text.0));
+        sound.map_err(|reason| ConfigError::new(key, reason))?;
+        return Ok(TenantToken::Text(text));
+    };
+    match digest(digits) {
+        Some(_) if digits.eq_ignore_ascii_case(OF_NOTHING) => {
+            Err(ConfigError::new(key, "is the digest of an empty token"))
+        }
+        Some(digest) => Ok(TenantToken::Digest(digest)),
+        None => Err(ConfigError::new(
+            key,
+            "is no digest: sha256: and 64 hexadecimal digits",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: &str = "0123456789abcdef-canary";
+
+    fn check(text: &str) -> Result<Tenants, ConfigError> {
+        Tenants::check(toml::from_str(text).unwrap(), 10)
+    }
+
+    #[test]
+    fn tenants_have_callers_and_limits() {
+        let digest = "ab".repeat(32);
+        let tenants = check(&format!(
+            "[acme]\nmax_kernels = 3\n[acme.tokens]\nada = \"{LONG}\"\nbob = \"sha256:{digest}\"\n\
+             eve = {{ file = \"/run/eve\" }}\n[other.tokens]\nada = \"another-{LONG}\""
+        ))
+        .unwrap();
+        assert_eq!(tenants.limits["acme"].max_kernels, Some(3));
+        assert_eq!(tenants.limits["other"].max_kernels, None);
+        let names: Vec<_> = tenants.callers.iter().map(|one| one.principal.name()).collect();
+        assert_eq!(names, ["acme/ada", "acme/bob", "acme/eve", "other/ada"]);
+        assert!(matches!(
+            tenants.callers[1].token,
+            TenantToken::Digest([0xab, ..])
+        ));
+        assert!(matches!(&tenants.callers[2].token, TenantToken::File(path) if path.ends_with("eve")));
+        assert!(!format!("{tenants:?}").contains("canary"));
+    }
+
+    #[test]
+    fn what_cannot_be_used_names_its_key_and_no_token() {
+        let nothing = format!("sha256:{OF_NOTHING}");
+        for (text, key) in [
+            (
+                format!("[acme]\nmax_kernels = 0\ntokens.a = \"{LONG}\""),
+                "tenants.acme.max_kernels",
+            ),
+            (
+                format!("[acme]\nmax_kernels = 11\ntokens.a = \"{LONG}\""),
+                "tenants.acme.max_kernels",
+            ),
+            ("[acme]".into(), "tenants.acme.tokens"),
+            (
+                format!("[operator]\ntokens.a = \"{LONG}\""),
+                "tenants.operator.tokens.a",
+            ),
+            (
+                format!("[acme]\ntokens.operator = \"{LONG}\""),
+                "tenants.acme.tokens.operator",
+            ),
+            (
+                format!("[\"a/b\"]\ntokens.a = \"{LONG}\""),
+                "tenants.a/b.tokens.a",
+            ),
+            ("[acme]\ntokens.a = \"\"".into(), "tenants.acme.tokens.a"),
+            ("[acme]\ntokens.a = \"canary\"".into(), "tenants.acme.tokens.a"),
+            (
+                "[acme]\ntokens.a = \"aaaaaaaaaaaaaaaaaaaaaaaa\"".into(),
+                "tenants.acme.tokens.a",
+            ),
+            (
+                "[acme]\ntokens.a = \"with a space and a canary\"".into(),
+                "tenants.acme.tokens.a",
+            ),
+            (
+                "[acme]\ntokens.a = \"sha256:canary\"".into(),
+                "tenants.acme.tokens.a",
+            ),
+            (
+                format!("[acme]\ntokens.a = \"{nothing}\""),
+                "tenants.acme.tokens.a",
+            ),
+        ] {
+            let said = check(&text).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("{key}: ")), "{text}: {said}");
+            assert!(!said.contains("canary"), "{said}");
+        }
+    }
+}

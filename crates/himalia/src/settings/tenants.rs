@@ -1,0 +1,72 @@
+//! `[tenants.NAME]` of the configuration file.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, de};
+
+use super::values::Secret;
+
+/// `[tenants.NAME]`; what is `None` was not said.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct TenantTable {
+    /// Kernels that may live at once.
+    pub(crate) max_kernels: Option<u32>,
+    /// By the names of its callers.
+    pub(crate) tokens: BTreeMap<String, TokenSetting>,
+}
+
+/// How the token of a caller is said.
+#[derive(Clone, Debug)]
+pub(crate) enum TokenSetting {
+    /// Itself, or its digest as `sha256:<hex>`.
+    Text(Secret),
+    /// `{ file = "…" }`: the first line of this file.
+    File(PathBuf),
+}
+
+impl<'de> Deserialize<'de> for TokenSetting {
+    /// Unlike a derived form, an error quotes no value.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wrong = || de::Error::custom("is neither a text nor { file = \"…\" }");
+        match toml::Value::deserialize(deserializer).map_err(|_| wrong())? {
+            toml::Value::String(text) => Ok(Self::Text(Secret(text))),
+            toml::Value::Table(mut table) => match (table.remove("file"), table.is_empty()) {
+                (Some(toml::Value::String(path)), true) => Ok(Self::File(path.into())),
+                _ => Err(wrong()),
+            },
+            _ => Err(wrong()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_a_text_or_a_file_and_never_quoted() {
+        let read = |text: &str| toml::from_str::<TenantTable>(text);
+        let table = read("tokens.a = \"canary\"\ntokens.b = { file = \"b\" }").unwrap();
+        assert!(matches!(&table.tokens["a"], TokenSetting::Text(Secret(text)) if text == "canary"));
+        assert!(matches!(&table.tokens["b"], TokenSetting::File(path) if path.as_os_str() == "b"));
+        assert!(!format!("{table:?}").contains("canary"));
+        for wrong in [
+            "tokens.a = 471147",
+            "tokens.a = [\"canary\"]",
+            "tokens.a = { file = 471147 }",
+            "tokens.a = { token = \"canary\" }",
+            "tokens.a = { file = \"f\", token = \"canary\" }",
+            "tokens.a = 2001-01-01",
+        ] {
+            let error = read(wrong).unwrap_err();
+            let message = error.message();
+            assert!(message.contains("is neither"), "{wrong}: {message}");
+            assert!(
+                !message.contains("canary") && !message.contains("471147"),
+                "{message}"
+            );
+        }
+    }
+}

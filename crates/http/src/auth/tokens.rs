@@ -1,0 +1,151 @@
+//! The tokens of all principals.
+
+use himalia_engine::Principal;
+use sha2::{Digest, Sha256};
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+
+use super::token::{Token, hash};
+use crate::hex::hex;
+
+/// Bytes of a mark, written as twice as many hexadecimal digits.
+const MARK_BYTES: usize = 16;
+
+/// Whom each token stands for: the operator's first, then those of tenants' callers.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    all: Vec<(Token, Principal)>,
+}
+
+impl Tokens {
+    /// The operator's alone.
+    pub fn new(operator: Token) -> Self {
+        Self {
+            all: vec![(operator, Principal::operator())],
+        }
+    }
+
+    /// One more. A principal may have several, but a token stands for one: gives the principal that it stands for already.
+    pub fn add(&mut self, token: Token, principal: Principal) -> Result<(), Principal> {
+        match self.all.iter().find(|(known, _)| *known == token) {
+            Some((_, known)) => Err(known.clone()),
+            None => {
+                self.all.push((token, principal));
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether one of them is empty.
+    pub(crate) fn has_empty(&self) -> bool {
+        self.all.iter().any(|(token, _)| token.is_empty())
+    }
+
+    /// Whom a presented text stands for. It is compared with every token, whichever is right, so that the time does not tell.
+    pub(crate) fn principal(&self, presented: &[u8]) -> Option<&Principal> {
+        let presented = hash(presented);
+        // One past the end is nobody.
+        let mut found = self.all.len() as u64;
+        for (at, (token, _)) in (0_u64..).zip(&self.all) {
+            let right = token.hash().ct_eq(&presented) & Choice::from(u8::from(!token.is_empty()));
+            found.conditional_assign(&at, right);
+        }
+        let (_, principal) = self.all.get(usize::try_from(found).ok()?)?;
+        Some(principal)
+    }
+
+    /// What a sign-in with a token is kept under; it tells nothing of the token. With another token in its place the sign-in is void.
+    pub(crate) fn mark(&self, presented: &[u8]) -> Option<String> {
+        self.principal(presented)?;
+        Some(mark(&hash(presented)))
+    }
+
+    /// That of the operator's token.
+    pub(crate) fn operators_mark(&self) -> String {
+        self.all
+            .first()
+            .map(|(token, _)| mark(token.hash()))
+            .unwrap_or_default()
+    }
+
+    /// Whose token a mark is of.
+    pub(crate) fn marked(&self, text: &str) -> Option<&Principal> {
+        let found = self.all.iter().find(|(token, _)| mark(token.hash()) == text);
+        found.map(|(_, principal)| principal)
+    }
+}
+
+fn mark(hash: &[u8; 32]) -> String {
+    let digest = Sha256::new()
+        .chain_update(b"himalia sign-in\0")
+        .chain_update(hash);
+    hex(&digest.finalize()[..MARK_BYTES])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ada() -> Principal {
+        Principal::of_tenant("acme", "ada").unwrap()
+    }
+
+    fn tokens() -> Tokens {
+        let mut tokens = Tokens::new(Token::new("the operator's"));
+        tokens.add(Token::new("ada's"), ada()).unwrap();
+        tokens
+            .add(Token::new("bob's"), Principal::of_tenant("acme", "bob").unwrap())
+            .unwrap();
+        tokens
+    }
+
+    #[test]
+    fn each_stands_for_one() {
+        let tokens = tokens();
+        let name = |text: &str| tokens.principal(text.as_bytes()).map(Principal::name);
+        assert_eq!(name("the operator's"), Some("operator"));
+        assert_eq!(name("ada's"), Some("acme/ada"));
+        assert_eq!(name("bob's"), Some("acme/bob"));
+        for wrong in ["", "ada'", "ada's ", "acme/ada"] {
+            assert_eq!(name(wrong), None, "{wrong:?}");
+        }
+        assert!(Tokens::new(Token::new("")).principal(b"").is_none());
+    }
+
+    #[test]
+    fn a_token_is_not_given_twice() {
+        let mut tokens = tokens();
+        let eve = Principal::of_tenant("evil", "eve").unwrap();
+        for taken in ["the operator's", "ada's"] {
+            assert!(tokens.add(Token::new(taken), eve.clone()).is_err(), "{taken}");
+        }
+        assert_eq!(tokens.add(Token::new("ada's"), eve).unwrap_err(), ada());
+        tokens.add(Token::new("ada's second"), ada()).unwrap();
+    }
+
+    #[test]
+    fn a_digest_is_as_good_as_its_token() {
+        let mut tokens = tokens();
+        let eve = Principal::of_tenant("evil", "eve").unwrap();
+        tokens
+            .add(Token::of_digest(Sha256::digest(b"eve's").into()), eve.clone())
+            .unwrap();
+        assert_eq!(tokens.principal(b"eve's"), Some(&eve));
+        assert!(tokens.add(Token::new("eve's"), ada()).is_err());
+    }
+
+    #[test]
+    fn a_mark_goes_with_its_token() {
+        let tokens = tokens();
+        let mark = tokens.mark(b"ada's").unwrap();
+        assert_eq!(tokens.marked(&mark), Some(&ada()));
+        assert_eq!(tokens.mark(b"nobody's"), None);
+        assert_eq!(
+            tokens.marked(&tokens.operators_mark()),
+            Some(&Principal::operator())
+        );
+        let mut next = Tokens::new(Token::new("the operator's"));
+        next.add(Token::new("ada's next"), ada()).unwrap();
+        assert_eq!(next.marked(&mark), None);
+        assert_eq!(next.marked(""), None);
+    }
+}
