@@ -55,6 +55,7 @@ impl Inner {
             adoptions.spawn(async move { inner.adopt_sandbox(rows).await });
         }
         adoptions.join_all().await;
+        self.end_without_session().await;
         self.provisioners.sweep(&keep).await;
         remove_unknown_files(&self.provisioners, &known_files).await;
         Ok(())

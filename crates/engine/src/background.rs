@@ -9,6 +9,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::inner::Inner;
 use crate::kernel::{Command, Handle, culling, wall_micros};
+use crate::session_kernels::Sessions;
 
 /// `cull_interval` when it is not set, as in `jupyter_server`.
 const CULL_INTERVAL: Duration = Duration::from_mins(5);
@@ -67,8 +68,12 @@ impl Inner {
                 _ = ticks.tick() => {}
             }
             let mut ends = JoinSet::new();
-            for handle in self.registry.all() {
-                if culling::due(&handle.cull_facts(), &cull, wall_micros()) {
+            let all = self.registry.all();
+            let sessions = Sessions::of(&all);
+            for handle in &all {
+                let facts = sessions.cull_facts(handle);
+                if facts.is_some_and(|facts| culling::due(&facts, &cull, wall_micros())) {
+                    let handle = Arc::clone(handle);
                     tracing::info!(kernel = %handle.id(), "culling an idle kernel");
                     ends.spawn(async move {
                         handle.order(Command::Stop("idle_culled")).await;

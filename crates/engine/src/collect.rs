@@ -15,6 +15,7 @@ use crate::inner::Inner;
 use crate::kept_files::{known_files, remove_kept_files};
 use crate::kernel::{Command, Handle, Phase, now_micros, remove_log, wall_micros};
 use crate::model::{Collected, CollectedSession, Orphan, OrphanKind, Overdue};
+use crate::session_kernels::Sessions;
 use crate::{EngineError, KernelId};
 
 /// How often the gateway collects by itself.
@@ -111,12 +112,17 @@ impl Inner {
             return Ok(());
         }
         let now = wall_micros();
-        let is_due = |handle: &Arc<Handle>| {
+        let all = self.registry.all();
+        let sessions = Sessions::of(&all);
+        let is_due = |handle: &&Arc<Handle>| {
+            // A further kernel goes with its session.
+            let Some(facts) = sessions.cull_facts(handle) else {
+                return false;
+            };
             let snapshot = handle.snapshot.borrow();
-            let last = handle.last_activity.load(std::sync::atomic::Ordering::Relaxed);
-            snapshot.lost && snapshot.phase == Phase::Dead && last.saturating_add(time) <= now
+            snapshot.lost && snapshot.phase == Phase::Dead && facts.last_micros.saturating_add(time) <= now
         };
-        let mut due: Vec<Arc<Handle>> = self.registry.all().into_iter().filter(is_due).collect();
+        let mut due: Vec<Arc<Handle>> = all.iter().filter(is_due).cloned().collect();
         done.more |= due.len() > bounds.most;
         due.truncate(bounds.most);
         for handle in due {

@@ -297,6 +297,14 @@ impl EngineError {
         }
     }
 
+    /// Shorthand for a session that does not exist, by its id or name.
+    pub(crate) fn no_session(text: &str) -> Self {
+        Self::NotFound {
+            what: "Session",
+            id: text.chars().take(64).flat_map(char::escape_debug).collect(),
+        }
+    }
+
     /// Shorthand for an execution that does not exist.
     pub(crate) fn no_execution(id: &str) -> Self {
         Self::NotFound {

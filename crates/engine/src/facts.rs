@@ -11,6 +11,36 @@ use crate::KernelId;
 use crate::kernel::from_micros;
 use crate::model::{FilesMode, KernelModel, Origin, SessionInfo, SessionLimits, StartPath};
 
+/// What a kernel is to its session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Its first kernel, which has the session's id, and ends with it.
+    #[default]
+    Session,
+    /// The same of a session that is a fork of another one, in the sandbox of that.
+    Branch,
+    /// A further one; its `parent` is the session.
+    Kernel,
+}
+
+impl Role {
+    /// The spelling in the store.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Branch => "branch",
+            Self::Kernel => "kernel",
+        }
+    }
+
+    fn parse(text: &str) -> Self {
+        let all = [Self::Branch, Self::Kernel];
+        all.into_iter()
+            .find(|role| role.as_str() == text)
+            .unwrap_or_default()
+    }
+}
+
 /// Facts of one kernel. Those of one that waits in a pool are replaced when it is claimed.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
@@ -31,6 +61,7 @@ pub(crate) struct Facts {
     pub(crate) start_path: StartPath,
     pub(crate) start_reason: Option<String>,
     pub(crate) start_ms: u64,
+    pub(crate) role: Role,
     pub(crate) parent: Option<KernelId>,
     pub(crate) idle_timeout: Option<Duration>,
     /// Microseconds since 1970.
@@ -69,6 +100,11 @@ pub(crate) struct Whereabouts {
 }
 
 impl Facts {
+    /// Whether it is a further kernel of that session.
+    pub(crate) fn is_further_of(&self, session: KernelId) -> bool {
+        self.role == Role::Kernel && self.parent == Some(session)
+    }
+
     /// The row of a kernel.
     pub(crate) fn record(&self, place: &Whereabouts, life: KernelLife, incarnation: u32) -> KernelRecord {
         KernelRecord {
@@ -91,6 +127,7 @@ impl Facts {
             dead_cause: None,
             provisioner: self.provisioner.clone(),
             socket: place.socket.clone(),
+            role: self.role.as_str().to_owned(),
             parent: self.parent.map(|parent| parent.0),
             template: self.template.clone(),
             start_path: self.start_path.as_str().to_owned(),
@@ -133,6 +170,7 @@ impl Facts {
             start_path: start_path.unwrap_or_default(),
             start_reason: row.start_reason.clone(),
             start_ms: 0,
+            role: Role::parse(&row.role),
             parent: row.parent.map(KernelId),
             idle_timeout: row.idle_timeout_ms.map(Duration::from_millis),
             expires_micros: row.expires_micros.and_then(|at| u64::try_from(at).ok()),
@@ -199,6 +237,7 @@ mod tests {
             start_path: StartPath::Pool,
             start_reason: None,
             start_ms: 9,
+            role: Role::Kernel,
             parent: Some(KernelId::random()),
             idle_timeout: Some(Duration::from_secs(3)),
             expires_micros: Some(11),

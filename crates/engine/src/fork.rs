@@ -12,7 +12,7 @@ use himalia_store::KernelLife;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-use crate::facts::{Around, Facts, Whereabouts};
+use crate::facts::{Around, Facts, Role, Whereabouts};
 use crate::inner::{Inner, Link, Member};
 use crate::kept_files::forget_kept_files;
 use crate::kernel::{Answer, Command, CommandError, Core, Handle, wall_micros};
@@ -159,6 +159,7 @@ impl Inner {
             start_path: StartPath::Fork,
             start_reason: None,
             start_ms: 0,
+            role: Role::Branch,
             parent: Some(of_parent.id),
             labels: fork.labels.clone().unwrap_or_else(|| of_parent.labels.clone()),
             session_name: None,

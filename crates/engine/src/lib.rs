@@ -35,6 +35,7 @@ mod pool;
 mod provisioners;
 mod questions;
 mod registry;
+mod session_kernels;
 mod start;
 mod templates;
 #[cfg(test)]
@@ -62,7 +63,7 @@ pub use kernel::{Language, OnTimeout, Replaced, StopReason};
 pub use model::{
     Branch, Collected, CollectedSession, ExecutionState, FilesMode, ForkFiles, ForkKernel, ForkPolicy,
     GatewayStatus, Hazard, KernelJson, KernelModel, KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES,
-    NewSession, Origin, Orphan, OrphanKind, Overdue, PoolConfig, PoolStatus, ProvisionerChoice,
+    NewKernel, NewSession, Origin, Orphan, OrphanKind, Overdue, PoolConfig, PoolStatus, ProvisionerChoice,
     ProvisionerInfo, Retention, Secrets, SessionChange, SessionInfo, SessionLimits, SessionModel,
     SessionPatch, SpecFile, StartKernel, StartPath, Template, TemplateInfo, TimeChange,
 };
@@ -72,3 +73,4 @@ pub use questions::{
     Completion, Inspection, MAX_CURSOR_CODE_BYTES, VariableFilter, VariablePage, VariableQuery, VariableSort,
     VariablesReply,
 };
+pub use session_kernels::MAX_SESSION_KERNELS;

@@ -11,6 +11,7 @@ use crate::ExecutionState;
 use crate::facts::Facts;
 use crate::inner::Inner;
 use crate::kernel::{Command, Handle, Phase, wall_micros};
+use crate::session_kernels::Sessions;
 
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(1);
@@ -34,18 +35,15 @@ fn due(
     (is_idle && facts.idle_timeout.is_some_and(|timeout| idle > timeout)).then_some("idle_culled")
 }
 
-fn ends(handle: &Handle, now_micros: u64) -> Option<&'static str> {
-    let (phase, state) = {
-        let snapshot = handle.snapshot.borrow();
-        (snapshot.phase, snapshot.state)
-    };
+fn ends(handle: &Handle, sessions: &Sessions<'_>, now_micros: u64) -> Option<&'static str> {
+    let phase = handle.snapshot.borrow().phase;
     if matches!(phase, Phase::Stopping | Phase::Over) {
         return None;
     }
-    let cull = handle.cull_facts();
+    let cull = sessions.cull_facts(handle)?;
     due(
         &handle.facts(),
-        state,
+        cull.state,
         cull.connections,
         cull.last_micros,
         now_micros,
@@ -67,10 +65,12 @@ impl Inner {
             let now = wall_micros();
             let all = self.registry.all_unordered();
             under_way.retain(|id| all.iter().any(|handle| handle.id() == *id));
-            for handle in all {
-                if let Some(cause) = ends(&handle, now)
+            let sessions = Sessions::of(&all);
+            for handle in &all {
+                if let Some(cause) = ends(handle, &sessions, now)
                     && under_way.insert(handle.id())
                 {
+                    let handle = Arc::clone(handle);
                     tracing::info!(kernel = %handle.id(), cause, "the time of a session has come");
                     self.background.spawn(async move {
                         handle.order(Command::Stop(cause)).await;
@@ -100,7 +100,7 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::Around;
+    use crate::facts::{Around, Role};
     use crate::{KernelId, Origin, StartPath};
 
     fn facts(idle: Option<u64>, expires: Option<u64>) -> Facts {
@@ -118,6 +118,7 @@ mod tests {
             start_path: StartPath::Cold,
             start_reason: None,
             start_ms: 0,
+            role: Role::Session,
             parent: None,
             idle_timeout: idle.map(Duration::from_micros),
             expires_micros: expires,

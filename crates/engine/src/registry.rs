@@ -74,6 +74,13 @@ impl Registry {
             .collect()
     }
 
+    /// The further kernels of a session, in order of their start, those on their way to their end included.
+    pub(crate) fn further(&self, session: KernelId) -> Vec<Arc<Handle>> {
+        let mut all = self.all();
+        all.retain(|handle| handle.facts().is_further_of(session));
+        all
+    }
+
     /// Forgets a kernel, if it is this one that has the id.
     pub(crate) fn remove(&self, handle: &Arc<Handle>) {
         let is_it = |_: &KernelId, slot: &Slot| matches!(slot, Slot::Present(it) if Arc::ptr_eq(it, handle));

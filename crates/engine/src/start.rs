@@ -13,13 +13,13 @@ use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::facts::{Around, Facts, Whereabouts};
+use crate::facts::{Around, Facts, Role, Whereabouts};
 use crate::inner::{Inner, Link, Member};
 use crate::kept_files::remove_kept_files;
 use crate::kernel::{Command, CommandError, Core, Handle, Rules, wall_micros};
 use crate::kernelspecs::{HostEnvironment, Launch, LaunchRequest, launch};
 use crate::lease::{Lease, Share};
-use crate::model::{FilesMode, InterruptMode, KernelSpec, Origin, StartPath};
+use crate::model::{FilesMode, InterruptMode, KernelSpec, Origin, Secrets, StartPath};
 use crate::places::Place;
 use crate::registry::Reservation;
 use crate::templates::{Offer, Plan, packages, plan, sandbox_spec, zygote_spec};
@@ -49,7 +49,7 @@ pub(crate) struct Made {
     pub(crate) cwd: String,
     /// What its shim is told to start.
     pub(crate) shim_spec: ShimKernelSpec,
-    link: Link,
+    pub(crate) link: Link,
 }
 
 impl Inner {
@@ -66,7 +66,7 @@ impl Inner {
         let id = start.id.unwrap_or_else(KernelId::random);
         let reservation = self.registry.reserve(id)?;
         let plan = self.plan(&start).await?;
-        let launch = self.launch(&plan, with_secrets(&start)?, start.cwd)?;
+        let launch = self.launch(&plan, with_secrets(&start.env, &start.secrets)?, start.cwd)?;
         let accepted = Accepted {
             owner: principal.owner().to_owned(),
             origin: start.origin,
@@ -391,6 +391,7 @@ pub(crate) fn facts(plan: &Plan, made: &Made, id: KernelId, created_micros: u64)
         start_path: StartPath::Cold,
         start_reason: None,
         start_ms: 0,
+        role: Role::Session,
         parent: None,
         idle_timeout: plan.idle_timeout,
         expires_micros: lifetime.map(|time| created_micros.saturating_add(time)),
@@ -405,9 +406,12 @@ fn kept_files(plan: &Plan, id: KernelId) -> Option<String> {
 }
 
 /// The variables of a start, secret ones included.
-fn with_secrets(start: &StartKernel) -> Result<BTreeMap<String, String>, EngineError> {
-    let mut env = start.env.clone();
-    for (name, value) in &start.secrets.0 {
+pub(crate) fn with_secrets(
+    env: &BTreeMap<String, String>,
+    secrets: &Secrets,
+) -> Result<BTreeMap<String, String>, EngineError> {
+    let mut env = env.clone();
+    for (name, value) in &secrets.0 {
         if env.insert(name.clone(), value.clone()).is_some() {
             let shown: String = name.chars().take(64).collect();
             return Err(EngineError::bad_request(
@@ -444,7 +448,7 @@ fn refusal(id: KernelId, error: SandboxError) -> EngineError {
     }
 }
 
-fn shim_spec(plan: &Plan, launch: &Launch, sandbox: &SandboxHandle, cwd: &str) -> ShimKernelSpec {
+pub(crate) fn shim_spec(plan: &Plan, launch: &Launch, sandbox: &SandboxHandle, cwd: &str) -> ShimKernelSpec {
     let mut env = sandbox.base_env.clone();
     env.extend(launch.env.clone());
     if plan.in_container() {
@@ -476,7 +480,7 @@ fn shim_spec(plan: &Plan, launch: &Launch, sandbox: &SandboxHandle, cwd: &str) -
     }
 }
 
-fn interrupt_mode_name(mode: InterruptMode) -> &'static str {
+pub(crate) fn interrupt_mode_name(mode: InterruptMode) -> &'static str {
     match mode {
         InterruptMode::Signal => "signal",
         InterruptMode::Message => "message",

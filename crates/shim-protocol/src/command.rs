@@ -32,6 +32,9 @@ pub enum Command {
     Close(Stop),
     /// Dial a stream and do with the files of the kernel's session what it says (version 4). Answered on the stream alone.
     Open(Box<Open>),
+    /// Give a further kernel of the sandbox a link of its own, which is dialled at once and has no kernel yet (version 5):
+    /// the `start` comes on it, and everything after that. Answered by `link_added` or `refused`.
+    AddLink(AddLink),
 }
 
 impl Command {
@@ -47,6 +50,7 @@ impl Command {
             Self::Fork(_) => Kind::Fork,
             Self::Close(_) => Kind::Close,
             Self::Open(_) => Kind::Open,
+            Self::AddLink(_) => Kind::AddLink,
         }
     }
 }
@@ -56,6 +60,13 @@ impl Command {
 pub struct Start {
     /// What to run.
     pub spec: KernelSpec,
+}
+
+/// Body of `add_link`.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct AddLink {
+    /// File name of the gateway's socket for it, beside `gw.sock`; see [`Fork::check_socket`].
+    pub socket: String,
 }
 
 /// Body of `stop`, `restart`, `shutdown` and `close`.

@@ -24,6 +24,8 @@ pub enum Event {
     Forked(Forked),
     /// There is no branch (version 3).
     ForkFailed(ForkFailed),
+    /// A further link dials (version 5).
+    LinkAdded(LinkAdded),
 }
 
 impl Event {
@@ -38,6 +40,7 @@ impl Event {
             Self::Bound(_) => Kind::Bound,
             Self::Forked(_) => Kind::Forked,
             Self::ForkFailed(_) => Kind::ForkFailed,
+            Self::LinkAdded(_) => Kind::LinkAdded,
         }
     }
 }
@@ -178,6 +181,13 @@ pub enum RefusalKind {
     #[default]
     #[serde(other)]
     Never,
+}
+
+/// Body of `link_added`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct LinkAdded {
+    /// The `add_link` that this answers.
+    pub request: RequestId,
 }
 
 /// Why messages are missing.

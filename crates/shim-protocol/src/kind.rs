@@ -1,4 +1,4 @@
-use crate::{BIND_SINCE, CHUNK_BYTES, FORK_SINCE, PROTOCOL_MIN, STATS_SINCE, STREAM_SINCE};
+use crate::{ADD_LINK_SINCE, BIND_SINCE, CHUNK_BYTES, FORK_SINCE, PROTOCOL_MIN, STATS_SINCE, STREAM_SINCE};
 
 /// What a frame is; the discriminant is the byte on the wire. Bytes are never reused.
 ///
@@ -40,6 +40,8 @@ pub enum Kind {
     Head = 29,
     Done = 30,
     Failed = 31,
+    AddLink = 32,
+    LinkAdded = 33,
 }
 
 const KIB: usize = 1024;
@@ -47,7 +49,7 @@ const MIB: usize = 1024 * KIB;
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 32] = [
         Self::Hello,
         Self::Welcome,
         Self::Denied,
@@ -78,6 +80,8 @@ impl Kind {
         Self::Head,
         Self::Done,
         Self::Failed,
+        Self::AddLink,
+        Self::LinkAdded,
     ];
 
     /// The kind of a byte; `None` for kinds of a later version.
@@ -118,6 +122,8 @@ impl Kind {
             Self::Head => "head",
             Self::Done => "done",
             Self::Failed => "failed",
+            Self::AddLink => "add_link",
+            Self::LinkAdded => "link_added",
         }
     }
 
@@ -128,6 +134,7 @@ impl Kind {
             Self::Bind | Self::Bound => BIND_SINCE,
             Self::Fork | Self::Forked | Self::ForkFailed | Self::Close => FORK_SINCE,
             Self::Open | Self::Chunk | Self::Head | Self::Done | Self::Failed => STREAM_SINCE,
+            Self::AddLink | Self::LinkAdded => ADD_LINK_SINCE,
             _ => PROTOCOL_MIN,
         }
     }

@@ -37,6 +37,8 @@
 //! | `ack` | gateway | now | link, all up to it | u8 lane |
 //! | `accepted` | shim | both, for its own lane | request, all up to it | empty |
 //! | `open` (version 4) | gateway | now | request | JSON [`Open`] |
+//! | `add_link` (version 5) | gateway | now | request | JSON [`AddLink`] |
+//! | `link_added` (version 5) | shim | now | link | JSON [`LinkAdded`] |
 //! | `chunk` (version 4) | both | a stream | 0 | bytes |
 //! | `head`, `done`, `failed` (version 4) | shim | a stream | 0 | JSON [`FileHead`], [`StreamDone`], [`StreamFailed`] |
 //! | `stats`, `heartbeat` | shim | now | 0 | JSON [`Stats`], [`Heartbeat`] |
@@ -72,6 +74,7 @@
 //!   that is still held when an older gateway connects is replaced by a gap.
 //!
 //! - Version 4 adds `open` and the streams. An older shim is never asked to open one: [`PendingFull::Version`].
+//! - Version 5 adds `add_link` and `link_added`, with the same refusal.
 //!
 //! # Streams
 //!
@@ -85,6 +88,8 @@
 //! A shim has one link per branch beside its first one. Each is as described above, with lanes, numbers and marks of
 //! its own: a branch dials the socket that the `fork` named, in the directory of `gw.sock`, says hello with the same
 //! key, and is kernel 1 there. `close` gives one link up, `shutdown` on any link ends the whole shim.
+//!
+//! `add_link` opens a link as a branch's without a kernel: like on the first link, the gateway starts kernel 1 on it.
 
 mod branch;
 mod codec;
@@ -106,11 +111,11 @@ pub use branch::{
     Hazard, Severity,
 };
 pub use codec::{Decoder, Frame, HEAD_BYTES, encode_frame, encode_head};
-pub use command::{Command, KernelSpec, ResourceLimits, Start, Stop};
+pub use command::{AddLink, Command, KernelSpec, ResourceLimits, Start, Stop};
 pub use error::ProtocolError;
 pub use event::{
-    Cause, Event, Exited, Gap, GapReason, Heartbeat, RefusalKind, Refused, STDERR_TAIL_BYTES, StartFailed,
-    StartPath, Started, Stats, Stopped, Usage,
+    Cause, Event, Exited, Gap, GapReason, Heartbeat, LinkAdded, RefusalKind, Refused, STDERR_TAIL_BYTES,
+    StartFailed, StartPath, Started, Stats, Stopped, Usage,
 };
 pub use gateway_link::{GatewayLink, LinkCheck, Pending, PendingFull, Resumed};
 pub use handshake::{
@@ -126,5 +131,6 @@ pub use stream::{
     StreamFailed, StreamFailure, StreamFrame, WALK_MAX,
 };
 pub use version::{
-    BIND_SINCE, FORK_SINCE, PROTOCOL_MAX, PROTOCOL_MIN, STATS_SINCE, STREAM_SINCE, VersionRange,
+    ADD_LINK_SINCE, BIND_SINCE, FORK_SINCE, PROTOCOL_MAX, PROTOCOL_MIN, STATS_SINCE, STREAM_SINCE,
+    VersionRange,
 };

@@ -134,6 +134,7 @@ impl ToGateway {
             Kind::Bound => event(Event::Bound(from_json(kind, &body)?)),
             Kind::Forked => event(Event::Forked(from_json(kind, &body)?)),
             Kind::ForkFailed => event(Event::ForkFailed(from_json(kind, &body)?)),
+            Kind::LinkAdded => event(Event::LinkAdded(from_json(kind, &body)?)),
             Kind::Gap => Self::Gap {
                 kernel,
                 gap: parse_gap(&body, number)?,
@@ -209,6 +210,7 @@ impl ToShim {
             Kind::Bind => command(Command::Bind(Box::new(from_json(kind, &body)?))),
             Kind::Fork => command(Command::Fork(Box::new(from_json(kind, &body)?))),
             Kind::Open => command(Command::Open(Box::new(from_json(kind, &body)?))),
+            Kind::AddLink => command(Command::AddLink(from_json(kind, &body)?)),
             Kind::Message => Self::Message {
                 kernel,
                 number,
@@ -266,6 +268,7 @@ pub(crate) fn event_body(event: &Event) -> Result<Vec<u8>, ProtocolError> {
         Event::Bound(body) => to_json(Kind::Bound, body),
         Event::Forked(body) => to_json(Kind::Forked, body),
         Event::ForkFailed(body) => to_json(Kind::ForkFailed, body),
+        Event::LinkAdded(body) => to_json(Kind::LinkAdded, body),
     }
 }
 
@@ -279,6 +282,7 @@ pub(crate) fn command_body(command: &Command) -> Result<Vec<u8>, ProtocolError> 
         Command::Bind(body) => to_json(Kind::Bind, body),
         Command::Fork(body) => to_json(Kind::Fork, body),
         Command::Open(body) => to_json(Kind::Open, body),
+        Command::AddLink(body) => to_json(Kind::AddLink, body),
         Command::Interrupt => Ok(b"{}".to_vec()),
     }
 }

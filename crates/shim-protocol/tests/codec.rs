@@ -8,10 +8,10 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use himalia_shim_protocol::{
-    Bind, Bound, BranchFiles, Cause, Command, Decoder, Event, Exited, FORK_SINCE, Fork, ForkFailed,
+    AddLink, Bind, Bound, BranchFiles, Cause, Command, Decoder, Event, Exited, FORK_SINCE, Fork, ForkFailed,
     ForkFailure, ForkPolicy, ForkTimes, Forked, Frame, HEAD_BYTES, Hazard, Hello, InterruptMode, KernelSpec,
-    Kind, Lane, Origin, PROTOCOL_MAX, ProtocolError, RequestId, ResourceLimits, STATS_SINCE, Severity, Start,
-    StartPath, Started, Stop, ToGateway, ToShim, VersionRange, encode_frame,
+    Kind, Lane, LinkAdded, Origin, PROTOCOL_MAX, ProtocolError, RequestId, ResourceLimits, STATS_SINCE,
+    STREAM_SINCE, Severity, Start, StartPath, Started, Stop, ToGateway, ToShim, VersionRange, encode_frame,
 };
 use proptest::prelude::*;
 
@@ -103,7 +103,8 @@ fn command() -> impl Strategy<Value = Command> {
         },
     );
     let close = any::<u64>().prop_map(|grace_ms| Command::Close(Stop { grace_ms }));
-    prop_oneof![bind, fork, close]
+    let add = text().prop_map(|socket| Command::AddLink(AddLink { socket }));
+    prop_oneof![bind, fork, close, add]
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -134,7 +135,7 @@ fn event() -> impl Strategy<Value = Event> {
         codes,
         paths,
         any::<(i32, u64, u32, bool)>(),
-        0..4,
+        0..5,
     )
         .prop_map(
             |(request, text, hazards, code, path, (pid, bytes, skipped, ok), which)| match which {
@@ -149,6 +150,7 @@ fn event() -> impl Strategy<Value = Event> {
                     code,
                     hazards,
                 }),
+                3 => Event::LinkAdded(LinkAdded { request }),
                 2 => Event::Started(Started {
                     pid,
                     incarnation: skipped,
@@ -177,7 +179,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 proptest! {
     #[test]
-    fn every_body_of_version_3_survives(command in command(), event in event(), kernel in any::<u16>()) {
+    fn every_body_of_a_later_version_survives(command in command(), event in event(), kernel in any::<u16>()) {
         let mut decoder = Decoder::new();
         let packet = ToShim::Command { kernel, number: 7, command };
         packet.encode(decoder.buffer()).unwrap();
@@ -215,9 +217,10 @@ fn bytes_of_kinds_are_never_reused_and_each_has_its_version() {
             since(1),
             since(STATS_SINCE),
             since(FORK_SINCE),
+            since(STREAM_SINCE),
             since(PROTOCOL_MAX)
         ),
-        (18, 1, 6, 5)
+        (18, 1, 6, 5, 2)
     );
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use himalia_shim_protocol::shim_link::Accept;
 use himalia_shim_protocol::{
-    Command, Event, Hello, Lane, Open, PerLane, ProtocolError, RefusalKind, RequestId, StartFailed,
-    StreamFailure, ToShim, Welcome,
+    AddLink, Command, Event, Hello, Lane, LinkAdded, Open, PerLane, ProtocolError, RefusalKind, RequestId,
+    StartFailed, StreamFailure, ToShim, Welcome,
 };
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -24,12 +24,12 @@ use crate::{files, fork, lane};
 const GRACE_MAX_MS: u64 = 3_600_000;
 
 /// One way to the gateway, with the kernels that belong to it: the first link has those that the gateway starts, each
-/// other one has a branch.
+/// other one has a branch or a further kernel.
 #[derive(Debug)]
 pub(crate) struct Link {
     shim: Rc<Shim>,
     socket: String,
-    /// The number of its branch; absent for the first link.
+    /// The number of its branch or further kernel; absent for the first link.
     branch: Option<u32>,
     /// The files of its branch, when they are a copy.
     files: Option<Rc<WorkCopy>>,
@@ -337,7 +337,21 @@ impl Link {
                 tokio::task::spawn_local(fork::run(shim, link, parent, request, *order));
             }
             Command::Open(open) => self.open_stream(target, *open),
+            Command::AddLink(order) => self.add_link(target.number(), request, &order),
             Command::Shutdown(_) | Command::Close(_) => {}
+        }
+    }
+
+    /// Opens a link for a further kernel, beside this one.
+    fn add_link(self: &Rc<Self>, kernel: u16, request: RequestId, order: &AddLink) {
+        match fork::add_link(&self.shim, self, order) {
+            Ok(link) => {
+                self.shim.open(&link);
+                self.outlet.event(kernel, Event::LinkAdded(LinkAdded { request }));
+            }
+            Err(reason) => self
+                .outlet
+                .refuse(kernel, Lane::Now, request, RefusalKind::Never, &reason),
         }
     }
 

@@ -42,7 +42,9 @@ pub struct KernelRecord {
     pub provisioner: String,
     /// Name of the socket, in the sandbox's gateway directory, that its link calls. Branches have their own.
     pub socket: String,
-    /// The kernel that it was forked from. That one may be gone.
+    /// `session`, `branch` or `kernel`: a further one of its session.
+    pub role: String,
+    /// The kernel that it was forked from, which may be gone; of a further kernel, that of its session.
     pub parent: Option<Uuid>,
     /// The template that it was started from; the kernelspec's name for an implicit one.
     pub template: String,
@@ -110,10 +112,10 @@ impl KernelLife {
 pub(crate) const INSERT: &str = "
 INSERT INTO kernels (id, owner, kernelspec, session_dir, run_dir, sandbox_id, sandbox_key_hash, isolation,
     incarnation, created_micros, launch, life, dead_cause, provisioner, socket, parent, template, start_path,
-    start_reason, sandbox, labels, idle_timeout_ms, expires_micros, origin, name)
+    start_reason, sandbox, labels, idle_timeout_ms, expires_micros, origin, name, role)
 VALUES (:id, :owner, :kernelspec, :session_dir, :run_dir, :sandbox_id, :sandbox_key_hash, :isolation,
     :incarnation, :created_micros, :launch, :life, :dead_cause, :provisioner, :socket, :parent, :template, :start_path,
-    :start_reason, :sandbox, :labels, :idle_timeout_ms, :expires_micros, :origin, :name)";
+    :start_reason, :sandbox, :labels, :idle_timeout_ms, :expires_micros, :origin, :name, :role)";
 
 pub(crate) const UPDATE: &str = "
 UPDATE kernels SET owner = :owner, kernelspec = :kernelspec, session_dir = :session_dir, run_dir = :run_dir,
@@ -122,7 +124,7 @@ UPDATE kernels SET owner = :owner, kernelspec = :kernelspec, session_dir = :sess
     dead_cause = :dead_cause, provisioner = :provisioner, socket = :socket, parent = :parent,
     template = :template, start_path = :start_path, start_reason = :start_reason, sandbox = :sandbox,
     labels = :labels, idle_timeout_ms = :idle_timeout_ms, expires_micros = :expires_micros, origin = :origin,
-    name = :name
+    name = :name, role = :role
 WHERE id = :id";
 
 pub(crate) const SET_LIFE: &str =
@@ -265,6 +267,7 @@ fn put(
         ":expires_micros": kernel.expires_micros,
         ":origin": kernel.origin,
         ":name": kernel.name,
+        ":role": kernel.role,
     })?)
 }
 
@@ -308,6 +311,7 @@ fn read(row: &Row<'_>) -> Result<KernelRecord, StoreError> {
         expires_micros: row.get("expires_micros")?,
         origin: row.get("origin")?,
         name: row.get("name")?,
+        role: row.get("role")?,
     })
 }
 

@@ -73,6 +73,7 @@ fn kernel(n: u128) -> KernelRecord {
         dead_cause: None,
         provisioner: "docker".into(),
         socket: "k2.sock".into(),
+        role: "branch".into(),
         parent: Some(Uuid::from_u128(99)),
         template: "analysis".into(),
         start_path: "fork".into(),

@@ -39,3 +39,27 @@ def test_it_runs_sandboxed_and_keeps_its_state(with_others, name):
     problem = with_others.http.post(f"v1/sessions/{kernel}/fork", json={"count": 1})
     assert problem.status_code == 501 and problem.json()["code"] == "unsupported", problem.text
     with_others.delete_kernel(kernel)
+
+
+def test_a_further_kernel_finds_what_is_in_the_sandbox(with_others):
+    session = with_others.http.post("v1/sessions", json={"template": "plain"})
+    assert session.status_code == 201, session.text
+    base = f"v1/sessions/{session.json()['id']}"
+
+    def run(code, **more):
+        reply = with_others.http.post(f"{base}/executions", json={"code": code, **more}, timeout=120)
+        assert reply.status_code == 200, reply.text
+        return reply.json()["text"]
+
+    second = with_others.http.post(f"{base}/kernels", json={})
+    assert second.status_code == 201, second.text
+    assert second.json()["cwd"] == "/session" and second.json()["started_by"] in ("zygote", "cold")
+    run("open('shared', 'w').write('one'); kept = 1")
+    second = second.json()["id"]
+    assert run("import os; print(open('shared').read(), 'kept' in dir(), os.getuid())", kernel=second) == "one False 1000\n"
+    # The program of another kernelspec is not among what is bound into this sandbox.
+    problem = with_others.http.post(f"{base}/kernels", json={"kernelspec": "bash"})
+    assert (problem.status_code, problem.json()["code"]) == (500, "kernel_start_failed"), problem.text
+    assert "in the session's sandbox" in problem.json()["detail"]
+    assert len(with_others.http.get(f"{base}/kernels").json()["kernels"]) == 2
+    assert with_others.http.delete(base).status_code == 204

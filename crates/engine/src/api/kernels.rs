@@ -172,7 +172,7 @@ impl Engine {
     }
 
     /// A kernel of those that the principal sees, one that is over included.
-    fn seen(&self, principal: &Principal, id: KernelId) -> Option<Arc<Handle>> {
+    pub(super) fn seen(&self, principal: &Principal, id: KernelId) -> Option<Arc<Handle>> {
         let handle = self.inner.registry.get(id);
         handle.filter(|handle| principal.sees(&handle.facts().owner))
     }

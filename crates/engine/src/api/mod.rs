@@ -8,6 +8,7 @@ mod kernels;
 mod open;
 mod questions;
 mod sandboxes;
+mod session_kernels;
 mod sessions;
 mod specs;
 

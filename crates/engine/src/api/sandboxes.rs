@@ -1,11 +1,14 @@
 //! Sessions with the sandboxes that they run in, branches, templates and pools.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_sandbox::{SandboxError, Usage};
 use tokio::time::timeout;
 
 use super::Engine;
+use crate::facts::Role;
+use crate::kernel::Handle;
 use crate::pool::Pool;
 use crate::{
     Action, Branch, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal, ProvisionerInfo,
@@ -47,17 +50,19 @@ impl Engine {
     /// principal's own, also for the operator.
     pub fn find_session(&self, principal: &Principal, text: &str) -> Result<KernelId, EngineError> {
         if let Ok(id) = text.parse() {
-            return Ok(id);
+            let further = |handle: Arc<Handle>| handle.facts().role == Role::Kernel;
+            return if self.seen(principal, id).is_some_and(further) {
+                Err(EngineError::no_session(text))
+            } else {
+                Ok(id)
+            };
         }
         self.allow(principal, Action::Read, Object::Gateway)?;
         let found = self.inner.named(principal.owner(), text);
         let found = found.filter(|handle| !handle.is_over());
         found
             .map(|handle| handle.id())
-            .ok_or_else(|| EngineError::NotFound {
-                what: "Session",
-                id: text.chars().take(64).flat_map(char::escape_debug).collect(),
-            })
+            .ok_or_else(|| EngineError::no_session(text))
     }
 
     /// Changes what its owner may change of a session. Within its template's limits.
@@ -72,14 +77,17 @@ impl Engine {
         self.inner.change_session(&handle, change).await
     }
 
-    /// Every kernel that the principal sees with what is around it, in order of their start; those that wait in a pool are nobody's and not
-    /// listed.
+    /// Every session that the principal sees: its first kernel with what is around it, in order of their start; those that wait in a
+    /// pool are nobody's and not listed.
     pub fn session_infos(&self, principal: &Principal) -> Result<Vec<SessionInfo>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let all = self.inner.registry.all();
         Ok(all
             .iter()
-            .filter(|handle| !handle.is_over() && principal.sees(&handle.facts().owner))
+            .filter(|handle| {
+                let facts = handle.facts();
+                !handle.is_over() && facts.role != Role::Kernel && principal.sees(&facts.owner)
+            })
             .map(|handle| handle.info())
             .collect())
     }

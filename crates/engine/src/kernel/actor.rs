@@ -284,8 +284,10 @@ impl Running {
         self.step(Event::Tick, now);
     }
 
-    /// The kernel is over: its log is complete, now its sandbox goes, if nobody else is in it.
+    /// The kernel is over: its log is complete. Further kernels of its session go first, then its sandbox, if nobody else is
+    /// in it.
     async fn end(mut self) {
+        self.actor.teardown.end_further(&self.actor.handle).await;
         if !self.actor.teardown.leave() {
             self.close_link().await;
         }

@@ -313,6 +313,7 @@ impl Core {
             Command::Restart => self.restart(waiter, out),
             Command::Claim(claim) => self.claim(waiter, *claim, out),
             Command::Fork(fork) => self.fork(waiter, fork, out),
+            Command::AddLink(socket) => self.add_link(waiter, socket, out),
             Command::Open(open) => self.open_stream(*open, out),
             Command::Ask(question) => self.ask(waiter, &question),
             Command::Submit(submission) => self.submit(waiter, *submission, out),

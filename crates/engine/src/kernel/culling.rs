@@ -34,6 +34,19 @@ pub(crate) fn due(facts: &CullFacts, config: &CullConfig, now_micros: u64) -> bo
         && (config.connected || facts.connections == 0)
 }
 
+impl CullFacts {
+    /// Those of a session with a further kernel: it is as busy as the busier of the two, and was used when either was.
+    pub(crate) fn with(self, further: &Self) -> Self {
+        let busy = further.state == ExecutionState::Busy;
+        Self {
+            state: if busy { further.state } else { self.state },
+            connections: self.connections.saturating_add(further.connections),
+            last_micros: self.last_micros.max(further.last_micros),
+            ..self
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +68,28 @@ mod tests {
             idle_timeout: Duration::from_mins(1),
             ..CullConfig::default()
         }
+    }
+
+    #[test]
+    fn a_session_is_used_when_one_of_its_kernels_is() {
+        let used = CullFacts {
+            state: ExecutionState::Busy,
+            connections: 2,
+            last_micros: 7,
+            ..facts()
+        };
+        for (one, other) in [(facts(), used), (used, facts())] {
+            let both = one.with(&other);
+            assert_eq!(
+                (both.state, both.connections, both.last_micros),
+                (ExecutionState::Busy, 2, 7)
+            );
+        }
+        let dead = CullFacts {
+            state: ExecutionState::Dead,
+            ..facts()
+        };
+        assert_eq!(facts().with(&dead).state, ExecutionState::Idle);
     }
 
     #[test]

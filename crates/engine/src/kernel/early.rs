@@ -31,8 +31,8 @@ impl Core {
         let possible = match command {
             Command::Interrupt | Command::Fork(_) | Command::Ask(_) => self.life.phase == Phase::Running,
             Command::Restart => matches!(self.life.phase, Phase::Running | Phase::Restarting | Phase::Dead),
-            // Files are there without a process, too.
-            Command::Open(_) => self.has_files(),
+            // The sandbox is there without a process, too.
+            Command::Open(_) | Command::AddLink(_) => self.has_files(),
             Command::Start(_)
             | Command::Stop(_)
             | Command::Claim(_)

@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Claim(Box<Claim>),
     /// Make a branch of it.
     Fork(Box<Fork>),
+    /// Have the shim open a link for a further kernel, on this socket. Done when it dials.
+    AddLink(String),
     /// Take an execution.
     Submit(Box<Submission>),
     /// Stop the execution whose first record has this number.

@@ -102,13 +102,15 @@ pub(super) enum Awaited {
     Bound(RequestId),
     /// A branch, made by this request.
     Branch(RequestId),
+    /// A link, opened by this request.
+    Link(RequestId),
 }
 
 impl Awaited {
     /// The request whose end is awaited.
     pub(super) fn request(self) -> Option<RequestId> {
         match self {
-            Self::Process(id) | Self::Bound(id) | Self::Branch(id) => Some(id),
+            Self::Process(id) | Self::Bound(id) | Self::Branch(id) | Self::Link(id) => Some(id),
             Self::Ready => None,
         }
     }

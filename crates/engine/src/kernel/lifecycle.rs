@@ -36,6 +36,8 @@ pub(crate) enum LifecycleRecord {
     Forked { pid: i32, cwd: String },
     /// A branch was not made.
     ForkFailed { reason: String },
+    /// A link was opened for a further kernel of the session.
+    LinkAdded,
     /// An execution took longer than its limit: what is done about it (`interrupt`, `kill`).
     ExecutionLimit { step: String },
     /// The kept files take more space than they may: what is done about it (`refuse` further executions, `interrupt`,

@@ -63,7 +63,7 @@ pub(crate) use rules::Rules;
 pub(crate) use sandbox_end::death_cause;
 pub(crate) use streams::{StreamSocket, Streams};
 pub(crate) use synthetic::notice;
-pub(crate) use teardown::Teardown;
+pub(crate) use teardown::{SESSION_ENDED, Teardown};
 
 #[cfg(test)]
 mod core_tests;

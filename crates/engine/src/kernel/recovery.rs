@@ -421,6 +421,7 @@ impl Core {
             | LifecycleRecord::Bound { .. }
             | LifecycleRecord::Forked { .. }
             | LifecycleRecord::ForkFailed { .. }
+            | LifecycleRecord::LinkAdded
             | LifecycleRecord::ExecutionLimit { .. }
             | LifecycleRecord::DiskQuota { .. }
             | LifecycleRecord::Unknown => {}

@@ -2,7 +2,7 @@
 
 use himalia_shim_protocol::{
     Bind, Bound, Event as ShimEvent, Fork, ForkFailed, ForkFailure, Forked, KernelState, Kind, Lane,
-    PROTOCOL_MAX, RequestId, Stopped,
+    LinkAdded, PROTOCOL_MAX, RefusalKind, Refused, RequestId, Stopped,
 };
 use himalia_wire::Channel;
 use serde_json::json;
@@ -302,6 +302,42 @@ fn each_fork_gets_its_own_answer() {
         ]
     );
     assert_eq!(bench.core.snapshot().phase, Phase::Running);
+}
+
+#[test]
+fn a_further_link_is_answered_for_and_an_earlier_version_has_none() {
+    let add = || Command::AddLink("k2.sock".into());
+    let mut bench = Bench::running();
+    bench.core.set_protocol(PROTOCOL_MAX);
+    bench.orders.clear();
+    bench.done.clear();
+    bench.order(8, add());
+    bench.order(9, add());
+    let id = |number| RequestId { epoch: 1, number };
+    let (first, second) = (id(bench.orders[0].1), id(bench.orders[1].1));
+    assert_eq!(bench.orders[0].0, Kind::AddLink);
+    bench.event(ShimEvent::Refused(Refused {
+        request: second,
+        lane: Lane::Now,
+        kind: RefusalKind::Never,
+        reason: "taken".into(),
+    }));
+    bench.event(ShimEvent::LinkAdded(LinkAdded { request: first }));
+    assert_eq!(
+        bench.done,
+        [
+            (9, Err(CommandError::Refused("taken".into()))),
+            (8, Ok(Answer::Done))
+        ]
+    );
+    bench.core.set_protocol(PROTOCOL_MAX - 1);
+    bench.done.clear();
+    bench.order(10, add());
+    assert!(
+        matches!(&bench.done[..], [(10, Err(CommandError::Unsupported(_)))]),
+        "{:?}",
+        bench.done
+    );
 }
 
 #[test]

@@ -1,6 +1,8 @@
-//! A kernel that waited is claimed; a kernel is forked; a branch is taken up; a stream is opened.
+//! A kernel that waited is claimed; a kernel is forked; a branch is taken up; a further link or a stream is opened.
 
-use himalia_shim_protocol::{Bound, Command as ShimCommand, Fork, ForkFailed, Forked, Open};
+use himalia_shim_protocol::{
+    AddLink, Bound, Command as ShimCommand, Fork, ForkFailed, Forked, LinkAdded, Open,
+};
 
 use super::core::{Core, Settings};
 use super::event::{Answer, Claim, CommandError, Effect, Now};
@@ -72,7 +74,7 @@ impl Core {
         Ok(false)
     }
 
-    /// Whether there is a sandbox with files in it.
+    /// Whether there is a sandbox, with files in it.
     pub(super) fn has_files(&self) -> bool {
         !self.life.sandbox_gone
             && matches!(
@@ -87,6 +89,21 @@ impl Core {
         }
         self.order(&ShimCommand::Open(Box::new(open)), out)?;
         Ok(true)
+    }
+
+    pub(super) fn add_link(&mut self, waiter: u64, socket: String, out: &mut Vec<Effect>) -> Ordered {
+        if !self.has_files() {
+            return Err(CommandError::NotRunning);
+        }
+        let id = self.order(&ShimCommand::AddLink(AddLink { socket }), out)?;
+        self.wait(waiter, Awaited::Link(id));
+        Ok(false)
+    }
+
+    pub(super) fn link_added(&mut self, added: LinkAdded, out: &mut Vec<Effect>) {
+        let waiting = self.life.take(|what| what == Awaited::Link(added.request));
+        let done = |token| Effect::Done(token, Ok(Answer::Done));
+        out.extend(waiting.into_iter().map(done));
     }
 
     pub(super) fn forked(&mut self, forked: Forked, out: &mut Vec<Effect>) {

@@ -74,6 +74,7 @@ impl Core {
             ShimEvent::Bound(bound) => self.bound(bound, out),
             ShimEvent::Forked(forked) => self.forked(forked, out),
             ShimEvent::ForkFailed(failed) => self.fork_failed(failed, out),
+            ShimEvent::LinkAdded(added) => self.link_added(added, out),
         }
         self.changed = true;
     }
@@ -110,6 +111,7 @@ impl Core {
                 let reason = failed.reason.clone();
                 (now, LifecycleRecord::ForkFailed { reason })
             }
+            ShimEvent::LinkAdded(_) => (now, LifecycleRecord::LinkAdded),
             ShimEvent::Refused(refused) => (
                 now,
                 LifecycleRecord::Refused {

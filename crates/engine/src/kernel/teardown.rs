@@ -6,14 +6,19 @@ use himalia_sandbox::{DiskUse, SOCKET_FILE};
 use himalia_shim_protocol::StartPath as ShimStartPath;
 use himalia_store::{KernelLife, Store};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::actor_effects::may_block;
+use super::event::Command;
 use super::handle::Handle;
 use crate::ended::EndedSessions;
 use crate::kept_files::forget_kept_files;
 use crate::lease::Share;
 use crate::model::StartPath;
 use crate::registry::Registry;
+
+/// Why a further kernel ended whose session ended.
+pub(crate) const SESSION_ENDED: &str = "session_ended";
 
 /// What is left to do when a kernel ends.
 #[derive(Debug)]
@@ -89,6 +94,18 @@ impl Teardown {
             // The kernel may be over.
             let _ = answer.send(found).await;
         });
+    }
+
+    /// Ends the further kernels of a session that is over; nothing of them is left when this returns.
+    pub(crate) async fn end_further(&self, handle: &Handle) {
+        let mut ends = JoinSet::new();
+        for further in self.registry.further(handle.id()) {
+            ends.spawn(async move {
+                further.order(Command::Stop(SESSION_ENDED)).await;
+                further.gone().await;
+            });
+        }
+        ends.join_all().await;
     }
 
     /// The kernel leaves its sandbox. `true` if it was the last one in it.

@@ -106,6 +106,20 @@ pub struct StartKernel {
     pub session_name: Option<String>,
 }
 
+/// What a caller asks of a further kernel of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewKernel {
+    /// A kernelspec, that of the session's first kernel if `None`.
+    pub kernelspec: Option<String>,
+    /// Where it works, below the session's work directory or absolute, as the sandbox sees it; that directory if `None`.
+    pub cwd: Option<String>,
+    /// Variables for this kernel alone, over those of its kernelspec and of the session's template. Those that the session
+    /// was started with are its first kernel's.
+    pub env: BTreeMap<String, String>,
+    /// Further variables, which are stored and shown nowhere. A name in both is refused.
+    pub secrets: Secrets,
+}
+
 /// Variables whose values are shown nowhere, not in a debug text either.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secrets(pub BTreeMap<String, String>);

@@ -10,7 +10,7 @@ mod template;
 
 pub use collect::{Collected, CollectedSession, Orphan, OrphanKind, Overdue, Retention};
 pub use fork::{Branch, ForkFiles, ForkKernel, ForkPolicy, Hazard, MAX_BRANCHES};
-pub use kernel::{ExecutionState, GatewayStatus, KernelModel, Secrets, StartKernel};
+pub use kernel::{ExecutionState, GatewayStatus, KernelModel, NewKernel, Secrets, StartKernel};
 pub use kernelspec::{InterruptMode, KernelJson, KernelSpec, KernelSpecs, SpecFile};
 pub use sandbox::{Origin, PoolStatus, ProvisionerInfo, SessionChange, SessionInfo, StartPath, TimeChange};
 pub use session::{KernelRef, NewSession, SessionModel, SessionPatch};

@@ -15,6 +15,7 @@
 //! | `logs` | logs of kernels that have ended |
 //! | `executions` | code over REST: waited for, streamed, read later, over a kill of the gateway; `himalia exec` |
 //! | `sessions` | the native API: templates, limits, branches, `himalia session` |
+//! | `session_kernels` | further kernels of a session, over a kill of the gateway |
 //! | `files` | files of a session over REST: up, down, listed, removed; what leads out is refused |
 //! | `viewer` | the sign-in link that is printed, and what the viewer asks for: owner, usage, executions of records, passwords |
 //! | `namespaces` | the same kernels in sandboxes, over a crash of the gateway |
@@ -36,6 +37,7 @@ mod lifetimes;
 mod logs;
 mod namespaces;
 mod secrets;
+mod session_kernels;
 mod sessions;
 mod starts;
 mod stopping;

@@ -46,6 +46,13 @@ pub(crate) const KERNEL: Group = &[
 pub(crate) const QUESTION: Group = &[(501, "unsupported"), (503, "busy")];
 /// Of one that gives a session its next process.
 pub(crate) const RESTART: Group = &[(500, "kernel_start_failed")];
+/// Of one that starts a further kernel in a session.
+pub(crate) const FURTHER: Group = &[
+    (404, "no_such_kernelspec"),
+    (429, "kernel_limit"),
+    (500, "kernel_start_failed"),
+    (501, "unsupported"),
+];
 /// Of one that makes branches.
 pub(crate) const FORK: Group = &[
     (409, "busy"),
@@ -110,6 +117,7 @@ pub(crate) fn known(status: u16, code: &str) -> bool {
         KERNEL,
         QUESTION,
         RESTART,
+        FURTHER,
         FORK,
         RUN,
         LOG,

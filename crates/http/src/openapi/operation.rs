@@ -9,8 +9,9 @@ use super::schemas::Schemas;
 use crate::render::Problem;
 
 /// The parameters that stand in paths.
-const IN_PATHS: [(&str, &str); 5] = [
+const IN_PATHS: [(&str, &str); 6] = [
     ("session_id", "The session's id or name."),
+    ("kernel_id", "The kernel's id."),
     ("execution_id", "The execution's id."),
     (
         "sha256",

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::input::{Members, Text, Whole};
-use super::sessions::{of_session, session_id};
+use super::kernels::kernel_id;
+use super::sessions::of_session;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -17,6 +18,8 @@ use crate::error::ApiError;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cursor {
     code: Text<0, MAX_CURSOR_CODE_BYTES>,
+    /// A kernel of the session; the first one unless said.
+    kernel: Option<String>,
     /// Characters before it; the end of the code unless said.
     cursor_pos: Option<u64>,
 }
@@ -26,6 +29,8 @@ pub(crate) struct Cursor {
 #[serde(deny_unknown_fields)]
 pub(crate) struct DetailedCursor {
     code: Text<0, MAX_CURSOR_CODE_BYTES>,
+    /// A kernel of the session; the first one unless said.
+    kernel: Option<String>,
     /// Characters before it; the end of the code unless said.
     cursor_pos: Option<u64>,
     /// 1: also the source, where the kernel has it; 0 unless said.
@@ -39,7 +44,7 @@ pub(crate) async fn complete(
     Path(id): Path<String>,
     Members(at): Members<Cursor>,
 ) -> Result<Json<Completion>, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = kernel_id(&app, &principal, &id, at.kernel.as_deref())?;
     let done = app
         .engine()
         .complete(&principal, kernel, &at.code.0, at.cursor_pos)
@@ -54,7 +59,7 @@ pub(crate) async fn inspect(
     Path(id): Path<String>,
     Members(at): Members<DetailedCursor>,
 ) -> Result<Json<Inspection>, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = kernel_id(&app, &principal, &id, at.kernel.as_deref())?;
     let detail = u8::from(at.detail_level == Some(Whole(1)));
     let done = app
         .engine()

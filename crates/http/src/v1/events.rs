@@ -17,9 +17,9 @@ use serde::Deserialize;
 
 use super::answers::{self, Either};
 use super::input::{After, Parameters};
+use super::kernels::kernel_id;
 use super::push::{Socket, Upgrade};
 use super::record::Record;
-use super::sessions::session_id;
 use super::{push, record, sse};
 use crate::app::App;
 use crate::auth::Caller;
@@ -30,6 +30,8 @@ use crate::openapi::{Answer, Operation};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
+    /// A kernel of the session; the first one unless said.
+    kernel: Option<String>,
     /// Go on after this number; 0 for all that is kept.
     after: Option<u64>,
     /// `sizes` unless said.
@@ -75,7 +77,7 @@ pub(crate) async fn stream(
     Parameters(wanted): Parameters<Wanted>,
     Upgrade(asked): Upgrade,
 ) -> Result<Either<Log, Socket>, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = kernel_id(&app, &principal, &id, wanted.kernel.as_deref())?;
     let buffers = wanted.buffers == Buffers::Base64;
     let feed = app.engine().events(&principal, kernel, last.or(wanted.after))?;
     if let Some(asked) = asked {

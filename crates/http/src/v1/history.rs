@@ -12,7 +12,8 @@ use serde::Deserialize;
 use super::answers::{Notebook, Script};
 use super::artifacts::set_kernel_made;
 use super::input::{Parameters, Whole};
-use super::sessions::{of_session, session_id};
+use super::kernels::{OfKernel, kernel_id};
+use super::sessions::of_session;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -24,6 +25,8 @@ const PAGE: u64 = 100;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Page {
+    /// A kernel of the session; the first one unless said.
+    kernel: Option<String>,
     /// Entries before it; without one it is the latest ones.
     offset: Option<u64>,
     /// Entries of it; 100 unless said.
@@ -35,9 +38,13 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(Page { offset, limit }): Parameters<Page>,
+    Parameters(Page {
+        kernel,
+        offset,
+        limit,
+    }): Parameters<Page>,
 ) -> Result<Json<History>, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let found = app
         .engine()
         .history(
@@ -55,8 +62,9 @@ pub(crate) async fn notebook(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
+    Parameters(OfKernel { kernel }): Parameters<OfKernel>,
 ) -> Result<Notebook, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let found = app.engine().notebook(&principal, kernel).await;
     let found = found.map_err(|error| of_session(error, &id))?;
     Ok(Notebook(download(
@@ -71,8 +79,9 @@ pub(crate) async fn script(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
+    Parameters(OfKernel { kernel }): Parameters<OfKernel>,
 ) -> Result<Script, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let found = app.engine().script(&principal, kernel).await;
     let found = found.map_err(|error| of_session(error, &id))?;
     Ok(Script(download(

@@ -12,6 +12,7 @@ pub(crate) mod files;
 pub(crate) mod fork;
 pub(crate) mod history;
 mod input;
+pub(crate) mod kernels;
 pub(crate) mod models;
 pub(crate) mod pools;
 mod push;

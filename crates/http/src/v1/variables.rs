@@ -11,8 +11,9 @@ use serde_json::{Map, Value};
 
 use super::answers::{Arrow, Either, Fresh, KernelMade};
 use super::file_bodies;
-use super::input::{Nothing, Parameters};
-use super::sessions::{of_session, session_id};
+use super::input::Parameters;
+use super::kernels::{OfKernel, kernel_id};
+use super::sessions::of_session;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -38,6 +39,8 @@ pub(crate) struct Told {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Part {
+    /// A kernel of the session; the first one unless said.
+    kernel: Option<String>,
     offset: Option<u64>,
     limit: Option<u64>,
     /// The label of a column.
@@ -66,9 +69,9 @@ pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(Nothing {}): Parameters<Nothing>,
+    Parameters(OfKernel { kernel }): Parameters<OfKernel>,
 ) -> Result<KernelMade<Fresh<Told>>, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let reply = app.engine().variables(&principal, kernel).await;
     let reply = reply.map_err(|error| of_session(error, &id))?;
     Ok(KernelMade(told(reply.content, reply.incarnation)))
@@ -81,11 +84,12 @@ pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path((id, name)): Path<(String, String)>,
-    Parameters(part): Parameters<Part>,
+    Parameters(mut part): Parameters<Part>,
     headers: HeaderMap,
 ) -> Result<KernelMade<Either<Fresh<Told>, Arrow>>, ApiError> {
+    let kernel = part.kernel.take();
     let wanted = read(part, &headers)?;
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let page = app.engine().variable(&principal, kernel, &name, &wanted).await;
     let page = page.map_err(|error| of_session(error, &id))?;
     Ok(KernelMade(match page.arrow.clone() {

@@ -1,7 +1,8 @@
 //! A branch of a running kernel: files, process, sockets, a probe, and then a link of its own.
 //!
-//! `place` has its files, `process` what its process goes through, `socket_name` the name of its link's socket.
+//! `further` opens a link without a branch. `place` has the files, `process` what its process goes through, `socket_name` the name of its link's socket.
 
+mod further;
 mod place;
 mod process;
 mod refusal;
@@ -21,6 +22,7 @@ use crate::link::Link;
 use crate::shim::Shim;
 use crate::text;
 use crate::work_dir::{Copied, WorkCopy};
+pub(crate) use further::add_link;
 use place::{Place, path_text};
 use process::Attempt;
 use refusal::{Refusal, not_running, refusal};

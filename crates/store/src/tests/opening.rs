@@ -233,3 +233,32 @@ async fn a_file_of_version_1_is_brought_up_and_keeps_its_rows() {
     store.insert_kernel(kernel(2)).await.unwrap();
     assert_eq!(store.kernel(Uuid::from_u128(2)).await.unwrap(), Some(kernel(2)));
 }
+
+#[tokio::test]
+async fn a_file_of_version_4_knows_its_branches_and_takes_further_kernels() {
+    let place = Place::new();
+    let mut old = raw(&place.path());
+    schema::migrate(&mut old, &schema::MIGRATIONS[..4]).unwrap();
+    old.execute_batch(ROW_OF_VERSION_1).unwrap();
+    let branch = "INSERT INTO kernels SELECT '00000000-0000-0000-0000-000000000002', owner, kernelspec, session_dir, run_dir, \
+         sandbox_id, sandbox_key_hash, isolation, incarnation, created_micros, launch, life, dead_cause, provisioner, 'k2.sock', \
+         id, template, start_path, start_reason, sandbox, labels, idle_timeout_ms, expires_micros, origin, name FROM kernels";
+    old.execute_batch(branch).unwrap();
+    drop(old);
+    let store = place.open().unwrap();
+    let roles = store.kernels().await.unwrap();
+    let roles: Vec<_> = roles.iter().map(|row| row.role.as_str()).collect();
+    assert_eq!(roles, ["session", "branch"]);
+    let further = KernelRecord {
+        role: "kernel".into(),
+        parent: Some(Uuid::from_u128(1)),
+        ..kernel(3)
+    };
+    store.insert_kernel(further.clone()).await.unwrap();
+    assert_eq!(store.kernel(further.id).await.unwrap(), Some(further));
+    let odd = KernelRecord {
+        role: "guest".into(),
+        ..kernel(4)
+    };
+    assert!(store.insert_kernel(odd).await.is_err());
+}

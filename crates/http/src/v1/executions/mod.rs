@@ -16,8 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use super::answers::{Either, Empty, Tagged, With};
 use super::input::{After, Key, Members, Parameters, Text, Whole};
+use super::kernels::{OfKernel, kernel_id};
 use super::push::{Socket, Upgrade};
-use super::sessions::{of_session, session_id};
+use super::sessions::of_session;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -50,8 +51,12 @@ pub(crate) async fn create(
     Members(wanted): Members<NewExecution>,
 ) -> Result<Taken, ApiError> {
     let form = Form::of(&headers);
-    let Wish { execute, background } = wanted.read(key, form)?;
-    let kernel = session_id(&app, &principal, &id)?;
+    let Wish {
+        execute,
+        background,
+        kernel,
+    } = wanted.read(key, form)?;
+    let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let taken = app.engine().execute(&principal, kernel, execute).await;
     let taken = taken.map_err(|error| of_session(error, &id))?;
     let answer = if background {
@@ -112,14 +117,15 @@ fn status_of(result: &ExecutionResult) -> StatusCode {
     }
 }
 
-/// `GET /v1/sessions/{id}/executions`: those that are not over, and the latest thousand that are, oldest first.
+/// `GET /v1/sessions/{id}/executions?kernel=`: those that are not over, and the latest thousand that are, oldest first.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
+    Parameters(OfKernel { kernel }): Parameters<OfKernel>,
     headers: HeaderMap,
 ) -> Result<Tagged<Executions>, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let executions = app.engine().executions(&principal, kernel).await;
     let executions = executions.map_err(|error| of_session(error, &id))?;
     Tagged::json(&headers, &Executions { executions })

@@ -19,6 +19,8 @@ const WAIT: Duration = Duration::from_mins(5);
 pub(super) struct Wish {
     pub(super) execute: Execute,
     pub(super) background: bool,
+    /// Absent: the first one.
+    pub(super) kernel: Option<String>,
 }
 
 /// How the answer comes.
@@ -50,6 +52,8 @@ impl Form {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewExecution {
     code: Text<0, MAX_CODE_BYTES>,
+    /// A kernel of the session; the first one unless said.
+    kernel: Option<String>,
     /// Its language by name: the kernel's own, or `bash` where the kernel is one of Himalia's. The kernel's unless said.
     language: Option<String>,
     /// Time that the code may run. Without one it may take for ever, and a caller that waits for one JSON answer gets it after
@@ -106,7 +110,11 @@ impl NewExecution {
                 .and_then(|Whole(number)| u32::try_from(number).ok()),
             key: key(self.idempotency_key.map(|Text(key)| key), header)?,
         };
-        Ok(Wish { execute, background })
+        Ok(Wish {
+            execute,
+            background,
+            kernel: self.kernel,
+        })
     }
 }
 

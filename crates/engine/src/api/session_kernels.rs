@@ -1,0 +1,98 @@
+//! Commands on the further kernels of a session.
+
+use std::sync::Arc;
+
+use super::Engine;
+use crate::facts::Role;
+use crate::kernel::{Command, Handle};
+use crate::{Action, EngineError, KernelId, NewKernel, Object, Principal, SessionInfo};
+
+impl Engine {
+    /// Starts a further kernel in the sandbox of a session; returns when its process is up, before it is ready. A failed
+    /// start leaves nothing behind. If the caller goes away meanwhile the kernel is ended again.
+    ///
+    /// Errors beside the usual ones: [`EngineError::KernelLimit`] (of the gateway, or
+    /// [`MAX_SESSION_KERNELS`](crate::MAX_SESSION_KERNELS)), [`EngineError::Unsupported`] for a sandbox of an earlier version,
+    /// [`EngineError::KernelStart`], [`EngineError::KernelDead`] when the sandbox is gone.
+    pub async fn start_session_kernel(
+        &self,
+        principal: &Principal,
+        session: KernelId,
+        wanted: NewKernel,
+    ) -> Result<SessionInfo, EngineError> {
+        self.allow(principal, Action::Execute, Object::Kernel(session))?;
+        self.allow(principal, Action::Create, Object::Kernels)?;
+        let session = self.session_handle(principal, session)?;
+        let handle = self.inner.start_further(session, wanted).await?;
+        Ok(handle.info())
+    }
+
+    /// The kernels of a session, its first one first.
+    pub fn session_kernels(
+        &self,
+        principal: &Principal,
+        session: KernelId,
+    ) -> Result<Vec<SessionInfo>, EngineError> {
+        self.allow(principal, Action::Read, Object::Kernel(session))?;
+        let first = self.session_handle(principal, session)?;
+        let further = self.inner.registry.further(session).into_iter();
+        let further = further.filter(|handle| !handle.is_over());
+        Ok(std::iter::once(first)
+            .chain(further)
+            .map(|handle| handle.info())
+            .collect())
+    }
+
+    /// The kernel of a session that a text names: one of its ids, or its first one if `None`. Whether the session is there
+    /// is then still to be seen.
+    pub fn session_kernel(
+        &self,
+        principal: &Principal,
+        session: KernelId,
+        kernel: Option<&str>,
+    ) -> Result<KernelId, EngineError> {
+        let Some(text) = kernel else { return Ok(session) };
+        self.allow(principal, Action::Read, Object::Kernel(session))?;
+        let first = self.session_handle(principal, session)?;
+        let found = text.parse().ok().filter(|id| {
+            let further = self.inner.registry.get(*id);
+            *id == first.id()
+                || further.is_some_and(|handle| !handle.is_over() && handle.facts().is_further_of(session))
+        });
+        found.ok_or_else(|| EngineError::NotFound {
+            what: "Kernel",
+            id: text.chars().take(64).flat_map(char::escape_debug).collect(),
+        })
+    }
+
+    /// Ends a further kernel; returns when its process is gone. [`EngineError::Conflict`] for the first one, which ends with
+    /// the session.
+    pub async fn end_session_kernel(
+        &self,
+        principal: &Principal,
+        session: KernelId,
+        kernel: &str,
+    ) -> Result<(), EngineError> {
+        self.allow(principal, Action::Delete, Object::Kernel(session))?;
+        let id = self.session_kernel(principal, session, Some(kernel))?;
+        if id == session {
+            return Err(EngineError::Conflict {
+                reason: "this is the first kernel of its session: end the session to end it".to_owned(),
+            });
+        }
+        let handle = self.handle(principal, id)?;
+        handle.order(Command::Stop("killed_by_user")).await;
+        handle.gone().await;
+        Ok(())
+    }
+
+    /// The first kernel of a session.
+    fn session_handle(&self, principal: &Principal, session: KernelId) -> Result<Arc<Handle>, EngineError> {
+        let unknown = || EngineError::no_session(&session.to_string());
+        let handle = self.handle(principal, session).map_err(|_| unknown())?;
+        if handle.facts().role == Role::Kernel {
+            return Err(unknown());
+        }
+        Ok(handle)
+    }
+}

@@ -1,0 +1,221 @@
+//! `/v1/sessions/{id}/kernels`: the kernels of a session, and which of them a request is for.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use himalia_engine::{
+    EngineError, ExecutionState, KernelId, NewKernel, Principal, Secrets, SessionInfo, StartPath,
+};
+use himalia_wire::build::timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::answers::{Created, Empty, Tagged};
+use super::input::{Members, Text};
+use super::sessions::{of_session, session_id};
+use super::start::or_empty;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::variables;
+
+/// Bytes of a directory's name.
+const CWD_BYTES: usize = 4096;
+
+/// A kernel of a session. All of them share the sandbox: files, limits, network and end.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SessionKernel {
+    /// Routes of the Jupyter API take it too.
+    id: KernelId,
+    session: KernelId,
+    /// Whether it is the one that the session was started with, and ends with. It has the session's id.
+    first: bool,
+    kernelspec: String,
+    state: ExecutionState,
+    /// Counts kernel processes, from 1. Another number: the variables are gone.
+    incarnation: u32,
+    /// Why it is in this state: a cause of death such as `oom`, or null.
+    reason: Option<String>,
+    cwd: String,
+    /// `pool`, `zygote`, `cold` or `fork`.
+    started_by: StartPath,
+    start_ms: u64,
+    connections: u32,
+    #[schemars(extend("format" = "date-time"))]
+    created: String,
+    #[schemars(extend("format" = "date-time"))]
+    last_activity: String,
+}
+
+impl SessionKernel {
+    fn of(session: KernelId, info: SessionInfo) -> Self {
+        let kernel = info.kernel;
+        Self {
+            id: kernel.id,
+            session,
+            first: kernel.id == session,
+            kernelspec: kernel.name,
+            state: kernel.execution_state,
+            incarnation: kernel.incarnation,
+            reason: kernel.reason.filter(|reason| !reason.is_empty()),
+            cwd: info.cwd,
+            started_by: info.start_path,
+            start_ms: info.start_ms,
+            connections: kernel.connections,
+            created: timestamp(info.created),
+            last_activity: timestamp(kernel.last_activity),
+        }
+    }
+}
+
+/// A list that can grow further members.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SessionKernels")]
+pub(crate) struct Kernels {
+    kernels: Vec<SessionKernel>,
+}
+
+/// A further kernel; every member may be absent.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "NewKernel")]
+pub(crate) struct Wanted {
+    /// That of the first kernel unless said. Its program must be in the session's sandbox.
+    kernelspec: Option<String>,
+    /// The directory that it begins in, below that of the session or absolute; that of the session unless said.
+    cwd: Option<Text<1, CWD_BYTES>>,
+    /// Variables of its processes. Those that the session was started with are not among them.
+    #[serde(default, deserialize_with = "or_empty")]
+    #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = variables::COUNT))]
+    env: BTreeMap<String, String>,
+    /// Variables that are shown and stored nowhere.
+    #[serde(default, deserialize_with = "or_empty")]
+    #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = variables::COUNT))]
+    secrets: BTreeMap<String, String>,
+}
+
+/// Which kernel of a session a request is for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OfKernel {
+    /// A kernel of the session; the first one unless said.
+    pub(super) kernel: Option<String>,
+}
+
+/// `GET /v1/sessions/{id}/kernels`: the first one, then the others in order of their start.
+pub(crate) async fn list(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Tagged<Kernels>, ApiError> {
+    let kernels = all(&app, &principal, &id)?;
+    Tagged::json(&headers, &Kernels { kernels })
+}
+
+/// `POST /v1/sessions/{id}/kernels`: 201 with the kernel when its process is up.
+pub(crate) async fn create(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(id): Path<String>,
+    Members(wanted): Members<Wanted>,
+) -> Result<Created<SessionKernel>, ApiError> {
+    variables::check("env", &wanted.env)?;
+    variables::check("secrets", &wanted.secrets)?;
+    let wish = NewKernel {
+        kernelspec: wanted.kernelspec.filter(|name| !name.is_empty()),
+        cwd: wanted.cwd.map(|Text(cwd)| cwd),
+        env: wanted.env,
+        secrets: Secrets(wanted.secrets),
+    };
+    let session = session_id(&app, &principal, &id)?;
+    let made = app.engine().start_session_kernel(&principal, session, wish).await;
+    let kernel = SessionKernel::of(session, made.map_err(|error| of_session(error, &id))?);
+    let path = format!("/v1/sessions/{session}/kernels/{}", kernel.id);
+    Ok(Created::at(&app, &path, kernel))
+}
+
+/// `GET /v1/sessions/{id}/kernels/{kernel}`.
+pub(crate) async fn show(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path((id, kernel)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Result<Tagged<SessionKernel>, ApiError> {
+    Tagged::json(&headers, &one(&app, &principal, &id, &kernel)?)
+}
+
+/// `DELETE /v1/sessions/{id}/kernels/{kernel}`: 204 when it is gone; 409 for the first one.
+pub(crate) async fn end(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path((id, kernel)): Path<(String, String)>,
+) -> Result<Empty<204>, ApiError> {
+    let session = session_id(&app, &principal, &id)?;
+    let ended = app
+        .engine()
+        .end_session_kernel(&principal, session, &kernel)
+        .await;
+    ended.map_err(|error| of_kernel(error, &id))?;
+    Ok(Empty)
+}
+
+/// `POST /v1/sessions/{id}/kernels/{kernel}/interrupt`: 204 when the interrupt is sent.
+pub(crate) async fn interrupt(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path((id, kernel)): Path<(String, String)>,
+) -> Result<Empty<204>, ApiError> {
+    let kernel = kernel_id(&app, &principal, &id, Some(&kernel))?;
+    app.engine().interrupt_kernel(&principal, kernel).await?;
+    Ok(Empty)
+}
+
+/// `POST /v1/sessions/{id}/kernels/{kernel}/restart`: 200 with the kernel when its next process is up.
+pub(crate) async fn restart(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path((id, kernel)): Path<(String, String)>,
+) -> Result<Json<SessionKernel>, ApiError> {
+    let found = kernel_id(&app, &principal, &id, Some(&kernel))?;
+    app.engine().restart_kernel(&principal, found).await?;
+    Ok(Json(one(&app, &principal, &id, &kernel)?))
+}
+
+/// The kernel that a request is for: one of a session's, the first one if it names none.
+pub(super) fn kernel_id(
+    app: &App,
+    principal: &Principal,
+    session: &str,
+    kernel: Option<&str>,
+) -> Result<KernelId, ApiError> {
+    let id = session_id(app, principal, session)?;
+    let found = app.engine().session_kernel(principal, id, kernel);
+    found.map_err(|error| of_kernel(error, session))
+}
+
+/// All kernels of a session.
+fn all(app: &App, principal: &Principal, id: &str) -> Result<Vec<SessionKernel>, ApiError> {
+    let session = session_id(app, principal, id)?;
+    let infos = app.engine().session_kernels(principal, session);
+    let infos = infos.map_err(|error| of_session(error, id))?.into_iter();
+    Ok(infos.map(|info| SessionKernel::of(session, info)).collect())
+}
+
+/// One of them.
+fn one(app: &App, principal: &Principal, id: &str, kernel: &str) -> Result<SessionKernel, ApiError> {
+    let wanted = kernel_id(app, principal, id, Some(kernel))?;
+    let mut kernels = all(app, principal, id)?.into_iter();
+    let found = kernels.find(|kernel| kernel.id == wanted);
+    found.ok_or_else(|| EngineError::no_kernel(wanted).into())
+}
+
+/// An error about a kernel of a session, or about the session.
+fn of_kernel(error: EngineError, session: &str) -> ApiError {
+    match error {
+        EngineError::NotFound { what: "Session", .. } => of_session(error, session),
+        other => other.into(),
+    }
+}
