@@ -115,7 +115,9 @@ async fn a_second_kernel_runs_beside_the_first_and_ends_with_the_session() {
 
     end(&engine, id).await;
     assert_eq!(state(&engine, second).await, "gone");
-    assert!(place.is_clean(), "the end of the session is that of its kernels");
+    // Readers keep logs.
+    drop(busy);
+    assert_eventually!(place.is_clean(), "something is left");
     stop(engine).await;
 }
 

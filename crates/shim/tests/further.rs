@@ -87,7 +87,7 @@ async fn a_program_that_is_not_there_is_said_on_its_own_link() {
         })
         .await;
     assert!(reason.contains("/nowhere/kernel"), "{reason}");
-    assert_eq!(first.run("echo").await.0, "ok");
+    assert_eq!(first.run("print on").await.0, "ok");
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ fn problem(reply: &Response) -> (u16, String) {
 
 #[tokio::test]
 async fn a_further_kernel_is_used_beside_the_first() {
-    let gateway = gateway(&[]).await;
+    let gateway = gateway(&["--retention", "1h"]).await;
     let (first, other) = (session(&gateway).await, session(&gateway).await);
     let base = format!("/v1/sessions/{first}/kernels");
     let second = add(&gateway, &first).await;
@@ -180,7 +180,7 @@ async fn a_further_kernel_is_used_beside_the_first() {
 
 #[tokio::test]
 async fn a_killed_gateway_finds_all_kernels_again() {
-    let mut gateway = gateway(&["--retention", "0"]).await;
+    let mut gateway = gateway(&[]).await;
     let first = session(&gateway).await;
     let second = id(&add(&gateway, &first).await);
     run(&gateway, &first, None, "set x 1").await;
