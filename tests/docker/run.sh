@@ -26,4 +26,4 @@ if ! docker info --format '{{json .Runtimes}}' | grep -q '"runsc"'; then
   export HIMALIA_TEST_WITHOUT_GVISOR=1
 fi
 cargo nextest run --locked -p himalia-sandbox --test docker --run-ignored only -E "$tests"
-"$TEST_PYTHON" -m pytest -q tests/python/sandbox/test_{isolation,harm,sessions,gateway_in_container}.py "$@"
+"$TEST_PYTHON" -m pytest -q tests/python/sandbox/test_{isolation,harm,sessions,bash_in_sandboxes,gateway_in_container}.py "$@"

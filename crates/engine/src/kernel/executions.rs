@@ -246,10 +246,7 @@ impl Executions {
             return Known::Nothing;
         };
         let fingerprint = wanted.fingerprint();
-        let found = self.briefs().rev().find_map(|brief| match &brief.key {
-            Some((known, print)) if known == key => Some((brief.seq, *print)),
-            _ => None,
-        });
+        let found = self.keyed(key);
         if let Some((seq, print)) = found {
             return if print == fingerprint {
                 Known::Same(seq)
@@ -266,6 +263,19 @@ impl Executions {
             Some(_) => Known::Other,
             None => Known::Nothing,
         }
+    }
+
+    /// The number and the fingerprint of the latest one with this key. Nothing is copied: it is looked for in all that are
+    /// remembered, with every request that has a key.
+    fn keyed(&self, key: &str) -> Option<(u64, u64)> {
+        let open = self.queue.iter().rev().chain(self.current.iter().map(|one| &one.queued));
+        let open = open.map(|one| (one.seq, one.submission.key.as_deref(), one.print));
+        let recent = self.recent.iter().rev().filter_map(|brief| {
+            let (known, print) = brief.key.as_ref()?;
+            Some((brief.seq, Some(known.as_str()), *print))
+        });
+        let mut all = open.chain(recent);
+        all.find_map(|(seq, known, print)| (known == Some(key)).then_some((seq, print)))
     }
 
     /// All that are remembered, in order of their records.
