@@ -268,7 +268,11 @@ impl Executions {
     /// The number and the fingerprint of the latest one with this key. Nothing is copied: it is looked for in all that are
     /// remembered, with every request that has a key.
     fn keyed(&self, key: &str) -> Option<(u64, u64)> {
-        let open = self.queue.iter().rev().chain(self.current.iter().map(|one| &one.queued));
+        let open = self
+            .queue
+            .iter()
+            .rev()
+            .chain(self.current.iter().map(|one| &one.queued));
         let open = open.map(|one| (one.seq, one.submission.key.as_deref(), one.print));
         let recent = self.recent.iter().rev().filter_map(|brief| {
             let (known, print) = brief.key.as_ref()?;
