@@ -27,4 +27,4 @@ if ! docker info --format '{{json .Runtimes}}' | grep -q '"runsc"'; then
 fi
 # The whole workspace, as `make test-rust` has built it: of one package alone, Cargo would build the dependencies anew.
 cargo nextest run --locked --workspace --test docker --run-ignored only -E "$tests"
-"$TEST_PYTHON" -m pytest -q tests/python/sandbox/test_{isolation,harm,sessions,gateway_in_container}.py "$@"
+"$TEST_PYTHON" -m pytest -q tests/python/sandbox/test_{isolation,harm,sessions,bash_in_sandboxes,gateway_in_container}.py "$@"

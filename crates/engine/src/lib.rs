@@ -59,7 +59,7 @@ pub use files::{
 pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, MAX_LABEL_BYTES, MAX_LABELS, Network, Usage};
 pub use history::{History, HistoryEntry, HistoryStatus, MAX_HISTORY_PAGE};
 pub use ids::{JupyterSessionId, KernelId};
-pub use kernel::{Language, OnTimeout, Replaced, StopReason};
+pub use kernel::{Language, LostVariables, OnTimeout, Replaced, StopReason};
 pub use model::{
     Branch, Collected, CollectedSession, ExecutionState, FilesMode, ForkFiles, ForkKernel, ForkPolicy,
     GatewayStatus, Hazard, KernelJson, KernelModel, KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES,

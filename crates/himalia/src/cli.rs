@@ -18,7 +18,8 @@ Examples:
   himalia serve --listen 0.0.0.0:8888 --token-file /run/secrets/himalia
                                       serve other machines; a token of your own is required
   himalia doctor                      what works on this machine, and what does not
-  himalia session ls                  the sessions of the running gateway
+  himalia session new eda             a session of the running gateway
+  himalia exec eda 'print(6 * 7)'     run code in it
 
 Then attach JupyterLab with the command that `serve` prints. Every option of `serve` can also be an
 environment variable (HIMALIA_LISTEN) or a line of a TOML file (listen = \"…\", see --config).
@@ -26,13 +27,22 @@ Flags win over variables, variables over the file.";
 
 const EXEC_EXAMPLES: &str = "\
 Examples:
-  himalia exec 3f0c 'df.describe()'
-  himalia exec 3f0c --file report.py --timeout 10m
-  himalia exec 3f0c --bash 'ls -l; nproc'
-  echo 'print(1)' | himalia exec 3f0c - --json
+  himalia session new eda             start the session first
+  himalia exec eda 'df = 6 * 7'       variables stay for later calls
+  himalia exec eda --upload sales.csv --file report.py --timeout 10m
+  himalia exec eda --bash 'ls -l; nproc'
+  echo 'print(1)' | himalia exec eda - --json
 
-Exit codes: 0 it ran to its end; 1 it raised, or was refused; 3 the kernel's process ended; 124 timeout;
-130 interrupted. Ctrl-C interrupts it; a second Ctrl-C leaves it running.";
+Plots are shown in terminals that can (Kitty, Ghostty, WezTerm, iTerm2) and saved into the working directory
+in others; --plots saves them anywhere. In a terminal input() and getpass() ask you; elsewhere they raise.
+Ctrl-C interrupts the code; a second Ctrl-C leaves it running.
+
+Exit codes:
+  0    it ran to its end
+  1    it raised, or was refused
+  3    the kernel's process ended
+  124  its time was over
+  130  it was interrupted";
 
 const MCP_EXAMPLES: &str = "\
 Examples:
@@ -164,7 +174,7 @@ pub(crate) enum SessionCommand {
     },
     /// Branch one: the new sessions have its variables, and a copy of its files
     Fork {
-        /// Its id or name
+        /// Its id, the beginning of its id, or its name
         session: String,
         /// How many branches, at most 16
         #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -205,6 +215,9 @@ pub(crate) struct ExecArgs {
     /// File to put into the session's work directory first; may be given again
     #[arg(long, value_name = "FILE")]
     pub(crate) upload: Vec<PathBuf>,
+    /// Save plots into this directory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plots: Option<PathBuf>,
     /// Interrupt it after it has run so long: 90, 10m
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Seconds>,

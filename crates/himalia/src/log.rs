@@ -1,7 +1,12 @@
-//! The log: standard error, never standard output, and never a token.
+//! The log: standard error, never standard output, and never a token. What callers send and get is not in it either, however
+//! much is logged: an answer to `getpass()` may be among it.
 
+use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{Config, ConfigError};
 use crate::settings::LogFormat;
@@ -21,11 +26,22 @@ pub(crate) fn start(config: &Config) -> Result<(), ConfigError> {
     let started = match config.log_format {
         LogFormat::Text => builder
             .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .finish()
+            .with(filter_fn(is_ours_to_tell))
             .try_init(),
-        LogFormat::Json => builder.json().try_init(),
+        LogFormat::Json => builder
+            .json()
+            .finish()
+            .with(filter_fn(is_ours_to_tell))
+            .try_init(),
     };
     if let Err(error) = started {
         tracing::debug!(%error, "the log had been started");
     }
     Ok(())
+}
+
+/// Below `info` the MCP SDK writes whole messages, with all arguments.
+fn is_ours_to_tell(metadata: &Metadata<'_>) -> bool {
+    !metadata.target().starts_with("rmcp") || *metadata.level() <= Level::INFO
 }

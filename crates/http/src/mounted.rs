@@ -11,7 +11,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt as _};
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, may_be_rebound};
 use crate::body;
 use crate::error::ApiError;
 
@@ -45,7 +45,8 @@ impl fmt::Debug for Mounted {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnBody;
 
-/// `POST /mcp`; 404 where nothing is mounted.
+/// `POST /mcp`; 404 where nothing is mounted. MCP demands that a page at a name which was made to mean this machine is refused
+/// whatever it shows.
 pub(crate) async fn mcp(
     State(app): State<App>,
     Caller(principal): Caller,
@@ -54,6 +55,9 @@ pub(crate) async fn mcp(
     let Some(Mounted(service)) = app.config().mcp.clone() else {
         return Err(ApiError::not_found("Not Found"));
     };
+    if may_be_rebound(request.headers(), &app.config().allow_origin) {
+        return Err(ApiError::forbidden("this origin is not allowed"));
+    }
     let (mut parts, body) = request.into_parts();
     let bytes = body::whole(&app, &parts.headers, body).await?;
     parts.extensions.insert(principal);

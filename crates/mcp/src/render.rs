@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 
-use himalia_engine::{ExecutionResult, ExecutionStatus};
+use himalia_engine::{ExecutionResult, ExecutionStatus, LostVariables};
 use serde_json::Value;
+
+/// Names of lost variables that models are told; the structured content has more.
+const NAMES_SHOWN: usize = 30;
 
 /// Whether a model should take the result for a failure of its call.
 pub(crate) fn failed(status: ExecutionStatus) -> bool {
@@ -19,9 +22,10 @@ pub(crate) fn text(result: &ExecutionResult, images: &[String]) -> String {
             replaced.incarnation,
             replaced.cause.as_deref().unwrap_or("unknown"),
         );
+        let gone = gone(replaced.variables_lost.as_ref());
         line(
             &mut text,
-            &format!("[new kernel process {now}: the variables are gone; process {before} ended: {cause}]"),
+            &format!("[new kernel process {now}: {gone}; process {before} ended: {cause}]"),
         );
     }
     // The way to the rest is a tool here.
@@ -75,11 +79,27 @@ fn error(text: &mut String, result: &ExecutionResult) {
         line(
             text,
             &format!(
-                "[kernel process {} ended: {}; its variables are gone]",
-                death.incarnation, death.cause
+                "[kernel process {} ended: {}; {}]",
+                death.incarnation,
+                death.cause,
+                gone(death.variables_lost.as_ref())
             ),
         );
     }
+}
+
+/// That variables are gone, and which.
+fn gone(lost: Option<&LostVariables>) -> String {
+    let Some(lost) = lost.filter(|lost| !lost.names.is_empty()) else {
+        return "its variables are gone".to_owned();
+    };
+    let shown = lost.names.len().min(NAMES_SHOWN);
+    let more = if lost.truncated || lost.names.len() > shown {
+        ", …"
+    } else {
+        ""
+    };
+    format!("its variables are gone: {}{more}", lost.names[..shown].join(", "))
 }
 
 fn notes(text: &mut String, result: &ExecutionResult) {
@@ -145,5 +165,22 @@ fn line(text: &mut String, line: &str) {
         if !line.ends_with('\n') {
             text.push('\n');
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_variables_are_named_as_far_as_a_model_wants_them() {
+        let lost = |names: usize| LostVariables {
+            names: (0..names).map(|n| format!("v{n}")).collect(),
+            truncated: false,
+        };
+        assert_eq!(gone(None), "its variables are gone");
+        assert_eq!(gone(Some(&lost(0))), "its variables are gone");
+        assert_eq!(gone(Some(&lost(2))), "its variables are gone: v0, v1");
+        assert!(gone(Some(&lost(100))).ends_with("v28, v29, …"));
     }
 }

@@ -62,7 +62,7 @@ impl ServerHandler for Server {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::find(name).map(|tool| (tool.describe)())
+        tools::find(name).map(tools::ToolEntry::description)
     }
 
     async fn list_tools(

@@ -10,6 +10,8 @@ import os
 import re
 import sys
 
+from IPython.core.error import StdinNotImplementedError
+
 from himalia_kernel import failure, namespace, statics, subscripts
 
 # Candidates that are compared, characters of each, and characters of a hint.
@@ -67,6 +69,7 @@ def _hint(shell, found):
         (KeyError, _key),
         (ImportError, _import),
         (FileNotFoundError, _file),
+        (StdinNotImplementedError, _stdin),
     ):
         if statics.is_instance(problem, kind):
             return look(shell, problem, found)
@@ -167,6 +170,13 @@ def _modules_in(places):
             if stem.isidentifier() and (name == stem or name.endswith((".py", ".so"))) and stem != "__pycache__":
                 found[stem] = None
     return [name for name in found if not name.startswith("_")]
+
+
+def _stdin(shell, problem, found):
+    return (
+        "whoever runs this code takes no questions: put the value into the code, or let it ask "
+        "(allow_stdin over REST, allow_input over MCP, `himalia exec` in a terminal)"
+    )
 
 
 def _file(shell, problem, found):

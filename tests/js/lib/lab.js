@@ -12,6 +12,7 @@ const TOKEN = 'lab';
 export class Lab {
   #process;
   #scratch;
+  #root;
 
   /**
    * @param {import('./gateway.js').Gateway} gateway
@@ -20,7 +21,7 @@ export class Lab {
   static async start(gateway, notebooks) {
     const lab = new Lab();
     const scratch = (lab.#scratch = new Scratch());
-    const root = scratch.directory('root');
+    const root = (lab.#root = scratch.directory('root'));
     for (const [name, cells] of Object.entries(notebooks)) writeFileSync(join(root, name), notebook(cells));
     const env = isolated(scratch, { JUPYTER_GATEWAY_AUTH_TOKEN: gateway.token });
     quiet(env.JUPYTER_CONFIG_DIR);
@@ -40,6 +41,11 @@ export class Lab {
       throw error;
     }
     return lab;
+  }
+
+  /** Puts a file beside the notebooks. */
+  write(name, content) {
+    writeFileSync(join(this.#root, name), content);
   }
 
   /** The address that opens one notebook in a fresh workspace. */

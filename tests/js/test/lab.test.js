@@ -5,6 +5,7 @@ import { after, before, test } from 'node:test';
 import { Browser, shot } from '../lib/browser.js';
 import { Gateway } from '../lib/gateway.js';
 import { Lab } from '../lib/lab.js';
+import { NativeSession } from '../lib/native-session.js';
 import { NotebookPage, PROMPT } from '../lib/notebook-page.js';
 
 const NOTEBOOKS = {
@@ -66,6 +67,41 @@ notebookTest('run all cells: text, a plot, a result', 'plot.ipynb', async notebo
   assert.ok(width > 200 && height > 150, `${width} x ${height}`);
   await notebook.shows(2, '6.2');
   await shot(notebook.page, 'lab-plot');
+});
+
+test('the notebook of a session of agents opens with its outputs, and goes on', { skip: process.env.HIMALIA_TEST_GATEWAY === 'jupyter_server' }, async t => {
+  const session = await NativeSession.start(gateway, 'exported');
+  let notebook;
+  try {
+    await session.run('print("made by an agent")');
+    await session.run('import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\nplt.show()');
+    await session.run('1 / 0');
+    await session.run('import pandas as pd\npd.DataFrame({"moon": ["Himalia", "Elara"]})');
+    await session.run('echo "in bash: $((6 * 7))"', { language: 'bash' });
+    lab.write('exported.ipynb', JSON.stringify(await session.notebook()));
+    notebook = new NotebookPage(await browser.page());
+    await notebook.open(lab, 'exported.ipynb', 5);
+    await notebook.shows(0, 'made by an agent');
+    await notebook.prompt(0, '[1]:');
+    const image = notebook.output(1).locator('img');
+    await image.waitFor();
+    assert.ok(await image.evaluate(async img => { await img.decode(); return img.naturalWidth; }) > 200);
+    await notebook.shows(2, 'ZeroDivisionError');
+    await notebook.output(3).locator('table', { hasText: 'Elara' }).waitFor();
+    await notebook.shows(4, 'in bash: 42');
+    await shot(notebook.page, 'lab-exported');
+    // Its kernel is a new one of the gateway's; the cells run there as they stand.
+    await notebook.runCell(4);
+    await notebook.prompt(4, '[1]:');
+    await notebook.shows(4, 'in bash: 42');
+  } catch (error) {
+    if (notebook) await shot(notebook.page, 'failed-exported');
+    t.diagnostic(`JupyterLab: ${lab.output.slice(-4000)}`);
+    throw error;
+  } finally {
+    await notebook?.close();
+    await session.end();
+  }
 });
 
 notebookTest('interrupt a running cell with the toolbar button', 'interrupt.ipynb', async notebook => {

@@ -280,6 +280,37 @@ def test_work_in_the_background_is_read_and_interrupted(shared, session):
     run(background)
 
 
+def test_two_agents_on_one_session_are_served_in_order(shared, session):
+    rounds = 12
+
+    async def work():
+        async with agent(shared) as one, agent(shared, "stdio", "legacy") as two:
+            await one.call_tool("execute", {"session": session, "code": "turns = []"})
+
+            async def turns(client, name, taken):
+                for n in range(rounds):
+                    code = f"turns.append(('{name}', {n})); len(turns)"
+                    result = (await client.call_tool("execute", {"session": session, "code": code})).structured_content
+                    assert result["status"] == "ok", result
+                    place = int(result["outputs"][0]["data"]["text/plain"])
+                    taken.append((result["created"], result["execution_count"], place, name, n))
+
+            taken = []
+            async with anyio.create_task_group() as both:
+                both.start_soon(turns, one, "one", taken)
+                both.start_soon(turns, two, "two", taken)
+            ran = await one.call_tool("execute", {"session": session, "code": "turns"})
+            return sorted(taken), json.loads(ran.structured_content["outputs"][0]["data"]["text/plain"].translate(str.maketrans("()'", '[]"')))
+
+    taken, ran = run(work)
+    # In the order in which they were taken they ran, each once, none lost.
+    assert [place for _, _, place, _, _ in taken] == list(range(1, 2 * rounds + 1))
+    counts = [count for _, count, _, _, _ in taken]
+    assert counts == list(range(counts[0], counts[0] + 2 * rounds))
+    assert [[name, n] for _, _, _, name, n in taken] == ran
+    assert {name for name, _ in map(tuple, ran[: rounds + 4])} == {"one", "two"}, "neither waits for the other to be done"
+
+
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_a_client_that_leaves_stops_nothing(shared, session, transport, tmp_path):
     gate = tmp_path / "gate"
@@ -383,6 +414,10 @@ def test_only_the_token_opens_and_no_foreign_page_may_call(shared):
         foreign = http.post("mcp", json=message, headers={**own, "Origin": "https://evil.example"})
         assert foreign.status_code == 403 and "tools" not in foreign.text
         assert http.post("mcp", json=message, headers={**own, "Origin": shared.url.rstrip("/")}).status_code == 200
+        # A name that was made to mean this machine: the page and the host agree, and neither is the gateway's.
+        rebound = {**own, "Origin": "http://evil.example:80", "Host": "evil.example:80"}
+        refused = http.post("mcp", json=message, headers=rebound)
+        assert refused.status_code == 403 and "tools" not in refused.text
         assert http.get("mcp", headers=own).status_code == 405
 
     async def stranger():

@@ -34,6 +34,8 @@ def error(kernel, code):
 
 
 HINTS = {
+    "input('Name? ')": "whoever runs this code takes no questions",
+    "import getpass\ngetpass.getpass()": "allow_stdin over REST, allow_input over MCP",
     "pricse.head()": "did you mean 'prices'",
     "np.zeros(3)": "'np' is not imported yet: import numpy as np",
     "datetime.now()": "'datetime' is a module that is not imported yet: import datetime",

@@ -156,3 +156,14 @@ def test_the_kernelspec_is_complete():
     assert spec["language"] == "python"
     for logo in ("logo-32x32.png", "logo-64x64.png", "logo-svg.svg"):
         assert (PACKAGE / logo).stat().st_size > 0
+
+
+def test_names_of_later_tools_are_free(kernel):
+    code = """
+import builtins
+reserved = {"list_api_servers", "tools_search", "get_tool_info"}
+magics = {name for kind in get_ipython().magics_manager.magics.values() for name in kind}
+print(sorted((reserved | {"reserved"}) & (globals().keys() | vars(builtins).keys() | magics)))
+"""
+    reply, out, _ = kernel.run(code)
+    assert (reply["status"], out) == ("ok", "['reserved']\n")

@@ -11,8 +11,8 @@ use super::{
     ExecutionStatus, QuotaLoss, TextTruncated,
 };
 use crate::kernel::{
-    Brief, End, ExecutionRecord, Language, RecordKind, RecordMeta, Replaced, Submission, execution_of,
-    from_micros, owner_of, wall_micros, word,
+    Brief, End, ExecutionRecord, Language, LostVariables, RecordKind, RecordMeta, Replaced, Submission,
+    execution_of, from_micros, owner_of, wall_micros, word,
 };
 
 /// Follows one execution. `S` is what becomes of its text.
@@ -45,6 +45,7 @@ struct Ended {
     ran: bool,
     failed_before: u32,
     incarnation: u32,
+    variables_lost: Option<LostVariables>,
 }
 
 /// What a record is to an execution.
@@ -95,6 +96,7 @@ impl Follower<Excerpt> {
                 incarnation: ended.incarnation,
                 next_incarnation: ended.incarnation
                     + u32::from(matches!(ended.status, End::KernelDied | End::OomKilled)),
+                variables_lost: ended.variables_lost.clone(),
             })
         });
         ExecutionResult {
@@ -194,6 +196,7 @@ impl<S: Sink + Clone> Follower<S> {
             ran: true,
             failed_before: 0,
             incarnation: brief.incarnation,
+            variables_lost: None,
         };
         self.ended = Some((brief.at_micros, ended));
     }
@@ -282,6 +285,7 @@ impl<S: Sink + Clone> Follower<S> {
                 cause,
                 ran,
                 failed_before,
+                variables_lost,
             } => {
                 let ended = Ended {
                     status,
@@ -289,6 +293,7 @@ impl<S: Sink + Clone> Follower<S> {
                     ran,
                     failed_before,
                     incarnation: meta.incarnation,
+                    variables_lost,
                 };
                 self.ended = Some((record.at_micros, ended));
                 None
@@ -341,6 +346,7 @@ impl<S: Sink + Clone> Follower<S> {
                 let before = Replaced {
                     incarnation: self.incarnation,
                     cause: None,
+                    variables_lost: None,
                 };
                 self.replaced.get_or_insert(before);
                 self.incarnation = meta.incarnation;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
 use super::ExecutionId;
-use crate::kernel::{Brief, End, Language, OnTimeout, Replaced, Submission, from_micros};
+use crate::kernel::{Brief, End, Language, LostVariables, OnTimeout, Replaced, Submission, from_micros};
 use crate::{EngineError, KernelId, Principal};
 
 /// Bytes of code of one execution.
@@ -129,6 +129,8 @@ pub struct Death {
     pub incarnation: u32,
     /// The number that the next process has.
     pub next_incarnation: u32,
+    /// What was in the process when its latest execution before ended, from kernels that tell.
+    pub variables_lost: Option<LostVariables>,
 }
 
 /// How much of the text is shown, and where the rest is.

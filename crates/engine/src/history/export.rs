@@ -298,6 +298,7 @@ mod tests {
                 cause: None,
                 ran: true,
                 failed_before: 0,
+                variables_lost: None,
             };
             self.put(RecordKind::Execution, &meta(owner_of(seq), 0), record.to_body());
         }

@@ -19,6 +19,7 @@ use super::held::HeldQueues;
 use super::ledger::Ledger;
 use super::life::{Life, Phase};
 use super::messages::IopubParent;
+use super::names::Names;
 use super::outbox::Outbox;
 use super::questions::Questions;
 use super::readiness::Readiness;
@@ -75,6 +76,7 @@ pub(crate) struct Core {
     pub(super) iopub_parent: Option<IopubParent>,
     pub(super) held: HeldQueues,
     pub(super) executions: Executions,
+    pub(super) names: Names,
     pub(super) questions: Questions,
     /// Orders that wait for the sandbox's connections, in the order in which they came.
     pub(super) early: Vec<Early>,
@@ -109,6 +111,7 @@ impl Core {
             iopub_parent: None,
             held: HeldQueues::default(),
             executions: Executions::default(),
+            names: Names::default(),
             questions: Questions::default(),
             early: Vec::new(),
             carried: PerLane::default(),

@@ -197,6 +197,7 @@ impl Core {
                     .unwrap_or(reason)
                     .to_owned()
             }),
+            variables_lost: self.names.of(last),
         });
         self.executions.current = Some(Current::new(queued, self.life.incarnation));
         self.log_execution(seq, &ExecutionRecord::Sent { attempt, replaced });
@@ -265,11 +266,14 @@ impl Core {
 
     pub(super) fn end_execution(&mut self, queued: &Queued, status: End, cause: Option<String>, ran: bool) {
         let failed_before = self.executions.ended(queued, status, self.life.incarnation);
+        let died = matches!(status, End::KernelDied | End::OomKilled);
+        let lost = died.then(|| self.names.of(self.life.incarnation)).flatten();
         let ended = ExecutionRecord::Ended {
             status,
             cause,
             ran,
             failed_before,
+            variables_lost: lost,
         };
         self.log_execution(queued.seq, &ended);
     }

@@ -51,6 +51,8 @@ struct Play {
     bench: Bench,
     data: u64,
     incarnation: u32,
+    /// Of the next messages.
+    metadata: Value,
 }
 
 impl Play {
@@ -67,6 +69,7 @@ impl Play {
             bench,
             data: 0,
             incarnation: 1,
+            metadata: json!({}),
         }
     }
 
@@ -104,7 +107,7 @@ impl Play {
         let parts = Parts {
             header: format!(r#"{{"msg_id":"k","msg_type":"{msg_type}","session":"kernel"}}"#).into(),
             parent_header: parent,
-            metadata: "{}".into(),
+            metadata: self.metadata.to_string().into(),
             content: content.to_string().into(),
             buffers: Vec::new(),
         };
@@ -407,6 +410,41 @@ fn a_death_ends_what_runs_and_what_waits_and_the_next_one_says_so() {
         let cause = if oom { "oom" } else { "signal(9)" };
         let sent = sent.unwrap();
         assert_eq!((sent.incarnation, sent.cause.as_deref()), (1, Some(cause)));
+    }
+}
+
+#[test]
+fn the_end_of_a_process_names_the_variables_that_went_with_it() {
+    for (recovered, checkpoint) in [(false, false), (true, false), (true, true)] {
+        let mut play = Play::new();
+        play.execute("a");
+        play.metadata = json!({"himalia": {"variables": {"added": ["df", "x"], "removed": []}}});
+        play.run_to("ok");
+        play.execute("b");
+        play.metadata = json!({"himalia": {"variables": {"added": ["y"], "removed": ["x"]}}});
+        play.run_to("error");
+        play.metadata = json!({});
+        let c = play.execute("c");
+        play.status("busy");
+        if checkpoint {
+            let bench = &mut play.bench;
+            bench.checkpoint = Some((bench.core.checkpoint(), bench.disk.len()));
+        }
+        if recovered {
+            let number = play.sent().last().unwrap().2;
+            play.bench
+                .step(Event::Shim(Lane::Data, ToGateway::Accepted { kernel: 1, number }));
+            play.recover();
+        }
+        play.bench.step(Event::SandboxGone("sandbox_lost".into()));
+        let told = play.bench.disk.iter().rev().find_map(|record| {
+            let ours = execution_of(RecordMeta::decode(&record.meta).owner) == Some(c);
+            match serde_json::from_slice(&record.body) {
+                Ok(ExecutionRecord::Ended { variables_lost, .. }) if ours => variables_lost,
+                _ => None,
+            }
+        });
+        assert_eq!(told.unwrap().names, ["df", "y"], "{recovered} {checkpoint}");
     }
 }
 

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::meta::event_body;
+use super::names::LostVariables;
 
 /// Marks the owner of an execution's records, in place of the hash of a client's wire session.
 const NATIVE: u64 = 1 << 63;
@@ -113,6 +114,9 @@ pub struct Replaced {
     pub incarnation: u32,
     /// Why it ended, if that is known.
     pub cause: Option<String>,
+    /// What was in it, from kernels that tell.
+    #[serde(default)]
+    pub variables_lost: Option<LostVariables>,
 }
 
 /// The body of an execution's records.
@@ -144,6 +148,9 @@ pub(crate) enum ExecutionRecord {
         ran: bool,
         /// Earlier executions of the very same code that failed, as far as they are remembered.
         failed_before: u32,
+        /// What was in the process that ended, from kernels that tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        variables_lost: Option<LostVariables>,
     },
     /// A record of a later version.
     #[serde(other)]

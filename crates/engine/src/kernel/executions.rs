@@ -256,12 +256,7 @@ impl Executions {
             return Known::Nothing;
         };
         let fingerprint = wanted.fingerprint();
-        let found = self.briefs().rev().find_map(|brief| match &brief.key {
-            Some((known, print)) if known == key && brief.caller == wanted.caller => {
-                Some((brief.seq, *print))
-            }
-            _ => None,
-        });
+        let found = self.keyed(key, &wanted.caller);
         if let Some((seq, print)) = found {
             return if print == fingerprint {
                 Known::Same(seq)
@@ -277,6 +272,26 @@ impl Executions {
             Some(_) => Known::Other,
             None => Known::Nothing,
         }
+    }
+
+    /// The number and the fingerprint of this caller's latest one with this key. Nothing is copied: it is looked for in all
+    /// that are remembered, with every request that has a key.
+    fn keyed(&self, key: &str, caller: &str) -> Option<(u64, u64)> {
+        let open = self
+            .queue
+            .iter()
+            .rev()
+            .chain(self.current.iter().map(|one| &one.queued));
+        let open = open.map(|one| {
+            let submission = &one.submission;
+            (one.seq, submission.key.as_deref(), submission.caller.as_str(), one.print)
+        });
+        let recent = self.recent.iter().rev().filter_map(|brief| {
+            let (known, print) = brief.key.as_ref()?;
+            Some((brief.seq, Some(known.as_str()), brief.caller.as_str(), *print))
+        });
+        let mut all = open.chain(recent);
+        all.find_map(|(seq, known, by, print)| (known == Some(key) && by == caller).then_some((seq, print)))
     }
 
     /// All that are remembered, in order of their records.

@@ -290,6 +290,7 @@ impl Core {
         meta.word = word::REPLY | (u32::from(done) * word::DONE);
         if kind == RequestKind::Execute {
             self.disk.execution_ended(self.now.mono);
+            self.names.replied(origin.incarnation, &parts.metadata);
         }
         if kind == RequestKind::Question {
             meta.word |= word::ANSWER;

@@ -1,6 +1,7 @@
 //! From a journal back to a kernel's state: a checkpoint and the records after it.
 //!
-//! Folding reads the records' fixed fields; bodies are parsed for the few lifecycle records only.
+//! Folding reads the records' fixed fields; bodies are parsed for the few lifecycle records, and for the names of variables in
+//! replies.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use super::life::{FLUSH_WAIT, PendingExit, Phase};
 use super::lifecycle::LifecycleRecord;
 use super::messages::word;
 use super::meta::{RecordKind, RecordMeta};
+use super::names::Names;
 use super::outbox::Outbox;
 use crate::ExecutionState;
 
@@ -64,6 +66,8 @@ struct Checkpoint {
     executions: Executions,
     #[serde(default)]
     secret_asked: bool,
+    #[serde(default)]
+    names: Names,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -172,6 +176,7 @@ impl Core {
             unaccepted: pending.chain(held).chain(carried).collect(),
             executions: self.executions.for_checkpoint(self.now.mono, self.now.wall),
             secret_asked: self.secret_asked,
+            names: self.names.clone(),
         };
         serde_json::to_vec(&checkpoint).unwrap_or_default()
     }
@@ -260,6 +265,7 @@ impl Core {
         };
         self.kernel_session = checkpoint.kernel_session.into();
         self.secret_asked = checkpoint.secret_asked;
+        self.names = checkpoint.names;
         if let Some(Executing { id, began }) = checkpoint.executing {
             self.stopwatch.began(id, began);
         }
@@ -360,8 +366,12 @@ impl Core {
             self.ledger.idle(id);
             self.stopwatch.ended(id);
         }
-        if meta.word & word::REPLY != 0 {
-            self.ledger.replied(id);
+        if meta.word & word::REPLY != 0
+            && let Some(progress) = self.ledger.replied(id)
+            && progress.kind == RequestKind::Execute
+            && let Ok((_, parts)) = v1::decode(&record.body, &Limits::KERNEL)
+        {
+            self.names.replied(meta.incarnation, &parts.metadata);
         }
         if meta.incarnation == self.life.incarnation && !meta.synthetic {
             self.readiness.heard |= meta.channel == Some(Channel::Iopub);

@@ -1,15 +1,19 @@
 //! `himalia exec`: runs code in a session and shows what it prints while it runs.
 
-use std::io::{IsTerminal as _, Read as _};
+use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
+use super::console::Console;
 use super::http::Client;
+use super::keyboard::{self, Keyboard};
+use super::plots::Plots;
 use super::show::clean;
 use super::stream::Lines;
 use crate::cli::ExecArgs;
@@ -24,6 +28,8 @@ const TIMED_OUT: u8 = 124;
 const INTERRUPTED: u8 = 130;
 /// The kernel's process ended.
 const DIED: u8 = 3;
+/// Names of lost variables that are shown; `--json` has more.
+const NAMES_SHOWN: usize = 30;
 
 /// An execution as far as it was shown.
 struct Run<'a> {
@@ -33,23 +39,33 @@ struct Run<'a> {
     /// Its path, once it was taken.
     path: String,
     seq: u64,
+    signals: Signal,
     interrupts: u32,
+    /// It waits for an answer.
+    asked: bool,
+    keyboard: Keyboard,
+    console: Console,
+    plots: Plots,
 }
 
+/// Runs code, and shows it to its end.
 pub(super) async fn exec(client: &Client, args: ExecArgs) -> anyhow::Result<ExitCode> {
     let session = find(client, &args.session).await?;
     let (code, asks) = match (args.code.as_deref(), &args.file) {
         (Some("-") | None, None) => {
+            if keyboard::is_there() {
+                Console::new().say("the code, and Ctrl-D at its end:")?;
+            }
             let mut code = String::new();
             std::io::stdin()
                 .read_to_string(&mut code)
                 .context("standard input")?;
             (code, false)
         }
-        (Some(code), None) => (code.to_owned(), std::io::stdin().is_terminal()),
+        (Some(code), None) => (code.to_owned(), keyboard::is_there()),
         (_, Some(file)) => {
             let code = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
-            (code, std::io::stdin().is_terminal())
+            (code, keyboard::is_there())
         }
     };
     for file in &args.upload {
@@ -65,6 +81,7 @@ pub(super) async fn exec(client: &Client, args: ExecArgs) -> anyhow::Result<Exit
     if let Some(incarnation) = args.expect_incarnation {
         body["expect_incarnation"] = incarnation.into();
     }
+    let plots = Plots::new(args.plots, args.gateway.json)?;
     let lines = client
         .post_lines(&format!("/v1/sessions/{session}/executions"), &body)
         .await?;
@@ -73,7 +90,12 @@ pub(super) async fn exec(client: &Client, args: ExecArgs) -> anyhow::Result<Exit
         quiet: args.gateway.json,
         path: String::new(),
         seq: 0,
+        signals: signal(SignalKind::interrupt()).context("Ctrl-C")?,
         interrupts: 0,
+        asked: false,
+        keyboard: Keyboard::default(),
+        console: Console::new(),
+        plots,
     };
     run.follow(lines).await
 }
@@ -107,7 +129,7 @@ fn encoded(name: &str) -> String {
 }
 
 /// A session by its name, its label `name`, its id or the beginning of its id.
-async fn find(client: &Client, wanted: &str) -> anyhow::Result<String> {
+pub(super) async fn find(client: &Client, wanted: &str) -> anyhow::Result<String> {
     let reply = client.get("/v1/sessions").await?;
     let body = super::expect(&reply, 200)?;
     let all: Vec<&Value> = body["sessions"].as_array().into_iter().flatten().collect();
@@ -120,8 +142,9 @@ async fn find(client: &Client, wanted: &str) -> anyhow::Result<String> {
     match found[..] {
         [one] => Ok(one["id"].as_str().unwrap_or_default().to_owned()),
         [] => bail!(
-            "no session has this id, this name or this label `name`: {}",
-            clean(wanted)
+            "no session has this id, this name or this label `name`: {wanted} (`himalia session ls` lists them, `himalia session \
+             new NAME` starts one)",
+            wanted = clean(wanted)
         ),
         _ => bail!("more than one session begins with {}", clean(wanted)),
     }
@@ -134,9 +157,12 @@ impl Run<'_> {
             let lost = loop {
                 let line = tokio::select! {
                     line = lines.next() => line,
-                    signal = tokio::signal::ctrl_c() => {
-                        signal.context("Ctrl-C")?;
+                    _ = self.signals.recv() => {
                         self.interrupt().await?;
+                        continue;
+                    }
+                    answer = self.keyboard.line(), if self.asked => {
+                        self.answer(answer).await?;
                         continue;
                     }
                 };
@@ -199,66 +225,82 @@ impl Run<'_> {
             return self.done(&event["result"]).map(Some);
         }
         if word == "input_request" {
-            self.input(event).await?;
+            self.ask(event)?;
         }
+        let is_output = ["display", "result", "update_display"].contains(&word);
         if self.quiet {
+            if is_output && self.plots.are_saved() {
+                self.plot(event).await?;
+            }
             return Ok(None);
         }
         let text = event["text"].as_str().unwrap_or_default();
         match word {
-            "stdout" => put(std::io::stdout(), text)?,
-            "stderr" | "gap" => put(std::io::stderr(), text)?,
-            "display" | "result" | "update_display" => {
+            "stdout" => self.console.out(text)?,
+            "stderr" | "gap" => self.console.err(text)?,
+            _ if is_output => {
                 let shown = event["data"]["text/plain"].as_str().unwrap_or("<no text>");
-                put(std::io::stdout(), &format!("{shown}\n"))?;
+                self.console.value(shown)?;
+                self.plot(event).await?;
             }
             "error" => {
-                let lines = event["traceback"]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .filter_map(Value::as_str);
-                for line in lines {
-                    put(std::io::stderr(), &format!("{line}\n"))?;
-                }
+                let lines = event["traceback"].as_array().into_iter().flatten();
+                let lines: Vec<&str> = lines.filter_map(Value::as_str).collect();
+                self.console.traceback(&lines)?;
             }
             "queued" if event["position"].as_u64().unwrap_or(0) > 0 => {
-                put(
-                    std::io::stderr(),
-                    &format!("himalia: waits behind {}\n", event["position"]),
-                )?;
+                self.console.say(&format!("waits behind {}", event["position"]))?;
             }
             "started" if event["replaced"].is_object() => {
                 let cause = clean(event["replaced"]["cause"].as_str().unwrap_or("unknown"));
-                put(
-                    std::io::stderr(),
-                    &format!("himalia: a new process, the variables are gone ({cause})\n"),
-                )?;
+                let gone = gone(&event["replaced"]["variables_lost"]);
+                self.console.say(&format!("a new process, {gone} ({cause})"))?;
             }
             _ => {}
         }
         Ok(None)
     }
 
-    async fn input(&self, event: &Value) -> anyhow::Result<()> {
-        put(std::io::stderr(), event["prompt"].as_str().unwrap_or_default())?;
-        let read = tokio::task::spawn_blocking(|| {
-            let mut line = String::new();
-            std::io::stdin().read_line(&mut line).map(|_| line)
-        });
-        let line = read.await.context("standard input")??;
-        let answer = json!({ "value": line.trim_end_matches(['\n', '\r']) });
-        let reply = self.client.post(&format!("{}/input", self.path), &answer).await?;
-        if reply.status != 202 {
-            bail!("{}", reply.problem());
+    /// Shows or saves the plot of an output, if it has one. One that cannot be saved does not end what is shown.
+    async fn plot(&mut self, event: &Value) -> anyhow::Result<()> {
+        let execution = self.path.rsplit('_').next().unwrap_or_default();
+        let update = event["event"] == "update_display";
+        let taken = self
+            .plots
+            .take(self.client, &event["data"], execution, update)
+            .await;
+        match taken.unwrap_or_else(|error| Some(format!("no plot: {error:#}"))) {
+            Some(text) => self.console.say(&text),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    fn done(&self, result: &Value) -> anyhow::Result<ExitCode> {
-        if self.quiet {
-            put(std::io::stdout(), &format!("{result:#}\n"))?;
+    fn ask(&mut self, event: &Value) -> anyhow::Result<()> {
+        self.asked = true;
+        self.keyboard.ask(event["password"] == true);
+        self.console.err(event["prompt"].as_str().unwrap_or_default())
+    }
+
+    async fn answer(&mut self, value: String) -> anyhow::Result<()> {
+        self.asked = false;
+        if self.keyboard.show() {
+            // The line break was not shown either.
+            self.console.err("\n")?;
+        } else if value != keyboard::END_OF_INPUT {
+            self.console.line_was_typed();
         }
+        let answer = json!({ "value": value });
+        let reply = self.client.post(&format!("{}/input", self.path), &answer).await?;
+        match reply.status {
+            202 => Ok(()),
+            // Somebody else was first, or it was interrupted.
+            409 => self.console.say("it does not wait for an answer any more"),
+            _ => bail!("{}", reply.problem()),
+        }
+    }
+
+    fn done(&mut self, result: &Value) -> anyhow::Result<ExitCode> {
+        self.keyboard.show();
         let status = result["status"].as_str().unwrap_or_default();
         let code = match status {
             "ok" => 0,
@@ -267,18 +309,48 @@ impl Run<'_> {
             "kernel_died" | "oom_killed" => DIED,
             _ => 1,
         };
-        if code == DIED && !self.quiet {
-            let cause = clean(result["death"]["cause"].as_str().unwrap_or_default());
-            put(
-                std::io::stderr(),
-                &format!("himalia: the kernel has ended ({cause}), the variables are gone\n"),
-            )?;
+        if self.quiet {
+            self.console.out(&format!("{result:#}\n"))?;
+            return Ok(ExitCode::from(code));
+        }
+        self.console.end_line()?;
+        if let Some(hint) = result["error"]["hint"].as_str() {
+            self.console.say(&format!("hint: {}", printable(hint)))?;
+        }
+        match status {
+            "timeout" => self.console.say("its time was over, it was interrupted")?,
+            "kernel_died" | "oom_killed" => {
+                let cause = clean(result["death"]["cause"].as_str().unwrap_or_default());
+                let gone = gone(&result["death"]["variables_lost"]);
+                self.console
+                    .say(&format!("the kernel has ended ({cause}), {gone}"))?;
+            }
+            _ => {}
         }
         Ok(ExitCode::from(code))
     }
 }
 
-fn put(mut to: impl std::io::Write, text: &str) -> anyhow::Result<()> {
-    to.write_all(text.as_bytes())?;
-    Ok(to.flush()?)
+/// That variables are gone, and which.
+fn gone(lost: &Value) -> String {
+    let names = lost["names"].as_array().into_iter().flatten();
+    let names: Vec<&str> = names.filter_map(Value::as_str).collect();
+    if names.is_empty() {
+        return "the variables are gone".to_owned();
+    }
+    let shown = names.len().min(NAMES_SHOWN);
+    let more = if lost["truncated"] == true || names.len() > shown {
+        ", …"
+    } else {
+        ""
+    };
+    format!(
+        "its variables are gone: {}{more}",
+        printable(&names[..shown].join(", "))
+    )
+}
+
+/// A text of one line without what steers a terminal.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).collect()
 }

@@ -215,6 +215,11 @@ async fn read(status: u16, body: Incoming) -> anyhow::Result<Reply> {
 }
 
 impl Reply {
+    /// The body as it is.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.body
+    }
+
     pub(super) fn json(&self) -> anyhow::Result<Value> {
         serde_json::from_slice(&self.body).context("the reply is no JSON: is this a Himalia gateway?")
     }

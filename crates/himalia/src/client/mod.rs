@@ -1,9 +1,12 @@
 //! `himalia session`, `himalia exec`, `himalia gc` and `himalia mcp`: clients of a running gateway.
 
+mod console;
 mod exec;
 mod file_body;
 mod http;
+mod keyboard;
 mod mcp;
+mod plots;
 mod show;
 mod stream;
 mod target;
@@ -93,7 +96,8 @@ async fn call(command: SessionCommand) -> anyhow::Result<ExitCode> {
 
 async fn new(gateway: &GatewayArgs, name: &str, wish: &Value) -> anyhow::Result<ExitCode> {
     let client = connect(gateway)?;
-    let reply = client.put(&format!("/v1/sessions/{}", id(name)?), wish).await?;
+    let path = format!("/v1/sessions/{}", quoted(name));
+    let reply = client.put(&path, wish).await?;
     if ![200, 201].contains(&reply.status) {
         bail!("{}", reply.problem());
     }
@@ -134,7 +138,8 @@ fn quoted(text: &str) -> String {
 
 async fn fork(gateway: &GatewayArgs, session: &str, wish: &Value) -> anyhow::Result<ExitCode> {
     let client = connect(gateway)?;
-    let path = format!("/v1/sessions/{}/fork", id(session)?);
+    let session = exec::find(&client, session).await?;
+    let path = format!("/v1/sessions/{session}/fork");
     let reply = client.post(&path, wish).await?;
     if reply.status != 207 {
         let body = expect(&reply, 201)?;
@@ -166,7 +171,7 @@ fn connect(gateway: &GatewayArgs) -> anyhow::Result<Client> {
     Client::new(&target)
 }
 
-/// Ids and names are in an address, so they must be plain.
+/// Ids and names are in an address, so they must be plain. What is ended is named in full.
 fn id(text: &str) -> anyhow::Result<&str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     ensure!(

@@ -15,6 +15,7 @@ pub(crate) use cors::cors;
 pub(crate) use credential::PathToken;
 pub(crate) use layer::{Caller, authenticate, wrong_token};
 pub use origin::AllowedOrigins;
+pub(crate) use origin::may_be_rebound;
 pub(crate) use sign_ins::SignIns;
 pub use token::Token;
 pub use tokens::Tokens;

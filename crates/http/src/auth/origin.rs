@@ -4,6 +4,9 @@
 //! allowed. Otherwise the origin must be in the configured list, character by character. `null` (sandboxed frames,
 //! files) never is.
 
+use std::net::IpAddr;
+
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, header};
 
 /// Origins that browsers may call from, beside our own.
@@ -61,6 +64,24 @@ pub(crate) fn judge(headers: &HeaderMap, allowed: &AllowedOrigins) -> Origin {
     }
 }
 
+/// Whether a page that seems to be our own is at a name that anybody can give to this machine (DNS rebinding): neither an
+/// address, nor `localhost`, nor in the list.
+pub(crate) fn may_be_rebound(headers: &HeaderMap, allowed: &AllowedOrigins) -> bool {
+    let Some(origin) = headers.get(header::ORIGIN).and_then(|o| o.to_str().ok()) else {
+        return false;
+    };
+    let authority = origin
+        .split_once("://")
+        .map_or(origin, |(_, authority)| authority);
+    let Ok(authority) = authority.parse::<Authority>() else {
+        return true;
+    };
+    let host = authority.host();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    let ours = host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok();
+    !ours && !allowed.contains(origin)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +123,32 @@ mod tests {
         ] {
             assert_eq!(judged(bad, &list), Origin::Refused, "{bad}");
         }
+    }
+
+    #[test]
+    fn names_that_can_be_rebound_are_no_address_and_not_in_the_list() {
+        let rebound = |origin: &str, allowed: &[&str]| {
+            let headers = HeaderMap::from_iter([(header::ORIGIN, origin.parse().unwrap())]);
+            may_be_rebound(&headers, &AllowedOrigins::new(allowed.iter().copied()))
+        };
+        for own in [
+            "http://127.0.0.1:8888",
+            "http://[::1]:8888",
+            "http://LOCALHOST",
+            "https://10.1.2.3",
+        ] {
+            assert!(!rebound(own, &[]), "{own}");
+        }
+        for name in [
+            "http://evil.example:8888",
+            "http://127.0.0.1.evil.example",
+            "http://localhost.evil.example",
+            "http://",
+        ] {
+            assert!(rebound(name, &[]), "{name}");
+        }
+        assert!(!rebound("https://gw.example", &["https://gw.example"]));
+        assert!(!may_be_rebound(&HeaderMap::new(), &AllowedOrigins::default()));
     }
 
     #[test]

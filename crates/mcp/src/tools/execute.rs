@@ -22,7 +22,7 @@ pub(super) const TOOL: ToolEntry = ToolEntry {
 /// The longest timeout, seconds: 30 days.
 const TIMEOUT_MOST: f64 = 30.0 * 86_400.0;
 
-fn describe() -> Tool {
+fn describe(name: &'static str) -> Tool {
     let effects = Effects {
         read_only: false,
         destructive: true,
@@ -59,7 +59,7 @@ fn describe() -> Tool {
     let description = "Run code in a live session. Variables stay for later calls. Returns output, results, images and the \
                        failing line; long output is cut in the middle (get_output has the rest). Not done after wait_s: it \
                        goes on, and get_output follows it.";
-    tool("execute", "Run code", description, schema, &effects).with_raw_output_schema(object(result))
+    tool(name, "Run code", description, schema, &effects).with_raw_output_schema(object(result))
 }
 
 #[derive(Debug, Deserialize)]

@@ -22,7 +22,7 @@ const DEPTH: u32 = 20;
 /// The longest character in UTF-8.
 const CHARACTER: u64 = 4;
 
-fn describe() -> Tool {
+fn describe(name: &'static str) -> Tool {
     let effects = Effects {
         read_only: false,
         destructive: true,
@@ -44,7 +44,7 @@ fn describe() -> Tool {
         "additionalProperties": false
     });
     let description = "Files of a session. read gives text, and a link to what is large or no text.";
-    tool("files", "Files", description, schema, &effects)
+    tool(name, "Files", description, schema, &effects)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

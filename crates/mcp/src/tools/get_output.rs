@@ -18,7 +18,7 @@ pub(super) const TOOL: ToolEntry = ToolEntry {
     run: |call| Box::pin(run(call)),
 };
 
-fn describe() -> Tool {
+fn describe(name: &'static str) -> Tool {
     let effects = Effects {
         read_only: true,
         destructive: false,
@@ -38,7 +38,7 @@ fn describe() -> Tool {
         "additionalProperties": false
     });
     let description = "The result of an execution as it is now; with offset or limit, that part of its text.";
-    tool("get_output", "Read a result", description, schema, &effects)
+    tool(name, "Read a result", description, schema, &effects)
 }
 
 #[derive(Debug, Deserialize)]

@@ -16,7 +16,7 @@ pub(super) const TOOL: ToolEntry = ToolEntry {
     run: |call| Box::pin(run(call)),
 };
 
-fn describe() -> Tool {
+fn describe(name: &'static str) -> Tool {
     let effects = Effects {
         read_only: true,
         destructive: false,
@@ -39,7 +39,7 @@ fn describe() -> Tool {
         "additionalProperties": false
     });
     let description = "Variables with type, shape, size and preview, or rows of one table, without running code. Works while code runs.";
-    tool("inspect_variables", "Variables", description, schema, &effects)
+    tool(name, "Variables", description, schema, &effects)
 }
 
 #[derive(Debug, Deserialize)]

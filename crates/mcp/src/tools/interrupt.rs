@@ -15,7 +15,7 @@ pub(super) const TOOL: ToolEntry = ToolEntry {
     run: |call| Box::pin(run(call)),
 };
 
-fn describe() -> Tool {
+fn describe(name: &'static str) -> Tool {
     let effects = Effects {
         read_only: false,
         destructive: false,
@@ -31,7 +31,7 @@ fn describe() -> Tool {
         "additionalProperties": false
     });
     let description = "Interrupt running code (KeyboardInterrupt). Give one of the two. The variables stay.";
-    tool("interrupt", "Interrupt", description, schema, &effects)
+    tool(name, "Interrupt", description, schema, &effects)
 }
 
 #[derive(Debug, Deserialize)]

@@ -21,7 +21,7 @@ pub(super) const TOOL: ToolEntry = ToolEntry {
     run: |call| Box::pin(run(call)),
 };
 
-fn describe() -> Tool {
+fn describe(name: &'static str) -> Tool {
     let effects = Effects {
         read_only: false,
         destructive: true,
@@ -45,7 +45,7 @@ fn describe() -> Tool {
     });
     let description = "Sessions: live kernels in sandboxes. fork makes branches that have all variables; restart loses the \
                        variables and keeps the files; close ends a session and loses both.";
-    tool("session", "Sessions", description, schema, &effects)
+    tool(name, "Sessions", description, schema, &effects)
 }
 
 #[derive(Debug, Deserialize)]

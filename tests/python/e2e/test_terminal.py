@@ -1,0 +1,199 @@
+"""`himalia exec` as a person sees it: in a terminal, and beside it in pipes."""
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import termios
+import time
+
+import pytest
+
+PLOT = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"
+DEADLINE = 60
+
+
+@pytest.fixture(scope="module")
+def session(shared):
+    """A session for all tests here."""
+    reply = shared.http.put("v1/sessions/terminal", json={"template": "python3"})
+    assert reply.status_code == 201, reply.text
+    yield "terminal"
+    shared.http.delete("v1/sessions/terminal")
+
+
+def command(gateway, *arguments):
+    """The command line of `himalia` for a gateway; the options go behind the subcommands."""
+    return [*gateway.command(), *arguments, "--url", gateway.url, "--token-file", str(gateway.token_file)]
+
+
+class Terminal:
+    """A command in a terminal of its own."""
+
+    def __init__(self, argv, directory, **env):
+        self.seen = b""
+        self.pid, self.screen = pty.fork()
+        if self.pid == 0:
+            os.chdir(directory)
+            for name in ("NO_COLOR", "TMUX", "STY", "KITTY_WINDOW_ID", "TERM_PROGRAM", "LC_TERMINAL"):
+                os.environ.pop(name, None)
+            os.environ.update({"TERM": "xterm-256color", **env})
+            os.execv(argv[0], argv)
+
+    def until(self, text):
+        """Read until this was shown since the last time."""
+        end = time.monotonic() + DEADLINE
+        while text.encode() not in self.seen:
+            assert time.monotonic() < end, f"no {text!r} in {self.seen!r}"
+            assert self._read(), f"ended without {text!r}: {self.seen!r}"
+        before, _, self.seen = self.seen.partition(text.encode())
+        return before.decode()
+
+    def type(self, text):
+        """Press keys."""
+        os.write(self.screen, text.encode())
+
+    def shows_what_is_typed(self):
+        """Whether keys show."""
+        return bool(termios.tcgetattr(self.screen)[3] & termios.ECHO)
+
+    def end(self):
+        """(exit code, the rest of the screen)."""
+        end = time.monotonic() + DEADLINE
+        while self._read():
+            assert time.monotonic() < end, self.seen
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.screen)
+        return os.waitstatus_to_exitcode(status), self.seen.decode()
+
+    def _read(self):
+        ready, _, _ = select.select([self.screen], [], [], DEADLINE)
+        assert ready, f"nothing more came: {self.seen!r}"
+        try:
+            part = os.read(self.screen, 1 << 16)
+        except OSError:  # the other end is closed
+            return False
+        self.seen += part
+        return bool(part)
+
+
+def piped(gateway, *arguments, cwd=None, **more):
+    """The same in pipes: (exit code, standard output, standard error)."""
+    done = subprocess.run(command(gateway, *arguments), capture_output=True, text=True, timeout=100, cwd=cwd, **more)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_questions_are_answered_and_a_password_does_not_show(shared, session, tmp_path):
+    code = "import getpass\nname = input('Name? ')\nword = getpass.getpass('Word? ')\nagain = input('Again? ')\nprint([name, len(word), again])"
+    terminal = Terminal(command(shared, "exec", session, code), tmp_path)
+    terminal.until("Name? ")
+    terminal.type("Ada\n")
+    assert "Ada" in terminal.until("Word? ")
+    assert not terminal.shows_what_is_typed()
+    terminal.type("s3cret-word\n")
+    shown = terminal.until("Again? ")
+    assert "s3cret" not in shown and shown == "\r\n"
+    assert terminal.shows_what_is_typed()
+    terminal.type("x\n")
+    ended, rest = terminal.end()
+    assert (ended, rest.splitlines()) == (0, ["x", "['Ada', 11, 'x']"])
+
+
+def test_the_end_of_the_input_and_ctrl_c_reach_the_code(shared, session, tmp_path):
+    terminal = Terminal(command(shared, "exec", session, "input('Go on? ')"), tmp_path)
+    terminal.until("Go on? ")
+    terminal.type("\x04")
+    ended, rest = terminal.end()
+    assert ended == 1 and "EOFError" in rest, rest
+    terminal = Terminal(command(shared, "exec", session, "import getpass\ngetpass.getpass('Word? ')"), tmp_path)
+    terminal.until("Word? ")
+    terminal.type("\x03")
+    ended, rest = terminal.end()
+    assert ended == 130 and "KeyboardInterrupt" in rest, rest
+
+
+def test_an_error_is_coloured_on_a_screen_and_plain_in_a_pipe(shared, session, tmp_path):
+    code = "table = {'price': 1}\ntable['prcie']"
+    ended, rest = Terminal(command(shared, "exec", session, code), tmp_path).end()
+    assert ended == 1 and "\x1b[1;31mKeyError: 'prcie'\x1b[0m" in rest, rest
+    assert "hint: table: did you mean 'price'?" in rest
+    ended, rest = Terminal(command(shared, "exec", session, code), tmp_path, NO_COLOR="1").end()
+    assert ended == 1 and "\x1b" not in rest and "KeyError: 'prcie'" in rest
+    ended, out, err = piped(shared, "exec", session, code)
+    assert (ended, out) == (1, "") and "\x1b" not in err
+    assert "KeyError: 'prcie'\nhimalia: hint: table: did you mean 'price'?\n" in err
+
+
+def test_a_line_that_is_not_ended_stands_alone_on_a_screen(shared, session, tmp_path):
+    code = "print('50 %', end='')"
+    assert Terminal(command(shared, "exec", session, code), tmp_path).end() == (0, "50 %\r\n")
+    assert piped(shared, "exec", session, code) == (0, "50 %", "")
+
+
+def test_a_plot_is_shown_or_saved(shared, session, tmp_path):
+    exec_plot = command(shared, "exec", session, PLOT)
+    ended, rest = Terminal(exec_plot, tmp_path).end()
+    (saved,) = tmp_path.glob("plot-*-1.png")
+    assert ended == 0 and f"plot saved as {saved.name}" in rest and saved.read_bytes().startswith(b"\x89PNG")
+    shown, where = tmp_path / "shown", tmp_path / "new" / "plots"
+    shown.mkdir()
+    ended, rest = Terminal(exec_plot, shown, TERM="xterm-kitty").end()
+    assert ended == 0 and "\x1b_Ga=T,f=100,m=" in rest and list(shown.iterdir()) == []
+    ended, rest = Terminal(exec_plot, shown, TERM_PROGRAM="iTerm.app").end()
+    assert "\x1b]1337;File=inline=1;size=" in rest and list(shown.iterdir()) == []
+    ended, out, err = piped(shared, "exec", session, PLOT, cwd=shown)
+    assert (ended, list(shown.iterdir())) == (0, []) and "--plots DIR saves it" in err and "\x1b" not in out + err
+    for more in ([], ["--json"]):
+        ended, _, _ = piped(shared, "exec", session, "--plots", str(where), *more, PLOT, cwd=shown)
+        assert ended == 0
+    assert len(list(where.glob("plot-*.png"))) == 2 and list(shown.iterdir()) == []
+
+
+def test_a_caller_that_cannot_answer_is_told_in_the_cell(shared, session):
+    ended, _, err = piped(shared, "exec", session, "input('Name? ')", stdin=subprocess.DEVNULL)
+    assert ended == 1 and "StdinNotImplementedError" in err
+    assert "hint: whoever runs this code takes no questions" in err
+
+
+def test_a_death_names_what_was_lost(shared, tmp_path):
+    assert shared.http.put("v1/sessions/mortal", json={"template": "python3"}).status_code == 201
+    try:
+        assert piped(shared, "exec", "mortal", "prices = [1]\nzone = 'a'")[0] == 0
+        ended, _, err = piped(shared, "exec", "mortal", "import os; os._exit(3)")
+        assert ended == 3 and "the kernel has ended (exit(3)), its variables are gone: prices, zone" in err, err
+        ended, out, err = piped(shared, "exec", "mortal", "print('prices' in globals())")
+        assert (ended, out) == (0, "False\n")
+        assert "a new process, its variables are gone: prices, zone (exit(3))" in err, err
+    finally:
+        shared.http.delete("v1/sessions/mortal")
+
+
+def test_help_and_mistakes_are_for_newcomers(shared, session, tmp_path):
+    helped = subprocess.run([*shared.command(), "exec", "--help"], capture_output=True, text=True, timeout=30)
+    assert helped.returncode == 0 and "\x1b" not in helped.stdout
+    for part in ("himalia session new eda", "--plots <DIR>", "  124  its time was over"):
+        assert part in helped.stdout, helped.stdout
+    ended, out, err = piped(shared, "exec", "nosuch", "1")
+    assert (ended, out) == (1, "") and "`himalia session new NAME` starts one" in err
+    ended, _, err = piped(shared, "session", "new", "Bad_Name")
+    assert ended == 1 and "lower-case" in err, err
+    # A branch of a session that is named by the beginning of its id, and its end.
+    whole = shared.http.get(f"v1/sessions/{session}").json()["id"]
+    ended, out, err = piped(shared, "session", "fork", whole[:13], "--files", "share", "--policy", "report")
+    assert ended == 0, err
+    branch = out.splitlines()[1].split()[0]
+    assert piped(shared, "session", "rm", branch)[0] == 0
+
+
+def test_a_second_ctrl_c_leaves_it_running(shared, session, tmp_path):
+    code = "import time\nprint('begun', flush=True)\nn = 0\nwhile n < 2:\n    try: time.sleep(600)\n    except KeyboardInterrupt: n += 1; print('no', n, flush=True)"
+    terminal = Terminal(command(shared, "exec", session, code), tmp_path)
+    terminal.until("begun")
+    terminal.type("\x03")
+    terminal.until("no 1")
+    os.kill(terminal.pid, signal.SIGINT)
+    ended, rest = terminal.end()
+    assert ended == 1 and "it goes on as /v1/executions/exe_" in rest, rest
+    execution = rest.split("/v1/executions/")[1].split()[0]
+    assert shared.http.post(f"v1/executions/{execution}/interrupt").status_code == 202
