@@ -119,6 +119,7 @@ export class SessionLog {
         asker: text(detail.key).startsWith(VIEWER_KEY) ? 'viewer' : 'native',
         who: text(detail.caller),
         code: text(detail.code),
+        language: text(detail.language) || null,
         asked: record.at,
         incarnation: record.incarnation
       });
@@ -190,6 +191,7 @@ export class SessionLog {
       asker: 'jupyter',
       who: text(header.username),
       code: text(content.code),
+      language: /^%%(bash|sh)\b/.test(text(content.code)) ? 'bash' : null,
       asked: record.at,
       incarnation: record.incarnation
     });
