@@ -11,11 +11,22 @@ describe('bash in colours', () => {
     expect(seen('# look\nfor f in *.csv; do\n  wc -l "$f" | sort > out#1 # count\ndone')).toBe(
       '<comment:# look>\n<keyword:for> f <keyword:in> *.csv; <keyword:do>\n  <call:wc> -l <string:"$f"> | <call:sort> > out#1 <comment:# count>\n<keyword:done>'
     );
-    expect(seen('X=1 make ${TARGET} $HOME')).toBe('X=1 <call:make> <meta:${TARGET}> <meta:$HOME>');
+    expect(seen('X=1 make \u0024{TARGET} $HOME')).toBe('X=1 <call:make> <meta:\u0024{TARGET}> <meta:$HOME>');
   });
 
   it('loses nothing, whatever the code is', () => {
-    for (const code of ['', "'open", '"open', '${', '%%bash\nls', 'a\\', '😀 # x', 'x\n\n', '<<EOF\n$(a)\nEOF', '\u0000']) {
+    for (const code of [
+      '',
+      "'open",
+      '"open',
+      '${',
+      '%%bash\nls',
+      'a\\',
+      '😀 # x',
+      'x\n\n',
+      '<<EOF\n$(a)\nEOF',
+      '\u0000'
+    ]) {
       expect(
         bash(code)
           .map(part => part.text)

@@ -57,7 +57,22 @@ describe('a screen leaves what the gateway leaves', () => {
 
   it('leaves the same wherever two streams are cut into messages', () => {
     const random = numbers(7);
-    const pieces = ['a', 'bb', 'é', '😀', '\n', '\n', '\r', '\b', '\u001b[A', '\u001b[2A', '\u001b[B', '\u001b[K', '\u001b[1m', '\u001b[m'];
+    const pieces = [
+      'a',
+      'bb',
+      'é',
+      '😀',
+      '\n',
+      '\n',
+      '\r',
+      '\b',
+      '\u001b[A',
+      '\u001b[2A',
+      '\u001b[B',
+      '\u001b[K',
+      '\u001b[1m',
+      '\u001b[m'
+    ];
     for (let turn = 0; turn < 2000; turn++) {
       const whole: [StreamName, string][] = Array.from({ length: random(6) }, () => [
         random(3) === 0 ? 'stderr' : 'stdout',
@@ -69,7 +84,9 @@ describe('a screen leaves what the gateway leaves', () => {
         const parts = isWithin ? [text] : [text.slice(0, at), text.slice(at)];
         return parts.map(part => [stream, part] as [StreamName, string]);
       });
-      const single = whole.flatMap(([stream, text]) => Array.from(text, char => [stream, char] as [StreamName, string]));
+      const single = whole.flatMap(([stream, text]) =>
+        Array.from(text, char => [stream, char] as [StreamName, string])
+      );
       expect(shown(cut), JSON.stringify(whole)).toBe(shown(whole));
       expect(shown(single), JSON.stringify(whole)).toBe(shown(whole));
     }

@@ -4,7 +4,7 @@ const TOKENS: [string, RegExp][] = [
   ['tok-meta', /^%%\w+.*/y],
   ['tok-comment', /#.*/y],
   ['tok-string', /\$?'(?:[^'\\]|\\[\s\S])*'?|"(?:[^"\\]|\\[\s\S])*"?/y],
-  ['tok-meta', /\$\{[^}\n]*\}?|\$[\w@*#?$!-]/y],
+  ['tok-meta', /\$\{[^}\n]*\}?|\$(?:\w+|[@*#?$!-])/y],
   ['tok-number', /\d+(?![\w./-])/y],
   ['', /\\[\s\S]|[\w./:@%+,~=*?-]+/y],
   ['', /\s+|[\s\S]/y]
@@ -26,7 +26,7 @@ export function bash(code: string): { text: string; className: string }[] {
       const text = pattern.exec(code)?.[0];
       if (!text) continue;
       const isWord = className === '' && /^[\w./~]/.test(text);
-      const isSet = isWord && isCommand && /^\w+=/.test(text);
+      const isSet: boolean = isWord && isCommand && /^\w+=/.test(text);
       const kind = !isWord ? className : WORDS.test(text) ? 'tok-keyword' : isCommand && !isSet ? 'tok-call' : '';
       if (!/^[ \t]+$/.test(text)) isCommand = BEGINS.test(text) || text.includes('\n') || isSet;
       isWordStart = /\s$|^[;|&()]$/.test(text);

@@ -26,7 +26,7 @@ interface SessionScreenProps {
 export function SessionScreen({ id, tab, item }: SessionScreenProps) {
   const [view] = useState(() => new SessionView(id));
   useEffect(() => {
-    view.open();
+    void view.open();
     return () => view.close();
   }, [view]);
   // The facts of a session change with its process; its state comes from the log.
@@ -139,7 +139,8 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
         {session && (
           <>
             <span>{session.kernelspec}</span>
-            <span>{session.isolation}</span>
+            <span title="isolation of its sandbox">{session.isolation}</span>
+            <span title="whose it is">{session.owner}</span>
             {isDead || connection === 'ended' ? null : <UsageStrip id={id} session={session} />}
             {cpu ? <span title="processors that it may use">{cpu / 1000} CPU</span> : null}
             <span>process {Math.max(log.incarnation, session.incarnation)}</span>

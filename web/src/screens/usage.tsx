@@ -6,6 +6,9 @@ import type { Session, Usage } from '../api/types';
 import { bytes } from '../ui/format';
 
 const EVERY_MS = 3000;
+/** At first more often, so that there is a line to see. */
+const FIRST_MS = 1000;
+const FIRST = 4;
 /** Measurements in the strip. */
 const KEPT = 40;
 
@@ -28,10 +31,14 @@ export function UsageStrip({ id, session }: { id: string; session: Session }) {
         if (!abort.signal.aborted) setSamples([]);
       }
     };
-    void measure();
-    const timer = setInterval(() => void measure(), EVERY_MS);
+    let timer: ReturnType<typeof setTimeout>;
+    const again = (turn: number): void => {
+      void measure();
+      timer = setTimeout(() => again(turn + 1), turn < FIRST ? FIRST_MS : EVERY_MS);
+    };
+    again(1);
     return () => {
-      clearInterval(timer);
+      clearTimeout(timer);
       abort.abort();
     };
   }, [id, session.incarnation]);

@@ -92,7 +92,8 @@ export class Held {
   addLines(stream: StreamName, lines: string, sink: Sink): void {
     // What comes before the last ones would go to the sink in any case.
     let start = lines.length - 1;
-    for (let row = 0; row < HELD_ROWS && start >= 0; row++) start = start === 0 ? -1 : lines.lastIndexOf('\n', start - 1);
+    for (let row = 0; row < HELD_ROWS && start >= 0; row++)
+      start = start === 0 ? -1 : lines.lastIndexOf('\n', start - 1);
     if (start >= 0) {
       this.release(sink);
       sink.push(lines.slice(0, start + 1));
