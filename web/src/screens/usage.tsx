@@ -73,7 +73,9 @@ function loads(samples: Sample[]): number[] {
 
 function Strip({ values, most }: { values: number[]; most: number }) {
   if (values.length < 2) return null;
-  const points = values.map((value, i) => `${(KEPT - values.length + i) * 2 + 1},${(15 - 14 * Math.min(1, value / (most || 1))).toFixed(1)}`);
+  const points = values.map(
+    (value, i) => `${(KEPT - values.length + i) * 2 + 1},${(15 - 14 * Math.min(1, value / (most || 1))).toFixed(1)}`
+  );
   return (
     <svg class="strip" width={KEPT * 2} height="16" viewBox={`0 0 ${KEPT * 2} 16`} aria-hidden="true">
       <polyline points={points.join(' ')} fill="none" stroke="currentColor" stroke-width="1" />
