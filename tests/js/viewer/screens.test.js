@@ -20,7 +20,8 @@ const SCREENS = {
       box => box.scrollHeight - box.scrollTop - box.clientHeight < 4));
     await viewer.state('busy');
     // Memory and processor time, as lines.
-    await viewer.page.locator('.usage .strip').nth(1).waitFor();
+    await until('both have some length', async () =>
+      (await viewer.page.locator('.usage polyline').evaluateAll(lines => lines.map(line => line.points.numberOfItems))).filter(n => n > 3).length === 2);
   }],
   frame: ['s/bike-demand', async viewer => {
     await select(viewer, 2);

@@ -85,6 +85,7 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
   const connection = view.connection.value;
   const state = log.state === 'unknown' ? (session?.state ?? 'unknown') : log.state;
   const isDead = state === 'dead';
+  const incarnation = Math.max(log.incarnation, session?.incarnation ?? 0);
 
   const act = async (what: string, call: () => Promise<unknown>): Promise<void> => {
     setPending(what);
@@ -143,7 +144,7 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
             <span title="whose it is">{session.owner}</span>
             {isDead || connection === 'ended' ? null : <UsageStrip id={id} session={session} />}
             {cpu ? <span title="processors that it may use">{cpu / 1000} CPU</span> : null}
-            <span>process {Math.max(log.incarnation, session.incarnation)}</span>
+            {incarnation > 1 && <span title="kernel processes so far">process {incarnation}</span>}
             {session.parent && (
               <a href={href({ screen: 'session', session: session.parent, tab: 'cells', item: null })}>
                 branch of {session.parent.slice(0, 8)}

@@ -8,7 +8,7 @@ import { bytes } from '../ui/format';
 const EVERY_MS = 3000;
 /** At first more often, so that there is a line to see. */
 const FIRST_MS = 1000;
-const FIRST = 4;
+const FIRST = 8;
 /** Measurements in the strip. */
 const KEPT = 40;
 
@@ -77,7 +77,14 @@ function Strip({ values, most }: { values: number[]; most: number }) {
     (value, i) => `${(KEPT - values.length + i) * 2 + 1},${(15 - 14 * Math.min(1, value / (most || 1))).toFixed(1)}`
   );
   return (
-    <svg class="strip" width={KEPT * 2} height="16" viewBox={`0 0 ${KEPT * 2} 16`} aria-hidden="true">
+    <svg
+      class="strip"
+      width={KEPT * 2}
+      height="16"
+      viewBox={`0 0 ${KEPT * 2} 16`}
+      preserveAspectRatio="none"
+      aria-hidden="true"
+    >
       <polyline points={points.join(' ')} fill="none" stroke="currentColor" stroke-width="1" />
     </svg>
   );
