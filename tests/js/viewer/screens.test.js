@@ -20,8 +20,7 @@ const SCREENS = {
       box => box.scrollHeight - box.scrollTop - box.clientHeight < 4));
     await viewer.state('busy');
     // Memory and processor time, as lines.
-    await until('both have some length', async () =>
-      (await viewer.page.locator('.usage polyline').evaluateAll(lines => lines.map(line => line.points.numberOfItems))).filter(n => n > 3).length === 2);
+    await measured(viewer);
   }],
   frame: ['s/bike-demand', async viewer => {
     await select(viewer, 2);
@@ -30,6 +29,7 @@ const SCREENS = {
   figure: ['s/bike-demand', async viewer => {
     await select(viewer, 3);
     await viewer.cell(3).locator('img').waitFor();
+    await measured(viewer);
   }],
   error: ['s/bike-demand', async viewer => {
     await select(viewer, 4);
@@ -228,6 +228,12 @@ function cellRecords(at) {
     message('stream', { name: 'stdout', text: `${at}\n` }),
     message('execute_reply', { status: 'ok', execution_count: at + 1 })
   ].map((record, place) => ({ seq: at * 3 + place + 1, ...record }));
+}
+
+/** Waits until the lines of memory and processor time have some length. */
+async function measured(viewer) {
+  const lengths = () => viewer.page.locator('.usage polyline').evaluateAll(lines => lines.map(line => line.points.numberOfItems));
+  await until('both lines have some length', async () => (await lengths()).filter(length => length > 3).length === 2);
 }
 
 /** Goes up from the last cell to the one with this count. */
