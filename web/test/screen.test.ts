@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import vectors from '../../tests/vectors/terminal.json';
 import { Excerpt } from '../src/text/excerpt';
-import { LINE_CHARS, Screen, type Sink, type StreamName, withoutColours } from '../src/text/screen';
+import { HELD_ROWS, LINE_CHARS, Screen, type Sink, type StreamName, withoutColours } from '../src/text/screen';
 
 class Text implements Sink {
   text = '';
@@ -17,6 +17,15 @@ function shown(writes: [StreamName, string][]): string {
   const screen = new Screen(new Text());
   for (const [stream, text] of writes) screen.write(stream, text);
   return screen.sink.text + screen.unfinished();
+}
+
+/** Numbers below a bound that are the same in every run. */
+function numbers(seed: number): (below: number) => number {
+  let state = seed;
+  return below => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
 }
 
 describe('a screen leaves what the gateway leaves', () => {
@@ -35,6 +44,52 @@ describe('a screen leaves what the gateway leaves', () => {
   it('keeps a line that is longer than can be overwritten', () => {
     const long = 'x'.repeat(LINE_CHARS + 3);
     expect(shown([['stdout', long]])).toBe(long);
+  });
+
+  it('does not go back further than lines are held', () => {
+    const up = (lines: number): string =>
+      shown([['stdout', `first\n${'x\n'.repeat(lines)}\u001b[${HELD_ROWS}Anew`]]).slice(0, 5);
+    expect([up(HELD_ROWS - 1), up(HELD_ROWS)]).toEqual(['newst', 'first']);
+    const wide = `${'w'.repeat(LINE_CHARS / 2)}\n`;
+    expect(shown([['stdout', `first\n${wide}\u001b[2Anew`]]).slice(0, 5)).toBe('newst');
+    expect(shown([['stdout', `first\n${wide}${wide}\u001b[3Anew`]]).slice(0, 5)).toBe('first');
+  });
+
+  it('leaves the same wherever two streams are cut into messages', () => {
+    const random = numbers(7);
+    const pieces = [
+      'a',
+      'bb',
+      'é',
+      '😀',
+      '\n',
+      '\n',
+      '\r',
+      '\b',
+      '\u001b[A',
+      '\u001b[2A',
+      '\u001b[B',
+      '\u001b[K',
+      '\u001b[1m',
+      '\u001b[m'
+    ];
+    for (let turn = 0; turn < 2000; turn++) {
+      const whole: [StreamName, string][] = Array.from({ length: random(6) }, () => [
+        random(3) === 0 ? 'stderr' : 'stdout',
+        Array.from({ length: random(14) }, () => pieces[random(pieces.length)] ?? '').join('')
+      ]);
+      const cut = whole.flatMap(([stream, text]) => {
+        const at = random(text.length + 1);
+        const isWithin = (text.charCodeAt(at) & 0xfc00) === 0xdc00;
+        const parts = isWithin ? [text] : [text.slice(0, at), text.slice(at)];
+        return parts.map(part => [stream, part] as [StreamName, string]);
+      });
+      const single = whole.flatMap(([stream, text]) =>
+        Array.from(text, char => [stream, char] as [StreamName, string])
+      );
+      expect(shown(cut), JSON.stringify(whole)).toBe(shown(whole));
+      expect(shown(single), JSON.stringify(whole)).toBe(shown(whole));
+    }
   });
 
   it('gives up a control string that is too long', () => {

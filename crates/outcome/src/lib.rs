@@ -24,6 +24,7 @@ mod fold;
 mod outputs;
 mod page;
 mod reply;
+mod rows;
 mod screen;
 
 pub use bundle::Artifact;

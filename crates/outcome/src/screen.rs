@@ -1,13 +1,16 @@
-//! Text as a terminal leaves it: carriage returns and backspaces overwrite, colours are gone.
+//! Text as a terminal leaves it: carriage returns and backspaces overwrite, the cursor goes up and down, colours are gone.
 //!
-//! Standard output and standard error have a line each that is still being written. A line goes to the sink when it ends,
-//! so a progress bar on one and prints on the other do not tear each other apart, and only the last state of a bar is
-//! kept, however many messages it came in.
+//! Standard output and standard error have a cursor each. A line goes to the sink some time after its end, so a progress bar on
+//! one stream and prints on the other do not tear each other apart, and only the last state of a bar is kept, however many
+//! messages it came in. The cursor can go back to lines of its stream that are still held: at most [`HELD_ROWS`] of both streams
+//! together, with at most [`LINE_CHARS`] characters. Lines that it went back to count as not ended.
 
-/// Characters of a line that can still be overwritten. A longer line goes to the sink in pieces.
+use crate::rows::{Held, Pen};
+
+/// Characters of the lines of one stream that can still be overwritten. A longer line goes to the sink in pieces.
 pub(crate) const LINE_CHARS: usize = 64 << 10;
-/// Characters of a control string after which it is taken for text that lost its end.
-const CONTROL_CHARS: usize = 4096;
+/// Lines that have ended and to which the cursor can go back.
+pub(crate) const HELD_ROWS: usize = 64;
 
 /// Takes finished text.
 pub trait Sink {
@@ -28,42 +31,12 @@ impl Sink for String {
 }
 
 /// A terminal of endless length over a sink.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Screen<S> {
     sink: S,
-    out: Line,
-    err: Line,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Line {
-    chars: Vec<char>,
-    cursor: usize,
-    control: Control,
-}
-
-/// Where in a control sequence (ECMA-48) a stream is; it may go on in the next message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Control {
-    #[default]
-    None,
-    Escape,
-    /// `ESC [`, with the first parameter so far.
-    Sequence(u8),
-    /// `ESC ]` and the like, until BEL or `ESC \`; how long it is already.
-    Text(usize),
-    TextEscape(usize),
-}
-
-impl Control {
-    /// One character more of a control string.
-    fn text(length: usize) -> Self {
-        if length < CONTROL_CHARS {
-            Self::Text(length + 1)
-        } else {
-            Self::None
-        }
-    }
+    held: Held,
+    out: Pen,
+    err: Pen,
 }
 
 impl<S: Sink> Screen<S> {
@@ -71,47 +44,50 @@ impl<S: Sink> Screen<S> {
     pub fn new(sink: S) -> Self {
         Self {
             sink,
-            out: Line::default(),
-            err: Line::default(),
+            held: Held::default(),
+            out: Pen::new(false),
+            err: Pen::new(true),
         }
     }
 
     /// Writes to one of the two streams.
     pub fn write(&mut self, is_stderr: bool, text: &str) {
-        let line = if is_stderr { &mut self.err } else { &mut self.out };
+        let pen = if is_stderr { &mut self.err } else { &mut self.out };
         let mut rest = text;
         while !rest.is_empty() {
-            if line.is_fresh() {
+            if pen.is_fresh() {
                 // Whole lines without anything special, which is nearly all there is, are not looked at singly.
                 let special = rest.find(|c: char| c != '\n' && c != '\t' && c.is_control());
                 let plain = rest.get(..special.unwrap_or(rest.len())).unwrap_or_default();
                 if let Some(end) = plain.rfind('\n') {
                     let (lines, tail) = rest.split_at(end + 1);
-                    self.sink.push(lines);
+                    self.held.add_lines(is_stderr, lines, &mut self.sink);
                     rest = tail;
                     continue;
                 }
             }
             let Some(char) = rest.chars().next() else { return };
             rest = rest.get(char.len_utf8()..).unwrap_or_default();
-            line.put(char, &mut self.sink);
+            pen.put(char, &mut self.held, &mut self.sink);
         }
     }
 
     /// Takes everything back.
     pub fn clear(&mut self) {
         self.sink.clear();
-        (self.out, self.err) = (Line::default(), Line::default());
+        self.held = Held::default();
+        (self.out, self.err) = (Pen::new(false), Pen::new(true));
     }
 
     /// The sink with all text, lines included that have not ended.
     pub fn finish(mut self) -> S {
-        let both = !self.out.chars.is_empty() && !self.err.chars.is_empty();
-        self.out.flush(&mut self.sink);
-        if both {
+        self.held.release(&mut self.sink);
+        let (out, err) = (self.out.text(), self.err.text());
+        self.sink.push(&out);
+        if !out.is_empty() && !out.ends_with('\n') && !err.is_empty() {
             self.sink.push("\n");
         }
-        self.err.flush(&mut self.sink);
+        self.sink.push(&err);
         self.sink
     }
 }
@@ -121,103 +97,6 @@ pub(crate) fn plain(text: &str) -> String {
     let mut screen = Screen::new(String::new());
     screen.write(false, text);
     screen.finish()
-}
-
-impl Line {
-    fn is_fresh(&self) -> bool {
-        self.chars.is_empty() && self.cursor == 0 && self.control == Control::None
-    }
-
-    fn put(&mut self, char: char, sink: &mut impl Sink) {
-        if char == '\n' {
-            self.control = Control::None;
-            self.flush(sink);
-            sink.push("\n");
-            return;
-        }
-        self.control = match self.control {
-            Control::None => {
-                self.put_plain(char, sink);
-                return;
-            }
-            Control::Escape => match char {
-                '[' => Control::Sequence(0),
-                ']' | 'P' | 'X' | '^' | '_' => Control::Text(0),
-                // Intermediate bytes; another one follows.
-                ' '..='/' => Control::Escape,
-                _ => Control::None,
-            },
-            Control::Sequence(first) => match char {
-                '0'..='9' => {
-                    let digit = u8::try_from(u32::from(char) - u32::from('0')).unwrap_or(0);
-                    Control::Sequence(first.saturating_mul(10).saturating_add(digit))
-                }
-                ' '..='?' => Control::Sequence(first),
-                '@'..='~' => {
-                    if char == 'K' {
-                        self.erase(first);
-                    }
-                    Control::None
-                }
-                // It has lost its end.
-                _ => {
-                    self.control = Control::None;
-                    self.put_plain(char, sink);
-                    return;
-                }
-            },
-            Control::Text(length) => match char {
-                '\u{7}' => Control::None,
-                '\u{1b}' => Control::TextEscape(length + 1),
-                _ => Control::text(length),
-            },
-            Control::TextEscape(length) => match char {
-                '\\' | '\u{7}' => Control::None,
-                _ => Control::text(length),
-            },
-        };
-    }
-
-    fn put_plain(&mut self, char: char, sink: &mut impl Sink) {
-        match char {
-            '\u{1b}' => self.control = Control::Escape,
-            '\u{9b}' => self.control = Control::Sequence(0),
-            '\r' => self.cursor = 0,
-            '\u{8}' => self.cursor = self.cursor.saturating_sub(1),
-            char if char == '\t' || !char.is_control() => self.write(char, sink),
-            _ => {}
-        }
-    }
-
-    fn write(&mut self, char: char, sink: &mut impl Sink) {
-        if self.cursor > self.chars.len() {
-            self.chars.resize(self.cursor, ' ');
-        }
-        match self.chars.get_mut(self.cursor) {
-            Some(old) => *old = char,
-            None => self.chars.push(char),
-        }
-        self.cursor += 1;
-        if self.chars.len() >= LINE_CHARS {
-            self.flush(sink);
-        }
-    }
-
-    /// `CSI n K`: 0 to the end of the line, 1 to its start, 2 all of it.
-    fn erase(&mut self, what: u8) {
-        match what {
-            0 => self.chars.truncate(self.cursor),
-            1 => self.chars.iter_mut().take(self.cursor).for_each(|old| *old = ' '),
-            _ => self.chars.clear(),
-        }
-    }
-
-    fn flush(&mut self, sink: &mut impl Sink) {
-        if !self.chars.is_empty() {
-            sink.push(&self.chars.drain(..).collect::<String>());
-        }
-        self.cursor = 0;
-    }
 }
 
 #[cfg(test)]
@@ -271,7 +150,7 @@ mod tests {
         // A control string that never ends costs its line and no more.
         assert_eq!(shown(&[(false, "\u{1b}]lost\nkept")]), "\nkept");
         assert_eq!(
-            shown(&[(false, &format!("\u{1b}]{}tail", "x".repeat(CONTROL_CHARS + 1)))]),
+            shown(&[(false, &format!("\u{1b}]{}tail", "x".repeat(4097)))]),
             "tail"
         );
     }
@@ -286,10 +165,60 @@ mod tests {
         );
     }
 
+    /// A terminal with all its rows, for one stream.
+    fn terminal(text: &str) -> String {
+        let (mut rows, mut row, mut column) = (vec![Vec::new()], 0_usize, 0_usize);
+        let mut rest = text;
+        while let Some(char) = rest.chars().next() {
+            rest = &rest[char.len_utf8()..];
+            match char {
+                '\n' => {
+                    (row, column) = (row + 1, 0);
+                    if row == rows.len() {
+                        rows.push(Vec::new());
+                    }
+                }
+                '\r' => column = 0,
+                '\u{8}' => column = column.saturating_sub(1),
+                '\u{1b}' => {
+                    let end = rest.find(|c: char| c.is_ascii_alphabetic()).unwrap();
+                    let count: usize = rest[1..end].parse().unwrap_or(0);
+                    match &rest[end..=end] {
+                        "A" => row = row.saturating_sub(count.max(1)),
+                        "B" => row = (row + count.max(1)).min(rows.len() - 1),
+                        _ if count == 0 => rows[row].truncate(column),
+                        _ if count == 1 => rows[row].iter_mut().take(column).for_each(|old| *old = ' '),
+                        _ => rows[row].clear(),
+                    }
+                    rest = &rest[end + 1..];
+                }
+                char => {
+                    let wide = rows[row].len().max(column + 1);
+                    rows[row].resize(wide, ' ');
+                    rows[row][column] = char;
+                    column += 1;
+                }
+            }
+        }
+        let rows: Vec<String> = rows.into_iter().map(String::from_iter).collect();
+        rows.join("\n")
+    }
+
+    #[test]
+    fn a_line_is_out_of_reach_after_so_many_others() {
+        let lines = |count| format!("first\n{}", "x\n".repeat(count));
+        let up = format!("\u{1b}[{HELD_ROWS}A");
+        let reached = |count| plain(&format!("{}{up}new", lines(count))).starts_with("newst\n");
+        assert!(reached(HELD_ROWS - 1) && !reached(HELD_ROWS));
+        let wide = "w".repeat(LINE_CHARS / 2);
+        assert!(plain(&format!("first\n{wide}\n\u{1b}[2Anew")).starts_with("newst\n"));
+        assert!(plain(&format!("first\n{wide}\n{wide}\n\u{1b}[3Anew")).starts_with("first\n"));
+    }
+
     proptest! {
         /// Where a stream is cut into messages does not matter.
         #[test]
-        fn cuts_do_not_matter(text in "[a-c\u{1b}\\[\\]0-2Km\r\n\u{8}é ]{0,80}", cuts in proptest::collection::vec(0usize..80, 0..6)) {
+        fn cuts_do_not_matter(text in "[a-c\u{1b}\\[\\]0-2ABKm\r\n\u{8}é ]{0,80}", cuts in proptest::collection::vec(0usize..80, 0..6)) {
             let mut screen = Screen::new(String::new());
             let chars: Vec<char> = text.chars().collect();
             let mut cuts: Vec<usize> = cuts.into_iter().map(|at| at.min(chars.len())).collect();
@@ -301,6 +230,41 @@ mod tests {
                 from = to;
             }
             prop_assert_eq!(screen.finish(), plain(&text));
+        }
+
+        /// Text that fits is what a terminal of that many rows shows.
+        #[test]
+        fn it_is_what_a_terminal_shows(text in "([ab]{0,3}|\n|\r|\u{8}|\u{1b}\\[[0-3]?[ABK]){0,40}") {
+            prop_assert_eq!(plain(&text), terminal(&text));
+        }
+
+        /// Where two streams are cut into messages does not matter, as long as their order is the same.
+        #[test]
+        fn cuts_of_two_streams_do_not_matter(writes in proptest::collection::vec((any::<bool>(), "([ab]{1,9}|\n|\r|\u{1b}\\[2?[ABK]){0,20}"), 0..12)) {
+            let (mut whole, mut single) = (Screen::new(String::new()), Screen::new(String::new()));
+            for (is_stderr, text) in &writes {
+                whole.write(*is_stderr, text);
+                for char in text.chars() {
+                    single.write(*is_stderr, char.encode_utf8(&mut [0; 4]));
+                }
+            }
+            prop_assert_eq!(whole.finish(), single.finish());
+        }
+
+        /// Nor does it where lines are too many, or too long, to be gone back to.
+        #[test]
+        fn cuts_do_not_matter_at_the_bounds(
+            lines in 0usize..(2 * HELD_ROWS),
+            long in proptest::sample::select(vec![1, LINE_CHARS / 64, LINE_CHARS / 2, LINE_CHARS - 1, LINE_CHARS, LINE_CHARS + 1]),
+            up in 1usize..80,
+        ) {
+            let text = format!("{}{}\nx\u{1b}[{up}Ay\n", "line\n".repeat(lines), "z".repeat(long));
+            let (mut single, last) = (Screen::new(String::new()), text.len() - 20.min(text.len()));
+            for char in text[..last].chars() {
+                single.write(false, char.encode_utf8(&mut [0; 4]));
+            }
+            single.write(false, &text[last..]);
+            prop_assert_eq!(single.finish(), plain(&text));
         }
 
         /// Nothing is left that moves a cursor or changes a colour.

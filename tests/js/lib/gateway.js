@@ -24,7 +24,7 @@ export class Gateway {
 
   /**
    * Starts one. `HIMALIA_TEST_GATEWAY=jupyter_server` chooses the reference.
-   * @param {{allowOrigin?: string}} options
+   * @param {{allowOrigin?: string, baseUrl?: string}} options `baseUrl` is a path with slashes around it; `url` has none of it.
    */
   static async start(options = {}) {
     const scratch = new Scratch();
@@ -96,7 +96,7 @@ export class Gateway {
   }
 }
 
-function himalia(scratch, token, { allowOrigin, port = '0' }) {
+function himalia(scratch, token, { allowOrigin, baseUrl, port = '0' }) {
   const binary = process.env.HIMALIA_BIN;
   if (!binary || !isAbsolute(binary)) throw new Error('set HIMALIA_BIN to the absolute path of the himalia binary');
   // The kernels' Python environment is the user's, built once; everything else is the test's own.
@@ -105,6 +105,7 @@ function himalia(scratch, token, { allowOrigin, port = '0' }) {
     '--data-dir', scratch.directory('data'), '--run-dir', scratch.directory('run'),
     '--only-these-kernelspecs', '--on-sigterm', 'stop', '--orphan-ttl', '1m'];
   if (allowOrigin) args.push('--allow-origin', allowOrigin);
+  if (baseUrl) args.push('--base-url', baseUrl);
   return new Process(binary, args, { env: isolated(scratch) });
 }
 

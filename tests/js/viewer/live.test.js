@@ -83,13 +83,68 @@ suite.test('3: tqdm is one line in the viewer, the text and the notebook; tqdm.n
   await viewer.cell(3).getByText('40/40').waitFor();
 });
 
-suite.test('4: a print of 30 MB shows its beginning, its end and its size, and stays small', async (viewer, gateway) => {
+suite.test('3: nested bars of tqdm are a line each while they run and at their end, however their messages are cut', async (viewer, gateway) => {
+  const session = await NativeSession.start(gateway, 'nested');
+  await putTqdm(session);
+  await viewer.go('s/nested');
+  // Both stay: the inner one is begun anew for each round of the outer one. It stands still in the middle of a round.
+  const running = await session.begin(`from tqdm import tqdm
+import os, time
+outer, inner = tqdm(range(3), desc='outer', mininterval=0, miniters=1), tqdm(total=20, desc='inner', mininterval=0, miniters=1)
+for epoch in outer:
+    inner.reset()
+    for batch in range(20):
+        inner.update()
+        while epoch == 1 and batch == 9 and not os.path.exists('go'): time.sleep(0.01)
+inner.disable = True`);
+  await viewer.cell(1).getByText(/inner: {2}50%/).waitFor();
+  const inTheMiddle = (await viewer.text(1)).trimEnd().split('\n');
+  assert.match(inTheMiddle[0], /^outer: {2}33%.* 1\/3 /);
+  assert.match(inTheMiddle[1], /^inner: {2}50%.* 10\/20 /);
+  assert.equal(inTheMiddle.length, 2);
+  await session.write('go');
+  await session.over(running);
+  // Inner bars that leave nothing behind.
+  const left = await session.run(`for _ in tqdm(range(2), desc='outer', mininterval=0):
+    for _ in tqdm(range(5), desc='inner', mininterval=0, leave=False): pass`);
+  const torn = await session.run(`import sys
+for part in ['\\router 0', '\\n', '\\rinner 0\\x1b', '[', 'A', '\\rout', 'er 1', '\\n\\rinner 9', '\\x1b[A\\n', '\\n']:
+    sys.stderr.write(part); sys.stderr.flush()`);
+  await viewer.ended(3);
+  const notebook = await session.notebook();
+  const ends = [[1, running, [/^outer: 100%.* 3\/3 /, /^inner: 100%.* 20\/20 /]],
+    [2, left.id, [/^outer: 100%.* 2\/2 /]],
+    [3, torn.id, [/^outer 1$/, /^inner 9$/]]];
+  for (const [at, id, wanted] of ends) {
+    const shown = (await viewer.text(at)).trimEnd();
+    const lines = shown.split('\n');
+    assert.equal(lines.length, wanted.length, shown);
+    wanted.forEach((line, place) => assert.match(lines[place], line));
+    assert.equal(shown, (await session.text(id)).trimEnd());
+    assert.equal(shown, notebook.cells[at - 1].outputs.map(output => [output.text].flat().join('')).join('').trimEnd());
+  }
+});
+
+suite.test('4: a print of 100 MB shows its beginning, its end and its size, and stays small', async (viewer, gateway, t) => {
   const session = await NativeSession.start(gateway, 'large');
   await viewer.go('s/large');
-  const id = await session.begin("for i in range(300_000): print(f'{i:07d} ' + 'z' * 91)");
-  await session.over(id);
+  const id = await session.begin("for i in range(1_000_000): print(f'{i:07d} ' + 'z' * 91)");
+  // Meanwhile keys are answered: the longest wait of a frame after a key, of those that were pressed while it printed.
+  await viewer.cell(1).getByText('0000000 ').waitFor();
+  const waits = viewer.page.evaluate(() => new Promise(done => {
+    const waits = [];
+    addEventListener('keydown', event => requestAnimationFrame(now => waits.push(now - event.timeStamp)));
+    addEventListener('stop-waiting', () => done(waits));
+  }));
+  const over = session.over(id).then(() => { overAt = true; });
+  let overAt = false;
+  while (!overAt) await viewer.page.keyboard.press('Shift');
+  await over;
+  await viewer.page.evaluate(() => dispatchEvent(new Event('stop-waiting')));
+  const sorted = (await waits).sort((a, b) => a - b);
+  t.diagnostic(`keys waited ${Math.round(sorted[sorted.length >> 1])} ms in the middle, ${Math.round(sorted.at(-1))} ms at most`);
   await viewer.ended(1);
-  await viewer.cell(1).getByText('0299999 ').waitFor();
+  await viewer.cell(1).getByText('0999999 ').waitFor();
   await viewer.cell(1).getByText('0000000 ').waitFor();
   await viewer.cell(1).getByText(/[\d,]{8,} characters are not shown/).waitFor();
   const nodes = await viewer.page.evaluate(() => document.querySelectorAll('*').length);
@@ -98,11 +153,19 @@ suite.test('4: a print of 30 MB shows its beginning, its end and its size, and s
   await client.send('HeapProfiler.collectGarbage');
   const { usedSize } = await client.send('Runtime.getHeapUsage');
   assert.ok(usedSize < 300 << 20, `${usedSize} bytes of heap`);
+});
+
+// Not of 100 MB: every page of the text is folded from the beginning of its log, which is too much for a test.
+suite.test('4: the whole of a long text can be downloaded', async (viewer, gateway) => {
+  const session = await NativeSession.start(gateway, 'downloads');
+  await session.run("for i in range(40_000): print(f'{i:07d} ' + 'z' * 91)");
+  await viewer.go('s/downloads');
+  await viewer.ended(1);
   const download = viewer.page.waitForEvent('download');
   await viewer.cell(1).getByRole('button', { name: 'Download the whole text' }).click();
   const text = readFileSync(await (await download).path(), 'utf8');
-  assert.equal(text.length, 300_000 * 100);
-  assert.ok(text.endsWith(`0299999 ${'z'.repeat(91)}\n`));
+  assert.equal(text.length, 40_000 * 100);
+  assert.ok(text.endsWith(`0039999 ${'z'.repeat(91)}\n`));
 });
 
 suite.test('6: messages without end are drawn in batches, none is lost, and Interrupt ends them', async (viewer, gateway) => {
@@ -116,6 +179,30 @@ suite.test('6: messages without end are drawn in batches, none is lost, and Inte
   numbers.forEach((number, at) => assert.equal(Number(number), at));
   const last = numbers.at(-1);
   await viewer.cell(1).getByText(new RegExp(`^${last}$`, 'm')).waitFor();
+});
+
+suite.test('5: a long log opens at its end, and earlier cells come when one goes up to them', async (viewer, gateway) => {
+  const session = await NativeSession.start(gateway, 'long-log');
+  const socket = await KernelSocket.open(gateway, session.id, { protocols: ['v1.kernel.websocket.jupyter.org'] });
+  for (let at = 1; at <= 260; at += 1) await socket.execute(`print("says", ${at})`);
+  await socket.close();
+  await viewer.go('s/long-log');
+  await viewer.ended(260);
+  await viewer.cell(260).getByText('says 260').waitFor();
+  await viewer.page.locator('.tabs').getByText('260', { exact: true }).waitFor();
+  const begins = () => viewer.paths.filter(path => path.includes('/events?after=')).map(path => Number(path.split('=')[1]));
+  assert.equal(begins().length, 1);
+  assert.ok(begins()[0] > 0, 'the log was read from its beginning');
+  await viewer.page.getByLabel('Cells', { exact: true }).press('Home');
+  await until('all of the log is read', () => begins().at(-1) === 0);
+  await viewer.page.locator('.earlier').waitFor({ state: 'detached' });
+  // The cells in view stayed in view when others came above them.
+  await viewer.cell(61).waitFor();
+  await viewer.page.getByLabel('Cells', { exact: true }).press('Home');
+  await viewer.cell(1).getByText('says 1').waitFor();
+  await session.run('print("goes on")');
+  await viewer.page.getByRole('button', { name: '↓ Follow' }).click();
+  await viewer.cell(261).getByText('goes on').waitFor();
 });
 
 suite.test('22: interrupt, restart and stop: one question before what cannot be undone, and the kernel\'s own answer', async (viewer, gateway) => {
@@ -194,6 +281,18 @@ suite.test('34: cells of a Jupyter client on the same kernel appear as a noteboo
   const after = await socket.execute('print(shared)');
   assert.ok(after.some(message => message.content.text === '42\n'));
   await socket.close();
+});
+
+suite.test('34: a script in Bash looks like one', async (viewer, gateway) => {
+  const session = await NativeSession.start(gateway, 'scripts');
+  await session.run('for i in 1 2; do echo "round $i"; done', { language: 'bash' });
+  await viewer.go('s/scripts');
+  await viewer.ended(1);
+  const cell = viewer.cell(1);
+  await cell.getByText('round 2').waitFor();
+  assert.equal(await cell.locator('.language').innerText(), 'bash');
+  await cell.locator('.tok-keyword', { hasText: 'for' }).waitFor();
+  assert.equal(await cell.locator('.code').innerText(), 'for i in 1 2; do echo "round $i"; done');
 });
 
 /** The test environment's tqdm into the session's work directory: the kernels' own environment has none. */

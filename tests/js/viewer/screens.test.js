@@ -9,7 +9,7 @@ import { analysis } from '../lib/viewer-analysis.js';
 import { viewerSuite } from '../lib/viewer-suite.js';
 
 const suite = viewerSuite(analysis);
-const SIZES = { wide: { width: 1280, height: 860 }, narrow: { width: 390, height: 844 } };
+const SIZES = { wide: { width: 1280, height: 860 }, narrow: { width: 360, height: 780 } };
 
 /** Route, and what is there when the screen is complete. */
 const SCREENS = {
@@ -19,6 +19,8 @@ const SCREENS = {
     await until('the end of the log is in view', () => viewer.page.locator('.scroller').evaluate(
       box => box.scrollHeight - box.scrollTop - box.clientHeight < 4));
     await viewer.state('busy');
+    // Memory and processor time, as lines.
+    await measured(viewer);
   }],
   frame: ['s/bike-demand', async viewer => {
     await select(viewer, 2);
@@ -27,6 +29,7 @@ const SCREENS = {
   figure: ['s/bike-demand', async viewer => {
     await select(viewer, 3);
     await viewer.cell(3).locator('img').waitFor();
+    await measured(viewer);
   }],
   error: ['s/bike-demand', async viewer => {
     await select(viewer, 4);
@@ -65,6 +68,44 @@ for (const theme of ['light', 'dark']) {
     }, { theme, width, height, isNoisy: true });
   }
 }
+
+for (const theme of ['light', 'dark']) {
+  suite.test(`29, 30: the page to sign in violates nothing either: ${theme}`, async viewer => {
+    // The other tabs stay signed in.
+    await viewer.page.route('**/v1/sessions', route => route.fulfill({ status: 401, json: { detail: 'who are you?', code: 'unauthenticated' } }));
+    await viewer.page.goto(`${viewer.site.url}/#/`);
+    await viewer.page.getByLabel('Token').waitFor();
+    const wrong = [];
+    for (const [size, dimensions] of Object.entries(SIZES)) {
+      await viewer.page.setViewportSize(dimensions);
+      if (await viewer.isTooWide()) wrong.push(`${size}: it scrolls sideways`);
+      wrong.push(...(await violations(viewer.page)), ...(size === 'narrow' ? await small(viewer.page) : []));
+      await shot(viewer.page, `viewer-sign-in-${theme}-${size}`);
+    }
+    assert.deepEqual(wrong, []);
+  }, { theme, isNoisy: true });
+}
+
+suite.test('35: every screen obeys the page\'s policy and asks nobody but the gateway', async viewer => {
+  for (const [name, [route, complete]] of Object.entries(SCREENS)) {
+    // Of a session that is not there the console speaks by itself.
+    if (name === 'absent') continue;
+    await viewer.page.goto('about:blank');
+    await viewer.go(route);
+    await complete(viewer);
+  }
+  assert.ok(viewer.paths.length > 0);
+});
+
+suite.test('31: what moves stands still for whoever wants no motion', async viewer => {
+  const moving = () => viewer.page.evaluate(() => document.getAnimations().filter(one => one.playState === 'running').length);
+  await viewer.page.emulateMedia({ reducedMotion: 'no-preference' });
+  await viewer.go('s/bike-demand');
+  await viewer.state('busy');
+  await until('the mark of a busy kernel moves', async () => (await moving()) > 0);
+  await viewer.page.emulateMedia({ reducedMotion: 'reduce' });
+  await until('nothing moves', async () => (await moving()) === 0);
+});
 
 suite.test('31: the theme that was chosen stays after a reload', async viewer => {
   const theme = () => viewer.page.evaluate(() => document.documentElement.dataset.theme);
@@ -187,6 +228,12 @@ function cellRecords(at) {
     message('stream', { name: 'stdout', text: `${at}\n` }),
     message('execute_reply', { status: 'ok', execution_count: at + 1 })
   ].map((record, place) => ({ seq: at * 3 + place + 1, ...record }));
+}
+
+/** Waits until the lines of memory and processor time have some length. */
+async function measured(viewer) {
+  const lengths = () => viewer.page.locator('.usage polyline').evaluateAll(lines => lines.map(line => line.points.numberOfItems));
+  await until('both lines have some length', async () => (await lengths()).filter(length => length > 3).length === 2);
 }
 
 /** Goes up from the last cell to the one with this count. */

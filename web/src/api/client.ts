@@ -3,7 +3,7 @@
 import { signal } from '@preact/signals';
 import { isObject } from '../log/records';
 import { segment, url } from './base';
-import type { Problem, Session, Usage, VariableList, VariablePage } from './types';
+import type { History, Problem, Session, Usage, VariableList, VariablePage } from './types';
 
 /** Time for a call that starts nothing, and for one that may start a process. */
 const WAIT_MS = 30_000;
@@ -98,6 +98,12 @@ export const api = {
   session: (id: string, signal?: AbortSignal) => json<Session>('GET', session(id), signal ? { signal } : {}),
 
   usage: (id: string, signal?: AbortSignal) => json<Usage>('GET', `${session(id)}/usage`, signal ? { signal } : {}),
+
+  /** At most `limit` entries from `offset` on, or the latest ones. */
+  history: (id: string, offset: number | null, limit: number, signal: AbortSignal) =>
+    json<History>('GET', `${session(id)}/history?${offset === null ? '' : `offset=${offset}&`}limit=${limit}`, {
+      signal
+    }),
 
   start: (wish: { name?: string }) => json<Session>('POST', 'v1/sessions', { body: wish, timeout: START_MS }),
 

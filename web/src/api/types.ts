@@ -33,6 +33,14 @@ export interface Session {
   labels: Record<string, string>;
 }
 
+/** A page of what was run, in the order in which the kernel came to it. */
+export interface History {
+  history: { seq: number; status: string }[];
+  /** Entries before the page, and in all. */
+  offset: number;
+  total: number;
+}
+
 /** What its sandbox uses now. */
 export interface Usage {
   memory_bytes: number;

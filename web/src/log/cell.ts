@@ -76,6 +76,8 @@ export class Cell {
   /** The principal, or the user that a Jupyter client names. */
   readonly who: string;
   readonly code: string;
+  /** `bash`, or null for the kernel's own. */
+  readonly language: string | null;
   readonly asked: string;
   incarnation: number;
   status: CellStatus = 'queued';
@@ -102,6 +104,7 @@ export class Cell {
     asker: Asker;
     who: string;
     code: string;
+    language: string | null;
     asked: string;
     incarnation: number;
   }) {
@@ -110,6 +113,7 @@ export class Cell {
     this.asker = begin.asker;
     this.who = begin.who;
     this.code = begin.code;
+    this.language = begin.language;
     this.asked = begin.asked;
     this.incarnation = begin.incarnation;
   }

@@ -49,9 +49,9 @@ export class SessionLog {
   /** Why the kernel is in its state, if that needs saying. */
   reason: string | null = null;
   /** The record up to which this is. */
-  seq = 0;
+  seq: number;
   /** Earlier cells that are not kept. */
-  omitted = 0;
+  omitted: number;
   readonly widgets = new WidgetModels();
   /** What has changed since it was last taken. */
   private changedCells = new Set<Cell>();
@@ -65,6 +65,12 @@ export class SessionLog {
   private readonly byRequest = new Map<string, Cell>();
   private displayChars = 0;
   private firstWithOutputs = 0;
+
+  /** Of the records after `seq`, with so many cells before them. What belongs to those is left out. */
+  constructor(seq = 0, omitted = 0) {
+    this.seq = seq;
+    this.omitted = omitted;
+  }
 
   /** Takes the next record. One that was there already is left out. */
   apply(record: LogRecord): void {
@@ -119,6 +125,7 @@ export class SessionLog {
         asker: text(detail.key).startsWith(VIEWER_KEY) ? 'viewer' : 'native',
         who: text(detail.caller),
         code: text(detail.code),
+        language: text(detail.language) || null,
         asked: record.at,
         incarnation: record.incarnation
       });
@@ -190,6 +197,7 @@ export class SessionLog {
       asker: 'jupyter',
       who: text(header.username),
       code: text(content.code),
+      language: /^%%(bash|sh)\b/.test(text(content.code)) ? 'bash' : null,
       asked: record.at,
       incarnation: record.incarnation
     });

@@ -1,4 +1,4 @@
-/** Code as it was sent, in colours where it is Python. */
+/** Code as it was sent, in the colours of Python or Bash. */
 
 import { useEffect, useState } from 'preact/hooks';
 import { ScrollPre } from '../ui/scroll-pre';
@@ -8,7 +8,7 @@ const LINES = 14;
 /** Characters above which code stays without colours. */
 const COLOUR_CHARS = 60_000;
 
-type Paint = (code: string) => { text: string; className: string }[];
+type Paint = (code: string, language: string | null) => { text: string; className: string }[];
 let paint: Paint | null = null;
 let loading: Promise<void> | null = null;
 
@@ -19,7 +19,15 @@ function load(): Promise<void> {
   return loading;
 }
 
-export function Code({ text, isOpen, onToggle }: { text: string; isOpen: boolean; onToggle: () => void }) {
+interface CodeProps {
+  text: string;
+  /** Null for the kernel's own. */
+  language: string | null;
+  isOpen: boolean;
+  onToggle: () => void;
+}
+
+export function Code({ text, language, isOpen, onToggle }: CodeProps) {
   const [, setReady] = useState(paint !== null);
   useEffect(() => {
     if (!paint) void load().then(() => setReady(true));
@@ -29,11 +37,11 @@ export function Code({ text, isOpen, onToggle }: { text: string; isOpen: boolean
   const isLong = lines.length > LINES + 3;
   const shown = isLong && !isOpen ? lines.slice(0, LINES).join('\n') : code;
   return (
-    <div class="code">
+    <div class={language === 'bash' ? 'code is-bash' : 'code'}>
       <ScrollPre label="Code">
         <code>
           {paint && shown.length <= COLOUR_CHARS
-            ? paint(shown).map((part, at) =>
+            ? paint(shown, language).map((part, at) =>
                 part.className ? (
                   <span key={at} class={part.className}>
                     {part.text}

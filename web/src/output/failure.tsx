@@ -12,6 +12,8 @@ const LINES = 80;
 export function Failure({ output, hint }: { output: ErrorOutput; hint: string | null }) {
   const [isWhole, setWhole] = useState(false);
   const lines = output.traceback.flatMap(part => part.split('\n'));
+  // IPython's rule above it, which is as wide as a terminal.
+  if (/^-{20,}$/.test(withoutColours(lines[0] ?? ''))) lines.shift();
   const cut = isWhole ? 0 : Math.max(0, lines.length - LINES);
   const first = lines.slice(0, LINES / 2).join('\n');
   const last = lines.slice(LINES / 2 + cut).join('\n');

@@ -1,7 +1,8 @@
-/** Python in colours, from lezer's parser, which never refuses a text. Loaded with the first code that is shown. */
+/** Code in colours: Python from lezer's parser, which never refuses a text, and Bash. Loaded with the first code that is shown. */
 
 import { highlightCode, tagHighlighter, tags } from '@lezer/highlight';
 import { parser } from '@lezer/python';
+import { bash } from './bash';
 
 const highlighter = tagHighlighter([
   {
@@ -23,7 +24,8 @@ const highlighter = tagHighlighter([
   { tag: tags.meta, class: 'tok-meta' }
 ]);
 
-export function highlight(code: string): { text: string; className: string }[] {
+export function highlight(code: string, language: string | null): { text: string; className: string }[] {
+  if (language === 'bash') return bash(code);
   const parts: { text: string; className: string }[] = [];
   const put = (text: string, className: string): void => {
     parts.push({ text, className });

@@ -41,6 +41,7 @@ export const CellCard = memo(function CellCard({ view, cell, session, isOpen, on
         <span class={`who is-${cell.asker}`} title={cell.who ? `asked for by ${cell.who}` : undefined}>
           {ASKERS[cell.asker]}
         </span>
+        {cell.language && <span class="language mono">{cell.language}</span>}
         {cell.status !== 'ok' && (
           <Pill word={cell.stopping ? 'interrupted' : cell.status}>{cell.stopping ? 'stopping' : undefined}</Pill>
         )}
@@ -48,7 +49,7 @@ export const CellCard = memo(function CellCard({ view, cell, session, isOpen, on
         <Changes variables={cell.variables} />
         <Time cell={cell} revision={revision} />
       </header>
-      <Code text={cell.code} isOpen={isOpen} onToggle={onToggle} />
+      <Code text={cell.code} language={cell.language} isOpen={isOpen} onToggle={onToggle} />
       {(cell.outputs.length > 0 || cell.dropped) && (
         <div class="outputs">
           {cell.outputs.map((output, at) => (

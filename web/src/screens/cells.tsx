@@ -2,17 +2,20 @@
 
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Session } from '../api/types';
-import type { Entry } from '../log/session-log';
+import type { Entry, SessionLog } from '../log/session-log';
 import type { SessionView } from '../state/session-view';
 import { clock } from '../ui/format';
 import { useVirtualList } from '../ui/hooks';
 import { onKeys } from '../ui/keys';
 import { Empty, Loading } from '../ui/parts';
 import { CellCard } from './cell';
+import { Earlier } from './earlier';
 import { RunBox } from './run-box';
 
 /** Pixels from the end that still count as the end. */
 const NEAR_END = 48;
+/** Pixels from the beginning at which earlier cells are asked for. */
+const NEAR_BEGINNING = 600;
 
 const keyOf = (entry: Entry): string => (entry.type === 'cell' ? entry.cell.key : `life-${entry.event.seq}`);
 
@@ -71,10 +74,33 @@ export function Cells({
     list.scrollToIndex(at, { align: 'auto' });
   };
 
+  // Earlier cells come above those in view, which stay where they are.
+  const anchor = useRef<{ log: SessionLog; key: string; below: number } | null>(null);
+  const log = view.log;
+  useLayoutEffect(() => {
+    const element = scroller.current;
+    if (!element) return;
+    const was = anchor.current;
+    if (was && was.log !== log && !view.following.peek()) {
+      const at = entries.findIndex(entry => keyOf(entry) === was.key);
+      const [top] = at < 0 ? [] : (list.getOffsetForIndex(at, 'start') ?? []);
+      if (top !== undefined) element.scrollTop = top + was.below;
+    }
+    const first = list.getVirtualItems().find(item => item.end > element.scrollTop);
+    const entry = first && entries[first.index];
+    anchor.current = entry ? { log, key: keyOf(entry), below: element.scrollTop - first.start } : null;
+  });
+  const earlier = view.earlier.value;
+  const readOn = (): void => {
+    const element = scroller.current;
+    if (earlier > 0 && element && element.scrollTop < NEAR_BEGINNING && !view.following.peek()) void view.older();
+  };
+
   const isThere = target !== null && entries.some(entry => keyOf(entry) === target);
   useEffect(() => {
     if (target !== null && isThere) show(target);
-  }, [target, isThere]);
+    else if (target !== null) void view.older();
+  }, [target, isThere, earlier]);
 
   useLayoutEffect(() => {
     const step = (by: number) => () => {
@@ -118,6 +144,7 @@ export function Cells({
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keys
         tabIndex={0}
         aria-label="Cells"
+        onScroll={readOn}
         onWheel={event => {
           if (event.deltaY < 0) leave();
         }}
@@ -140,7 +167,10 @@ export function Cells({
             <p>What an agent, a notebook or you run in this session appears here as it happens.</p>
           </Empty>
         )}
-        {omitted > 0 && <p class="note">{omitted} earlier cells are not shown. The notebook has them.</p>}
+        <Earlier view={view} what="There are" />
+        {omitted > earlier && (
+          <p class="note">{omitted - earlier} earlier cells are not shown. The notebook has them.</p>
+        )}
         <div class="cells" style={{ height: `${total}px` }}>
           {list.getVirtualItems().map(item => {
             const entry = entries[item.index];

@@ -11,6 +11,7 @@ import { clock } from '../ui/format';
 import { onKeys } from '../ui/keys';
 import { Empty } from '../ui/parts';
 import { save } from '../ui/save';
+import { Earlier } from './earlier';
 
 export function Plots({ view, item }: { view: SessionView; item: string | null }) {
   view.revision.value;
@@ -20,6 +21,7 @@ export function Plots({ view, item }: { view: SessionView; item: string | null }
   if (all.length === 0) {
     return (
       <div class="scroller">
+        <Earlier view={view} what="The gallery leaves out the plots of" />
         <Empty title="No plots yet">
           <p>Figures of matplotlib, Plotly, Vega-Lite and others collect here as they are drawn.</p>
         </Empty>
@@ -32,6 +34,7 @@ export function Plots({ view, item }: { view: SessionView; item: string | null }
     );
   return (
     <div class="scroller">
+      <Earlier view={view} what="The gallery leaves out the plots of" />
       <ul class="gallery">
         {all.map(plot => (
           <li key={plot.key}>

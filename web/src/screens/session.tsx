@@ -26,7 +26,7 @@ interface SessionScreenProps {
 export function SessionScreen({ id, tab, item }: SessionScreenProps) {
   const [view] = useState(() => new SessionView(id));
   useEffect(() => {
-    view.open();
+    void view.open();
     return () => view.close();
   }, [view]);
   // The facts of a session change with its process; its state comes from the log.
@@ -85,6 +85,7 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
   const connection = view.connection.value;
   const state = log.state === 'unknown' ? (session?.state ?? 'unknown') : log.state;
   const isDead = state === 'dead';
+  const incarnation = Math.max(log.incarnation, session?.incarnation ?? 0);
 
   const act = async (what: string, call: () => Promise<unknown>): Promise<void> => {
     setPending(what);
@@ -139,10 +140,11 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
         {session && (
           <>
             <span>{session.kernelspec}</span>
-            <span>{session.isolation}</span>
+            <span title="isolation of its sandbox">{session.isolation}</span>
+            <span title="whose it is">{session.owner}</span>
             {isDead || connection === 'ended' ? null : <UsageStrip id={id} session={session} />}
             {cpu ? <span title="processors that it may use">{cpu / 1000} CPU</span> : null}
-            <span>process {Math.max(log.incarnation, session.incarnation)}</span>
+            {incarnation > 1 && <span title="kernel processes so far">process {incarnation}</span>}
             {session.parent && (
               <a href={href({ screen: 'session', session: session.parent, tab: 'cells', item: null })}>
                 branch of {session.parent.slice(0, 8)}

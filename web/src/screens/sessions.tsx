@@ -11,7 +11,7 @@ import { onKeys } from '../ui/keys';
 import { Empty, Loading, Pill, Problem } from '../ui/parts';
 import { type Branch, branches } from './tree';
 
-/** How often the list is asked for, milliseconds. */
+/** How often the list is asked for while it is looked at, milliseconds. */
 const EVERY_MS = 4_000;
 
 export function SessionsScreen() {

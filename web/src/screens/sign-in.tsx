@@ -1,8 +1,12 @@
 /** Who calls: a link that is good for one sign-in, or the gateway's token. */
 
 import { useEffect, useState } from 'preact/hooks';
-import { api, signedOut } from '../api/client';
+import { ApiError, api, signedOut } from '../api/client';
 import { Mark } from '../ui/parts';
+
+/** Why a link does not sign in, and what does. */
+const USED =
+  'This link has been used, or is older than 15 minutes: it is good for one sign-in. Paste the token, or start the gateway anew for another link.';
 
 export function SignIn() {
   const [token, setToken] = useState('');
@@ -16,7 +20,8 @@ export function SignIn() {
       setProblem(null);
     } catch (error) {
       signedOut.value = true;
-      setProblem((error as Error).message);
+      const isUsed = 'code' in credential && error instanceof ApiError && error.status === 401;
+      setProblem(isUsed ? USED : (error as Error).message);
     }
     setBusy(false);
   };

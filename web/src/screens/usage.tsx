@@ -6,6 +6,9 @@ import type { Session, Usage } from '../api/types';
 import { bytes } from '../ui/format';
 
 const EVERY_MS = 3000;
+/** At first more often, so that there is a line to see. */
+const FIRST_MS = 1000;
+const FIRST = 8;
 /** Measurements in the strip. */
 const KEPT = 40;
 
@@ -28,10 +31,14 @@ export function UsageStrip({ id, session }: { id: string; session: Session }) {
         if (!abort.signal.aborted) setSamples([]);
       }
     };
-    void measure();
-    const timer = setInterval(() => void measure(), EVERY_MS);
+    let timer: ReturnType<typeof setTimeout>;
+    const again = (turn: number): void => {
+      void measure();
+      timer = setTimeout(() => again(turn + 1), turn < FIRST ? FIRST_MS : EVERY_MS);
+    };
+    again(1);
     return () => {
-      clearInterval(timer);
+      clearTimeout(timer);
       abort.abort();
     };
   }, [id, session.incarnation]);
@@ -66,9 +73,18 @@ function loads(samples: Sample[]): number[] {
 
 function Strip({ values, most }: { values: number[]; most: number }) {
   if (values.length < 2) return null;
-  const points = values.map((value, i) => `${i * 2},${(15 - 14 * Math.min(1, value / (most || 1))).toFixed(1)}`);
+  const points = values.map(
+    (value, i) => `${(KEPT - values.length + i) * 2 + 1},${(15 - 14 * Math.min(1, value / (most || 1))).toFixed(1)}`
+  );
   return (
-    <svg class="strip" width={KEPT * 2} height="16" viewBox={`0 0 ${KEPT * 2} 16`} aria-hidden="true">
+    <svg
+      class="strip"
+      width={KEPT * 2}
+      height="16"
+      viewBox={`0 0 ${KEPT * 2} 16`}
+      preserveAspectRatio="none"
+      aria-hidden="true"
+    >
       <polyline points={points.join(' ')} fill="none" stroke="currentColor" stroke-width="1" />
     </svg>
   );

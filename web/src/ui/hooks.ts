@@ -7,14 +7,21 @@ import {
 } from '@tanstack/virtual-core';
 import { useEffect, useLayoutEffect, useReducer, useState } from 'preact/hooks';
 
-/** The present, again every so many milliseconds; 0 stands still. */
+/** The present, again every so many milliseconds while the page is seen, and when it is seen again; 0 stands still. */
 export function useNow(every: number): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
     if (every === 0) return;
     setNow(Date.now());
-    const timer = setInterval(() => setNow(Date.now()), every);
-    return () => clearInterval(timer);
+    const turn = (): void => {
+      if (!document.hidden) setNow(Date.now());
+    };
+    const timer = setInterval(turn, every);
+    document.addEventListener('visibilitychange', turn);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener('visibilitychange', turn);
+    };
   }, [every]);
   return now;
 }

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use flate2::read::GzDecoder;
 
 use super::encoding::Encoding;
-use super::policy;
+use super::{base, policy};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::etag;
@@ -82,7 +82,7 @@ pub(crate) async fn page(State(app): State<App>, request: HeaderMap) -> Result<R
     if app.config().viewer.is_empty() {
         let mut response = NOT_BUILT.into_response();
         let headers = response.headers_mut();
-        policy::set(headers, &request, &app.url(""), false);
+        policy::set(headers, &request, &base::of(&request, &app.url("")), false);
         headers.insert(
             header::CONTENT_TYPE,
             HeaderValue::from_static("text/html; charset=utf-8"),
@@ -154,7 +154,12 @@ fn serve(app: &App, request: &HeaderMap, path: &str) -> Result<Response, ApiErro
     if let Ok(kind) = HeaderValue::from_str(&file.kind) {
         headers.insert(header::CONTENT_TYPE, kind);
     }
-    policy::set(headers, request, &app.url(""), path == "frame.html");
+    policy::set(
+        headers,
+        request,
+        &base::of(request, &app.url("")),
+        path == "frame.html",
+    );
     Ok(response)
 }
 

@@ -3,6 +3,7 @@
 //! Its files are given by whoever builds the facade ([`Viewer`]), compressed. `assets/*` never change under one name and are kept
 //! by browsers for good; all others are asked for again, by their tag.
 
+mod base;
 mod encoding;
 mod files;
 mod policy;

@@ -7,6 +7,7 @@ use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use super::base;
 use crate::app::App;
 use crate::auth::{cookie, wrong_token};
 use crate::body;
@@ -65,7 +66,7 @@ fn done(app: &App, request: &HeaderMap, secret: &str) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Some(mut set) = cookie::set(request, &app.url(""), secret) {
+    if let Some(mut set) = cookie::set(request, &base::of(request, &app.url("")), secret) {
         set.set_sensitive(true);
         headers.insert(header::SET_COOKIE, set);
     }
