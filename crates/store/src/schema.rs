@@ -8,10 +8,10 @@ use crate::StoreError;
 pub(crate) const APPLICATION_ID: i64 = 0x4849_4d41;
 
 /// The schema version that this code writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: i64 = 4;
+pub const SCHEMA_VERSION: i64 = 5;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4];
+pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5];
 
 const V1: &str = "
 CREATE TABLE meta (
@@ -86,6 +86,9 @@ CREATE TABLE ended_sessions (
 CREATE INDEX ended_sessions_removed ON ended_sessions (removed_micros) WHERE removed_micros IS NOT NULL;
 ";
 
+/// What a session that is over was, as long as its journal is kept.
+const V5: &str = "ALTER TABLE ended_sessions ADD COLUMN facts TEXT NOT NULL DEFAULT '{}';";
+
 /// The schema version of an open file.
 pub(crate) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
@@ -115,6 +118,6 @@ pub(crate) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 4 && SCHEMA_VERSION == 4,
+    MIGRATIONS.len() == 5 && SCHEMA_VERSION == 5,
     "a step and its version come together"
 );

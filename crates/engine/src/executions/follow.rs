@@ -43,6 +43,7 @@ struct Ended {
     cause: Option<String>,
     ran: bool,
     failed_before: u32,
+    failures: u32,
     incarnation: u32,
 }
 
@@ -115,6 +116,7 @@ impl Follower<Excerpt> {
             error: outcome.error,
             exit_code: outcome.notes.exit_code,
             failed_before: over.map_or(0, |(_, ended)| ended.failed_before),
+            failures_in_a_row: over.map_or(0, |(_, ended)| ended.failures),
             variables: outcome.notes.variables,
             files: outcome.notes.files,
             input: outcome.input.filter(|_| over.is_none()),
@@ -190,6 +192,7 @@ impl<S: Sink + Clone> Follower<S> {
             cause: None,
             ran: true,
             failed_before: 0,
+            failures: 0,
             incarnation: brief.incarnation,
         };
         self.ended = Some((brief.at_micros, ended));
@@ -279,12 +282,14 @@ impl<S: Sink + Clone> Follower<S> {
                 cause,
                 ran,
                 failed_before,
+                failures,
             } => {
                 let ended = Ended {
                     status,
                     cause,
                     ran,
                     failed_before,
+                    failures,
                     incarnation: meta.incarnation,
                 };
                 self.ended = Some((record.at_micros, ended));

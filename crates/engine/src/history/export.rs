@@ -282,6 +282,7 @@ mod tests {
                 store_history: true,
                 expect_incarnation: None,
                 key: None,
+                max_failures: None,
                 caller: "operator".into(),
             };
             let record = ExecutionRecord::Submitted { submission, ahead: 0 };
@@ -294,6 +295,7 @@ mod tests {
                 cause: None,
                 ran: true,
                 failed_before: 0,
+                failures: 0,
             };
             self.put(RecordKind::Execution, &meta(owner_of(seq), 0), record.to_body());
         }

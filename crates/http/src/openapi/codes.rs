@@ -40,6 +40,8 @@ pub(crate) const KERNEL: Group = &[
     (409, "conflict"),
     (409, "kernel_dead"),
     (410, "gone"),
+    (410, "removed_by_retention"),
+    (410, "session_ended"),
     (504, "timeout"),
 ];
 /// Of one that asks the kernel.
