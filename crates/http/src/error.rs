@@ -12,6 +12,7 @@
 //! | `Fork` | | 409 `busy`, `hazard`, `undone`; 501 `unsupported`; 413 `files_too_large`; 500 `probe_failed`, `failed` |
 //! | `QueueFull` | | 429 `queue_full` |
 //! | `IncarnationMismatch`, `KernelDead` | | 409 `kernel_restarted`, `kernel_dead` |
+//! | `FailureLimit` | | 409 `failure_limit` |
 //! | `Busy` | | 503 `busy` |
 //! | `Unsupported` | | 501 `unsupported` |
 //! | `LanguageNotSupported` | | 400 `language_not_supported` |
@@ -217,9 +218,9 @@ impl From<EngineError> for ApiError {
                 reason: Some("Resource Limit"),
                 ..Self::new(StatusCode::FORBIDDEN, code, message)
             },
-            EngineError::Conflict { .. } | EngineError::KernelDead { .. } => {
-                Self::new(StatusCode::CONFLICT, code, message)
-            }
+            EngineError::Conflict { .. }
+            | EngineError::KernelDead { .. }
+            | EngineError::FailureLimit { .. } => Self::new(StatusCode::CONFLICT, code, message),
             EngineError::Gone { .. } => Self::new(StatusCode::GONE, code, message),
             EngineError::Removed { .. } => Self {
                 native_status: StatusCode::GONE,

@@ -62,6 +62,7 @@ pub(crate) const FORK: Group = &[
 /// Of one that runs code.
 pub(crate) const RUN: Group = &[
     (400, "language_not_supported"),
+    (409, "failure_limit"),
     (409, "kernel_dead"),
     (409, "kernel_restarted"),
     (422, "idempotency_key_reused"),
