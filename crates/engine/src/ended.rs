@@ -10,9 +10,10 @@ use himalia_store::EndedRecord;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::kernel::{Handle, now_micros};
+use crate::kernel::{Handle, from_micros, now_micros};
+use crate::left::Left;
 use crate::model::{Origin, Retention};
-use crate::{EngineError, KernelId, Principal, RemovedBy};
+use crate::{EndedSession, EngineError, KernelId, Principal, RemovedBy};
 
 /// The cause of the end of a session that retention ended.
 pub(crate) const BY_RETENTION: &str = "retention";
@@ -46,6 +47,24 @@ impl EndedSessions {
     /// A session is over: what is to be written down of it, if anything is kept of it. That is so for sessions of the native
     /// API that had a process: only their executions can be asked for by an id.
     pub(crate) fn end(&self, handle: &Handle) -> Option<EndedRecord> {
+        let record = self.record(handle)?;
+        let mut all = self.all.lock();
+        all.insert(record.session_dir.clone(), record.clone());
+        Some(record)
+    }
+
+    /// What is, or will be, written down of a session that is over and that has its id still; `None` if it lives, or if
+    /// nothing is kept of it.
+    pub(crate) fn ending(&self, handle: &Handle) -> Option<EndedRecord> {
+        self.of(handle).filter(|_| handle.is_over())
+    }
+
+    fn of(&self, handle: &Handle) -> Option<EndedRecord> {
+        let known = log_name(&handle.journal).and_then(|dir| self.all.lock().get(&dir).cloned());
+        known.or_else(|| self.record(handle))
+    }
+
+    fn record(&self, handle: &Handle) -> Option<EndedRecord> {
         let facts = handle.facts();
         let (incarnation, reason) = {
             let snapshot = handle.snapshot.borrow();
@@ -56,19 +75,23 @@ impl EndedSessions {
         }
         let now = now_micros();
         let cause = reason.unwrap_or_default();
-        let record = EndedRecord {
+        let removed = cause == BY_RETENTION;
+        let left = if removed {
+            serde_json::json!({})
+        } else {
+            Left::of(handle).to_json()
+        };
+        Some(EndedRecord {
             id: facts.id.0,
             owner: facts.owner.clone(),
             name: facts.session_name.clone(),
             session_dir: log_name(&handle.journal)?,
             created_micros: i64::try_from(facts.created_micros).unwrap_or(i64::MAX),
             ended_micros: now,
-            removed_micros: (cause == BY_RETENTION).then_some(now),
+            removed_micros: removed.then_some(now),
             cause,
-        };
-        let mut all = self.all.lock();
-        all.insert(record.session_dir.clone(), record.clone());
-        Some(record)
+            facts: left,
+        })
     }
 
     /// The latest session of those that the principal sees that had this id and is over.
@@ -82,11 +105,22 @@ impl EndedSessions {
 
     /// That a session's log was removed, if that is so.
     pub(crate) fn removed(&self, principal: &Principal, id: KernelId) -> Option<EngineError> {
-        let row = self.get(principal, id)?;
-        row.removed_micros.map(|_| EngineError::Removed {
-            by: RemovedBy::Retention,
-            reason: "this session is over, and what was kept of it was removed".into(),
-        })
+        self.get(principal, id).as_ref().and_then(removed)
+    }
+
+    /// What is said of an id that no kernel has.
+    pub(crate) fn absent(&self, principal: &Principal, id: KernelId) -> EngineError {
+        let unknown = || EngineError::no_kernel(id);
+        self.get(principal, id).map_or_else(unknown, |row| over(&row))
+    }
+
+    /// The latest session of an owner that had this name and is over, if its log is kept.
+    pub(crate) fn named(&self, owner: &str, name: &str) -> Option<EndedRecord> {
+        let all = self.all.lock();
+        let kept = all.values().filter(|row| {
+            row.removed_micros.is_none() && row.owner == owner && row.name.as_deref() == Some(name)
+        });
+        kept.max_by_key(|row| row.ended_micros).cloned()
     }
 
     /// Those whose logs are kept, the latest end first.
@@ -112,6 +146,7 @@ impl EndedSessions {
         for dir in dirs {
             if let Some(row) = all.get_mut(dir) {
                 row.removed_micros = Some(at_micros);
+                row.facts = serde_json::json!({});
             }
         }
     }
@@ -126,6 +161,28 @@ impl EndedSessions {
         let before = oldest.max(now_micros.saturating_sub(known));
         all.retain(|_, row| row.removed_micros.is_none_or(|at| at >= before));
         before
+    }
+}
+
+fn removed(row: &EndedRecord) -> Option<EngineError> {
+    row.removed_micros.map(|_| EngineError::Removed {
+        by: RemovedBy::Retention,
+        reason: "this session is over, and what was kept of it was removed".into(),
+    })
+}
+
+/// What is said of a session that is over to whoever wants more of it than its log.
+pub(crate) fn over(row: &EndedRecord) -> EngineError {
+    removed(row).unwrap_or_else(|| EngineError::SessionEnded(EndedSession::of(row)))
+}
+
+impl EndedSession {
+    pub(crate) fn of(row: &EndedRecord) -> Self {
+        Self {
+            id: KernelId(row.id),
+            ended: from_micros(u64::try_from(row.ended_micros).unwrap_or(0)),
+            cause: row.cause.clone(),
+        }
     }
 }
 
@@ -183,21 +240,35 @@ impl OpenLogs {
 }
 
 impl crate::inner::Inner {
-    /// Opens the log of a session that is over, if the principal sees it. Blocks on the disk.
-    pub(crate) fn ended_log(&self, principal: &Principal, id: KernelId) -> Result<Journal, EngineError> {
+    /// What is said of a kernel that is over, or on its way there, to whoever sees it and wants something of it.
+    pub(crate) fn over(&self, handle: &Handle) -> EngineError {
+        match self.ended.of(handle) {
+            Some(row) => over(&row),
+            None => EngineError::no_kernel(handle.id()),
+        }
+    }
+
+    /// Opens the log of a session that is over, if the principal sees it, and gives what was written down of it. Blocks on the disk.
+    pub(crate) fn ended_log(
+        &self,
+        principal: &Principal,
+        id: KernelId,
+    ) -> Result<(Journal, EndedRecord), EngineError> {
         let unknown = || EngineError::no_kernel(id);
-        let dir = self.ended.get(principal, id).ok_or_else(unknown)?.session_dir;
+        let row = self.ended.get(principal, id).ok_or_else(unknown)?;
+        let dir = &row.session_dir;
         let open = || {
             // Asked once the log counts as used: it is not removed from here on, or it is removed already.
             if let Some(removed) = self.ended.removed(principal, id) {
                 return Err(removed);
             }
-            if !self.config.data_dir.join(&dir).is_dir() {
+            if !self.config.data_dir.join(dir).is_dir() {
                 return Err(unknown());
             }
-            self.open_for_reading(&dir)
+            self.open_for_reading(dir)
         };
-        self.open_logs.open(&dir, open, |journal| journal)
+        let journal = self.open_logs.open(dir, open, |journal| journal)?;
+        Ok((journal, row))
     }
 }
 
@@ -216,6 +287,7 @@ mod tests {
             ended_micros: ended,
             cause: "ttl".into(),
             removed_micros: removed,
+            facts: serde_json::json!({}),
         }
     }
 

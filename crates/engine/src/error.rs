@@ -1,7 +1,10 @@
 //! What can go wrong in a command, in the caller's terms. Facades map it to their own codes in one place.
 
+use himalia_wire::build::timestamp;
 use thiserror::Error;
+use time::OffsetDateTime;
 
+use crate::KernelId;
 use crate::files::FileError;
 use crate::model::Hazard;
 
@@ -91,6 +94,18 @@ pub enum EngineError {
         /// One line.
         reason: String,
     },
+    /// The session is over: its log can be read, and nothing else can be done with it.
+    #[error("this session is over since {} ({})", timestamp(.0.ended), .0.cause)]
+    SessionEnded(EndedSession),
+    /// No session has this name any more. That of the latest one that had it is kept under its id.
+    #[error("Session does not exist: {name}. The last one of this name is over since {} ({}); its id is {}",
+        timestamp(.last.ended), .last.cause, .last.id)]
+    NameEnded {
+        /// The name.
+        name: String,
+        /// The session that had it.
+        last: EndedSession,
+    },
     /// Cannot be done now; worth trying again (draining, sandbox not connected, queue full).
     #[error("{reason}")]
     Unavailable {
@@ -126,6 +141,12 @@ pub enum EngineError {
         expected: u32,
         /// What an execution would run in now.
         incarnation: u32,
+    },
+    /// As many executions in a row have failed as the caller allows.
+    #[error("the latest {failures} executions of this session have failed, as many as max_failures allows")]
+    FailureLimit {
+        /// How many.
+        failures: u32,
     },
     /// The kernel is dead, and nothing can be run in it any more.
     #[error("the kernel is dead: {cause}")]
@@ -168,6 +189,17 @@ pub enum EngineError {
         /// What was being done.
         context: String,
     },
+}
+
+/// A session that is over, whose log is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedSession {
+    /// Its id, which still names it.
+    pub id: KernelId,
+    /// When it ended, UTC.
+    pub ended: OffsetDateTime,
+    /// Why: `killed_by_user`, `idle_culled`, `ttl` …
+    pub cause: String,
 }
 
 /// Why a wish is not met, in a stable word.
@@ -313,10 +345,25 @@ impl EngineError {
         }
     }
 
+    /// Whether the object is not there: it never was, or it is over.
+    pub fn is_absent(&self) -> bool {
+        matches!(
+            self,
+            Self::NotFound { .. }
+                | Self::NameEnded { .. }
+                | Self::SessionEnded(_)
+                | Self::Removed {
+                    by: RemovedBy::Retention,
+                    ..
+                }
+        )
+    }
+
     /// The stable word for programs, the same in every interface that has one.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::NotFound { .. } => "not_found",
+            Self::NotFound { .. } | Self::NameEnded { .. } => "not_found",
+            Self::SessionEnded(_) => "session_ended",
             Self::BadRequest { .. } => "bad_request",
             Self::Conflict { .. } => "conflict",
             Self::KernelLimit { .. } => "kernel_limit",
@@ -332,6 +379,7 @@ impl EngineError {
             Self::KernelStart { .. } => "kernel_start_failed",
             Self::QueueFull { .. } => "queue_full",
             Self::IncarnationMismatch { .. } => "kernel_restarted",
+            Self::FailureLimit { .. } => "failure_limit",
             Self::KernelDead { .. } => "kernel_dead",
             Self::Busy { .. } => "busy",
             Self::Unsupported { .. } => "unsupported",

@@ -12,7 +12,8 @@ use crate::kernel::from_micros;
 use crate::model::{FilesMode, KernelModel, Origin, SessionInfo, SessionLimits, StartPath};
 
 /// What a kernel is to its session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
     /// Its first kernel, which has the session's id, and ends with it.
     #[default]
@@ -80,6 +81,10 @@ pub(crate) struct Around {
     pub(crate) enforcement: LimitReport,
     pub(crate) network: Network,
     pub(crate) image: Option<String>,
+    /// Of the image that the sandbox was started from.
+    pub(crate) image_digest: Option<String>,
+    /// Of the environment that its kernel's program is in, if a gateway built that.
+    pub(crate) lock_hash: Option<String>,
     pub(crate) files: FilesMode,
     /// The name under which the provisioner keeps its files, that of the session that they were made for: branches have
     /// their parent's.
@@ -204,6 +209,7 @@ impl Facts {
             expires: self.expires_micros.map(from_micros),
             labels: self.labels.clone(),
             name: self.session_name.clone(),
+            end: None,
         }
     }
 }

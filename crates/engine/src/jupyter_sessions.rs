@@ -262,7 +262,7 @@ impl JupyterSessions {
             let record = this.record(&principal, id).await?;
             match kernels.shutdown(&principal, KernelId(record.kernel_id)).await {
                 Ok(()) => this.forget(id).await,
-                Err(EngineError::NotFound { .. }) => {
+                Err(error) if error.is_absent() => {
                     this.forget(id).await?;
                     Err(EngineError::Gone {
                         reason: "Kernel deleted before session".to_owned(),
@@ -315,7 +315,8 @@ impl JupyterSessions {
 /// Ends a kernel that nothing refers to any more. The caller's result does not depend on it.
 async fn end(kernels: &impl Kernels, principal: &Principal, id: KernelId) {
     match kernels.shutdown(principal, id).await {
-        Ok(()) | Err(EngineError::NotFound { .. }) => {}
+        Ok(()) => {}
+        Err(error) if error.is_absent() => {}
         Err(error) => tracing::warn!(kernel = %id, %error, "a kernel without a session was not ended"),
     }
 }

@@ -26,6 +26,7 @@ mod kept_files;
 mod kernel;
 mod kernelspecs;
 mod lease;
+mod left;
 mod lifetimes;
 mod logs;
 pub mod model;
@@ -44,11 +45,12 @@ mod testing;
 pub use access::{Action, MAX_PRINCIPAL_CHARS, Object, Principal};
 pub use api::{Drain, Engine, MAX_INPUT_BYTES};
 pub use config::{CullConfig, EngineConfig, TenantLimits};
-pub use error::{EngineError, ForkError, NotOffered, RemovedBy};
+pub use error::{EndedSession, EngineError, ForkError, NotOffered, RemovedBy};
 pub use executions::{
     Death, Execute, ExecutionBrief, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId,
-    ExecutionKernel, ExecutionResult, ExecutionStatus, MAX_CODE_BYTES, MAX_KEY_BYTES, MAX_TEXT_CHARS,
-    MAX_TIMEOUT_MS, OutputPage, QuotaLoss, StoredArtifact, Submitted, TextTruncated,
+    ExecutionKernel, ExecutionResult, ExecutionStatus, MAX_CODE_BYTES, MAX_FAILURES, MAX_KEY_BYTES,
+    MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, Provenance, QuotaLoss, StoredArtifact, Submitted,
+    TextTruncated,
 };
 pub use feed::{Attach, Attachment, Closed, Delivery, Event, EventFeed, EventKind, Feed, Requests};
 pub use files::{
@@ -64,7 +66,7 @@ pub use model::{
     Branch, Collected, CollectedSession, ExecutionState, FilesMode, ForkFiles, ForkKernel, ForkPolicy,
     GatewayStatus, Hazard, KernelJson, KernelModel, KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES,
     NewKernel, NewSession, Origin, Orphan, OrphanKind, Overdue, PoolConfig, PoolStatus, ProvisionerChoice,
-    ProvisionerInfo, Retention, Secrets, SessionChange, SessionInfo, SessionLimits, SessionModel,
+    ProvisionerInfo, Retention, Secrets, SessionChange, SessionEnd, SessionInfo, SessionLimits, SessionModel,
     SessionPatch, SpecFile, StartKernel, StartPath, Template, TemplateInfo, TimeChange,
 };
 pub use named::{MAX_NAME_CHARS, NAME_PATTERN};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_sandbox::{SOCKET_FILE, SandboxError, SandboxHandle, SandboxKey};
+use himalia_sandbox::{Isolation, SOCKET_FILE, SandboxError, SandboxHandle, SandboxKey};
 use himalia_shim_protocol::{
     InterruptMode as ShimInterruptMode, KernelSpec as ShimKernelSpec, ResourceLimits,
 };
@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::executions::lock_hash;
 use crate::facts::{Around, Facts, Role, Whereabouts};
 use crate::inner::{Inner, Link, Member};
 use crate::kept_files::remove_kept_files;
@@ -254,6 +255,7 @@ impl Inner {
                 return Err(error);
             }
         };
+        let on_host = matches!(sandbox.isolation, Isolation::None | Isolation::Namespaces);
         let work_dir = sandbox.work_dir.as_ref().and_then(|dir| dir.to_str());
         let cwd = work_dir.unwrap_or(&launch.cwd).to_owned();
         Ok(Made {
@@ -272,6 +274,12 @@ impl Inner {
                 enforcement: sandbox.limits,
                 network: plan.network.clone(),
                 image: plan.image.clone(),
+                image_digest: sandbox.image_digest.clone(),
+                lock_hash: launch
+                    .argv
+                    .first()
+                    .filter(|_| on_host)
+                    .and_then(|program| lock_hash(program)),
                 files: plan.files,
                 kept_files: kept_files(plan, id),
             },

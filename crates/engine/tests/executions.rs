@@ -116,7 +116,16 @@ async fn a_result_has_what_the_code_did_and_can_be_read_again() {
         ("ValueError", "no such thing")
     );
     let failed = run(&engine, kernel, code("error ValueError no such thing")).await;
-    assert_eq!(failed.failed_before, 1);
+    assert_eq!((failed.failed_before, failed.failures_in_a_row), (1, 2));
+    let limited = Execute {
+        max_failures: Some(2),
+        ..code("print again")
+    };
+    let refused = engine.execute(&op(), kernel, limited).await.unwrap_err();
+    assert_eq!((refused.code(), refused.retryable()), ("failure_limit", false));
+    let provenance = engine.provenance(&op(), done.id).await.unwrap();
+    assert_eq!(provenance.caller.as_deref(), Some("operator"));
+    assert_eq!(provenance.kernelspec, engine.kernel(&op(), kernel).unwrap().name);
 
     let list = engine.executions(&op(), kernel).await.unwrap();
     let list: Vec<_> = list

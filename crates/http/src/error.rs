@@ -12,6 +12,7 @@
 //! | `Fork` | | 409 `busy`, `hazard`, `undone`; 501 `unsupported`; 413 `files_too_large`; 500 `probe_failed`, `failed` |
 //! | `QueueFull` | | 429 `queue_full` |
 //! | `IncarnationMismatch`, `KernelDead` | | 409 `kernel_restarted`, `kernel_dead` |
+//! | `FailureLimit` | | 409 `failure_limit` |
 //! | `Busy` | | 503 `busy` |
 //! | `Unsupported` | | 501 `unsupported` |
 //! | `LanguageNotSupported` | | 400 `language_not_supported` |
@@ -19,7 +20,9 @@
 //! | `KeyReused` | | 422 `idempotency_key_reused` |
 //! | `Conflict` | 409 | 409 `conflict` |
 //! | `Gone` | 410 | 410 `gone` |
-//! | `Removed` | | 410 `removed_by_retention`, `removed_by_quota` |
+//! | `SessionEnded` | 404 | 410 `session_ended` |
+//! | `NameEnded` | 404 | 404 `not_found` |
+//! | `Removed` | 404 | 410 `removed_by_retention`, `removed_by_quota` |
 //! | `Unavailable` | 503 | 503 `unavailable` |
 //! | `Timeout` | 504 | 504 `timeout` |
 //! | `KernelStart` | 500 | 500 `kernel_start_failed` |
@@ -32,7 +35,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{EngineError, FileError, ForkError, Hazard};
+use himalia_engine::{EndedSession, EngineError, FileError, ForkError, Hazard};
 
 /// An error on its way to a client. `render` gives it the body of the dialect that the client speaks.
 #[derive(Clone, Debug)]
@@ -67,6 +70,8 @@ pub(crate) enum Detail {
     Hazards(Vec<Hazard>),
     /// The kernel process that there is instead of the one that was expected.
     Incarnation(u32),
+    /// The session that is over.
+    Ended(EndedSession),
 }
 
 impl ApiError {
@@ -178,6 +183,16 @@ impl From<EngineError> for ApiError {
         let (code, retryable) = (error.code(), error.retryable());
         let made = match error {
             EngineError::NotFound { .. } => Self::not_found(message),
+            EngineError::NameEnded { last, .. } => Self {
+                detail: Some(Box::new(Detail::Ended(last))),
+                ..Self::not_found(message)
+            },
+            // A Jupyter client takes a kernel that is not found for one that has ended.
+            EngineError::SessionEnded(ended) => Self {
+                native_status: StatusCode::GONE,
+                detail: Some(Box::new(Detail::Ended(ended))),
+                ..Self::new(StatusCode::NOT_FOUND, code, message)
+            },
             EngineError::BadRequest { field, .. } => Self::bad_request(message).at(field),
             EngineError::NoSuchTemplate { .. } => {
                 Self::new(StatusCode::BAD_REQUEST, code, message).at("template")
@@ -203,12 +218,14 @@ impl From<EngineError> for ApiError {
                 reason: Some("Resource Limit"),
                 ..Self::new(StatusCode::FORBIDDEN, code, message)
             },
-            EngineError::Conflict { .. } | EngineError::KernelDead { .. } => {
-                Self::new(StatusCode::CONFLICT, code, message)
-            }
-            EngineError::Gone { .. } | EngineError::Removed { .. } => {
-                Self::new(StatusCode::GONE, code, message)
-            }
+            EngineError::Conflict { .. }
+            | EngineError::KernelDead { .. }
+            | EngineError::FailureLimit { .. } => Self::new(StatusCode::CONFLICT, code, message),
+            EngineError::Gone { .. } => Self::new(StatusCode::GONE, code, message),
+            EngineError::Removed { .. } => Self {
+                native_status: StatusCode::GONE,
+                ..Self::new(StatusCode::NOT_FOUND, code, message)
+            },
             EngineError::Unavailable { .. } | EngineError::Busy { .. } => Self {
                 retry_after: Some(1),
                 ..Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)

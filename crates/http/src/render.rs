@@ -5,6 +5,8 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use himalia_engine::KernelId;
+use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -112,6 +114,16 @@ pub(crate) struct Problem {
     /// The kernel process that there is instead of the one that was expected.
     #[serde(skip_serializing_if = "Option::is_none")]
     incarnation: Option<u32>,
+    /// The session that is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<KernelId>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "date-time"))]
+    ended: Option<String>,
+    /// Why it ended: `killed_by_user`, `idle_culled`, `ttl` …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
     /// The last of a kernel's standard error, for a start that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr: Option<String>,
@@ -120,6 +132,10 @@ pub(crate) struct Problem {
 impl From<&ApiError> for Problem {
     fn from(error: &ApiError) -> Self {
         let (status, detail) = (error.native_status, error.detail.as_deref());
+        let over = match detail {
+            Some(Detail::Ended(over)) => Some(over),
+            _ => None,
+        };
         debug_assert!(
             codes::known(status.as_u16(), error.code),
             "{status} {} is in no group of codes",
@@ -144,6 +160,9 @@ impl From<&ApiError> for Problem {
                 Some(Detail::Incarnation(incarnation)) => Some(*incarnation),
                 _ => None,
             },
+            session: over.map(|over| over.id),
+            ended: over.map(|over| timestamp(over.ended)),
+            reason: over.map(|over| over.cause.clone()),
             stderr: error.stderr.clone(),
         }
     }
@@ -156,7 +175,7 @@ fn problem(error: &ApiError) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use himalia_engine::{EngineError, ForkError, Hazard, NotOffered};
+    use himalia_engine::{EndedSession, EngineError, ForkError, Hazard, NotOffered, RemovedBy};
 
     #[test]
     fn dialects() {
@@ -174,6 +193,48 @@ mod tests {
             (&json!(429), &json!("kernel_limit"))
         );
         assert_eq!(problem["retryable"], json!(true));
+    }
+
+    #[test]
+    fn a_session_that_is_over_is_gone_and_to_jupyter_not_there() {
+        let ended = EndedSession {
+            id: KernelId(uuid::Uuid::from_u128(1)),
+            ended: time::OffsetDateTime::UNIX_EPOCH,
+            cause: "ttl".into(),
+        };
+        let error = ApiError::from(EngineError::SessionEnded(ended.clone()));
+        assert_eq!(error.status, StatusCode::NOT_FOUND);
+        let shown = problem(&error);
+        assert_eq!(
+            (&shown["status"], &shown["code"], &shown["retryable"]),
+            (&json!(410), &json!("session_ended"), &json!(false))
+        );
+        assert_eq!(
+            (&shown["session"], &shown["ended"], &shown["reason"]),
+            (
+                &json!(ended.id),
+                &json!("1970-01-01T00:00:00.000000Z"),
+                &json!("ttl")
+            )
+        );
+        let named = problem(&ApiError::from(EngineError::NameEnded {
+            name: "eda".into(),
+            last: ended,
+        }));
+        assert_eq!(
+            (&named["status"], &named["code"]),
+            (&json!(404), &json!("not_found"))
+        );
+        assert_eq!(
+            (&named["session"], &named["reason"]),
+            (&shown["session"], &json!("ttl"))
+        );
+        let removed = ApiError::from(EngineError::Removed {
+            by: RemovedBy::Retention,
+            reason: "it was long ago".into(),
+        });
+        assert_eq!(removed.status, StatusCode::NOT_FOUND);
+        assert_eq!(problem(&removed)["status"], 410);
     }
 
     #[test]

@@ -50,7 +50,7 @@ async fn file(
         }
     };
     let bytes = read.await.map_err(|error: EngineError| match error {
-        EngineError::NotFound { .. } | EngineError::Files { .. } => {
+        error if error.is_absent() || matches!(error, EngineError::Files { .. }) => {
             ErrorData::resource_not_found(error.to_string(), None)
         }
         error => ErrorData::internal_error(error.to_string(), None),

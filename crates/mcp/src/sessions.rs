@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use himalia_engine::{Engine, EngineError, KernelId, Principal, SessionInfo};
+use himalia_engine::{Engine, KernelId, Principal, SessionInfo};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 
@@ -14,7 +14,7 @@ const PREFIX_CHARS: usize = 4;
 /// A session by its id, its name, or the beginning of its id.
 pub(crate) fn find(engine: &Engine, principal: &Principal, wanted: &str) -> Result<KernelId, Failure> {
     let unknown = match engine.find_session(principal, wanted) {
-        Err(error @ EngineError::NotFound { .. }) if wanted.len() >= PREFIX_CHARS => error,
+        Err(error) if error.is_absent() && wanted.len() >= PREFIX_CHARS => error,
         found => return Ok(found?),
     };
     let all = engine.session_infos(principal)?;

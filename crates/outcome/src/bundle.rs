@@ -69,6 +69,16 @@ pub(crate) fn read(data: Map<String, Json>, text_chars: usize, artifacts: &mut V
         .collect()
 }
 
+/// What a kernel tells beside its representations: as it is if it is small.
+pub(crate) fn json(value: Json, artifacts: &mut Vec<Artifact>) -> Value {
+    let text = value.to_string();
+    if text.len() <= INLINE_BYTES {
+        Value::Inline(value)
+    } else {
+        keep("application/json", text.into(), artifacts)
+    }
+}
+
 fn one(name: &str, value: Json, text_chars: usize, artifacts: &mut Vec<Artifact>) -> Value {
     if name == "text/plain"
         && let Some(text) = joined(&value)

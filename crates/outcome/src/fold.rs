@@ -353,6 +353,47 @@ mod tests {
     }
 
     #[test]
+    fn a_kernel_tells_of_tables_and_plots() {
+        let mut fold = Fold::new(100);
+        let told = |id: &str, metadata: Json| json!({"data": {"text/plain": "x"}, "metadata": {"himalia": metadata}, "transient": {"display_id": id}});
+        let table = json!({"shape": [2, 1], "rows": [[1], [2]]});
+        let large = json!({"axes": ["x".repeat(3000)]});
+        let shown = [
+            told("a", json!({"table": table, "figure": {"width": 1}})),
+            told("b", json!({"plot": large})),
+            told("c", json!({"table": 3})),
+            json!({"data": {}, "metadata": {"himalia": []}}),
+        ];
+        let mut kept = Vec::new();
+        for content in &shown {
+            let parts = build::message("kernel", "display_data", None, content);
+            kept.extend(fold.message(Channel::Iopub, &parts));
+        }
+        let outputs = fold.outcome().outputs;
+        assert_eq!(
+            (outputs[0].table.as_ref(), &outputs[0].plot),
+            (Some(&table), &None)
+        );
+        let plot = outputs[1].plot.as_ref().unwrap();
+        assert_eq!(plot["artifact"], format!("sha256:{}", kept[0].sha256));
+        assert_eq!((kept.len(), kept[0].media_type.as_str()), (1, "application/json"));
+        assert!(
+            outputs[2..]
+                .iter()
+                .all(|one| one.table.is_none() && one.plot.is_none())
+        );
+
+        // With another content come other facts.
+        put(
+            &mut fold,
+            Channel::Iopub,
+            "update_display_data",
+            &told("a", json!({})),
+        );
+        assert_eq!(fold.outcome().outputs[0].table, None);
+    }
+
+    #[test]
     fn what_cannot_be_read_is_counted() {
         let mut fold = Fold::new(100);
         let mut parts = build::message("kernel", "stream", None, &json!({}));

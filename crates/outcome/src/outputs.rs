@@ -18,6 +18,14 @@ pub struct Output {
     pub output_type: &'static str,
     /// By MIME type: text, JSON, or `{artifact, bytes, width, height}`.
     pub data: Map<String, Json>,
+    /// Of a frame or series, from kernels that tell: `{shape, columns, columns_total, index, rows}`, or where that is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Map<String, Json>>")]
+    pub table: Option<Json>,
+    /// Of a figure, from kernels that tell: the data of its lines, scatters and bars as `{axes}`, or where that is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Map<String, Json>>")]
+    pub plot: Option<Json>,
     /// Of a text that is shown in part: its length and how much of that is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncated>,
@@ -35,8 +43,32 @@ pub struct Truncated {
 #[derive(Clone, Debug)]
 struct Kept {
     kind: &'static str,
-    bundle: Bundle,
+    shown: Shown,
     display_id: Option<String>,
+}
+
+/// What is shown of one output.
+#[derive(Clone, Debug)]
+struct Shown {
+    bundle: Bundle,
+    table: Option<Value>,
+    plot: Option<Value>,
+}
+
+impl Shown {
+    fn read(content: &mut Map<String, Json>, text_chars: usize, artifacts: &mut Vec<Artifact>) -> Self {
+        let mut told = match content.get_mut("metadata").and_then(|all| all.get_mut("himalia")) {
+            Some(Json::Object(told)) => std::mem::take(told),
+            _ => Map::new(),
+        };
+        let bundle = bundle::read(take_data(content), text_chars, artifacts);
+        let mut take = |name: &str| {
+            let told = told.remove(name).filter(Json::is_object)?;
+            Some(bundle::json(told, artifacts))
+        };
+        let (table, plot) = (take("table"), take("plot"));
+        Self { bundle, table, plot }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -56,10 +88,9 @@ impl Outputs {
         artifacts: &mut Vec<Artifact>,
     ) {
         let display_id = display_id(content);
-        let bundle = bundle::read(take_data(content), text_chars, artifacts);
         let kept = Kept {
             kind,
-            bundle,
+            shown: Shown::read(content, text_chars, artifacts),
             display_id,
         };
         if self.first.len() < MAX_OUTPUTS / 2 {
@@ -92,9 +123,9 @@ impl Outputs {
             self.add("display_data", content, text_chars, artifacts);
             return;
         }
-        let bundle = bundle::read(take_data(content), text_chars, artifacts);
+        let shown = Shown::read(content, text_chars, artifacts);
         for kept in &mut mine {
-            kept.bundle.clone_from(&bundle);
+            kept.shown.clone_from(&shown);
         }
     }
 
@@ -106,7 +137,7 @@ impl Outputs {
     pub(crate) fn shown(&self, text_chars: usize) -> (Vec<Output>, u64) {
         let all = || self.first.iter().chain(&self.last);
         let texts = all()
-            .flat_map(|kept| &kept.bundle)
+            .flat_map(|kept| &kept.shown.bundle)
             .filter(|(_, value)| matches!(value, Value::Text(_)))
             .count();
         let share = text_chars / texts.max(1);
@@ -116,10 +147,9 @@ impl Outputs {
 
 fn show(kept: &Kept, share: usize) -> Output {
     let mut truncated = None;
-    let data = kept.bundle.iter().map(|(name, value)| {
+    let data = kept.shown.bundle.iter().map(|(name, value)| {
         let json = match value {
-            Value::Inline(json) => json.clone(),
-            Value::Artifact(known) => serde_json::to_value(known).unwrap_or_default(),
+            Value::Inline(_) | Value::Artifact(_) => told(value),
             Value::Text(excerpt) => {
                 let shown = excerpt.shown_within(share);
                 if shown.bytes_omitted > 0 {
@@ -137,7 +167,18 @@ fn show(kept: &Kept, share: usize) -> Output {
     Output {
         output_type: kept.kind,
         data,
+        table: kept.shown.table.as_ref().map(told),
+        plot: kept.shown.plot.as_ref().map(told),
         truncated,
+    }
+}
+
+/// A value that has no text.
+fn told(value: &Value) -> Json {
+    match value {
+        Value::Inline(json) => json.clone(),
+        Value::Artifact(known) => serde_json::to_value(known).unwrap_or_default(),
+        Value::Text(_) => Json::Null,
     }
 }
 

@@ -36,6 +36,8 @@ pub struct SandboxHandle {
     pub base_env: BTreeMap<String, String>,
     /// Variables that every kernel in it must have, over all others: they mark its processes.
     pub kernel_env: BTreeMap<String, String>,
+    /// The digest of the image that it was started from; `None` where there is none.
+    pub image_digest: Option<String>,
     /// `None` while it lives; set once, after its processes are gone and its files removed.
     pub exit: watch::Receiver<Option<SandboxExit>>,
 }

@@ -24,6 +24,9 @@ pub struct EndedRecord {
     pub cause: String,
     /// When its journal was removed; `None` while it is kept.
     pub removed_micros: Option<i64>,
+    /// What it was, in the engine's own terms, while its journal is kept; an empty object afterwards, and for one that ended
+    /// under an earlier version.
+    pub facts: serde_json::Value,
 }
 
 /// Pages of the file, of [`Store::space`].
@@ -40,9 +43,10 @@ const REWRITTEN_BYTES: u64 = 64 << 20;
 
 pub(crate) const INSERT: &str = "
 INSERT OR REPLACE INTO ended_sessions
-    (session_dir, id, owner, name, created_micros, ended_micros, cause, removed_micros)
-VALUES (:session_dir, :id, :owner, :name, :created_micros, :ended_micros, :cause, :removed_micros)";
-pub(crate) const REMOVED: &str = "UPDATE ended_sessions SET removed_micros = ?2 WHERE session_dir = ?1";
+    (session_dir, id, owner, name, created_micros, ended_micros, cause, removed_micros, facts)
+VALUES (:session_dir, :id, :owner, :name, :created_micros, :ended_micros, :cause, :removed_micros, :facts)";
+pub(crate) const REMOVED: &str =
+    "UPDATE ended_sessions SET removed_micros = ?2, facts = '{}' WHERE session_dir = ?1";
 pub(crate) const FORGET: &str =
     "DELETE FROM ended_sessions WHERE removed_micros IS NOT NULL AND removed_micros < ?1";
 
@@ -143,8 +147,17 @@ fn put(transaction: &Transaction<'_>, ended: &EndedRecord) -> Result<(), StoreEr
         ":ended_micros": ended.ended_micros,
         ":cause": ended.cause,
         ":removed_micros": ended.removed_micros,
+        ":facts": ended.facts.to_string(),
     })?;
     Ok(())
+}
+
+fn parse(facts: &str) -> Result<serde_json::Value, StoreError> {
+    serde_json::from_str(facts).map_err(|error| StoreError::BadRow {
+        table: "ended_sessions",
+        column: "facts",
+        reason: error.to_string(),
+    })
 }
 
 fn read(row: &Row<'_>) -> Result<EndedRecord, StoreError> {
@@ -162,5 +175,6 @@ fn read(row: &Row<'_>) -> Result<EndedRecord, StoreError> {
         ended_micros: row.get("ended_micros")?,
         cause: row.get("cause")?,
         removed_micros: row.get("removed_micros")?,
+        facts: parse(&row.get::<_, String>("facts")?)?,
     })
 }

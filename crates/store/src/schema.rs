@@ -8,10 +8,10 @@ use crate::StoreError;
 pub(crate) const APPLICATION_ID: i64 = 0x4849_4d41;
 
 /// The schema version that this code writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: i64 = 5;
+pub const SCHEMA_VERSION: i64 = 6;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5];
+pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6];
 
 const V1: &str = "
 CREATE TABLE meta (
@@ -91,6 +91,8 @@ const V5: &str = "
 ALTER TABLE kernels ADD COLUMN role TEXT NOT NULL DEFAULT 'session' CHECK (role IN ('session', 'branch', 'kernel'));
 UPDATE kernels SET role = 'branch' WHERE parent IS NOT NULL;
 ";
+/// What a session that is over was, as long as its journal is kept.
+const V6: &str = "ALTER TABLE ended_sessions ADD COLUMN facts TEXT NOT NULL DEFAULT '{}';";
 
 /// The schema version of an open file.
 pub(crate) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
@@ -121,6 +123,6 @@ pub(crate) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 5 && SCHEMA_VERSION == 5,
+    MIGRATIONS.len() == 6 && SCHEMA_VERSION == 6,
     "a step and its version come together"
 );

@@ -1,16 +1,14 @@
 """What is known of a matplotlib figure when it is shown, in the metadata of its display message under `himalia`.
 
 `{"figure": {"width", "height"}}` in pixels, read from the PNG that is sent. If the package `e2b_charts` is installed,
-also `"chart"`: the data of the plot in the form of that package, unless it is large.
+also `"chart"`: the data of the plot in the form of that package, unless it is large. `"plot"` is that of lines, scatters
+and bars (`himalia_kernel.series`).
 """
 
 import base64
 import binascii
-import datetime
-import enum
 import importlib.util
 import json
-import math
 import struct
 
 from himalia_kernel import statics
@@ -22,7 +20,6 @@ _AXES = 32
 _CHART = 256 * 1024
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
-_DEPTH = 12
 
 
 def install(formatter):
@@ -51,6 +48,9 @@ def _describe(thing, data):
     chart = _chart(thing)
     if chart:
         found["chart"] = chart
+    plot = _plot(thing)
+    if plot:
+        found["plot"] = plot
     return found
 
 
@@ -70,8 +70,19 @@ def _chart(figure):
         return None
     from e2b_charts import chart_figure_to_dict
 
+    from himalia_kernel.plain import plain_json
+
     chart = plain_json(chart_figure_to_dict(figure))
     return chart if len(json.dumps(chart)) <= _CHART else None
+
+
+def _plot(figure):
+    from himalia_kernel import series  # loaded when first needed, as the start of a kernel should be quick
+
+    try:
+        return series.of(figure)
+    except Exception:  # an artist of another version of matplotlib; what else is known is told
+        return None
 
 
 def _points(figure):
@@ -81,24 +92,3 @@ def _points(figure):
     lines = sum(len(line.get_xdata()) for one in axes for line in one.lines)
     marks = sum(len(collection.get_offsets()) for one in axes for collection in one.collections)
     return lines + marks + sum(len(one.patches) + len(one.texts) for one in axes)
-
-
-def plain_json(value, depth=_DEPTH):
-    """A value as JSON can have it: no NaN, no numpy scalars, no enums."""
-    if isinstance(value, enum.Enum):
-        value = value.value
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if depth <= 0:
-        return None
-    if isinstance(value, dict):
-        return {str(key): plain_json(one, depth - 1) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_json(one, depth - 1) for one in value]
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return str(value)[:200]
-    return number if math.isfinite(number) else None

@@ -1,19 +1,19 @@
 //! Commands on executions.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use himalia_journal::Journal;
 use himalia_outcome::{Excerpt, Page, Sink};
 use tokio_util::sync::CancellationToken;
 
 use super::Engine;
+use super::ended::SessionLog;
 use crate::executions::{ArtifactStore, Follower, catch_up, first, language, submission};
 use crate::feed::LogReader;
+use crate::history::{Detail, briefs, walk};
 use crate::kernel::{Answer, Brief, Command, CommandError, Handle, Language, may_block, record};
 use crate::{
     Action, Closed, EngineError, Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult,
-    KernelId, Object, OutputPage, Principal, RemovedBy, StoredArtifact, Submitted,
+    KernelId, Object, OutputPage, Principal, Provenance, RemovedBy, StoredArtifact, Submitted,
 };
 
 /// Bytes of an answer to a question.
@@ -24,7 +24,7 @@ impl Engine {
     ///
     /// Executions of one kernel run one at a time, in the order in which they came. One that the kernel drops because
     /// another client's code failed is sent again. Errors beside the usual ones: [`EngineError::QueueFull`],
-    /// [`EngineError::IncarnationMismatch`], [`EngineError::KernelDead`], [`EngineError::KeyReused`],
+    /// [`EngineError::IncarnationMismatch`], [`EngineError::FailureLimit`], [`EngineError::KernelDead`], [`EngineError::KeyReused`],
     /// [`EngineError::LanguageNotSupported`].
     pub async fn execute(
         &self,
@@ -40,7 +40,10 @@ impl Engine {
             Some(name) => self.language(&handle, name).await?,
         };
         let submission = submission(principal, wanted, language)?;
-        match command(&handle, Command::Submit(Box::new(submission))).await? {
+        match self
+            .command(&handle, Command::Submit(Box::new(submission)))
+            .await?
+        {
             Answer::Submitted { seq, repeated } => Ok(Submitted {
                 id: ExecutionId { kernel, seq },
                 repeated,
@@ -62,6 +65,16 @@ impl Engine {
             follower.end_without_record(brief);
         }
         Ok(follower.result())
+    }
+
+    /// On whose behalf an execution was asked for, and in what environment it ran or will run.
+    pub async fn provenance(
+        &self,
+        principal: &Principal,
+        id: ExecutionId,
+    ) -> Result<Provenance, EngineError> {
+        let begun = self.known(principal, id).await?;
+        Ok(begun.source.provenance(begun.caller))
     }
 
     /// What becomes of an execution, from its beginning; events up to the record `after` are not told.
@@ -116,21 +129,33 @@ impl Engine {
         })
     }
 
-    /// Every execution of a kernel that is not over, and the latest thousand that are, in the order in which they came.
+    /// Every execution of a kernel that is not over, and the latest thousand that are, in the order in which they came. Of a
+    /// session that is over those whose first record its log has still.
     pub async fn executions(
         &self,
         principal: &Principal,
         kernel: KernelId,
     ) -> Result<Vec<ExecutionBrief>, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
-        let handle = self.handle(principal, kernel)?;
-        let Answer::Executions(briefs) = command(&handle, Command::ListExecutions).await? else {
-            return Ok(Vec::new());
-        };
-        Ok(briefs
-            .into_iter()
-            .map(|brief| ExecutionBrief::new(kernel, brief))
-            .collect())
+        let log = self.log(principal, kernel)?;
+        if let SessionLog::Live(handle) = &log {
+            match self.command(handle, Command::ListExecutions).await {
+                Ok(Answer::Executions(briefs)) => {
+                    let brief = |brief| ExecutionBrief::new(kernel, brief);
+                    return Ok(briefs.into_iter().map(brief).collect());
+                }
+                Ok(_) => return Ok(Vec::new()),
+                // Its log tells, as that of any session that is over.
+                Err(EngineError::SessionEnded(_)) => {}
+                Err(other) => return Err(other),
+            }
+        }
+        let read = tokio::task::spawn_blocking(move || {
+            let cells = walk(log.journal(), Detail::Code)?;
+            Ok(briefs(kernel, cells))
+        });
+        read.await
+            .map_err(|error| EngineError::internal("reading a kernel's log", error))?
     }
 
     /// Interrupts an execution, up to three times, or takes it back if it did not run yet. The kernel's process and its
@@ -142,14 +167,19 @@ impl Engine {
     ) -> Result<bool, EngineError> {
         self.allow(principal, Action::Interrupt, Object::Kernel(id.kernel))?;
         let begun = self.known(principal, id).await?;
-        let Source::Live(handle) = &begun.source else {
+        let SessionLog::Live(handle) = &begun.source else {
             return Ok(false);
         };
-        let answer = command(handle, Command::StopExecution(id.seq)).await?;
-        Ok(matches!(answer, Answer::Stopping(true)))
+        match self.command(handle, Command::StopExecution(id.seq)).await {
+            Ok(answer) => Ok(matches!(answer, Answer::Stopping(true))),
+            // And with its session it is over, too.
+            Err(EngineError::SessionEnded(_)) => Ok(false),
+            Err(other) => Err(other),
+        }
     }
 
-    /// Answers what an execution asks. [`EngineError::Conflict`] if it asks nothing.
+    /// Answers what an execution asks. [`EngineError::Conflict`] if it asks nothing, [`EngineError::SessionEnded`] if nobody is
+    /// there any more who could.
     pub async fn answer_execution(
         &self,
         principal: &Principal,
@@ -162,11 +192,10 @@ impl Engine {
             return Err(EngineError::bad_request("value", reason));
         }
         let begun = self.known(principal, id).await?;
-        let Source::Live(handle) = &begun.source else {
-            let reason = CommandError::NotAsked.to_string();
-            return Err(EngineError::Conflict { reason });
+        let SessionLog::Live(handle) = &begun.source else {
+            return Err(self.inner.ended.absent(principal, id.kernel));
         };
-        command(handle, Command::Input { seq: id.seq, value })
+        self.command(handle, Command::Input { seq: id.seq, value })
             .await
             .map(drop)
     }
@@ -216,17 +245,13 @@ impl Engine {
     async fn known(&self, principal: &Principal, id: ExecutionId) -> Result<Begun, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id.kernel))?;
         let unknown = || EngineError::no_execution(&id.to_string());
-        let source = match self.handle(principal, id.kernel) {
-            Ok(handle) => Source::Live(handle),
-            Err(_) => match may_block(|| self.inner.ended_log(principal, id.kernel)) {
-                Ok(journal) => Source::Ended(journal),
-                Err(EngineError::NotFound { .. }) => return Err(unknown()),
-                Err(other) => return Err(other),
-            },
-        };
+        let source = self.log(principal, id.kernel).map_err(|error| match error {
+            EngineError::NotFound { .. } => unknown(),
+            other => other,
+        })?;
         let journal = source.journal();
         if id.seq < journal.first() && id.seq <= journal.head() {
-            return Self::remembered(source, id).await;
+            return self.remembered(source, id).await;
         }
         let record = may_block(|| record(journal, id.seq)).ok_or_else(unknown)?;
         let submission = first(&record).ok_or_else(unknown)?;
@@ -240,7 +265,7 @@ impl Engine {
     }
 
     /// An execution whose first record the quota took.
-    async fn remembered(source: Source, id: ExecutionId) -> Result<Begun, EngineError> {
+    async fn remembered(&self, source: SessionLog, id: ExecutionId) -> Result<Begun, EngineError> {
         let removed = || {
             EngineError::Removed {
             by: RemovedBy::Quota,
@@ -248,11 +273,13 @@ impl Engine {
                 .into(),
         }
         };
-        let Source::Live(handle) = &source else {
+        let SessionLog::Live(handle) = &source else {
             return Err(removed());
         };
-        let Answer::Executions(briefs) = command(handle, Command::ListExecutions).await? else {
-            return Err(removed());
+        let briefs = match self.command(handle, Command::ListExecutions).await {
+            Ok(Answer::Executions(briefs)) => briefs,
+            Ok(_) | Err(EngineError::SessionEnded(_)) => return Err(removed()),
+            Err(other) => return Err(other),
         };
         let brief = briefs.into_iter().find(|brief| brief.seq == id.seq);
         let brief = brief.ok_or_else(removed)?;
@@ -279,32 +306,39 @@ impl Engine {
     fn reader(&self, begun: &Begun, id: ExecutionId) -> LogReader {
         let draining = self.inner.draining.clone();
         match &begun.source {
-            Source::Live(handle) => LogReader::new(handle, id.seq - 1, draining, CancellationToken::new()),
-            Source::Ended(journal) => LogReader::of_ended(journal, id.seq - 1),
+            SessionLog::Live(handle) => {
+                LogReader::new(handle, id.seq - 1, draining, CancellationToken::new())
+            }
+            SessionLog::Ended(journal, _) => LogReader::of_ended(journal, id.seq - 1),
         }
     }
-}
 
-/// Where the log of an execution is.
-enum Source {
-    Live(Arc<Handle>),
-    /// The kernel is over.
-    Ended(Journal),
-}
-
-impl Source {
-    fn journal(&self) -> &Journal {
-        match self {
-            Self::Live(handle) => &handle.journal,
-            Self::Ended(journal) => journal,
+    /// Gives an order, in the caller's terms.
+    async fn command(&self, handle: &Handle, command: Command) -> Result<Answer, EngineError> {
+        match handle.order(command).await {
+            Some(Ok(answer)) => Ok(answer),
+            None | Some(Err(CommandError::NotRunning)) => Err(self.inner.over(handle)),
+            Some(Err(CommandError::QueueFull(queued))) => Err(EngineError::QueueFull { queued }),
+            Some(Err(CommandError::Incarnation { expected, now })) => Err(EngineError::IncarnationMismatch {
+                expected,
+                incarnation: now,
+            }),
+            Some(Err(CommandError::FailureLimit(failures))) => Err(EngineError::FailureLimit { failures }),
+            Some(Err(CommandError::KernelDead(cause))) => Err(EngineError::KernelDead { cause }),
+            Some(Err(CommandError::KeyReused)) => Err(EngineError::KeyReused),
+            Some(Err(error @ CommandError::NotAsked)) => Err(EngineError::Conflict {
+                reason: error.to_string(),
+            }),
+            Some(Err(other)) => Err(EngineError::unavailable(other.to_string())),
         }
     }
 }
 
 /// An execution in the log of its kernel.
 struct Begun {
-    source: Source,
+    source: SessionLog,
     language: Language,
+    /// The principal's name.
     caller: String,
     text_chars: u64,
     /// What its kernel remembers of it, if its first record is gone.
@@ -326,25 +360,6 @@ impl Begun {
             Some(brief) => follower.knowing(brief),
             None => follower,
         }
-    }
-}
-
-/// Gives an order, in the caller's terms.
-async fn command(handle: &Handle, command: Command) -> Result<Answer, EngineError> {
-    match handle.order(command).await {
-        Some(Ok(answer)) => Ok(answer),
-        None | Some(Err(CommandError::NotRunning)) => Err(EngineError::no_kernel(handle.id())),
-        Some(Err(CommandError::QueueFull(queued))) => Err(EngineError::QueueFull { queued }),
-        Some(Err(CommandError::Incarnation { expected, now })) => Err(EngineError::IncarnationMismatch {
-            expected,
-            incarnation: now,
-        }),
-        Some(Err(CommandError::KernelDead(cause))) => Err(EngineError::KernelDead { cause }),
-        Some(Err(CommandError::KeyReused)) => Err(EngineError::KeyReused),
-        Some(Err(error @ CommandError::NotAsked)) => Err(EngineError::Conflict {
-            reason: error.to_string(),
-        }),
-        Some(Err(other)) => Err(EngineError::unavailable(other.to_string())),
     }
 }
 

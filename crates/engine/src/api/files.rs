@@ -182,8 +182,8 @@ impl Engine {
         let opened = timeout(OPEN_TIME, async {
             match handle.order(Command::Open(Box::new(open))).await {
                 Some(Ok(_)) => Ok(expected.arrival().await),
-                Some(Err(error)) => Err(refused(&handle, &error)),
-                None => Err(EngineError::no_kernel(kernel)),
+                Some(Err(error)) => Err(self.refused(&handle, &error)),
+                None => Err(self.inner.over(&handle)),
             }
         });
         let late = EngineError::Timeout {
@@ -191,21 +191,24 @@ impl Engine {
             seconds: OPEN_TIME.as_secs(),
         };
         let stream = opened.await.unwrap_or(Err(late))?;
-        let stream = stream.ok_or_else(|| EngineError::no_kernel(kernel))?;
+        let stream = stream.ok_or_else(|| self.inner.over(&handle))?;
         Ok(Transfer::new(stream, permit))
     }
-}
 
-fn refused(handle: &Handle, error: &CommandError) -> EngineError {
-    let snapshot = handle.snapshot.borrow();
-    match error {
-        CommandError::Unsupported(reason) => EngineError::Unsupported {
-            reason: format!("the sandbox is of an earlier version: {reason}"),
-        },
-        CommandError::NotRunning if snapshot.phase == Phase::Dead => EngineError::KernelDead {
-            cause: snapshot.reason.clone().unwrap_or_default(),
-        },
-        CommandError::NotRunning => EngineError::no_kernel(handle.id()),
-        other => EngineError::unavailable(other.to_string()),
+    fn refused(&self, handle: &Handle, error: &CommandError) -> EngineError {
+        let (phase, reason) = {
+            let snapshot = handle.snapshot.borrow();
+            (snapshot.phase, snapshot.reason.clone())
+        };
+        match error {
+            CommandError::Unsupported(reason) => EngineError::Unsupported {
+                reason: format!("the sandbox is of an earlier version: {reason}"),
+            },
+            CommandError::NotRunning if phase == Phase::Dead => EngineError::KernelDead {
+                cause: reason.unwrap_or_default(),
+            },
+            CommandError::NotRunning => self.inner.over(handle),
+            other => EngineError::unavailable(other.to_string()),
+        }
     }
 }

@@ -1,12 +1,10 @@
-//! What was run in a kernel, read back from its log.
-
-use std::sync::Arc;
+//! What was run in a kernel, read back from its log, also when its session is over.
 
 use serde_json::Value;
 
 use super::Engine;
+use super::ended::SessionLog;
 use crate::history::{Detail, MAX_HISTORY_PAGE, history, notebook, script, walk};
-use crate::kernel::Handle;
 use crate::{Action, EngineError, History, KernelId, Object, Principal};
 
 impl Engine {
@@ -27,8 +25,8 @@ impl Engine {
                 format!("expected 1 to {MAX_HISTORY_PAGE}"),
             ));
         }
-        let handle = self.handle(principal, kernel)?;
-        read(&handle, Detail::Code, move |cells| {
+        let log = self.log(principal, kernel)?;
+        read(log, Detail::Code, move |cells| {
             history(kernel, cells, offset, limit)
         })
         .await
@@ -38,9 +36,9 @@ impl Engine {
     /// beyond that, and say so.
     pub async fn notebook(&self, principal: &Principal, kernel: KernelId) -> Result<Value, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
-        let handle = self.handle(principal, kernel)?;
-        let spec = self.inner.catalog.get(&handle.facts().name).await.ok();
-        read(&handle, Detail::Outputs, move |cells| {
+        let log = self.log(principal, kernel)?;
+        let spec = self.inner.catalog.get(&log.kernelspec()).await.ok();
+        read(log, Detail::Outputs, move |cells| {
             notebook(kernel, cells, spec.as_ref())
         })
         .await
@@ -49,8 +47,8 @@ impl Engine {
     /// The same as one Python file. [`EngineError::Unsupported`] where the kernel's language is known to be another.
     pub async fn script(&self, principal: &Principal, kernel: KernelId) -> Result<String, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
-        let handle = self.handle(principal, kernel)?;
-        let spec = self.inner.catalog.get(&handle.facts().name).await.ok();
+        let log = self.log(principal, kernel)?;
+        let spec = self.inner.catalog.get(&log.kernelspec()).await.ok();
         if let Some(spec) = spec.filter(|spec| !spec.spec.language.eq_ignore_ascii_case("python")) {
             return Err(EngineError::Unsupported {
                 reason: format!(
@@ -59,18 +57,23 @@ impl Engine {
                 ),
             });
         }
-        read(&handle, Detail::Code, move |cells| script(kernel, cells)).await
+        read(log, Detail::Code, move |cells| script(kernel, cells)).await
     }
 }
 
 /// Reads the whole log, where blocking is expected.
 async fn read<T: Send + 'static>(
-    handle: &Arc<Handle>,
+    log: SessionLog,
     detail: Detail,
     make: impl FnOnce(crate::history::Cells) -> T + Send + 'static,
 ) -> Result<T, EngineError> {
-    let handle = Arc::clone(handle);
-    let made = tokio::task::spawn_blocking(move || walk(&handle.journal, detail).map(make));
+    let made = tokio::task::spawn_blocking(move || {
+        let mut cells = walk(log.journal(), detail)?;
+        if log.is_over() {
+            cells.end();
+        }
+        Ok(make(cells))
+    });
     made.await
         .map_err(|error| EngineError::internal("reading a kernel's log", error))?
 }

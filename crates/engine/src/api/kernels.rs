@@ -7,7 +7,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Engine;
-use crate::feed::{Connection, Reader, start_position};
+use super::ended::SessionLog;
+use crate::feed::{Connection, LogReader, Reader, start_position};
 use crate::kernel::{Answer, Command, CommandError, Handle, owner_of_client};
 use crate::{
     Action, Attach, Attachment, EngineError, EventFeed, Feed, KernelId, KernelModel, Object, Origin,
@@ -52,9 +53,8 @@ impl Engine {
     pub async fn shutdown_kernel(&self, principal: &Principal, id: KernelId) -> Result<(), EngineError> {
         self.allow(principal, Action::Delete, Object::Kernel(id))?;
         // Also one that is ending already: a repeated request waits for the same end.
-        let handle = self
-            .seen(principal, id)
-            .ok_or_else(|| EngineError::no_kernel(id))?;
+        let handle = self.seen(principal, id);
+        let handle = handle.ok_or_else(|| self.inner.ended.absent(principal, id))?;
         handle.order(Command::Stop("killed_by_user")).await;
         handle.gone().await;
         Ok(())
@@ -82,7 +82,7 @@ impl Engine {
             what: "the kernel's start",
             seconds: limit.as_secs(),
         };
-        answer(id, ordered.map_err(|_| late)?)
+        self.answer(&handle, ordered.map_err(|_| late)?)
     }
 
     /// Replaces a kernel's process in place; returns when the new one is up, before it is ready.
@@ -99,7 +99,7 @@ impl Engine {
             what: "the restart",
             seconds: limit.as_secs(),
         };
-        answer(id, ordered.map_err(|_| late)?)?;
+        self.answer(&handle, ordered.map_err(|_| late)?)?;
         Ok(handle.model())
     }
 
@@ -132,7 +132,7 @@ impl Engine {
             () = replaced.cancelled() => {}
         }
         if handle.is_over() {
-            return Err(EngineError::no_kernel(id));
+            return Err(self.inner.over(&handle));
         }
         let reader = Reader::new(
             Arc::clone(&handle),
@@ -146,7 +146,8 @@ impl Engine {
         })
     }
 
-    /// Every record of the kernel's log after `after` (`None` = from now on; 0 = all that is kept).
+    /// Every record of the kernel's log after `after` (`None` = from now on; 0 = all that is kept). The feed of a session that is
+    /// over ends with what there is.
     pub fn events(
         &self,
         principal: &Principal,
@@ -154,21 +155,28 @@ impl Engine {
         after: Option<u64>,
     ) -> Result<EventFeed, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
-        let handle = self.handle(principal, id)?;
-        let after = after.unwrap_or_else(|| handle.journal.head());
-        Ok(EventFeed::new(Reader::new(
-            handle,
-            after,
-            self.inner.draining.clone(),
-            CancellationToken::new(),
-        )))
+        let log = self.log(principal, id)?;
+        let after = after.unwrap_or_else(|| log.journal().head());
+        Ok(match &log {
+            SessionLog::Live(handle) => {
+                let (draining, replaced) = (self.inner.draining.clone(), CancellationToken::new());
+                let incarnation = handle.snapshot.borrow().incarnation;
+                EventFeed::new(LogReader::new(handle, after, draining, replaced), incarnation)
+            }
+            SessionLog::Ended(journal, left) => {
+                EventFeed::new(LogReader::of_ended(journal, after), left.incarnation)
+            }
+        })
     }
 
-    /// A kernel that is not over. Commands find kernels by this and [`Engine::seen`] alone, so one of another tenant is for all of them
-    /// as one that never was.
+    /// A kernel that is not over. Commands find kernels by this, [`Engine::seen`] and [`Engine::log`] alone, so one of another
+    /// tenant is for all of them as one that never was. [`EngineError::SessionEnded`], [`EngineError::Removed`] for a session that is over.
     pub(super) fn handle(&self, principal: &Principal, id: KernelId) -> Result<Arc<Handle>, EngineError> {
-        let handle = self.seen(principal, id).filter(|handle| !handle.is_over());
-        handle.ok_or_else(|| EngineError::no_kernel(id))
+        match self.seen(principal, id) {
+            Some(handle) if !handle.is_over() => Ok(handle),
+            Some(handle) => Err(self.inner.over(&handle)),
+            None => Err(self.inner.ended.absent(principal, id)),
+        }
     }
 
     /// A kernel of those that the principal sees, one that is over included.
@@ -176,21 +184,25 @@ impl Engine {
         let handle = self.inner.registry.get(id);
         handle.filter(|handle| principal.sees(&handle.facts().owner))
     }
-}
 
-/// An order's answer in the caller's terms.
-fn answer(id: KernelId, ordered: Option<Result<Answer, CommandError>>) -> Result<(), EngineError> {
-    match ordered {
-        Some(Ok(_)) => Ok(()),
-        None => Err(EngineError::no_kernel(id)),
-        Some(Err(CommandError::StartFailed { reason, stderr })) => Err(EngineError::KernelStart {
-            cause: reason,
-            stderr_tail: stderr,
-        }),
-        Some(Err(CommandError::NotRunning)) => Err(EngineError::Conflict {
-            reason: "the kernel has no process".into(),
-        }),
-        Some(Err(other)) => Err(EngineError::unavailable(other.to_string())),
+    /// An order's answer in the caller's terms.
+    fn answer(
+        &self,
+        handle: &Handle,
+        ordered: Option<Result<Answer, CommandError>>,
+    ) -> Result<(), EngineError> {
+        match ordered {
+            Some(Ok(_)) => Ok(()),
+            None => Err(self.inner.over(handle)),
+            Some(Err(CommandError::StartFailed { reason, stderr })) => Err(EngineError::KernelStart {
+                cause: reason,
+                stderr_tail: stderr,
+            }),
+            Some(Err(CommandError::NotRunning)) => Err(EngineError::Conflict {
+                reason: "the kernel has no process".into(),
+            }),
+            Some(Err(other)) => Err(EngineError::unavailable(other.to_string())),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The public interface: one type, each method one command or query, each authorised before anything else.
 
 mod collect;
+mod ended;
 mod executions;
 mod files;
 mod history;

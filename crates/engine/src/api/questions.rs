@@ -148,7 +148,7 @@ impl Engine {
         let outcome = asked.await.map_err(|_| late())?;
         match outcome {
             Some(Ok(Answer::Replied(reply))) => Ok((*reply, handle.snapshot.borrow().incarnation)),
-            Some(Ok(_)) | None => Err(EngineError::no_kernel(kernel)),
+            Some(Ok(_)) | None => Err(self.inner.over(&handle)),
             Some(Err(CommandError::NoAnswer)) => Err(late()),
             Some(Err(CommandError::NotKnown)) => Err(EngineError::Unsupported {
                 reason: format!("this kernel does not know {msg_type}"),
@@ -156,20 +156,23 @@ impl Engine {
             Some(Err(error @ CommandError::TooManyQuestions)) => Err(EngineError::Busy {
                 reason: error.to_string(),
             }),
-            Some(Err(CommandError::NotRunning)) => Err(not_running(kernel, &handle)),
+            Some(Err(CommandError::NotRunning)) => Err(self.not_running(&handle)),
             Some(Err(other)) => Err(EngineError::unavailable(other.to_string())),
         }
     }
-}
 
-/// Why a kernel has no process that could answer.
-fn not_running(id: KernelId, handle: &Handle) -> EngineError {
-    let snapshot = handle.snapshot.borrow();
-    match snapshot.phase {
-        Phase::Over | Phase::Stopping => EngineError::no_kernel(id),
-        Phase::Dead => EngineError::KernelDead {
-            cause: snapshot.reason.clone().unwrap_or_default(),
-        },
-        _ => EngineError::unavailable("the kernel's process is being replaced"),
+    /// Why a kernel has no process that could answer.
+    fn not_running(&self, handle: &Handle) -> EngineError {
+        let (phase, reason) = {
+            let snapshot = handle.snapshot.borrow();
+            (snapshot.phase, snapshot.reason.clone())
+        };
+        match phase {
+            Phase::Over | Phase::Stopping => self.inner.over(handle),
+            Phase::Dead => EngineError::KernelDead {
+                cause: reason.unwrap_or_default(),
+            },
+            _ => EngineError::unavailable("the kernel's process is being replaced"),
+        }
     }
 }

@@ -7,12 +7,14 @@ use himalia_sandbox::{SandboxError, Usage};
 use tokio::time::timeout;
 
 use super::Engine;
+use crate::ended::over;
 use crate::facts::Role;
 use crate::kernel::Handle;
+use crate::left::ended_info;
 use crate::pool::Pool;
 use crate::{
-    Action, Branch, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal, ProvisionerInfo,
-    SessionChange, SessionInfo, StartKernel, TemplateInfo,
+    Action, Branch, EndedSession, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal,
+    ProvisionerInfo, SessionChange, SessionInfo, StartKernel, TemplateInfo,
 };
 
 /// How long a measurement may take.
@@ -47,7 +49,8 @@ impl Engine {
     }
 
     /// The session that a text names: by its id, which need not be one, or by the name that its owner gave it. Names are the
-    /// principal's own, also for the operator.
+    /// principal's own, also for the operator. A name is that of a session that lives; [`EngineError::NameEnded`] tells of the last
+    /// one that had it.
     pub fn find_session(&self, principal: &Principal, text: &str) -> Result<KernelId, EngineError> {
         if let Ok(id) = text.parse() {
             let further = |handle: Arc<Handle>| handle.facts().role == Role::Kernel;
@@ -60,9 +63,14 @@ impl Engine {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let found = self.inner.named(principal.owner(), text);
         let found = found.filter(|handle| !handle.is_over());
-        found
-            .map(|handle| handle.id())
-            .ok_or_else(|| EngineError::no_session(text))
+        let absent = || match self.inner.ended.named(principal.owner(), text) {
+            Some(last) => EngineError::NameEnded {
+                name: text.chars().take(64).flat_map(char::escape_debug).collect(),
+                last: EndedSession::of(&last),
+            },
+            None => EngineError::no_session(text),
+        };
+        found.map(|handle| handle.id()).ok_or_else(absent)
     }
 
     /// Changes what its owner may change of a session. Within its template's limits.
@@ -92,13 +100,20 @@ impl Engine {
             .collect())
     }
 
-    /// One kernel with what is around it. [`EngineError::Removed`] if it is over and nothing of it is kept any longer.
+    /// One kernel with what is around it; of a session that is over what it was, as long as its log is kept.
+    /// [`EngineError::Removed`] afterwards.
     pub fn session_info(&self, principal: &Principal, id: KernelId) -> Result<SessionInfo, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
-        let handle = self.handle(principal, id);
-        Ok(handle
-            .map_err(|error| self.inner.ended.removed(principal, id).unwrap_or(error))?
-            .info())
+        let row = match self.seen(principal, id) {
+            Some(handle) if !handle.is_over() => return Ok(handle.info()),
+            Some(handle) => self.inner.ended.ending(&handle),
+            None => self.inner.ended.get(principal, id),
+        };
+        let row = row.ok_or_else(|| EngineError::no_kernel(id))?;
+        if row.removed_micros.is_some() {
+            return Err(over(&row));
+        }
+        Ok(ended_info(&row, self.inner.ended.retention().time))
     }
 
     /// What the sandbox of a kernel uses now, measured from outside; branches share their sandbox. Errors:

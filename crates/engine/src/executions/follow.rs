@@ -44,6 +44,7 @@ struct Ended {
     cause: Option<String>,
     ran: bool,
     failed_before: u32,
+    failures: u32,
     incarnation: u32,
     variables_lost: Option<LostVariables>,
 }
@@ -119,6 +120,7 @@ impl Follower<Excerpt> {
             error: outcome.error,
             exit_code: outcome.notes.exit_code,
             failed_before: over.map_or(0, |(_, ended)| ended.failed_before),
+            failures_in_a_row: over.map_or(0, |(_, ended)| ended.failures),
             variables: outcome.notes.variables,
             files: outcome.notes.files,
             input: outcome.input.filter(|_| over.is_none()),
@@ -195,6 +197,7 @@ impl<S: Sink + Clone> Follower<S> {
             cause: None,
             ran: true,
             failed_before: 0,
+            failures: 0,
             incarnation: brief.incarnation,
             variables_lost: None,
         };
@@ -286,12 +289,14 @@ impl<S: Sink + Clone> Follower<S> {
                 ran,
                 failed_before,
                 variables_lost,
+                failures,
             } => {
                 let ended = Ended {
                     status,
                     cause,
                     ran,
                     failed_before,
+                    failures,
                     incarnation: meta.incarnation,
                     variables_lost,
                 };

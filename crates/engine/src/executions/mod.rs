@@ -10,6 +10,7 @@ mod follow;
 mod id;
 mod language;
 mod model;
+mod provenance;
 
 pub(crate) use artifacts::ArtifactStore;
 pub use artifacts::StoredArtifact;
@@ -22,5 +23,8 @@ pub(crate) use language::language;
 pub(crate) use model::submission;
 pub use model::{
     Death, Execute, ExecutionBrief, ExecutionKernel, ExecutionResult, ExecutionStatus, MAX_CODE_BYTES,
-    MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, QuotaLoss, Submitted, TextTruncated,
+    MAX_FAILURES, MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, QuotaLoss, Submitted,
+    TextTruncated,
 };
+pub use provenance::Provenance;
+pub(crate) use provenance::lock_hash;

@@ -18,6 +18,8 @@ pub const MAX_CODE_BYTES: usize = 1 << 20;
 pub const MAX_TEXT_CHARS: usize = 1_000_000;
 /// Bytes of an idempotency key.
 pub const MAX_KEY_BYTES: usize = 256;
+/// Failures in a row that a caller may allow.
+pub const MAX_FAILURES: u32 = 100;
 /// The longest timeout, in milliseconds: 30 days.
 pub const MAX_TIMEOUT_MS: u64 = 30 * 24 * 3_600_000;
 
@@ -42,6 +44,8 @@ pub struct Execute {
     pub expect_incarnation: Option<u32>,
     /// A request with the same key is this execution, if it is the same request, and runs once.
     pub key: Option<String>,
+    /// It is refused if so many executions of the session in a row have failed, whatever their code; at most [`MAX_FAILURES`].
+    pub max_failures: Option<u32>,
 }
 
 impl Default for Execute {
@@ -56,6 +60,7 @@ impl Default for Execute {
             store_history: true,
             expect_incarnation: None,
             key: None,
+            max_failures: None,
         }
     }
 }
@@ -201,6 +206,9 @@ pub struct ExecutionResult {
     pub exit_code: Option<i64>,
     /// Earlier executions of the very same code that failed, among the latest thousand of the session.
     pub failed_before: u32,
+    /// Executions of the session in a row that failed, up to this one and whatever their code.
+    #[serde(skip_serializing_if = "is_none")]
+    pub failures_in_a_row: u32,
     /// `{added, changed, removed}`, from kernels that tell.
     #[schemars(with = "Option<Map<String, Value>>")]
     pub variables: Option<Value>,
@@ -223,6 +231,11 @@ pub struct ExecutionResult {
     pub quota: Option<QuotaLoss>,
     /// Number of the latest record that is in here: where its events go on.
     pub seq: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
@@ -316,6 +329,12 @@ pub(crate) fn submission(
     {
         return refuse("idempotency_key", format!("must have 1 to {MAX_KEY_BYTES} bytes"));
     }
+    if wanted
+        .max_failures
+        .is_some_and(|most| !(1..=MAX_FAILURES).contains(&most))
+    {
+        return refuse("max_failures", format!("expected 1 to {MAX_FAILURES}"));
+    }
     let timeout_ms = wanted
         .timeout
         .map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
@@ -329,6 +348,7 @@ pub(crate) fn submission(
         store_history: wanted.store_history,
         expect_incarnation: wanted.expect_incarnation,
         key: wanted.key,
+        max_failures: wanted.max_failures,
         caller: principal.name().to_owned(),
     })
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::Closed;
-use super::reader::{Batch, Reader};
+use super::reader::{Batch, LogReader};
 use crate::kernel::{RecordKind, RecordMeta, RequestKind, execution_of, from_micros, wall_micros, word};
 
 /// What kind of record an event is.
@@ -67,12 +67,14 @@ const BATCH_BYTES: usize = 256 << 10;
 /// A reader of all records of one kernel's log. Cancel-safe.
 #[derive(Debug)]
 pub struct EventFeed {
-    reader: Reader,
+    reader: LogReader,
+    /// The kernel's process when the reading began, for gaps.
+    incarnation: u32,
 }
 
 impl EventFeed {
-    pub(crate) fn new(reader: Reader) -> Self {
-        Self { reader }
+    pub(crate) fn new(reader: LogReader, incarnation: u32) -> Self {
+        Self { reader, incarnation }
     }
 
     /// The next records in order, at least one, at most 256 or about 256 KiB (one record always fits).
@@ -91,14 +93,13 @@ impl EventFeed {
 
     fn gap(&self, from: u64, to: u64) -> Event {
         let body = format!(r#"{{"from_seq":{from},"to_seq":{to},"reason":"retention"}}"#);
-        let incarnation = self.reader.handle.snapshot.borrow().incarnation;
         let at = from_micros(wall_micros());
         Event {
             seq: to,
             at,
             kind: EventKind::Gap,
             channel: None,
-            incarnation,
+            incarnation: self.incarnation,
             execution: None,
             body: body.into(),
         }

@@ -122,6 +122,19 @@ impl Cells {
         (self.ran, self.omitted)
     }
 
+    /// The kernel is over: what it had not finished is not queued or running any more.
+    pub(crate) fn end(&mut self) {
+        let open = |ran: &&mut Ran| matches!(ran.status(), HistoryStatus::Queued | HistoryStatus::Running);
+        for ran in self.ran.iter_mut().filter(open) {
+            let never_ran = !ran.native && ran.began.is_none();
+            ran.ended = Some(if never_ran {
+                HistoryStatus::Aborted
+            } else {
+                HistoryStatus::KernelDied
+            });
+        }
+    }
+
     fn get(&mut self, place: u64) -> Option<&mut Ran> {
         let at = usize::try_from(place.checked_sub(self.omitted)?).ok()?;
         self.ran.get_mut(at)

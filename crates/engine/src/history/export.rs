@@ -286,6 +286,7 @@ mod tests {
                 store_history: true,
                 expect_incarnation: None,
                 key: None,
+                max_failures: None,
                 caller: "operator".into(),
             };
             let record = ExecutionRecord::Submitted { submission, ahead: 0 };
@@ -299,6 +300,7 @@ mod tests {
                 ran: true,
                 failed_before: 0,
                 variables_lost: None,
+                failures: 0,
             };
             self.put(RecordKind::Execution, &meta(owner_of(seq), 0), record.to_body());
         }

@@ -2,10 +2,12 @@
 
 mod cells;
 mod export;
+mod listed;
 mod walk;
 
 pub(crate) use cells::{Cells, Detail};
 pub use export::MAX_HISTORY_PAGE;
 pub use export::{History, HistoryEntry, HistoryStatus};
 pub(crate) use export::{history, notebook, script};
+pub(crate) use listed::briefs;
 pub(crate) use walk::walk;

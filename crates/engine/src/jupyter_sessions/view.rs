@@ -14,7 +14,7 @@ pub(super) fn model(
 ) -> Result<Option<SessionModel>, EngineError> {
     match kernels.kernel(principal, KernelId(record.kernel_id)) {
         Ok(kernel) => Ok(Some(show(record, kernel))),
-        Err(EngineError::NotFound { .. }) => Ok(None),
+        Err(error) if error.is_absent() => Ok(None),
         Err(other) => Err(other),
     }
 }
@@ -35,7 +35,8 @@ pub(super) fn existing(
     wanted: &KernelRef,
 ) -> Result<Option<KernelModel>, EngineError> {
     match wanted.id.map(|id| kernels.kernel(principal, id)) {
-        None | Some(Err(EngineError::NotFound { .. })) => Ok(None),
+        None => Ok(None),
+        Some(Err(error)) if error.is_absent() => Ok(None),
         Some(found) => found.map(Some),
     }
 }

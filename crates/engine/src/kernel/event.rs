@@ -124,6 +124,9 @@ pub(crate) enum CommandError {
     /// The kernel has another process than the caller believes.
     #[error("the kernel's incarnation is {now}, not {expected}")]
     Incarnation { expected: u32, now: u32 },
+    /// So many executions in a row have failed, as many as the caller allows.
+    #[error("the latest {0} executions have failed")]
+    FailureLimit(u32),
     /// The idempotency key was used for another request.
     #[error("the idempotency key was used for another request")]
     KeyReused,

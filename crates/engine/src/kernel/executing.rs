@@ -66,6 +66,10 @@ impl Core {
         if let Some(expected) = submission.expect_incarnation.filter(|expected| *expected != now) {
             return Err(CommandError::Incarnation { expected, now });
         }
+        let failures = self.executions.failures();
+        if submission.max_failures.is_some_and(|most| failures >= most) {
+            return Err(CommandError::FailureLimit(failures));
+        }
         if self.writes.failing() {
             return Err(CommandError::DiskFailing);
         }
@@ -265,15 +269,17 @@ impl Core {
     }
 
     pub(super) fn end_execution(&mut self, queued: &Queued, status: End, cause: Option<String>, ran: bool) {
-        let failed_before = self.executions.ended(queued, status, self.life.incarnation);
+        let incarnation = self.life.incarnation;
+        let failed_before = self.executions.ended(queued, status, incarnation, ran);
         let died = matches!(status, End::KernelDied | End::OomKilled);
-        let lost = died.then(|| self.names.of(self.life.incarnation)).flatten();
+        let lost = died.then(|| self.names.of(incarnation)).flatten();
         let ended = ExecutionRecord::Ended {
             status,
             cause,
             ran,
             failed_before,
             variables_lost: lost,
+            failures: self.executions.failures(),
         };
         self.log_execution(queued.seq, &ended);
     }

@@ -29,6 +29,7 @@ fn submission(code: &str) -> Submission {
         store_history: true,
         expect_incarnation: None,
         key: None,
+        max_failures: None,
         caller: "operator".into(),
     }
 }
@@ -465,6 +466,46 @@ fn a_key_runs_once_also_after_a_change_of_the_gateway() {
     wanted.code = "b".into();
     assert_eq!(play.submit(wanted), Err(CommandError::KeyReused));
     assert_eq!(play.codes(), ["a"]);
+}
+
+#[test]
+fn a_limit_of_failures_in_a_row_ends_a_loop() {
+    let mut play = Play::new();
+    let mut wanted = submission("a");
+    wanted.max_failures = Some(2);
+    let refused = Err(CommandError::FailureLimit(2));
+    let attempt = |play: &mut Play, ends: &str| {
+        assert!(play.submit(wanted.clone()).is_ok());
+        play.run_to(ends);
+    };
+    attempt(&mut play, "error");
+    attempt(&mut play, "ok");
+    attempt(&mut play, "error");
+    // Whatever its code is.
+    play.execute("b");
+    play.run_to("error");
+    assert_eq!(play.submit(wanted.clone()), refused);
+    // One that was interrupted says nothing, nor one that never ran.
+    let (stopped, waits) = (play.execute("c"), play.execute("d"));
+    play.bench.order(1, Command::StopExecution(waits));
+    play.bench.order(2, Command::StopExecution(stopped));
+    play.status("busy");
+    play.bench.step(Event::Tick);
+    play.reply("error");
+    play.status("idle");
+    let ends = play.ends();
+    assert!(
+        ends[4..].iter().all(|(_, end, ..)| *end == End::Interrupted),
+        "{ends:?}"
+    );
+    assert_eq!(play.submit(wanted.clone()), refused);
+    // Whoever sets no limit may try, and a success begins anew.
+    play.execute("e");
+    play.run_to("ok");
+    attempt(&mut play, "error");
+    attempt(&mut play, "error");
+    play.recover();
+    assert_eq!(play.submit(wanted.clone()), refused);
 }
 
 #[test]

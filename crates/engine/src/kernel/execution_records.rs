@@ -81,6 +81,9 @@ pub(crate) struct Submission {
     pub(crate) store_history: bool,
     pub(crate) expect_incarnation: Option<u32>,
     pub(crate) key: Option<String>,
+    /// Executions in a row that may have failed before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_failures: Option<u32>,
     /// The principal's name.
     pub(crate) caller: String,
 }
@@ -151,6 +154,9 @@ pub(crate) enum ExecutionRecord {
         /// What was in the process that ended, from kernels that tell.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         variables_lost: Option<LostVariables>,
+        /// Executions in a row that failed up to this one, whatever their code.
+        #[serde(default)]
+        failures: u32,
     },
     /// A record of a later version.
     #[serde(other)]

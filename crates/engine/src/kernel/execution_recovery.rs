@@ -50,13 +50,13 @@ impl Core {
                     current.due = None;
                 }
             }
-            ExecutionRecord::Ended { status, .. } => {
+            ExecutionRecord::Ended { status, ran, .. } => {
                 let queued = match executions.current.take_if(|current| current.queued.seq == seq) {
                     Some(current) => Some(current.queued),
                     None => executions.take_queued(seq),
                 };
                 if let Some(queued) = queued {
-                    executions.ended(&queued, status, meta.incarnation);
+                    executions.ended(&queued, status, meta.incarnation, ran);
                 }
             }
             ExecutionRecord::Unknown => {}

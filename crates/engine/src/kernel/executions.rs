@@ -83,6 +83,9 @@ pub(crate) struct Brief {
     /// The principal's name.
     #[serde(default = "operator")]
     pub(crate) caller: String,
+    /// It ran and did not come to its end, by whatever but an interrupt.
+    #[serde(default)]
+    failed: bool,
     code: u64,
     key: Option<(String, u64)>,
 }
@@ -123,6 +126,12 @@ pub(super) struct Executions {
     pub(super) last_incarnation: u32,
 }
 
+/// The beginning of the first line of code that says something.
+pub(crate) fn title(code: &str) -> String {
+    let line = code.lines().find(|line| !line.trim().is_empty());
+    line.unwrap_or_default().chars().take(TITLE_CHARS).collect()
+}
+
 fn digest(bytes: &[u8]) -> u64 {
     let digest: [u8; 32] = Sha256::digest(bytes).into();
     u64::from_le_bytes(std::array::from_fn(|at| digest[at]))
@@ -150,16 +159,16 @@ impl Queued {
 
     pub(super) fn brief(&self, end: Option<End>, running: bool, incarnation: u32) -> Brief {
         let submission = &self.submission;
-        let line = submission.code.lines().find(|line| !line.trim().is_empty());
         Brief {
             seq: self.seq,
             at_micros: self.at_micros,
             end,
             running,
-            title: line.unwrap_or_default().chars().take(TITLE_CHARS).collect(),
+            title: title(&submission.code),
             language: submission.language,
             incarnation,
             caller: submission.caller.clone(),
+            failed: false,
             code: self.code,
             key: submission.key.clone().map(|key| (key, self.print)),
         }
@@ -284,7 +293,12 @@ impl Executions {
             .chain(self.current.iter().map(|one| &one.queued));
         let open = open.map(|one| {
             let submission = &one.submission;
-            (one.seq, submission.key.as_deref(), submission.caller.as_str(), one.print)
+            (
+                one.seq,
+                submission.key.as_deref(),
+                submission.caller.as_str(),
+                one.print,
+            )
         });
         let recent = self.recent.iter().rev().filter_map(|brief| {
             let (known, print) = brief.key.as_ref()?;
@@ -322,9 +336,23 @@ impl Executions {
         }
     }
 
-    /// Remembers one that ended; gives how often its code had failed before.
-    pub(super) fn ended(&mut self, queued: &Queued, end: End, incarnation: u32) -> u32 {
-        let brief = queued.brief(Some(end), false, incarnation);
+    /// Executions in a row that failed, up to the latest one that ended. Those that were interrupted or never ran say nothing.
+    pub(super) fn failures(&self) -> u32 {
+        let telling = self
+            .recent
+            .iter()
+            .rev()
+            .filter(|brief| brief.failed || brief.end == Some(End::Ok));
+        let failures = telling.take_while(|brief| brief.failed).count();
+        u32::try_from(failures).unwrap_or(u32::MAX)
+    }
+
+    /// Remembers one that ended; gives how often its code had failed before. `ran`: the kernel had begun with it.
+    pub(super) fn ended(&mut self, queued: &Queued, end: End, incarnation: u32, ran: bool) -> u32 {
+        let brief = Brief {
+            failed: ran && !matches!(end, End::Ok | End::Interrupted),
+            ..queued.brief(Some(end), false, incarnation)
+        };
         let failed = self
             .recent
             .iter()
@@ -385,6 +413,7 @@ mod tests {
             store_history: true,
             expect_incarnation: None,
             key: None,
+            max_failures: None,
             caller: String::new(),
         };
         let mut current = Current::new(Queued::new(1, 0, submission), 1);

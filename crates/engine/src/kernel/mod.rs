@@ -49,7 +49,7 @@ pub(crate) use execution_records::{
     End, ExecutionRecord, Submission, execution_of, owner_of, owner_of_client,
 };
 pub use execution_records::{Language, OnTimeout, Replaced, StopReason};
-pub(crate) use executions::Brief;
+pub(crate) use executions::{Brief, MAX_RECENT, title};
 pub(crate) use handle::{
     Envelope, Handle, Stage, from_micros, now_micros, record, remove_forgotten_logs, remove_log, wall_micros,
 };

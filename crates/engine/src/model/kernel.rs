@@ -31,7 +31,7 @@ pub struct KernelModel {
     pub incarnation: u32,
 }
 
-/// The state of a kernel as Jupyter names it.
+/// The state of a kernel as Jupyter names it, and one more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecutionState {
@@ -48,6 +48,8 @@ pub enum ExecutionState {
     Dead,
     /// Its sandbox is not connected (yet).
     Unknown,
+    /// The session is over and its log is kept. Of sessions of the native API only; Jupyter knows no such word.
+    Ended,
 }
 
 impl ExecutionState {
@@ -60,6 +62,7 @@ impl ExecutionState {
             Self::Restarting => "restarting",
             Self::Dead => "dead",
             Self::Unknown => "unknown",
+            Self::Ended => "ended",
         }
     }
 }

@@ -109,8 +109,19 @@ pub struct SessionInfo {
     pub expires: Option<OffsetDateTime>,
     /// The caller's marks.
     pub labels: BTreeMap<String, String>,
-    /// The caller's name for it; no other session has it.
+    /// The caller's name for it; no other session that lives has it.
     pub name: Option<String>,
+    /// Its end; `None` while it lives. The cause is the kernel's `reason`.
+    pub end: Option<SessionEnd>,
+}
+
+/// The end of a session whose log is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionEnd {
+    /// When, UTC.
+    pub at: OffsetDateTime,
+    /// When its log is removed at the latest, UTC.
+    pub kept_until: OffsetDateTime,
 }
 
 /// What is changed of a session.

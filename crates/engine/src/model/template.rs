@@ -96,7 +96,7 @@ pub enum FilesMode {
 }
 
 /// Limits of a session; `None` is no limit, or the template's where a caller asks.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionLimits {
     /// Memory, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]

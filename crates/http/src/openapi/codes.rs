@@ -40,6 +40,8 @@ pub(crate) const KERNEL: Group = &[
     (409, "conflict"),
     (409, "kernel_dead"),
     (410, "gone"),
+    (410, "removed_by_retention"),
+    (410, "session_ended"),
     (504, "timeout"),
 ];
 /// Of one that asks the kernel.
@@ -67,6 +69,7 @@ pub(crate) const FORK: Group = &[
 /// Of one that runs code.
 pub(crate) const RUN: Group = &[
     (400, "language_not_supported"),
+    (409, "failure_limit"),
     (409, "kernel_dead"),
     (409, "kernel_restarted"),
     (422, "idempotency_key_reused"),

@@ -16,7 +16,7 @@ use serde::Serialize;
 pub(crate) struct Session {
     /// The kernel's id too: every route of a kernel takes it.
     id: KernelId,
-    /// Its owner's name for it; every route of a session takes it in place of the id.
+    /// Its owner's name for it; as long as it lives, every route of a session takes it in place of the id.
     name: Option<String>,
     /// The tenant that it belongs to, or `operator`.
     owner: String,
@@ -25,7 +25,7 @@ pub(crate) struct Session {
     state: ExecutionState,
     /// Counts kernel processes, from 1. Another number: the variables are gone.
     incarnation: u32,
-    /// Why it is in this state: a cause of death such as `oom`, or null.
+    /// Why it is in this state: a cause of death such as `oom`, of its end such as `idle_culled`, or null.
     reason: Option<String>,
     origin: Origin,
     isolation: Isolation,
@@ -50,6 +50,12 @@ pub(crate) struct Session {
     idle_timeout_s: Option<u64>,
     #[schemars(extend("format" = "date-time"))]
     expires: Option<String>,
+    /// When it ended; null while it lives.
+    #[schemars(extend("format" = "date-time"))]
+    ended: Option<String>,
+    /// When its log is removed at the latest; null while it lives.
+    #[schemars(extend("format" = "date-time"))]
+    kept_until: Option<String>,
     labels: BTreeMap<String, String>,
 }
 
@@ -85,6 +91,8 @@ impl From<SessionInfo> for Session {
             last_activity: timestamp(kernel.last_activity),
             idle_timeout_s: info.idle_timeout.as_ref().map(Duration::as_secs),
             expires: info.expires.map(timestamp),
+            ended: info.end.map(|end| timestamp(end.at)),
+            kept_until: info.end.map(|end| timestamp(end.kept_until)),
             labels: info.labels,
         }
     }
@@ -329,6 +337,7 @@ mod tests {
             expires: Some(created),
             labels: BTreeMap::new(),
             name: Some("eda".into()),
+            end: None,
         });
         let shown = serde_json::to_value(session).unwrap();
         for (pointer, wanted) in [
@@ -349,6 +358,7 @@ mod tests {
             ("/idle_timeout_s", json!(60)),
             ("/expires", json!("2026-01-02T03:04:05.000000Z")),
             ("/parent", Value::Null),
+            ("/ended", Value::Null),
             ("/name", json!("eda")),
             ("/owner", json!("operator")),
         ] {

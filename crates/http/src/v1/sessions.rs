@@ -30,20 +30,28 @@ pub(crate) struct Wanted {
     /// `name=value`, or `name` for any value. Several must all be there.
     #[serde(default)]
     label: Vec<String>,
+    /// Those that are over and whose logs are kept, instead of those that live; the latest end first.
+    #[serde(default)]
+    ended: bool,
 }
 
-/// `GET /v1/sessions?label=`: all of them, those that the Jupyter API made included, in order of their start.
+/// `GET /v1/sessions?label=`: all that live, those that the Jupyter API made included, in order of their start; with
+/// `?ended=true` those that are over, at most 1,000.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(Wanted { label: wanted }): Parameters<Wanted>,
+    Parameters(Wanted { label: wanted, ended }): Parameters<Wanted>,
     headers: HeaderMap,
 ) -> Result<Tagged<Sessions>, ApiError> {
     let has = |info: &SessionInfo, label: &String| match label.split_once('=') {
         Some((name, value)) => info.labels.get(name).is_some_and(|has| has == value),
         None => info.labels.contains_key(label),
     };
-    let infos = app.engine().session_infos(&principal)?;
+    let infos = if ended {
+        app.engine().ended_sessions(&principal)?
+    } else {
+        app.engine().session_infos(&principal)?
+    };
     let found = infos
         .into_iter()
         .filter(|info| wanted.iter().all(|label| has(info, label)));
@@ -62,7 +70,7 @@ pub(crate) async fn create(
     Ok(Created::at(&app, &path, Session::from(info)))
 }
 
-/// `GET /v1/sessions/{id}`.
+/// `GET /v1/sessions/{id}`: also of one that is over, by its id.
 pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,

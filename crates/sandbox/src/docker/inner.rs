@@ -118,6 +118,7 @@ impl Inner {
             limits: details.labels.limits,
             base_env: details.env.clone(),
             kernel_env: BTreeMap::new(),
+            image_digest: details.image.clone(),
             exit: member.exit.subscribe(),
         })
     }
@@ -141,7 +142,11 @@ impl Inner {
             return Ok(None);
         };
         let env = body::kernel_env(&image::variables(config.env.unwrap_or_default()));
-        Ok(Some(Details { labels, env }))
+        Ok(Some(Details {
+            labels,
+            env,
+            image: found.image,
+        }))
     }
 
     /// Kills for want of memory up to a time. The engine remembers only its last few hundred events.

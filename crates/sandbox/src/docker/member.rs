@@ -39,6 +39,8 @@ pub(super) struct Details {
     pub(super) labels: Labels,
     /// Variables of its kernels.
     pub(super) env: BTreeMap<String, String>,
+    /// The digest of its image, as far as the engine tells it.
+    pub(super) image: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -183,6 +185,7 @@ mod tests {
                 caller: BTreeMap::new(),
             },
             env: BTreeMap::new(),
+            image: None,
         }
     }
 

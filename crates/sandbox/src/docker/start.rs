@@ -145,6 +145,7 @@ async fn make(
     Ok(Details {
         labels,
         env: body::kernel_env(&image.env),
+        image: Some(image.id),
     })
 }
 

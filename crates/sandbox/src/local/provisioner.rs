@@ -205,6 +205,7 @@ impl Inner {
             limits: LimitReport::default(),
             base_env: BTreeMap::new(),
             kernel_env: BTreeMap::from([(MARK_VARIABLE.to_owned(), mark)]),
+            image_digest: None,
             exit: member.exit.subscribe(),
         }
     }

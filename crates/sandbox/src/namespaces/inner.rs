@@ -181,6 +181,7 @@ impl Inner {
             limits: member.record.details.limits,
             base_env: base_env(),
             kernel_env: BTreeMap::new(),
+            image_digest: None,
             exit: member.exit.subscribe(),
         }
     }

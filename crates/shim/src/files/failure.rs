@@ -53,15 +53,33 @@ impl Failure {
 
     pub(super) fn into_body(self) -> StreamFailed {
         // Within the bound of its frame, whatever a file is called.
-        let reason = self
-            .reason
-            .chars()
-            .take(500)
-            .flat_map(char::escape_debug)
-            .collect();
+        let mut reason = String::new();
+        for one in self.reason.chars().take(500) {
+            match one {
+                // They are for people, who should see quotes as quotes.
+                '\'' | '"' => reason.push(one),
+                _ => reason.extend(one.escape_debug()),
+            }
+        }
         StreamFailed {
             code: self.code,
             reason,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_short_and_plain() {
+        let failed = Failure::new(
+            StreamFailure::Failed,
+            format!("a's \"b\"\n\u{1b}[0m{}", "x".repeat(900)),
+        );
+        let reason = failed.into_body().reason;
+        assert!(reason.starts_with(r#"a's "b"\n\u{1b}[0mxx"#), "{reason:.60}");
+        assert!(reason.len() < 520);
     }
 }

@@ -10,6 +10,7 @@ fn ended(n: u128) -> EndedRecord {
         ended_micros: i64::try_from(n).unwrap(),
         cause: "ttl".into(),
         removed_micros: None,
+        facts: serde_json::json!({ "template": "small", "labels": { "a": "b" } }),
     }
 }
 
@@ -25,7 +26,12 @@ async fn a_kernel_that_is_over_leaves_a_trace_until_it_is_forgotten() {
 
     let removed = ["kernels/1".to_owned(), "kernels/none".to_owned()];
     assert_eq!(store.set_removed(removed.to_vec(), 50).await.unwrap(), 1);
-    assert_eq!(store.ended_sessions().await.unwrap()[0].removed_micros, Some(50));
+    let gone = EndedRecord {
+        removed_micros: Some(50),
+        facts: serde_json::json!({}),
+        ..ended(1)
+    };
+    assert_eq!(store.ended_sessions().await.unwrap(), [gone, ended(2)]);
     assert_eq!(store.forget_ended(50).await.unwrap(), 0);
     assert_eq!(store.forget_ended(51).await.unwrap(), 1);
     assert_eq!(store.ended_sessions().await.unwrap(), [ended(2)]);

@@ -128,7 +128,8 @@ impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
     /// What became of a request. A kernel that is gone says so in the other direction.
     fn judge(&self, channel: Channel, frame: &Bytes, sent: Result<(), EngineError>) -> Option<End> {
         match sent {
-            Ok(()) | Err(EngineError::NotFound { .. }) => None,
+            Ok(()) => None,
+            Err(error) if error.is_absent() => None,
             Err(error @ EngineError::BadRequest { .. }) => {
                 Some(End::Close(Close::invalid(error.to_string())))
             }

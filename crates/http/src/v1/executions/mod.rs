@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{
     Closed, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, MAX_INPUT_BYTES, OutputPage,
+    Provenance,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -131,15 +132,26 @@ pub(crate) async fn list(
     Tagged::json(&headers, &Executions { executions })
 }
 
-/// `GET /v1/executions/{id}`: 200 with the result as of now.
+/// A result, and where it comes from.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Execution")]
+pub(crate) struct Shown {
+    #[serde(flatten)]
+    result: ExecutionResult,
+    provenance: Provenance,
+}
+
+/// `GET /v1/executions/{id}`: 200 with the result as of now, and where it comes from.
 pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-) -> Result<Json<ExecutionResult>, ApiError> {
-    Ok(Json(
-        app.engine().execution(&principal, execution_id(&id)?).await?,
-    ))
+) -> Result<Json<Shown>, ApiError> {
+    let id = execution_id(&id)?;
+    Ok(Json(Shown {
+        result: app.engine().execution(&principal, id).await?,
+        provenance: app.engine().provenance(&principal, id).await?,
+    }))
 }
 
 /// A part of an execution's text.

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
-use himalia_engine::{Execute, MAX_CODE_BYTES, MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OnTimeout};
+use himalia_engine::{
+    Execute, MAX_CODE_BYTES, MAX_FAILURES, MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OnTimeout,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -70,6 +72,8 @@ pub(crate) struct NewExecution {
     store_history: Option<bool>,
     /// The kernel process that it is meant for; in another one it does not run.
     expect_incarnation: Option<Whole<0, { u32::MAX as u64 }>>,
+    /// It is refused when so many executions of the session in a row have failed, whatever their code.
+    max_failures: Option<Whole<1, { MAX_FAILURES as u64 }>>,
     /// The same request again is the same execution.
     idempotency_key: Option<Text<1, MAX_KEY_BYTES>>,
 }
@@ -108,6 +112,7 @@ impl NewExecution {
             expect_incarnation: self
                 .expect_incarnation
                 .and_then(|Whole(number)| u32::try_from(number).ok()),
+            max_failures: self.max_failures.and_then(|Whole(most)| u32::try_from(most).ok()),
             key: key(self.idempotency_key.map(|Text(key)| key), header)?,
         };
         Ok(Wish {
@@ -187,6 +192,10 @@ mod tests {
             (
                 r#"{"code": "x", "idempotency_key": "a"}"#,
                 "idempotency_key: is not that of the header",
+            ),
+            (
+                r#"{"code": "x", "max_failures": 0}"#,
+                "max_failures: must be 1 to 100",
             ),
             (
                 r#"{"code": "x", "expect_incarnation": 4294967296}"#,

@@ -1,0 +1,100 @@
+//! Sessions that are over, and the logs of sessions whether they are over or not.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use himalia_journal::Journal;
+use himalia_store::EndedRecord;
+
+use super::Engine;
+use crate::ended::MAX_KEPT;
+use crate::kernel::{Handle, may_block};
+use crate::left::{Left, ended_info};
+use crate::{Action, EngineError, KernelId, Object, Principal, Provenance, SessionInfo};
+
+/// Where the log of a session is.
+#[derive(Debug)]
+pub(super) enum SessionLog {
+    /// The kernel lives, or is just ending: then its log is complete.
+    Live(Arc<Handle>),
+    /// It is over, and the log is kept. While the journal is open it is not removed.
+    Ended(Journal, Box<Left>),
+}
+
+impl SessionLog {
+    pub(super) fn journal(&self) -> &Journal {
+        match self {
+            Self::Live(handle) => &handle.journal,
+            Self::Ended(journal, _) => journal,
+        }
+    }
+
+    /// The name of its kernelspec; empty if that was not written down.
+    pub(super) fn kernelspec(&self) -> String {
+        match self {
+            Self::Live(handle) => handle.facts().name.clone(),
+            Self::Ended(_, left) => left.kernelspec.clone(),
+        }
+    }
+
+    /// What an execution in it ran in. None of it changes in a session's life.
+    pub(super) fn provenance(&self, caller: Option<String>) -> Provenance {
+        match self {
+            Self::Live(handle) => {
+                let facts = handle.facts();
+                Provenance::new(caller, &facts.name, &facts.template, &facts.around)
+            }
+            Self::Ended(_, left) => Provenance::new(caller, &left.kernelspec, &left.template, &left.around),
+        }
+    }
+
+    /// Whether nothing will be written to it any more.
+    pub(super) fn is_over(&self) -> bool {
+        match self {
+            Self::Live(handle) => handle.is_over(),
+            Self::Ended(..) => true,
+        }
+    }
+}
+
+impl Engine {
+    /// Sessions that are over and whose logs are kept, the latest end first, at most 1,000: those whose ids name them. One
+    /// whose id a session has again is left out.
+    pub fn ended_sessions(&self, principal: &Principal) -> Result<Vec<SessionInfo>, EngineError> {
+        self.allow(principal, Action::Read, Object::Gateway)?;
+        let inner = &self.inner;
+        let kept = inner.ended.retention().time;
+        let mut shown = HashSet::new();
+        let is_mine = |row: &EndedRecord| {
+            let living = inner.registry.get(KernelId(row.id));
+            let living = living.is_some_and(|handle| !handle.is_over());
+            !living && principal.sees(&row.owner)
+        };
+        // An end that is not written down yet comes before all others.
+        let ending = inner.registry.all_unordered().into_iter();
+        let ending = ending.filter_map(|handle| inner.ended.ending(&handle));
+        let ending = ending.filter(|row| row.removed_micros.is_none());
+        let all = ending.chain(inner.ended.kept());
+        let mine = all.filter(|row| is_mine(row) && shown.insert(row.id));
+        Ok(mine.take(MAX_KEPT).map(|row| ended_info(&row, kept)).collect())
+    }
+
+    /// The log of a session, whether it lives or not. Errors as of [`Engine::handle`], but for one that is over and whose log
+    /// is kept.
+    pub(super) fn log(&self, principal: &Principal, id: KernelId) -> Result<SessionLog, EngineError> {
+        let inner = &self.inner;
+        if let Some(handle) = self.seen(principal, id) {
+            let is_kept = || {
+                let row = inner.ended.ending(&handle);
+                row.is_some_and(|row| row.removed_micros.is_none())
+            };
+            return if !handle.is_over() || is_kept() {
+                Ok(SessionLog::Live(handle))
+            } else {
+                Err(inner.over(&handle))
+            };
+        }
+        let (journal, row) = may_block(|| inner.ended_log(principal, id))?;
+        Ok(SessionLog::Ended(journal, Box::new(Left::of_record(&row))))
+    }
+}

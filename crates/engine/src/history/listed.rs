@@ -1,0 +1,40 @@
+//! The list of executions of a session that is over, as its kernel would have told it.
+
+use super::cells::{Cells, Ran};
+use super::export::HistoryStatus;
+use crate::kernel::{MAX_RECENT, from_micros, title};
+use crate::{ExecutionBrief, ExecutionId, ExecutionStatus, KernelId};
+
+/// The latest thousand native executions, in the order in which they came.
+pub(crate) fn briefs(kernel: KernelId, mut cells: Cells) -> Vec<ExecutionBrief> {
+    cells.end();
+    let (mut ran, _) = cells.finish();
+    ran.retain(|ran| ran.native);
+    ran.sort_by_key(|ran| ran.seq);
+    let omitted = ran.len().saturating_sub(MAX_RECENT);
+    ran.iter().skip(omitted).map(|ran| brief(kernel, ran)).collect()
+}
+
+fn brief(kernel: KernelId, ran: &Ran) -> ExecutionBrief {
+    ExecutionBrief {
+        id: ExecutionId { kernel, seq: ran.seq },
+        status: status(ran.status()),
+        created: from_micros(ran.at_micros),
+        title: title(&ran.code),
+        language: ran.language,
+    }
+}
+
+/// A native execution is never aborted: it is sent again.
+fn status(status: HistoryStatus) -> ExecutionStatus {
+    match status {
+        HistoryStatus::Queued => ExecutionStatus::Queued,
+        HistoryStatus::Running => ExecutionStatus::Running,
+        HistoryStatus::Ok => ExecutionStatus::Ok,
+        HistoryStatus::Error => ExecutionStatus::Error,
+        HistoryStatus::Timeout => ExecutionStatus::Timeout,
+        HistoryStatus::Interrupted => ExecutionStatus::Interrupted,
+        HistoryStatus::Aborted | HistoryStatus::KernelDied => ExecutionStatus::KernelDied,
+        HistoryStatus::OomKilled => ExecutionStatus::OomKilled,
+    }
+}
