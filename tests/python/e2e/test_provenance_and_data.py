@@ -49,7 +49,7 @@ def test_an_execution_says_where_it_comes_from(shared, session, kernel_python):
     shown = shared.http.get(f"v1/executions/{result['id']}").json()
     provenance = shown.pop("provenance")
     assert shown == result, "the result is the same"
-    assert (provenance["caller"], provenance["kernelspec"]) == ("operator", "python3")
+    assert (shown["caller"], provenance["kernelspec"]) == ("operator", "python3")
     assert provenance["limits"]["open_files"] == 1000
     assert provenance["lock_hash"] == Path(kernel_python).parents[1].name
     assert provenance["image"] is provenance["image_digest"] is None

@@ -38,13 +38,13 @@ impl SessionLog {
     }
 
     /// What an execution in it ran in. None of it changes in a session's life.
-    pub(super) fn provenance(&self, caller: Option<String>) -> Provenance {
+    pub(super) fn provenance(&self) -> Provenance {
         match self {
             Self::Live(handle) => {
                 let facts = handle.facts();
-                Provenance::new(caller, &facts.name, &facts.template, &facts.around)
+                Provenance::new(&facts.name, &facts.template, &facts.around)
             }
-            Self::Ended(_, left) => Provenance::new(caller, &left.kernelspec, &left.template, &left.around),
+            Self::Ended(_, left) => Provenance::new(&left.kernelspec, &left.template, &left.around),
         }
     }
 

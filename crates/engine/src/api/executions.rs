@@ -74,7 +74,7 @@ impl Engine {
         id: ExecutionId,
     ) -> Result<Provenance, EngineError> {
         let begun = self.known(principal, id).await?;
-        Ok(begun.source.provenance(begun.caller))
+        Ok(begun.source.provenance())
     }
 
     /// What becomes of an execution, from its beginning; events up to the record `after` are not told.

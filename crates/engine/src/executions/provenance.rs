@@ -1,4 +1,4 @@
-//! Where an execution comes from, and what it ran in.
+//! What an execution ran in.
 
 use std::path::Path;
 
@@ -12,11 +12,9 @@ use crate::model::SessionLimits;
 /// Characters of the name of an environment that a gateway built: the beginning of the hash of its lock file.
 const HASH_CHARS: usize = 16;
 
-/// On whose behalf an execution was asked for, and in what environment it ran.
+/// The environment that an execution ran in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Provenance {
-    /// The name of the principal; null if the quota of the log took that.
-    pub caller: Option<String>,
     /// The kernelspec.
     pub kernelspec: String,
     /// The template.
@@ -34,9 +32,8 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    pub(crate) fn new(caller: Option<String>, kernelspec: &str, template: &str, around: &Around) -> Self {
+    pub(crate) fn new(kernelspec: &str, template: &str, around: &Around) -> Self {
         Self {
-            caller,
             kernelspec: kernelspec.to_owned(),
             template: template.to_owned(),
             isolation: around.isolation,

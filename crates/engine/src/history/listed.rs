@@ -22,6 +22,7 @@ fn brief(kernel: KernelId, ran: &Ran) -> ExecutionBrief {
         created: from_micros(ran.at_micros),
         title: title(&ran.code),
         language: ran.language,
+        caller: ran.caller.clone().unwrap_or_default(),
     }
 }
 
