@@ -26,13 +26,11 @@ impl Tokens {
 
     /// One more. A principal may have several, but a token stands for one: gives the principal that it stands for already.
     pub fn add(&mut self, token: Token, principal: Principal) -> Result<(), Principal> {
-        match self.all.iter().find(|(known, _)| *known == token) {
-            Some((_, known)) => Err(known.clone()),
-            None => {
-                self.all.push((token, principal));
-                Ok(())
-            }
+        if let Some((_, known)) = self.all.iter().find(|(known, _)| *known == token) {
+            return Err(known.clone());
         }
+        self.all.push((token, principal));
+        Ok(())
     }
 
     /// Whether one of them is empty.
