@@ -150,7 +150,7 @@ mod tests {
             labels: [("a".to_owned(), "b".to_owned())].into(),
             ..Left::default()
         };
-        let info = ended_info(&row(left.to_json()), Duration::from_secs(60));
+        let info = ended_info(&row(left.to_json()), Duration::from_mins(1));
         assert_eq!(info.kernel.execution_state, ExecutionState::Ended);
         assert_eq!(info.kernel.reason.as_deref(), Some("idle_culled"));
         assert_eq!(

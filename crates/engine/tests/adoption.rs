@@ -128,7 +128,7 @@ async fn a_sandbox_that_died_meanwhile_is_a_dead_kernel() {
             .starts_with("sandbox_lost")
     );
     engine.shutdown_kernel(&op(), id).await.unwrap();
-    assert_eq!(state(&engine, id).await, "gone");
+    assert_eq!(state(&engine, id), "gone");
     assert_eventually!(place.is_clean(), "nothing is left");
     stop(engine).await;
 }

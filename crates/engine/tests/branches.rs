@@ -137,7 +137,7 @@ async fn a_refusal_says_why_and_leaves_nothing() {
                 other => panic!("{other}"),
             }
         }
-        assert_eq!(state(&engine, id).await, "idle");
+        assert_eq!(state(&engine, id), "idle");
         engine.shutdown_kernel(&op(), id).await.unwrap();
     }
     for count in [0, 17] {

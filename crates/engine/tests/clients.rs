@@ -171,7 +171,7 @@ async fn bad_attachments_and_messages_name_what_is_wrong() {
         refused,
         EngineError::BadRequest { field: "message", .. }
     ));
-    assert_eq!(state(&engine, id).await, "idle");
+    assert_eq!(state(&engine, id), "idle");
     stop(engine).await;
 }
 
@@ -189,7 +189,7 @@ async fn a_feed_ends_when_the_kernel_does() {
         (&*last.msg_type, &last.content["execution_state"]),
         ("status", &json!("dead"))
     );
-    assert_eq!(state(&engine, id).await, "gone");
+    assert_eq!(state(&engine, id), "gone");
     drop(one);
     assert_eventually!(place.is_clean(), "the log goes with its last reader");
     stop(engine).await;

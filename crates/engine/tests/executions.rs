@@ -360,7 +360,7 @@ async fn a_death_is_told_and_the_next_execution_knows_of_it() {
     let never = settled(&engine, queued).await;
     assert_eq!((never.status, never.ran), (Status::KernelDied, false));
     // It stays so, since nobody has used it.
-    assert_eventually!(state(&engine, kernel).await == "dead", "it came back");
+    assert_eventually!(state(&engine, kernel) == "dead", "it came back");
     let stale = Execute {
         expect_incarnation: Some(1),
         ..code("print x")

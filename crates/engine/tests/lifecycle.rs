@@ -135,7 +135,7 @@ async fn a_kernel_that_always_dies_is_dead_in_the_end() {
     let refused = engine.interrupt_kernel(&op(), id).await.unwrap_err();
     assert!(matches!(refused, EngineError::Conflict { .. }), "{refused}");
     engine.shutdown_kernel(&op(), id).await.unwrap();
-    assert_eq!(state(&engine, id).await, "gone");
+    assert_eq!(state(&engine, id), "gone");
     assert_eventually!(place.is_clean(), "something is left");
     stop(engine).await;
 }
@@ -163,7 +163,7 @@ async fn a_client_can_end_the_kernel() {
     one.send(Channel::Control, "shutdown_request", &json!({"restart": false}))
         .await;
     assert_eventually!(
-        state(&engine, id).await == "gone",
+        state(&engine, id) == "gone",
         "what a client ends is not restarted"
     );
     assert_eq!(one.closed().await, himalia_engine::Closed::KernelGone);
@@ -187,9 +187,9 @@ async fn an_idle_kernel_is_culled() {
     let id = start(&engine).await;
     let one = Client::attach(&engine, id, "one").await;
     let other = start(&engine).await;
-    assert_eventually!(state(&engine, other).await == "gone", "nobody uses it");
-    assert_ne!(state(&engine, id).await, "gone", "somebody is attached");
+    assert_eventually!(state(&engine, other) == "gone", "nobody uses it");
+    assert_ne!(state(&engine, id), "gone", "somebody is attached");
     drop(one);
-    assert_eventually!(state(&engine, id).await == "gone", "nobody is attached any more");
+    assert_eventually!(state(&engine, id) == "gone", "nobody is attached any more");
     stop(engine).await;
 }

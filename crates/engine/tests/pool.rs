@@ -188,7 +188,7 @@ async fn a_claimed_kernel_follows_the_rules_of_its_new_owner() {
         let mut one = Client::attach(&engine, id, "one").await;
         one.execute("kill KILL").await;
         assert_eventually!(
-            engine.kernel(&op(), id).unwrap().reason.is_some() && state(&engine, id).await == after,
+            engine.kernel(&op(), id).unwrap().reason.is_some() && state(&engine, id) == after,
             "{origin:?}: {:?}",
             engine.kernel(&op(), id)
         );

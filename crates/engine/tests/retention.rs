@@ -81,7 +81,7 @@ async fn executions_can_be_read_after_the_end_until_their_time_is_over() {
             engine.artifact(&op(), &artifact).await.unwrap().content.len(),
             3000
         );
-        assert_eq!(state(&engine, kernel).await, "gone");
+        assert_eq!(state(&engine, kernel), "gone");
         let none = engine.collect(&op(), false).await.unwrap();
         assert_eq!((none.sessions.len(), none.orphans.len()), (0, 0), "{none:?}");
         stop(engine).await;
@@ -168,7 +168,7 @@ async fn a_session_whose_sandbox_is_lost_goes_when_nobody_used_it_for_so_long() 
     }
     assert_eq!(gone.unwrap().id, lost);
     assert_eq!(code_of(&engine, done.id).await, "removed_by_retention");
-    assert_eq!(state(&engine, crashed).await, "dead", "it can go on");
+    assert_eq!(state(&engine, crashed), "dead", "it can go on");
     stop(engine).await;
 }
 

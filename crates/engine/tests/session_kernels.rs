@@ -107,14 +107,10 @@ async fn a_second_kernel_runs_beside_the_first_and_ends_with_the_session() {
     assert!(engine.find_session(&op(), &second.to_string()).is_err());
     assert_eq!(engine.find_session(&op(), &id.to_string()).unwrap(), id);
     engine.release_kernel(&op(), second).await.unwrap();
-    assert_eq!(
-        state(&engine, second).await,
-        "idle",
-        "a Jupyter client only leaves it"
-    );
+    assert_eq!(state(&engine, second), "idle", "a Jupyter client only leaves it");
 
     end(&engine, id).await;
-    assert_eq!(state(&engine, second).await, "gone");
+    assert_eq!(state(&engine, second), "gone");
     // Readers keep logs.
     drop(busy);
     assert_eventually!(place.is_clean(), "something is left");
@@ -170,7 +166,7 @@ async fn kernels_are_found_in_their_session_only() {
         .end_session_kernel(&op(), id, &second.to_string())
         .await
         .unwrap();
-    assert_eq!(state(&engine, second).await, "gone");
+    assert_eq!(state(&engine, second), "gone");
     assert_eq!(said(&engine, id, "one", "print on").await, "on");
     assert!(find(id, &second.to_string()).is_err());
     stop(engine).await;
@@ -292,12 +288,12 @@ async fn a_session_is_idle_when_all_of_its_kernels_are() {
         time::OffsetDateTime::now_utc() - model.last_activity
     };
     assert_eventually!(idle_for(id) > Duration::from_secs(2), "it is used");
-    assert_eq!(state(&engine, id).await, "idle");
+    assert_eq!(state(&engine, id), "idle");
     std::fs::write(&gate, "").unwrap();
     busy.finish(&request).await;
     drop(busy);
-    assert_eventually!(state(&engine, id).await == "gone", "it is not culled");
-    assert_eventually!(state(&engine, second).await == "gone", "it stays behind");
+    assert_eventually!(state(&engine, id) == "gone", "it is not culled");
+    assert_eventually!(state(&engine, second) == "gone", "it stays behind");
     assert_eventually!(place.is_clean(), "something is left");
     stop(engine).await;
 }

@@ -30,15 +30,12 @@ async fn a_lifetime_ends_a_session_also_when_it_passed_without_a_gateway() {
     start.lifetime = Some(Duration::from_secs(6));
     let short = engine.start_session(&op(), start.clone()).await.unwrap();
     assert!(short.expires.is_some());
-    assert_eventually!(
-        state(&engine, short.kernel.id).await == "gone",
-        "its time has come"
-    );
+    assert_eventually!(state(&engine, short.kernel.id) == "gone", "its time has come");
     let long = engine.start_session(&op(), start).await.unwrap().kernel.id;
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
     drop(engine);
     let engine = place.open().await;
-    assert_eventually!(state(&engine, long).await == "gone", "its time has come");
+    assert_eventually!(state(&engine, long) == "gone", "its time has come");
     stop(engine).await;
     assert_eventually!(place.is_clean(), "something is left");
 }
@@ -54,13 +51,10 @@ async fn an_idle_session_ends_and_one_that_is_watched_does_not() {
     let watched = engine.start_session(&op(), start()).await.unwrap().kernel.id;
     let one = Client::attach(&engine, watched, "one").await;
     let idle = engine.start_session(&op(), start()).await.unwrap().kernel.id;
-    assert_eventually!(state(&engine, idle).await == "gone", "nobody uses it");
-    assert_ne!(state(&engine, watched).await, "gone");
+    assert_eventually!(state(&engine, idle) == "gone", "nobody uses it");
+    assert_ne!(state(&engine, watched), "gone");
     drop(one);
-    assert_eventually!(
-        state(&engine, watched).await == "gone",
-        "nobody is attached any more"
-    );
+    assert_eventually!(state(&engine, watched) == "gone", "nobody is attached any more");
     stop(engine).await;
 }
 

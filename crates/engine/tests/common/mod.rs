@@ -331,7 +331,7 @@ pub fn understand(delivery: &Delivery) -> Seen {
     }
 }
 
-pub async fn state(engine: &Engine, id: KernelId) -> String {
+pub fn state(engine: &Engine, id: KernelId) -> String {
     engine
         .kernel(&op(), id)
         .map_or("gone".into(), |model| model.execution_state.to_string())
@@ -339,9 +339,9 @@ pub async fn state(engine: &Engine, id: KernelId) -> String {
 
 pub async fn until_state(engine: &Engine, id: KernelId, wanted: &str) {
     assert_eventually!(
-        state(engine, id).await == wanted,
+        state(engine, id) == wanted,
         "state {}, wanted {wanted}",
-        state(engine, id).await
+        state(engine, id)
     );
 }
 

@@ -16,7 +16,7 @@ use crate::error::ApiError;
 /// A place in code.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Cursor {
+pub(crate) struct PlaceInCode {
     code: Text<0, MAX_CURSOR_CODE_BYTES>,
     /// A kernel of the session; the first one unless said.
     kernel: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct Cursor {
 /// A place in code, and how much is wanted.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct DetailedCursor {
+pub(crate) struct DetailedPlace {
     code: Text<0, MAX_CURSOR_CODE_BYTES>,
     /// A kernel of the session; the first one unless said.
     kernel: Option<String>,
@@ -42,7 +42,7 @@ pub(crate) async fn complete(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Members(at): Members<Cursor>,
+    Members(at): Members<PlaceInCode>,
 ) -> Result<Json<Completion>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, at.kernel.as_deref())?;
     let done = app
@@ -57,7 +57,7 @@ pub(crate) async fn inspect(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Members(at): Members<DetailedCursor>,
+    Members(at): Members<DetailedPlace>,
 ) -> Result<Json<Inspection>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, at.kernel.as_deref())?;
     let detail = u8::from(at.detail_level == Some(Whole(1)));

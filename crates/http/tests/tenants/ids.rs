@@ -15,6 +15,8 @@ pub(crate) struct Ids {
     pub(crate) kernel: String,
     pub(crate) jupyter_session: String,
     pub(crate) session: String,
+    /// A further kernel of the session.
+    pub(crate) further: String,
     pub(crate) name: String,
     pub(crate) execution: String,
     pub(crate) sha256: String,
@@ -27,6 +29,7 @@ impl Ids {
             kernel: uuid::Uuid::new_v4().to_string(),
             jupyter_session: uuid::Uuid::new_v4().to_string(),
             session: kernel.to_string(),
+            further: uuid::Uuid::new_v4().to_string(),
             name: "nobodys".into(),
             execution: format!("exe_{}_1", kernel.simple()),
             sha256: "0".repeat(64),
@@ -40,6 +43,7 @@ impl Ids {
         let jupyter = made(gateway, token, "POST", "/api/sessions", new).await;
         let new = json!({ "cwd": cwd });
         let session = made(gateway, token, "PUT", "/v1/sessions/analysis", new).await;
+        let further = made(gateway, token, "POST", "/v1/sessions/analysis/kernels", json!({})).await;
         let code = json!({"code": "display image/png 4000"});
         let ran = made(gateway, token, "POST", "/v1/sessions/analysis/executions", code).await;
         let artifact = text(&ran["outputs"][0]["data"]["image/png"]["artifact"]);
@@ -55,6 +59,7 @@ impl Ids {
             kernel: text(&kernel["id"]),
             jupyter_session: text(&jupyter["id"]),
             session: text(&session["id"]),
+            further: text(&further["id"]),
             name: "analysis".into(),
             execution: text(&ran["id"]),
             sha256: artifact.trim_start_matches("sha256:").to_owned(),
@@ -69,6 +74,7 @@ impl Ids {
             (&self.kernel, "KERNEL"),
             (&self.jupyter_session, "JUPYTER"),
             (&self.session, "SESSION"),
+            (&self.further, "FURTHER"),
             (&self.name, "NAME"),
             (&self.sha256, "SHA256"),
         ] {
@@ -80,6 +86,7 @@ impl Ids {
     /// What is asked of a route about these ids. A parameter that is not known here is a new kind of object: whose is it?
     pub(crate) fn requests(&self, route: &Route) -> Vec<Request> {
         let jupyter = route.path.starts_with("/api/");
+        let kernel = if jupyter { &self.kernel } else { &self.further };
         let mut sessions = vec![if jupyter {
             &self.jupyter_session
         } else {
@@ -102,7 +109,7 @@ impl Ids {
             let path = route
                 .path
                 .replace("{session_id}", session)
-                .replace("{kernel_id}", &self.kernel)
+                .replace("{kernel_id}", kernel)
                 .replace("{execution_id}", &self.execution)
                 .replace("{sha256}", &self.sha256)
                 .replace("variables/{name}", "variables/x")

@@ -28,11 +28,19 @@ enum Whole {
     Operators,
 }
 
+/// What is read the same by all.
+const SHARED: [&str; 6] = [
+    "/api/me",
+    "/api/spec.yaml",
+    "/v1/openapi.json",
+    "/api/kernelspecs",
+    "/api/kernelspecs/{name}",
+    "/kernelspecs/{name}/{file}",
+];
+
 fn whole(method: &str, path: &str) -> Option<Whole> {
     Some(match (method, path) {
-        ("GET", "/api/spec.yaml" | "/api/me" | "/api/kernelspecs" | "/v1/openapi.json")
-        | ("GET", "/api/kernelspecs/{name}" | "/kernelspecs/{name}/{file}")
-        | ("PATCH", "/api/me") => Whole::Shared,
+        ("GET" | "PATCH", path) if SHARED.contains(&path) => Whole::Shared,
         ("GET", "/api/kernels" | "/api/sessions" | "/v1/sessions" | "/api/status") => Whole::Own,
         // Tools find sessions as the routes do; tests of agents look at them.
         ("POST", "/api/kernels" | "/api/sessions" | "/v1/sessions" | "/mcp") => Whole::Makes,
