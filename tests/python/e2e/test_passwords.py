@@ -6,7 +6,7 @@ import pytest
 from agents import agent, run, text
 from channels import Channels
 from servers import Himalia
-from test_terminal import Terminal, command
+from terminal import Terminal, command
 from waiting import eventually
 
 CODE = "import getpass, hashlib\nhashlib.sha256(getpass.getpass('Word? ').encode()).hexdigest()[:8]"

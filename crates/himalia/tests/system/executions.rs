@@ -89,7 +89,10 @@ async fn a_caller_waits_or_streams_or_comes_back_later() {
     ] {
         assert_eq!(result.pointer(pointer), Some(&wanted), "{pointer} of {result:#}");
     }
-    assert_eq!(show(&gateway, path).await, result);
+    let mut shown = show(&gateway, path).await;
+    let provenance = shown.as_object_mut().unwrap().remove("provenance").unwrap();
+    assert_eq!(provenance["kernelspec"], "fake");
+    assert_eq!(shown, result);
     let page = show(&gateway, &format!("{path}/output?offset=1&limit=3")).await;
     assert_eq!(
         page,

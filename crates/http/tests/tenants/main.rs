@@ -217,7 +217,7 @@ async fn lists_are_ones_own_and_the_gateway_is_the_operators() {
     assert!(kinds.contains(&Whole::Operators) && kinds.contains(&Whole::Own));
     let status = |token| made(&gateway, token, "GET", "/api/status", json!({}));
     assert_eq!(status(EVE).await["kernels"], 0);
-    assert_eq!(status(BOB).await["kernels"], 3);
+    assert_eq!(status(BOB).await["kernels"], 4);
 
     // Her one place is taken by her own session of the same name, and then the limit says whose it is.
     let own = made(&gateway, EVE, "PUT", "/v1/sessions/analysis", json!({})).await;
