@@ -224,6 +224,9 @@ pub(crate) struct ExecArgs {
     /// Run it in this kernel process only
     #[arg(long, value_name = "NUMBER")]
     pub(crate) expect_incarnation: Option<u32>,
+    /// Refuse it when so many executions of the session in a row have failed (1 to 100)
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) max_failures: Option<u32>,
     #[command(flatten)]
     pub(crate) gateway: GatewayArgs,
 }

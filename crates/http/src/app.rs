@@ -17,6 +17,7 @@ use crate::auth::{Backoff, SignIns, authenticate, cors};
 use crate::config::{ConfigError, HttpConfig};
 use crate::error::ApiError;
 use crate::prefix::{self, Target};
+use crate::v1::thumbnail::Turns;
 use crate::{render, routes};
 
 /// Shared by all handlers; clones name the same.
@@ -31,6 +32,7 @@ struct Inner {
     sign_ins: SignIns,
     shutdown: CancellationToken,
     streams: TaskTracker,
+    thumbnails: Turns,
 }
 
 impl App {
@@ -54,6 +56,7 @@ impl App {
             sign_ins,
             shutdown,
             streams,
+            thumbnails: Turns::default(),
         })))
     }
 
@@ -81,6 +84,11 @@ impl App {
     /// Tasks that serve upgraded connections; the drain waits for them.
     pub(crate) fn streams(&self) -> &TaskTracker {
         &self.0.streams
+    }
+
+    /// The turns in which thumbnails are made.
+    pub(crate) fn thumbnails(&self) -> &Turns {
+        &self.0.thumbnails
     }
 
     /// A path below the base URL, as clients see it.

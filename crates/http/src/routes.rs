@@ -145,7 +145,7 @@ pub static ROUTES: &[Route] = &[
     route!(V1 GET "/v1/executions/{execution_id}/events", "Its events as a stream", get(v1::executions::events), [LOG REMOVED]),
     route!(V1 POST "/v1/executions/{execution_id}/interrupt", "Interrupt it", post(v1::executions::interrupt), [LOG REMOVED KERNEL]),
     route!(V1 POST "/v1/executions/{execution_id}/input", "Answer what it asks", post(v1::executions::input), [LOG REMOVED KERNEL]),
-    route!(V1 GET "/v1/artifacts/{sha256}", "An image or another large value", get(v1::artifacts::show), [LOG]),
+    route!(V1 GET "/v1/artifacts/{sha256}", "An image or another large value", get(v1::artifacts::show), [LOG THUMBNAIL]),
     route!(V1 POST "/v1/gc", "Remove what is not kept any longer", post(v1::collect::collect), []),
     route!(V1 GET "/v1/openapi.json", "This description", get(v1::description::show), []),
     route!(V1 GET "/v1/pools", "Kernels that are kept ready", get(v1::pools::list), []),

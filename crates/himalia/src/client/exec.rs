@@ -81,6 +81,9 @@ pub(super) async fn exec(client: &Client, args: ExecArgs) -> anyhow::Result<Exit
     if let Some(incarnation) = args.expect_incarnation {
         body["expect_incarnation"] = incarnation.into();
     }
+    if let Some(most) = args.max_failures {
+        body["max_failures"] = most.into();
+    }
     let plots = Plots::new(args.plots, args.gateway.json)?;
     let lines = client
         .post_lines(&format!("/v1/sessions/{session}/executions"), &body)

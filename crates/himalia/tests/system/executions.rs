@@ -375,6 +375,14 @@ async fn the_command_shows_what_the_code_prints_and_how_it_ends() {
     let (code, out, err) = exec(&[&id, "-"], "print a\nerror ValueError no").await.unwrap();
     assert_eq!((code, out.as_str()), (1, "a\n"));
     assert!(err.contains("ValueError: no"), "{err}");
+    let (code, out, err) = exec(&[&id, "--max-failures", "1", "print x"], "").await.unwrap();
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(
+        err.contains("have failed") && err.contains("(failure_limit)"),
+        "{err}"
+    );
+    let (code, out, err) = exec(&[&id, "--max-failures", "2", "print x"], "").await.unwrap();
+    assert_eq!((code, out.as_str()), (0, "x\n"), "{err}");
     let (code, _, err) = exec(&[&id, "--timeout", "1s", "hang"], "").await.unwrap();
     assert_eq!(code, 124, "{err}");
     let (code, out, _) = exec(&[&id, "--json", "print x"], "").await.unwrap();

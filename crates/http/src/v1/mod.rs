@@ -20,4 +20,5 @@ mod record;
 pub(crate) mod sessions;
 mod sse;
 mod start;
+pub(crate) mod thumbnail;
 pub(crate) mod variables;
