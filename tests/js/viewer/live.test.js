@@ -200,7 +200,7 @@ suite.test('5: a long log opens at its end, and earlier cells come when one goes
   await viewer.cell(61).waitFor();
   await viewer.page.getByLabel('Cells', { exact: true }).press('Home');
   await viewer.cell(1).getByText('says 1').waitFor();
-  await session.run('print("goes on")');
+  await session.run('print("goes", "on")');
   await viewer.page.getByRole('button', { name: '↓ Follow' }).click();
   await viewer.cell(261).getByText('goes on').waitFor();
 });
