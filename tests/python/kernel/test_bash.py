@@ -86,7 +86,10 @@ def test_an_interrupt_ends_the_whole_group(kernel, script):
     with pytest.raises(ProcessLookupError):
         while time.monotonic() < end:
             os.killpg(group, 0)
-    assert kernel.run("1")[0]["status"] == "ok"
+    # For a moment after an error, ipykernel aborts what comes in.
+    while (after := kernel.run("1")[0])["status"] == "aborted":
+        assert time.monotonic() < end
+    assert after["status"] == "ok"
 
 
 def test_what_is_left_in_the_background_goes_on(kernel):
