@@ -134,7 +134,7 @@ impl Inner {
                 Ok(shown(handle.info(), forked))
             }
             Err(error) => {
-                self.leave_branch_place(place.share, place.link, &socket, (id, &place.facts.around))
+                self.leave_place(place.share, place.link, &socket, (id, &place.facts.around))
                     .await;
                 Err(error)
             }
@@ -217,7 +217,7 @@ impl Inner {
             (updated, opened) => {
                 // Its link finds nobody and is given up by the sandbox in time.
                 tracing::error!(kernel = %id, ?updated, failed = opened.is_err(), "cannot take up a branch");
-                self.leave_branch_place(share, link, &whereabouts.socket, (id, &facts.around))
+                self.leave_place(share, link, &whereabouts.socket, (id, &facts.around))
                     .await;
                 return Err(failed(ForkError::Failed, "its log could not be opened"));
             }
@@ -238,7 +238,8 @@ impl Inner {
         Ok(handle)
     }
 
-    async fn leave_branch_place(
+    /// A kernel beside others in its sandbox was not made: nothing of it stays behind.
+    pub(crate) async fn leave_place(
         &self,
         share: Share,
         link: Link,
@@ -250,11 +251,11 @@ impl Inner {
             let _ = std::fs::remove_file(sandbox.gateway_dir.join(socket));
         }
         if let Err(error) = self.store.delete_kernel(id.0).await {
-            tracing::error!(kernel = %id, %error, "cannot forget a branch that was not made");
+            tracing::error!(kernel = %id, %error, "cannot forget a kernel that was not made");
         }
         let lease = Arc::clone(share.lease());
         share.end().await;
-        // Its parent may have ended meanwhile.
+        // Its session may have ended meanwhile.
         forget_kept_files(&self.registry, &lease, around).await;
     }
 }

@@ -12,11 +12,10 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
 use crate::facts::{Facts, Role, Whereabouts};
-use crate::inner::{Inner, Link};
+use crate::inner::Inner;
 use crate::kernel::culling::CullFacts;
 use crate::kernel::{Command, CommandError, Handle, Phase, SESSION_ENDED, wall_micros};
 use crate::kernelspecs::{Launch, check_variables};
-use crate::lease::Share;
 use crate::model::{NewKernel, Origin, StartPath};
 use crate::registry::Reservation;
 use crate::start::{Made, interrupt_mode_name, millis_since, shim_spec, with_secrets};
@@ -115,8 +114,13 @@ impl Inner {
             permit,
         } = self.further_place(session, wanted).await?;
         if let Err(error) = self.open_further(session, &made.place.socket).await {
-            self.leave_further_place(facts.id, made.share, made.link, &made.place.socket)
-                .await;
+            self.leave_place(
+                made.share,
+                made.link,
+                &made.place.socket,
+                (facts.id, &facts.around),
+            )
+            .await;
             return Err(error);
         }
         let rules = self.rules(facts.origin, &facts.around.limits, facts.around.enforcement.disk);
@@ -203,7 +207,8 @@ impl Inner {
         };
         let record = facts.record(&place, KernelLife::Starting, 0);
         if let Err(error) = self.store.insert_kernel(record).await {
-            self.leave_further_place(id, share, link, &place.socket).await;
+            self.leave_place(share, link, &place.socket, (id, &facts.around))
+                .await;
             return Err(EngineError::internal("cannot note a further kernel", error));
         }
         let made = Made {
@@ -285,17 +290,6 @@ impl Inner {
             }),
             Some(Err(other)) => Err(EngineError::unavailable(other.to_string())),
         }
-    }
-
-    async fn leave_further_place(&self, id: KernelId, share: Share, link: Link, socket: &str) {
-        drop(link);
-        if let Some(sandbox) = share.lease().sandbox() {
-            let _ = std::fs::remove_file(sandbox.gateway_dir.join(socket));
-        }
-        if let Err(error) = self.store.delete_kernel(id.0).await {
-            tracing::error!(kernel = %id, %error, "cannot forget a further kernel that was not made");
-        }
-        share.end().await;
     }
 
     /// Ends further kernels whose session an earlier gateway was ending when it was killed.
