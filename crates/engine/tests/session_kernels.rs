@@ -174,6 +174,21 @@ async fn kernels_are_found_in_their_session_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_log_of_one_that_is_over_is_kept_and_it_is_no_session() {
+    let place = Place::with(|config| config.retention.time = Duration::from_hours(24));
+    let engine = place.open().await;
+    let id = start(&engine).await;
+    let second = add(&engine, id, of("fake")).await;
+    engine
+        .end_session_kernel(&op(), id, &second.to_string())
+        .await
+        .unwrap();
+    assert!(engine.history(&op(), second, None, 10).await.is_ok());
+    assert!(engine.ended_sessions(&op()).unwrap().is_empty());
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_start_that_fails_leaves_nothing_and_numbers_are_bounded() {
     let place = Place::with(|config| config.max_kernels = MAX_SESSION_KERNELS + 1);
     let engine = place.open().await;

@@ -8,6 +8,7 @@ use himalia_store::EndedRecord;
 
 use super::Engine;
 use crate::ended::MAX_KEPT;
+use crate::facts::Role;
 use crate::kernel::{Handle, may_block};
 use crate::left::{Left, ended_info};
 use crate::{Action, EngineError, KernelId, Object, Principal, Provenance, SessionInfo};
@@ -59,7 +60,7 @@ impl SessionLog {
 
 impl Engine {
     /// Sessions that are over and whose logs are kept, the latest end first, at most 1,000: those whose ids name them. One
-    /// whose id a session has again is left out.
+    /// whose id a session has again is left out, as further kernels are: they are no sessions.
     pub fn ended_sessions(&self, principal: &Principal) -> Result<Vec<SessionInfo>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let inner = &self.inner;
@@ -68,7 +69,7 @@ impl Engine {
         let is_mine = |row: &EndedRecord| {
             let living = inner.registry.get(KernelId(row.id));
             let living = living.is_some_and(|handle| !handle.is_over());
-            !living && principal.sees(&row.owner)
+            !living && principal.sees(&row.owner) && Left::of_record(row).role != Role::Kernel
         };
         // An end that is not written down yet comes before all others.
         let ending = inner.registry.all_unordered().into_iter();
