@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{Client, Place, op, stop, until_state};
 use himalia_engine::{
-    Closed, Drain, Engine, EngineError, Execute, ExecutionResult, ExecutionState, ExecutionStatus as Status,
+    Closed, Engine, EngineError, Execute, ExecutionResult, ExecutionState, ExecutionStatus as Status,
     HistoryStatus, KernelId, Origin, SessionChange, StartKernel,
 };
 use himalia_testkit::patience::within;
@@ -75,7 +75,7 @@ async fn a_session_that_is_over_is_shown_as_it_was_also_by_the_next_gateway() {
     let history = engine.history(&op(), id, None, 10).await.unwrap();
     let notebook = engine.notebook(&op(), id).await.unwrap();
     let last = engine.session_info(&op(), id).unwrap();
-    let provenance = engine.provenance(&op(), first.id).await.unwrap();
+    let (_, provenance) = engine.execution_with_provenance(&op(), first.id).await.unwrap();
     assert!(engine.ended_sessions(&op()).unwrap().is_empty());
     engine.shutdown_kernel(&op(), id).await.unwrap();
 
@@ -110,7 +110,8 @@ async fn a_session_that_is_over_is_shown_as_it_was_also_by_the_next_gateway() {
         assert_eq!(ids, before);
         assert_eq!((ids[0].0, ids[1].0), (first.id, failed.id));
 
-        assert_eq!(engine.provenance(&op(), first.id).await.unwrap(), provenance);
+        let (_, kept) = engine.execution_with_provenance(&op(), first.id).await.unwrap();
+        assert_eq!(kept, provenance);
 
         // Its log from the beginning, and then the end.
         let mut feed = engine.events(&op(), id, Some(0)).unwrap();
@@ -144,10 +145,7 @@ async fn a_session_that_is_over_is_shown_as_it_was_also_by_the_next_gateway() {
     }
 
     // Its time is over: of everything it is said that it was removed.
-    engine.drain(&op(), Drain::StopKernels).await.unwrap();
-    drop(engine);
-    place.change = |config| config.retention.time = Duration::from_micros(1);
-    let engine = place.open().await;
+    let engine = place.open_past_retention(engine).await;
     engine.collect(&op(), false).await.unwrap();
     let removed = "removed_by_retention";
     assert_eq!(engine.session_info(&op(), id).unwrap_err().code(), removed);

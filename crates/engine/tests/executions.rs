@@ -123,7 +123,7 @@ async fn a_result_has_what_the_code_did_and_can_be_read_again() {
     };
     let refused = engine.execute(&op(), kernel, limited).await.unwrap_err();
     assert_eq!((refused.code(), refused.retryable()), ("failure_limit", false));
-    let provenance = engine.provenance(&op(), done.id).await.unwrap();
+    let (_, provenance) = engine.execution_with_provenance(&op(), done.id).await.unwrap();
     assert_eq!(provenance.kernelspec, engine.kernel(&op(), kernel).unwrap().name);
 
     let list = engine.executions(&op(), kernel).await.unwrap();

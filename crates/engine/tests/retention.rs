@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use common::{Place, op, state, stop, until_state};
 use himalia_engine::{
-    Drain, Engine, EngineError, Execute, ExecutionId, ExecutionResult, ExecutionStatus as Status, KernelId,
-    Origin, OrphanKind, Overdue, SessionLimits, StartKernel,
+    Engine, EngineError, Execute, ExecutionId, ExecutionResult, ExecutionStatus as Status, KernelId, Origin,
+    OrphanKind, Overdue, SessionLimits, StartKernel,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
@@ -89,10 +89,7 @@ async fn executions_can_be_read_after_the_end_until_their_time_is_over() {
     }
 
     // Its time is over.
-    engine.drain(&op(), Drain::StopKernels).await.unwrap();
-    drop(engine);
-    place.change = |config| config.retention.time = Duration::from_micros(1);
-    let engine = place.open().await;
+    let engine = place.open_past_retention(engine).await;
     let would = engine.collect(&op(), true).await.unwrap();
     assert_eq!(would.sessions.len(), 1);
     let one = &would.sessions[0];

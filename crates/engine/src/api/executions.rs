@@ -58,23 +58,23 @@ impl Engine {
         principal: &Principal,
         id: ExecutionId,
     ) -> Result<ExecutionResult, EngineError> {
+        let (result, _) = self.execution_with_provenance(principal, id).await?;
+        Ok(result)
+    }
+
+    /// The same, and the environment that it ran in or will run in.
+    pub async fn execution_with_provenance(
+        &self,
+        principal: &Principal,
+        id: ExecutionId,
+    ) -> Result<(ExecutionResult, Provenance), EngineError> {
         let begun = self.known(principal, id).await?;
         let mut follower = begun.follower(id, begun.excerpt());
         self.read_to_head(&begun, id, &mut follower).await?;
         if let Some(brief) = &begun.brief {
             follower.end_without_record(brief);
         }
-        Ok(follower.result())
-    }
-
-    /// On whose behalf an execution was asked for, and in what environment it ran or will run.
-    pub async fn provenance(
-        &self,
-        principal: &Principal,
-        id: ExecutionId,
-    ) -> Result<Provenance, EngineError> {
-        let begun = self.known(principal, id).await?;
-        Ok(begun.source.provenance())
+        Ok((follower.result(), begun.source.provenance()))
     }
 
     /// What becomes of an execution, from its beginning; events up to the record `after` are not told.

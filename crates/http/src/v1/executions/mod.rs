@@ -147,11 +147,11 @@ pub(crate) async fn show(
     Caller(principal): Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Shown>, ApiError> {
-    let id = execution_id(&id)?;
-    Ok(Json(Shown {
-        result: app.engine().execution(&principal, id).await?,
-        provenance: app.engine().provenance(&principal, id).await?,
-    }))
+    let shown = app
+        .engine()
+        .execution_with_provenance(&principal, execution_id(&id)?);
+    let (result, provenance) = shown.await?;
+    Ok(Json(Shown { result, provenance }))
 }
 
 /// A part of an execution's text.
