@@ -42,3 +42,12 @@ def client(shared, kernel_id):
     """A v1 connection to that kernel."""
     with Channels(shared, kernel_id) as channels:
         yield channels
+
+
+@pytest.fixture
+def session(shared):
+    """A session of the native API on the shared gateway."""
+    reply = shared.http.post("v1/sessions", json={"template": "python3"})
+    assert reply.status_code == 201, reply.text
+    yield reply.json()["id"]
+    shared.http.delete(f"v1/sessions/{reply.json()['id']}")

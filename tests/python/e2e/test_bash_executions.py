@@ -11,15 +11,6 @@ from servers import Himalia
 from waiting import eventually
 
 
-@pytest.fixture
-def session(shared):
-    """A session of the native API."""
-    reply = shared.http.post("v1/sessions", json={"template": "python3"})
-    assert reply.status_code == 201, reply.text
-    yield reply.json()["id"]
-    shared.http.delete(f"v1/sessions/{reply.json()['id']}")
-
-
 def run(gateway, session, code, **more):
     """Run code and return its result."""
     reply = gateway.http.post(f"v1/sessions/{session}/executions", json={"code": code, **more}, timeout=120)

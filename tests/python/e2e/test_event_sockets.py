@@ -11,15 +11,6 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 
-@pytest.fixture
-def session(shared):
-    """A session of the native API."""
-    reply = shared.http.post("v1/sessions", json={"template": "python3"})
-    assert reply.status_code == 201, reply.text
-    yield reply.json()["id"]
-    shared.http.delete(f"v1/sessions/{reply.json()['id']}")
-
-
 def open_events(gateway, path, query="", **more):
     """A socket for the events at a path."""
     url = gateway.url.replace("http", "ws", 1) + path + query

@@ -16,16 +16,6 @@ from waiting import eventually
 ARROW = "application/vnd.apache.arrow.stream"
 
 
-@pytest.fixture
-def session(shared):
-    """A session of the native API on the shared gateway."""
-    reply = shared.http.post("v1/sessions", json={"template": "python3"})
-    assert reply.status_code == 201, reply.text
-    session = reply.json()["id"]
-    yield session
-    shared.http.delete(f"v1/sessions/{session}")
-
-
 def run(server, session, code, **more):
     """Run code and return its result."""
     reply = server.http.post(f"v1/sessions/{session}/executions", json={"code": code, **more}, timeout=120)
