@@ -35,8 +35,8 @@ pub(crate) struct Outlet {
 pub(crate) enum Nature {
     /// Its loss may be marked by a gap: output.
     Droppable,
-    /// It announces that something begins. It may wait a moment for what follows, so that a short cell costs one write
-    /// and wakes the gateway once.
+    /// Something else will follow: it announces that something begins, or is a reply before its idle. It may wait a
+    /// moment for that, so that a short cell costs one write and wakes the gateway once.
     Patient,
     /// Everything else: it carries state or is waited for.
     Prompt,

@@ -228,6 +228,7 @@ impl Actor {
         kernel.pid.set(Some(pid));
         kernel.interrupt_mode.set(spec.interrupt_mode);
         kernel.echoes.set(None);
+        kernel.busy.set(false);
         kernel.max_rss.set(0);
         *kernel.tail.borrow_mut() = tail;
         let start_ms = SystemTime::now()

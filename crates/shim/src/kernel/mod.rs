@@ -100,6 +100,8 @@ pub(crate) struct Kernel {
     private: Private,
     /// Nothing that it says goes to the gateway: a branch that is not yet known to work.
     muted: Cell<bool>,
+    /// The latest status that was read.
+    busy: Cell<bool>,
     /// Told when the state changes; for one task at a time.
     changed: Notify,
     /// One fork at a time.
@@ -133,6 +135,7 @@ impl Kernel {
             tail: RefCell::default(),
             private: Private::new()?,
             muted: Cell::new(false),
+            busy: Cell::new(false),
             changed: Notify::new(),
             forking: tokio::sync::Mutex::default(),
             children,

@@ -34,6 +34,8 @@ struct Framed {
     signature: Bytes,
     answers: Option<RequestId>,
     nature: Nature,
+    /// What it says of the kernel, where it is a status.
+    busy: Option<bool>,
     content: Content,
 }
 
@@ -111,13 +113,21 @@ impl Reader {
         if matches!(self.channel, Channel::Shell | Channel::Control) {
             self.kernel.note_echo(framed.answers.is_some());
         }
+        if let Some(busy) = framed.busy {
+            self.kernel.busy.set(busy);
+        }
+        let nature = if is_followed(self.channel, self.kernel.busy.get()) {
+            Nature::Patient
+        } else {
+            framed.nature
+        };
         let origin = Origin {
             incarnation: self.incarnation,
             answers: framed.answers,
         };
         self.kernel
             .outlet
-            .message(self.kernel.number, self.channel, origin, frame, framed.nature);
+            .message(self.kernel.number, self.channel, origin, frame, nature);
     }
 
     /// Says what was dropped, ever more rarely: the 1st, 2nd, 4th, 8th … time.
@@ -148,13 +158,13 @@ fn check(
             .iter()
             .find_map(|identity| RequestId::from_identity(identity))
     };
-    let nature = if iopub {
+    let (nature, busy) = if iopub {
         nature(
             &header::peek(&message.parts.header)?.msg_type,
             &message.parts.content,
         )
     } else {
-        Nature::Prompt
+        (Nature::Prompt, None)
     };
     let content = if private.is_some_and(|session| private::is_for(session, &message.parts)) {
         Content::Private(message.parts)
@@ -165,16 +175,44 @@ fn check(
         signature: message.signature,
         answers,
         nature,
+        busy,
         content,
     })
 }
 
-/// What kind of message of iopub this is. The content of a status is looked at, not parsed: a wrong guess costs a moment.
-fn nature(msg_type: &str, content: &[u8]) -> Nature {
+/// The reply of a busy kernel is followed by its idle.
+fn is_followed(channel: Channel, busy: bool) -> bool {
+    channel == Channel::Shell && busy
+}
+
+/// What kind of message of iopub this is, and whether the kernel is busy if it says so. The content of a status is looked
+/// at, not parsed: a wrong guess costs a moment.
+fn nature(msg_type: &str, content: &[u8]) -> (Nature, Option<bool>) {
     match msg_type {
-        "stream" | "display_data" | "update_display_data" => Nature::Droppable,
-        "execute_input" => Nature::Patient,
-        "status" if content.windows(6).any(|word| word == b"\"busy\"") => Nature::Patient,
-        _ => Nature::Prompt,
+        "stream" | "display_data" | "update_display_data" => (Nature::Droppable, None),
+        "execute_input" => (Nature::Patient, None),
+        "status" if content.windows(6).any(|word| word == b"\"busy\"") => (Nature::Patient, Some(true)),
+        "status" => (Nature::Prompt, Some(false)),
+        _ => (Nature::Prompt, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beginnings_and_replies_before_their_idle_wait_for_company() {
+        let busy = nature("status", br#"{"execution_state": "busy"}"#);
+        assert_eq!(busy, (Nature::Patient, Some(true)));
+        let idle = nature("status", br#"{"execution_state": "idle"}"#);
+        assert_eq!(idle, (Nature::Prompt, Some(false)));
+        assert_eq!(nature("execute_input", b"{}"), (Nature::Patient, None));
+        assert_eq!(nature("stream", b"\"busy\""), (Nature::Droppable, None));
+        assert_eq!(nature("error", b"{}"), (Nature::Prompt, None));
+        assert!(is_followed(Channel::Shell, true));
+        assert!(!is_followed(Channel::Shell, false));
+        // What is asked of a person, and what a busy kernel says on control, waits for nothing.
+        assert!(!is_followed(Channel::Stdin, true) && !is_followed(Channel::Control, true));
     }
 }
