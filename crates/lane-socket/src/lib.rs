@@ -1,4 +1,4 @@
-//! The unix socket of one lane between gateway and shim.
+//! The unix socket of one lane between gateway and shim, or between shim and kernel.
 //!
 //! A tokio `UnixStream` listens for "readable" and "writable" for its whole life. On a unix socket Linux reports
 //! "writable" each time that the peer takes something out (`unix_write_space`), so every frame that was sent wakes its

@@ -46,7 +46,6 @@ fn main() -> ExitCode {
         return exec_kernel::run();
     }
     let options = Options::parse();
-    // Without the bridge from `log`: what the sockets' crate has to say there is noise.
     let log = tracing_subscriber::fmt()
         .with_max_level(options.log)
         .with_ansi(false)

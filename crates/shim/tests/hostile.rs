@@ -17,7 +17,7 @@ const LIMIT: u64 = 400 << 20;
 enum Outcome {
     /// The shim goes on, control answers, the kernel can be stopped.
     Survives,
-    /// The shim may be aborted: the sockets' crate knows no limits. The kernel dies with it.
+    /// The shim may be aborted for want of memory. The kernel dies with it.
     MayAbort,
 }
 

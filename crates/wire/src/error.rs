@@ -64,6 +64,12 @@ pub enum Error {
     /// A signature scheme that is not `hmac-` and a supported digest.
     #[error("signature_scheme: {0:?} is not supported (hmac-md5, -sha1, -sha224, -sha256, -sha384, -sha512)")]
     UnknownScheme(String),
+    /// The peer of a ZMQ socket breaks its protocol.
+    #[error("ZMTP: {reason}")]
+    Zmtp {
+        /// What is wrong.
+        reason: &'static str,
+    },
     /// A socket path that the operating system would refuse.
     #[error("{field}: {reason}")]
     BadPath {

@@ -9,6 +9,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`zmq`] | multipart messages of the kernel's sockets, with `<IDS\|MSG>` and signature |
+//! | [`zmtp`] | the bytes that carry them: frames, handshake |
 //! | [`v1`] | `v1.kernel.websocket.jupyter.org`, also the form that is stored and sent between processes |
 //! | [`legacy`] | the older WebSocket framing: JSON text, or big-endian binary when there are buffers |
 //! | [`header`] | message id, type and session, borrowed from the header's bytes |
@@ -29,6 +30,7 @@ pub mod header;
 pub mod legacy;
 pub mod v1;
 pub mod zmq;
+pub mod zmtp;
 
 pub use channel::Channel;
 pub use connection::{ConnectionFile, Socket, Transport};

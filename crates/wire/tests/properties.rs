@@ -1,7 +1,7 @@
 //! Round trips for any message, and no panic for any bytes.
 
 use bytes::Bytes;
-use himalia_wire::{Channel, DuplicateGuard, Limits, Parts, Signer, header, legacy, v1, zmq};
+use himalia_wire::{Channel, DuplicateGuard, Limits, Parts, Signer, header, legacy, v1, zmq, zmtp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -67,6 +67,19 @@ fn json_parts() -> impl Strategy<Value = Parts> {
         )
 }
 
+/// What a DEALER's stream holds when it comes in pieces; a DEALER may talk to a DEALER.
+fn zmtp_items(stream: &[u8], piece: usize) -> himalia_wire::Result<Vec<zmtp::Item>> {
+    let mut decoder = zmtp::Decoder::new(zmtp::SocketType::Dealer, &Limits::KERNEL);
+    let mut items = Vec::new();
+    for piece in stream.chunks(piece) {
+        decoder.buffer().extend_from_slice(piece);
+        while let Some(item) = decoder.next()? {
+            items.push(item);
+        }
+    }
+    Ok(items)
+}
+
 proptest! {
     #[test]
     fn v1_round_trip(channel in channel(), parts in any_parts()) {
@@ -91,6 +104,28 @@ proptest! {
         let incoming = zmq::decode(zmq::encode(&ids, &parts, &signer), &signer, &Limits::KERNEL).unwrap();
         prop_assert_eq!(incoming.identities, ids);
         prop_assert_eq!(incoming.parts, parts);
+    }
+
+    #[test]
+    fn zmtp_round_trip(messages in vec(vec(raw(600), 1..5), 0..5), piece in 1..700_usize) {
+        let mut stream = zmtp::opening(zmtp::SocketType::Dealer, b"peer").to_vec();
+        for frames in &messages {
+            for (at, frame) in frames.iter().enumerate() {
+                let (head, length) = zmtp::frame_head(at + 1 < frames.len(), frame.len());
+                stream.extend_from_slice(&head[..length]);
+                stream.extend_from_slice(frame);
+            }
+        }
+        let items = zmtp_items(&stream, piece).unwrap();
+        let wanted = messages.into_iter().map(zmtp::Item::Message);
+        prop_assert_eq!(items, std::iter::once(zmtp::Item::Ready).chain(wanted).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn zmtp_takes_any_bytes(bytes in vec(prop_oneof![0..12_u8, any::<u8>()], 0..600), piece in 1..700_usize) {
+        let opening = zmtp::opening(zmtp::SocketType::Dealer, b"");
+        let _ = zmtp_items(&[&opening[..], &bytes].concat(), piece);
+        let _ = zmtp_items(&bytes, piece);
     }
 
     #[test]

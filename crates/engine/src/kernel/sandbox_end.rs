@@ -5,8 +5,7 @@ use himalia_sandbox::ExitCause;
 /// Signal 6 on Linux, whatever the architecture.
 const SIGABRT: i32 = 6;
 
-/// The cause of death of a kernel whose shim has ended: an abort is the shim's parser refusing to go on with what the
-/// kernel sent (the `zeromq` crate aborts on a frame that announces more memory than there is).
+/// The cause of death of a kernel whose shim has ended: an abort is the shim finding no memory for what the kernel sent.
 pub(crate) fn death_cause(cause: ExitCause) -> String {
     match cause {
         ExitCause::Signaled(SIGABRT) => "protocol_abort: the kernel sent what no message can be".to_owned(),

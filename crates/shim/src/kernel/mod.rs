@@ -2,6 +2,7 @@
 
 mod actor;
 mod asking;
+mod connection;
 mod heartbeat;
 mod output;
 mod private;

@@ -1,13 +1,12 @@
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use himalia_shim_protocol::{Origin, RequestId};
 use himalia_wire::{Channel, DuplicateGuard, Error, Limits, Parts, Signer, header, v1, zmq};
-use tokio::time::sleep;
 
 use super::Kernel;
+use super::connection::Received;
 use super::private;
 use super::session::Flow;
 use super::sockets::Receiver;
@@ -15,8 +14,6 @@ use crate::outlet::Nature;
 
 /// Messages from this size on are verified on another thread, so that the now lane is not behind them.
 const LARGE_BYTES: usize = 1 << 20;
-/// Errors in a row after which the socket is given up.
-const ERRORS_MAX: u32 = 100;
 
 /// Reads one socket of a kernel, and does nothing else: it never waits for the gateway.
 pub(super) struct Reader {
@@ -50,25 +47,32 @@ impl Reader {
     /// Reads for ever; returns the reason when the socket is broken.
     pub(super) async fn run(self, mut receiver: Receiver) -> String {
         let mut guard = DuplicateGuard::new();
-        let mut errors = 0;
         loop {
             match receiver.next().await {
-                Ok(frames) => {
-                    errors = 0;
+                Ok(Received::Message(frames)) => {
                     self.flow.touch();
                     self.take(frames, &mut guard).await;
                 }
-                Err(error) => {
-                    errors += 1;
-                    self.log(&error);
-                    if errors >= ERRORS_MAX {
-                        return format!("{}: {error}", self.channel.as_str());
-                    }
-                    // One error need not be the end of the stream; many in a row must not spin.
-                    sleep(Duration::from_millis(u64::from(errors))).await;
+                Ok(Received::TooLarge(bytes)) => {
+                    self.flow.touch();
+                    self.log("a message above the limits");
+                    self.loss(usize::try_from(bytes).unwrap_or(usize::MAX));
                 }
+                Ok(Received::End) => {
+                    // The process ends, too, or has ended: that is seen elsewhere.
+                    self.flow.ended();
+                    return std::future::pending().await;
+                }
+                Err(error) => return format!("{}: {error}", self.channel.as_str()),
             }
+            // Many messages may be here already: the other tasks have their turn all the same.
+            tokio::task::coop::consume_budget().await;
         }
+    }
+
+    fn loss(&self, bytes: usize) {
+        let Kernel { outlet, number, .. } = &*self.kernel;
+        outlet.loss(*number, self.channel, self.incarnation, bytes);
     }
 
     async fn take(&self, frames: Vec<Bytes>, guard: &mut DuplicateGuard) {
@@ -91,9 +95,7 @@ impl Reader {
             Err(error) => {
                 self.log(&error.to_string());
                 if error.is_too_large() {
-                    self.kernel
-                        .outlet
-                        .loss(self.kernel.number, channel, self.incarnation, bytes);
+                    self.loss(bytes);
                 }
             }
         }

@@ -1,7 +1,5 @@
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,11 +8,9 @@ use himalia_wire::{Channel, ConnectionFile, Parts, Signer, zmq};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::sockets::{self, End, Heart, Sender};
+use super::sockets::{self, Heart, Sender};
 use super::{Kernel, heartbeat, reader};
 
-/// Bytes that may wait inside the sockets for a kernel that does not read; one message may always wait.
-const QUEUED_BYTES: usize = 64 << 20;
 /// After a kernel has died its last output is read for at most this long …
 const DRAIN: Duration = Duration::from_millis(500);
 /// … or until nothing has come for this long.
@@ -26,14 +22,11 @@ pub(super) struct Outlets {
     control: Sender,
     stdin: Sender,
     signer: Rc<Signer>,
-    queued: Arc<AtomicUsize>,
 }
 
 impl std::fmt::Debug for Outlets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outlets")
-            .field("queued", &self.queued)
-            .finish_non_exhaustive()
+        f.debug_struct("Outlets").finish_non_exhaustive()
     }
 }
 
@@ -45,54 +38,15 @@ impl Outlets {
         request: Option<RequestId>,
         parts: &Parts,
     ) -> Result<(), (RefusalKind, String)> {
-        let bytes = parts.byte_len();
-        let queued = self.queued.load(Ordering::Relaxed);
-        if queued > 0 && queued + bytes > QUEUED_BYTES {
-            let reason = format!("the kernel does not read: {queued} bytes wait for it");
-            return Err((RefusalKind::Full, reason));
-        }
         let identity = request.map(|request| Bytes::from(request.identity()));
-        let mut frames = zmq::encode(identity.as_slice(), parts, &self.signer);
-        if let Some(header) = frames.get_mut(identity.iter().len() + 2) {
-            *header = Counted::wrap(std::mem::take(header), bytes, &self.queued);
-        }
+        let frames = zmq::encode(identity.as_slice(), parts, &self.signer);
         let socket = match channel {
             Channel::Shell => &mut self.shell,
             Channel::Control => &mut self.control,
             Channel::Stdin => &mut self.stdin,
             Channel::Iopub => return Err((RefusalKind::Never, "iopub takes no messages".into())),
         };
-        socket.send(frames)
-    }
-}
-
-/// A frame that is counted until the socket has written it: the sockets' queues count messages, not bytes.
-struct Counted {
-    frame: Bytes,
-    bytes: usize,
-    queued: Arc<AtomicUsize>,
-}
-
-impl Counted {
-    fn wrap(frame: Bytes, bytes: usize, queued: &Arc<AtomicUsize>) -> Bytes {
-        queued.fetch_add(bytes, Ordering::Relaxed);
-        Bytes::from_owner(Self {
-            frame,
-            bytes,
-            queued: Arc::clone(queued),
-        })
-    }
-}
-
-impl AsRef<[u8]> for Counted {
-    fn as_ref(&self) -> &[u8] {
-        &self.frame
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.queued.fetch_sub(self.bytes, Ordering::Relaxed);
+        socket.send(&frames, parts.byte_len())
     }
 }
 
@@ -114,6 +68,16 @@ impl Flow {
     /// A message has come.
     pub(super) fn touch(&self) {
         self.last.set(Instant::now());
+    }
+
+    /// A socket is read.
+    fn opened(&self) {
+        self.open.set(self.open.get().saturating_add(1));
+    }
+
+    /// A socket has nothing more to say.
+    pub(super) fn ended(&self) {
+        self.open.set(self.open.get().saturating_sub(1));
     }
 
     /// Waits for what the dead kernel had still sent.
@@ -155,11 +119,8 @@ pub(super) async fn run(
         (Channel::Control, control.1),
         (Channel::Stdin, stdin.1),
     ];
-    for (channel, mut receiver) in receivers {
-        if let Some(end) = receiver.take_end() {
-            flow.open.set(flow.open.get() + 1);
-            tokio::task::spawn_local(count_down(end, Rc::clone(&flow)));
-        }
+    for (channel, receiver) in receivers {
+        flow.opened();
         let reader = reader::Reader {
             kernel: Rc::clone(&kernel),
             channel,
@@ -175,7 +136,6 @@ pub(super) async fn run(
         control: control.0,
         stdin: stdin.0,
         signer,
-        queued: Arc::default(),
     });
     let heart = Heart::new(&file);
     tokio::select! {
@@ -186,9 +146,4 @@ pub(super) async fn run(
         },
         () = heartbeat::watch(kernel, heart) => String::new(),
     }
-}
-
-async fn count_down(end: End, flow: Rc<Flow>) {
-    end.await;
-    flow.open.set(flow.open.get().saturating_sub(1));
 }

@@ -1,25 +1,21 @@
-//! The one file that names the `zeromq` crate.
-//!
-//! That crate has no limits of its own: a kernel that announces a frame of 2^50 bytes aborts this process. It is the
-//! kernel's own sandbox that ends then, and `--memory-limit` bounds what a slower flood can take.
+//! The ZMQ sockets of a kernel, as its client.
 
-use std::path::Path;
-use std::pin::Pin;
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{FutureExt, Stream, StreamExt};
 use himalia_shim_protocol::RefusalKind;
-use himalia_wire::{ConnectionFile, Socket as Name};
-use tokio::time::{sleep, timeout};
-use zeromq::util::PeerIdentity;
-use zeromq::{
-    DealerRecvHalf, DealerSendHalf, DealerSocket, ReqSocket, Socket, SocketEvent, SocketOptions, SocketRecv,
-    SocketSend, SubSocket, ZmqError, ZmqMessage,
-};
+use himalia_wire::zmtp::SocketType;
+use himalia_wire::{ConnectionFile, Error, Socket as Name};
+use tokio::time::timeout;
 
-/// For one handshake once the socket is there.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+use super::connection::{Connection, Received};
+
+/// Bytes that may wait for a kernel that does not read a socket; one message may always wait.
+const QUEUED_BYTES: usize = 64 << 20;
 
 /// All sockets of a kernel but the heartbeat.
 pub(super) struct Sockets {
@@ -30,185 +26,95 @@ pub(super) struct Sockets {
 }
 
 /// Connects to a kernel, to all sockets at once, iopub subscribed, so that nothing is missed once shell is used. Waits for
-/// each socket to appear.
+/// each socket to appear. One identity for all three: kernels send input requests to the identity of the shell request.
 pub(super) async fn connect(file: &ConnectionFile, identity: &str) -> Result<Sockets, String> {
+    let open = async |name, socket| -> Result<(Sender, Receiver), String> {
+        let connection = Connection::open(&path(file, name), socket, identity.as_bytes()).await;
+        let connection = Rc::new(RefCell::new(
+            connection.map_err(|error| format!("{name:?}: {error}"))?,
+        ));
+        Ok((Sender(Rc::clone(&connection)), Receiver(connection)))
+    };
     let (iopub, shell, control, stdin) = tokio::try_join!(
-        subscriber(file),
-        dealer(file, Name::Shell, identity),
-        dealer(file, Name::Control, identity),
-        dealer(file, Name::Stdin, identity),
+        open(Name::Iopub, SocketType::Sub),
+        open(Name::Shell, SocketType::Dealer),
+        open(Name::Control, SocketType::Dealer),
+        open(Name::Stdin, SocketType::Dealer),
     )?;
     Ok(Sockets {
         shell,
         control,
         stdin,
-        iopub,
+        iopub: iopub.1,
     })
 }
 
-async fn subscriber(file: &ConnectionFile) -> Result<Receiver, String> {
-    let mut iopub = SubSocket::with_options(options());
-    let end = end_of(iopub.monitor());
-    iopub
-        .subscribe("")
-        .await
-        .map_err(|error| format!("iopub: {error}"))?;
-    dial(&mut iopub, file, Name::Iopub).await?;
-    Ok(Receiver {
-        half: Half::Sub(iopub),
-        end: Some(end),
-    })
-}
-
-/// Reads of 8 to 64 KiB; the crate's own begin at 128 bytes and take several for one message.
-fn options() -> SocketOptions {
-    let mut options = SocketOptions::default();
-    options.read_buffer(4096, 64 * 1024, 2);
-    options
-}
-
-/// One identity for all three: kernels send input requests to the identity of the shell request.
-async fn dealer(file: &ConnectionFile, name: Name, identity: &str) -> Result<(Sender, Receiver), String> {
-    let mut options = options();
-    options.peer_identity(
-        identity
-            .parse::<PeerIdentity>()
-            .map_err(|error| error.to_string())?,
-    );
-    let mut socket = DealerSocket::with_options(options);
-    let end = end_of(socket.monitor());
-    dial(&mut socket, file, name).await?;
-    let (send, receive) = socket.split();
-    Ok((
-        Sender(send),
-        Receiver {
-            half: Half::Dealer(receive),
-            end: Some(end),
-        },
-    ))
-}
-
-async fn dial(socket: &mut impl Socket, file: &ConnectionFile, name: Name) -> Result<(), String> {
+fn path(file: &ConnectionFile, name: Name) -> PathBuf {
     let endpoint = file.endpoint(name);
-    appeared(&endpoint).await;
-    match timeout(HANDSHAKE, socket.connect(&endpoint)).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(format!("{name:?}: {error}")),
-        Err(_) => Err(format!("{name:?}: no handshake within {} s", HANDSHAKE.as_secs())),
-    }
-}
-
-/// Waits for the socket file: the crate's own retries begin at 50 ms and double.
-async fn appeared(endpoint: &str) {
-    let Some(path) = endpoint.strip_prefix("ipc://") else {
-        return;
-    };
-    let mut pause = Duration::from_millis(2);
-    while !Path::new(path).exists() {
-        sleep(pause).await;
-        pause = (pause + pause / 64).min(Duration::from_millis(20));
-    }
-}
-
-/// Resolves when the peer has closed the connection and everything before that was received.
-pub(super) type End = Pin<Box<dyn Future<Output = ()>>>;
-
-fn end_of(mut events: impl Stream<Item = SocketEvent> + Unpin + 'static) -> End {
-    Box::pin(async move {
-        while let Some(event) = events.next().await {
-            if matches!(event, SocketEvent::Disconnected(_)) {
-                return;
-            }
-        }
-    })
+    // The shim itself has made the file, always for unix sockets.
+    Path::new(endpoint.strip_prefix("ipc://").unwrap_or(&endpoint)).to_owned()
 }
 
 /// Sends to a kernel, never waits.
-pub(super) struct Sender(DealerSendHalf);
+pub(super) struct Sender(Rc<RefCell<Connection>>);
 
 impl Sender {
-    /// Hands a message to the socket's queue.
-    pub(super) fn send(&mut self, frames: Vec<Bytes>) -> Result<(), (RefusalKind, String)> {
-        let message =
-            ZmqMessage::try_from(frames).map_err(|error| (RefusalKind::Never, error.to_string()))?;
-        let (kind, reason) = match self.0.send(message).now_or_never() {
-            Some(Ok(())) => return Ok(()),
-            Some(Err(ZmqError::ReturnToSender { .. })) => (
-                RefusalKind::NotRunning,
-                "the kernel has closed the channel".to_owned(),
-            ),
-            // The connection is gone, and the message was not queued for it.
-            Some(Err(error)) => (RefusalKind::NotRunning, error.to_string()),
-            // A full queue may have taken this one in all the same, so that it must not be sent again.
-            None => (
-                RefusalKind::Never,
-                "the kernel does not read the channel".to_owned(),
-            ),
-        };
-        Err((kind, reason))
+    /// Hands a message of so many bytes to the socket or to its queue, or says what stands in its way, with a reason in one
+    /// line.
+    pub(super) fn send(&mut self, frames: &[Bytes], bytes: usize) -> Result<(), (RefusalKind, String)> {
+        let mut connection = self.0.borrow_mut();
+        let queued = connection.queued();
+        if queued > 0 && queued + bytes > QUEUED_BYTES {
+            let reason = format!("the kernel does not read: {queued} bytes wait for it");
+            return Err((RefusalKind::Full, reason));
+        }
+        if connection.send(frames) {
+            Ok(())
+        } else {
+            let reason = "the kernel has closed the channel".to_owned();
+            Err((RefusalKind::NotRunning, reason))
+        }
     }
 }
 
 /// Receives from a kernel.
-pub(super) struct Receiver {
-    half: Half,
-    end: Option<End>,
-}
-
-enum Half {
-    Dealer(DealerRecvHalf),
-    Sub(SubSocket),
-}
+pub(super) struct Receiver(Rc<RefCell<Connection>>);
 
 impl Receiver {
-    /// The next message as its frames. An error does not end the stream by itself.
-    pub(super) async fn next(&mut self) -> Result<Vec<Bytes>, String> {
-        let message = match &mut self.half {
-            Half::Dealer(socket) => socket.recv().await,
-            Half::Sub(socket) => socket.recv().await,
-        };
-        message
-            .map(ZmqMessage::into_vec)
-            .map_err(|error| error.to_string())
-    }
-
-    /// The end of the connection; can be taken once.
-    pub(super) fn take_end(&mut self) -> Option<End> {
-        self.end.take()
+    /// What comes next. Nothing follows an error, or the end.
+    pub(super) async fn next(&mut self) -> Result<Received, Error> {
+        poll_fn(|cx| self.0.borrow_mut().poll_next(cx)).await
     }
 }
 
 /// The heartbeat of a kernel. A request without an answer leaves its socket useless, so the next one gets a new socket.
 pub(super) struct Heart {
-    endpoint: String,
-    socket: Option<ReqSocket>,
+    path: PathBuf,
+    connection: Option<Connection>,
 }
 
 impl Heart {
     pub(super) fn new(file: &ConnectionFile) -> Self {
         Self {
-            endpoint: file.endpoint(Name::Heartbeat),
-            socket: None,
+            path: path(file, Name::Heartbeat),
+            connection: None,
         }
     }
 
     /// Does the kernel answer within `patience`?
     pub(super) async fn beat(&mut self, patience: Duration) -> bool {
-        let mut socket = self.socket.take();
-        let endpoint = &self.endpoint;
+        let before = self.connection.take();
         let answer = timeout(patience, async {
-            let mut fresh = if let Some(socket) = socket.take() {
-                socket
-            } else {
-                let mut socket = ReqSocket::new();
-                socket.connect(endpoint).await.ok()?;
-                socket
+            let mut connection = match before {
+                Some(connection) => connection,
+                None => Connection::open(&self.path, SocketType::Req, b"").await.ok()?,
             };
-            fresh.send(Bytes::from_static(b"ping").into()).await.ok()?;
-            fresh.recv().await.ok()?;
-            Some(fresh)
+            // A request has an empty frame before its own.
+            let sent = connection.send(&[Bytes::new(), Bytes::from_static(b"ping")]);
+            let answer = poll_fn(|cx| connection.poll_next(cx)).await;
+            (sent && matches!(answer, Ok(Received::Message(_)))).then_some(connection)
         });
-        self.socket = answer.await.ok().flatten();
-        self.socket.is_some()
+        self.connection = answer.await.ok().flatten();
+        self.connection.is_some()
     }
 }
