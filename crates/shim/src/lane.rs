@@ -50,6 +50,7 @@ pub(crate) async fn run(link: Rc<Link>, lane: Lane) {
 /// One connection, from hello to its end. `Ok` when it had been welcomed.
 async fn connect(link: &Rc<Link>, lane: Lane) -> Result<(), Error> {
     let stream = UnixStream::connect(link.socket()).await?;
+    link.linger().add(&stream)?;
     let mut connection = Connection {
         socket: LaneSocket::new(stream)?,
         decoder: Decoder::new(),

@@ -15,6 +15,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::kernel::{Kernel, Order};
+use crate::linger::Linger;
 use crate::outlet::Outlet;
 use crate::shim::{FAREWELL, Shim};
 use crate::work_dir::{self, WorkCopy};
@@ -83,6 +84,11 @@ impl Link {
     /// The gateway's socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.shim.options.gateway_dir.join(&self.socket)
+    }
+
+    /// What its lanes are urgent for.
+    pub(crate) fn linger(&self) -> &Linger {
+        &self.shim.linger
     }
 
     /// The files of its branch, when they are a copy.
@@ -261,6 +267,7 @@ impl Link {
             self.shim.options.runtime_dir.join(name),
             Rc::clone(&self.outlet),
             Rc::clone(&self.shim.children),
+            Arc::clone(&self.shim.linger),
         )
         .map_err(|error| ProtocolError::State(format!("no random numbers: {error}")))?;
         if let Err(error) = self.outlet.add_kernel(number) {

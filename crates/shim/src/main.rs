@@ -16,6 +16,7 @@ mod harden;
 mod inherited;
 mod kernel;
 mod lane;
+mod linger;
 mod link;
 mod options;
 mod outlet;
@@ -31,11 +32,13 @@ mod work_dir;
 mod zygote;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Parser;
 use tokio::runtime::{Builder, LocalOptions};
 
+use linger::Linger;
 use options::Options;
 
 fn main() -> ExitCode {
@@ -67,10 +70,15 @@ fn start(options: Options) -> anyhow::Result<()> {
     let signals = signals::Signals::block().context("signalfd")?;
     let options = options.prepare()?;
     // Not a `LocalSet`: each wake of one of its tasks costs an eventfd write.
+    let linger = Arc::new(Linger::new().context("epoll")?);
+    let parked = Arc::clone(&linger);
     let runtime = Builder::new_current_thread()
         .enable_all()
+        .on_thread_park(move || {
+            parked.park();
+        })
         .build_local(LocalOptions::default());
     runtime
         .context("runtime")?
-        .block_on(shim::run(options, inherited, signals))
+        .block_on(shim::run(options, inherited, signals, linger))
 }

@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 use crate::children::Children;
 use crate::files::STREAMS_MAX;
 use crate::kernel::{Kernel, Order};
+use crate::linger::Linger;
 use crate::link::Link;
 use crate::options::{Inherited, Options};
 use crate::signals::{Asked, Listener, Signals};
@@ -30,6 +31,7 @@ pub(crate) struct Shim {
     pub(crate) options: Options,
     pub(crate) children: Rc<Children>,
     pub(crate) key: String,
+    pub(crate) linger: Arc<Linger>,
     links: RefCell<Vec<Rc<Link>>>,
     /// File names of the sockets of all links, those of branches in the making included.
     sockets: RefCell<BTreeSet<String>>,
@@ -47,7 +49,12 @@ pub(crate) struct Shim {
 }
 
 /// Runs the shim to its end.
-pub(crate) async fn run(options: Options, inherited: Inherited, signals: Signals) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    options: Options,
+    inherited: Inherited,
+    signals: Signals,
+    linger: Arc<Linger>,
+) -> anyhow::Result<()> {
     let zygote = inherited.zygote.map(Zygote::new).transpose()?;
     let shim = Rc::new(Shim {
         children: Rc::new(Children {
@@ -55,6 +62,7 @@ pub(crate) async fn run(options: Options, inherited: Inherited, signals: Signals
             ..Children::default()
         }),
         key: inherited.key,
+        linger,
         links: RefCell::default(),
         sockets: RefCell::default(),
         branches: Cell::new(0),

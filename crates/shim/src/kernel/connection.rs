@@ -12,6 +12,7 @@ use tokio::net::UnixStream;
 use tokio::time::sleep;
 
 use crate::chain::Chain;
+use crate::linger::Linger;
 
 /// Until a socket that is not there, or does not listen yet, is tried again.
 const RETRY: Duration = Duration::from_millis(2);
@@ -43,9 +44,18 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects as soon as somebody listens at `path`, and shakes hands. Waits for ever: the caller has the patience.
-    pub(super) async fn open(path: &Path, socket: SocketType, identity: &[u8]) -> Result<Self, Error> {
+    /// Connects as soon as somebody listens at `path`, and shakes hands. Waits for ever: the caller has the patience. What
+    /// comes is urgent where there is a `Linger`.
+    pub(super) async fn open(
+        path: &Path,
+        socket: SocketType,
+        identity: &[u8],
+        urgent: Option<&Linger>,
+    ) -> Result<Self, Error> {
         let stream = dial(path).await?;
+        if let Some(linger) = urgent {
+            linger.add(&stream).map_err(|error| broken(&error))?;
+        }
         let mut connection = Self {
             socket: LaneSocket::new(stream).map_err(|error| broken(&error))?,
             decoder: Decoder::new(socket, &Limits::KERNEL),
@@ -211,7 +221,7 @@ mod tests {
             stream.write_all(&ours).await.unwrap();
             stream
         };
-        let open = Connection::open(&path, SocketType::Dealer, b"");
+        let open = Connection::open(&path, SocketType::Dealer, b"", None);
         let (connection, stream) = within(async { tokio::join!(open, serve) }).await;
         (connection.unwrap(), stream)
     }

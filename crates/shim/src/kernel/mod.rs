@@ -17,6 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_shim_protocol::shim_link::ProcessView;
@@ -26,6 +27,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::children::Children;
+use crate::linger::Linger;
 use crate::outlet::Outlet;
 use crate::reaper::Death;
 use output::Tail;
@@ -101,13 +103,14 @@ pub(crate) struct Kernel {
     private: Private,
     /// Nothing that it says goes to the gateway: a branch that is not yet known to work.
     muted: Cell<bool>,
-    /// The latest status that was read.
+    /// It has read a shell request, or said busy, and not said idle since.
     busy: Cell<bool>,
     /// Told when the state changes; for one task at a time.
     changed: Notify,
     /// One fork at a time.
     pub(crate) forking: tokio::sync::Mutex<()>,
     children: Rc<Children>,
+    linger: Arc<Linger>,
     orders: mpsc::Sender<Order>,
     dir: PathBuf,
 }
@@ -119,6 +122,7 @@ impl Kernel {
         dir: PathBuf,
         outlet: Rc<Outlet>,
         children: Rc<Children>,
+        linger: Arc<Linger>,
     ) -> io::Result<Rc<Self>> {
         let (orders, inbox) = mpsc::channel(ORDERS_MAX);
         let kernel = Rc::new(Self {
@@ -140,6 +144,7 @@ impl Kernel {
             changed: Notify::new(),
             forking: tokio::sync::Mutex::default(),
             children,
+            linger,
             orders,
             dir,
         });

@@ -71,18 +71,19 @@ impl Kernel {
 
     fn pass(&self, lane: Lane, request: RequestId, channel: Channel, parts: &Parts) {
         let answered = matches!(channel, Channel::Shell | Channel::Control)
-            && self.echoes.get() != Some(false)
             && himalia_wire::header::peek(&parts.header)
                 .is_ok_and(|head| head.msg_type.ends_with("_request"));
-        if answered {
+        if answered && self.echoes.get() != Some(false) {
             self.outlet.link(|link| link.track(self.number, request));
         }
         let sent = match &mut *self.outlets.borrow_mut() {
             Some(outlets) => outlets.send(channel, Some(request), parts),
             None => Err((RefusalKind::NotRunning, NOT_RUNNING.to_owned())),
         };
-        if let Err((kind, reason)) = sent {
-            self.refuse(lane, request, kind, &reason);
+        match sent {
+            Err((kind, reason)) => self.refuse(lane, request, kind, &reason),
+            Ok(()) if answered && channel == Channel::Shell && !self.busy.replace(true) => self.linger.want(),
+            Ok(()) => {}
         }
     }
 

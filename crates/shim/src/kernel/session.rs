@@ -106,7 +106,7 @@ pub(super) async fn run(
         Err(error) => return error.to_string(),
     };
     let identity = format!("himalia-{}-{incarnation}", kernel.number);
-    let sockets = match timeout(patience, sockets::connect(&file, &identity)).await {
+    let sockets = match timeout(patience, sockets::connect(&file, &identity, &kernel.linger)).await {
         Ok(Ok(sockets)) => sockets,
         Ok(Err(error)) => return error,
         Err(_) => return format!("its sockets did not come up within {} ms", patience.as_millis()),

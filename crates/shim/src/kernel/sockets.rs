@@ -13,6 +13,7 @@ use himalia_wire::{ConnectionFile, Error, Socket as Name};
 use tokio::time::timeout;
 
 use super::connection::{Connection, Received};
+use crate::linger::Linger;
 
 /// Bytes that may wait for a kernel that does not read a socket; one message may always wait.
 const QUEUED_BYTES: usize = 64 << 20;
@@ -27,9 +28,15 @@ pub(super) struct Sockets {
 
 /// Connects to a kernel, to all sockets at once, iopub subscribed, so that nothing is missed once shell is used. Waits for
 /// each socket to appear. One identity for all three: kernels send input requests to the identity of the shell request.
-pub(super) async fn connect(file: &ConnectionFile, identity: &str) -> Result<Sockets, String> {
+pub(super) async fn connect(
+    file: &ConnectionFile,
+    identity: &str,
+    linger: &Linger,
+) -> Result<Sockets, String> {
     let open = async |name, socket| -> Result<(Sender, Receiver), String> {
-        let connection = Connection::open(&path(file, name), socket, identity.as_bytes()).await;
+        // What a cell says in its middle can wait a moment, a reply cannot.
+        let urgent = (name != Name::Iopub).then_some(linger);
+        let connection = Connection::open(&path(file, name), socket, identity.as_bytes(), urgent).await;
         let connection = Rc::new(RefCell::new(
             connection.map_err(|error| format!("{name:?}: {error}"))?,
         ));
@@ -107,7 +114,9 @@ impl Heart {
         let answer = timeout(patience, async {
             let mut connection = match before {
                 Some(connection) => connection,
-                None => Connection::open(&self.path, SocketType::Req, b"").await.ok()?,
+                None => Connection::open(&self.path, SocketType::Req, b"", None)
+                    .await
+                    .ok()?,
             };
             // A request has an empty frame before its own.
             let sent = connection.send(&[Bytes::new(), Bytes::from_static(b"ping")]);
