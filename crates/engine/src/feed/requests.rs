@@ -30,7 +30,7 @@ impl Requests {
 
     /// Sends one message.
     ///
-    /// `frame` is a v1 frame that [`himalia_wire::v1::decode`] accepted, for `channel`. Returns once the kernel's actor
+    /// `frame` is a v1 frame that [`himalia_wire::v1::view`] accepted, for `channel`. Returns once the kernel's actor
     /// has it. `Control` and `Stdin` have a lane of their own, which a full shell lane does not delay, and fail with
     /// [`EngineError::Unavailable`] when it is full; `Shell` waits for room: a facade that wants to go on reading
     /// control messages meanwhile polls this beside its reader. Errors: [`EngineError::BadRequest`] for a header
@@ -85,17 +85,17 @@ impl Requests {
             return Err(EngineError::bad_request("channel", "iopub takes no messages"));
         }
         let bad = |error: himalia_wire::Error| EngineError::bad_request("message", error.to_string());
-        let (framed, parts) = v1::decode(&frame, &Limits::CLIENT).map_err(bad)?;
+        let (framed, parts) = v1::view(&frame, &Limits::CLIENT).map_err(bad)?;
         if framed != channel {
             return Err(EngineError::bad_request(
                 "channel",
                 format!("the frame is for {framed}"),
             ));
         }
-        let header = header::peek(&parts.header).map_err(bad)?;
+        let header = header::peek(parts.header).map_err(bad)?;
         let kind = match &*header.msg_type {
             "execute_request" => RequestKind::Execute,
-            "shutdown_request" if !restarts(&parts.content) => RequestKind::Shutdown,
+            "shutdown_request" if !restarts(parts.content) => RequestKind::Shutdown,
             other if other.ends_with("_request") => RequestKind::Request,
             _ => RequestKind::Notice,
         };

@@ -5,7 +5,8 @@ use himalia_journal::NewRecord;
 use himalia_outcome::Replied;
 use himalia_shim_protocol::{Lane, Origin, RequestId};
 use himalia_wire::header::{self, HeaderPeek};
-use himalia_wire::{Channel, Limits, Parts, v1};
+use himalia_wire::v1::View;
+use himalia_wire::{Channel, Limits, v1};
 
 use super::activity::tracked;
 use super::core::Core;
@@ -69,7 +70,7 @@ pub(crate) mod word {
 /// What is known of the parent of the latest iopub message. Floods have one parent, byte for byte.
 #[derive(Debug)]
 pub(super) struct IopubParent {
-    pub(super) raw: Bytes,
+    pub(super) raw: Box<[u8]>,
     tracked: bool,
     hidden: bool,
     key: Option<u64>,
@@ -89,9 +90,9 @@ impl Core {
         out: &mut Vec<Effect>,
     ) {
         self.outbox.note_bytes(frame.len());
-        let meta = match v1::decode(&frame, &Limits::KERNEL) {
+        let meta = match v1::view(&frame, &Limits::KERNEL) {
             Ok((channel, parts)) if (channel == Channel::Control) == (lane == Lane::Now) => {
-                self.observe(channel, &parts, origin, self.now.wall)
+                self.observe(channel, parts, origin, &frame)
             }
             Ok((channel, _)) => Err(format!("{channel} on lane {lane}")),
             Err(error) => Err(error.to_string()),
@@ -127,11 +128,11 @@ impl Core {
     fn observe(
         &mut self,
         channel: Channel,
-        parts: &Parts,
+        parts: View<'_>,
         origin: Origin,
-        wall: u64,
+        frame: &Bytes,
     ) -> Result<RecordMeta, String> {
-        let header = header::peek(&parts.header).map_err(|error| error.to_string())?;
+        let header = header::peek(parts.header).map_err(|error| error.to_string())?;
         let mut meta = RecordMeta {
             kernel: self.settings.kernel,
             channel: Some(channel),
@@ -139,9 +140,9 @@ impl Core {
             ..RecordMeta::default()
         };
         if channel == Channel::Iopub {
-            self.observe_iopub(&header, parts, origin, wall, &mut meta)?;
+            self.observe_iopub(&header, parts, origin, &mut meta)?;
         } else {
-            self.observe_answer(channel, &header, parts, origin, &mut meta)?;
+            self.observe_answer(&header, parts, origin, frame, &mut meta)?;
         }
         Ok(meta)
     }
@@ -149,17 +150,17 @@ impl Core {
     fn observe_iopub(
         &mut self,
         header: &HeaderPeek<'_>,
-        parts: &Parts,
+        parts: View<'_>,
         origin: Origin,
-        wall: u64,
         meta: &mut RecordMeta,
     ) -> Result<(), String> {
+        let wall = self.now.wall;
         if self
             .iopub_parent
             .as_ref()
-            .is_none_or(|parent| parent.raw != parts.parent_header)
+            .is_none_or(|parent| *parent.raw != *parts.parent_header)
         {
-            self.iopub_parent = Some(self.parent(&parts.parent_header)?);
+            self.iopub_parent = Some(self.parent(parts.parent_header)?);
         }
         let Some(parent) = &self.iopub_parent else {
             return Ok(());
@@ -171,7 +172,7 @@ impl Core {
         put_request(meta, parent.request);
         let is_status = header.msg_type == "status";
         let status = if is_status {
-            header::execution_state(&parts.content)
+            header::execution_state(parts.content)
         } else {
             None
         };
@@ -224,7 +225,7 @@ impl Core {
         Ok(())
     }
 
-    fn parent(&self, raw: &Bytes) -> Result<IopubParent, String> {
+    fn parent(&self, raw: &[u8]) -> Result<IopubParent, String> {
         let peek = header::peek_parent(raw).map_err(|error| error.to_string())?;
         let key = peek
             .as_ref()
@@ -238,7 +239,7 @@ impl Core {
             .is_some_and(|parent| parent.session == ENGINE_SESSION);
         Ok(IopubParent {
             // Kept for the next comparison: a copy, so that no read buffer is pinned.
-            raw: Bytes::copy_from_slice(raw),
+            raw: raw.into(),
             // What the engine asks is no activity, whatever it asks.
             tracked: !hidden && peek.as_ref().is_none_or(|parent| tracked(&parent.msg_type)),
             hidden,
@@ -250,20 +251,21 @@ impl Core {
 
     fn observe_answer(
         &mut self,
-        channel: Channel,
         header: &HeaderPeek<'_>,
-        parts: &Parts,
+        parts: View<'_>,
         origin: Origin,
+        frame: &Bytes,
         meta: &mut RecordMeta,
     ) -> Result<(), String> {
-        if channel == Channel::Stdin {
-            self.secret_asked = header.msg_type == "input_request" && secrets::asks_for_one(&parts.content);
+        let channel = meta.channel;
+        if channel == Some(Channel::Stdin) {
+            self.secret_asked = header.msg_type == "input_request" && secrets::asks_for_one(parts.content);
             meta.word |= u32::from(self.secret_asked) * word::SECRET;
         }
         let id = match origin.answers {
             Some(id) => Some(id),
             // A kernel that does not echo identities.
-            None => header::peek_parent(&parts.parent_header)
+            None => header::peek_parent(parts.parent_header)
                 .map_err(|error| error.to_string())?
                 .and_then(|parent| {
                     self.ledger
@@ -279,9 +281,9 @@ impl Core {
         meta.hidden = entry.owner == 0;
         let native = execution_of(entry.owner);
         if let Some(seq) = native.filter(|_| header.msg_type == "input_request") {
-            self.native_asked(seq, &parts.header);
+            self.native_asked(seq, parts.header);
         }
-        if channel == Channel::Stdin || !header.msg_type.ends_with("_reply") {
+        if channel == Some(Channel::Stdin) || !header.msg_type.ends_with("_reply") {
             return Ok(());
         }
         let Some(Progress { kind, done, .. }) = self.ledger.replied(id) else {
@@ -290,14 +292,14 @@ impl Core {
         meta.word = word::REPLY | (u32::from(done) * word::DONE);
         if kind == RequestKind::Execute {
             self.disk.execution_ended(self.now.mono);
-            self.names.replied(origin.incarnation, &parts.metadata);
+            self.names.replied(origin.incarnation, parts.metadata);
         }
         if kind == RequestKind::Question {
             meta.word |= word::ANSWER;
-            self.questions.replied(id, parts);
+            self.questions.replied(id, frame);
         }
         if let Some(seq) = native {
-            let status = header::reply_status(&parts.content);
+            let status = header::reply_status(parts.content);
             let replied = Replied::from_status(status.as_deref().unwrap_or_default());
             meta.word |= match replied {
                 Replied::Ok => 0,

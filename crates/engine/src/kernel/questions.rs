@@ -10,7 +10,7 @@
 
 use bytes::Bytes;
 use himalia_shim_protocol::RequestId;
-use himalia_wire::{Channel, Parts, build, header, v1};
+use himalia_wire::{Channel, Limits, build, header, v1};
 use serde_json::Value;
 
 use super::core::Core;
@@ -89,12 +89,14 @@ impl Questions {
         }
     }
 
-    /// The reply to a question came.
-    pub(super) fn replied(&mut self, id: RequestId, parts: &Parts) {
+    /// The reply to a question came, in a frame that was checked.
+    pub(super) fn replied(&mut self, id: RequestId, frame: &Bytes) {
         self.settle(id, || {
+            let (_, parts) = v1::decode(frame, &Limits::KERNEL)
+                .map_err(|error| CommandError::Refused(error.to_string()))?;
             Ok(Answer::Replied(Box::new(Reply {
-                content: parts.content.clone(),
-                buffers: parts.buffers.clone(),
+                content: parts.content,
+                buffers: parts.buffers,
             })))
         });
     }

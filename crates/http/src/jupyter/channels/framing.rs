@@ -42,7 +42,7 @@ impl Framing {
     pub(super) fn decode(&self, incoming: &Incoming, limits: &Limits) -> Result<(Channel, Bytes), Refusal> {
         let (channel, frame) = match (self, incoming) {
             (Self::V1, Incoming::Binary(frame)) => {
-                let (channel, _) = v1::decode(frame, limits).map_err(refusal)?;
+                let (channel, _) = v1::view(frame, limits).map_err(refusal)?;
                 (channel, frame.clone())
             }
             (Self::V1, _) => {
