@@ -188,7 +188,7 @@ impl Journal {
 
     /// The seq of the newest record; 0 while there is none.
     pub fn head(&self) -> u64 {
-        *self.shared.head.borrow()
+        self.shared.index.lock().head
     }
 
     /// The oldest seq that can still be read; `head() + 1` if there is none.
@@ -208,7 +208,15 @@ impl Journal {
 
     /// A channel that always holds [`Self::head`]. When it shows a seq, cursors can read it.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
-        self.shared.head.subscribe()
+        let mut receiver = self.shared.head.subscribe();
+        let head = self.head();
+        self.shared.head.send_if_modified(|known| {
+            let grows = *known < head;
+            *known = head.max(*known);
+            grows
+        });
+        receiver.mark_unchanged();
+        receiver
     }
 
     /// A cursor whose first read begins with the record after `after`. A position beyond the head is taken for the head.
@@ -320,7 +328,10 @@ impl Shared {
         }
         let head = *head;
         drop(index);
-        self.head.send_replace(head);
+        // Telling nobody costs as much as telling one. Who subscribes later looks at the index first.
+        if self.head.receiver_count() > 0 {
+            self.head.send_replace(head);
+        }
     }
 
     /// Makes `entry` the newest segment and returns those that the quota wants deleted.

@@ -33,6 +33,7 @@ pub(crate) struct LogReader {
     /// While it is held, the directory of a log stays that nobody else wants any more.
     _handle: Option<Arc<Handle>>,
     cursor: Cursor,
+    /// Changes when there may be something to read.
     head: watch::Receiver<u64>,
     stage: watch::Receiver<Stage>,
     draining: CancellationToken,
@@ -40,14 +41,15 @@ pub(crate) struct LogReader {
 }
 
 impl Reader {
-    /// A reader of what comes after `after`.
+    /// A reader of what comes after `after`, for a client: it is not woken by requests.
     pub(crate) fn new(
         handle: Arc<Handle>,
         after: u64,
         draining: CancellationToken,
         replaced: CancellationToken,
     ) -> Self {
-        let log = LogReader::new(&handle, after, draining, replaced);
+        let mut log = LogReader::new(&handle, after, draining, replaced);
+        log.head = handle.shown.subscribe();
         Self { handle, log }
     }
 
@@ -110,6 +112,7 @@ impl LogReader {
                 Read::UpToDate => {}
             }
             tokio::select! {
+                biased;
                 _ = self.head.changed() => {}
                 _ = self.stage.changed() => {}
                 () = self.replaced.cancelled() => {}

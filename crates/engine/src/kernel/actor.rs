@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,9 +13,10 @@ use himalia_sandbox::DiskUse;
 use himalia_shim_protocol::{Hello, Lane, PerLane, ToGateway};
 use himalia_wire::Channel;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
+use super::alarm::Alarm;
 use super::core::Core;
 use super::event::{Answer, CommandError, Effect, Event, Now};
 use super::handle::{Envelope, Handle, Mailboxes, Order, Stage, wall_micros};
@@ -51,6 +53,9 @@ pub(crate) struct Actor {
 /// What only exists while it runs.
 pub(super) struct Running {
     pub(super) actor: Actor,
+    /// Of [`Actor::stop`].
+    stopped: Pin<Box<WaitForCancellationFutureOwned>>,
+    alarm: Alarm,
     pub(super) lanes: PerLane<Option<LaneIo>>,
     pub(super) waiters: HashMap<u64, oneshot::Sender<Result<Answer, CommandError>>>,
     pub(super) next_waiter: u64,
@@ -82,6 +87,8 @@ impl Actor {
     /// Runs until the kernel is over, or `stop`.
     pub(crate) async fn run(self) {
         let mut running = Running {
+            stopped: Box::pin(self.stop.clone().cancelled_owned()),
+            alarm: Alarm::new(),
             actor: self,
             lanes: PerLane {
                 now: None,
@@ -101,7 +108,7 @@ impl Actor {
         } else if running.actor.sandbox_exit.is_none() {
             running.over = Some(false);
         }
-        running.settle();
+        running.settle(running.now());
         loop {
             match running.over.take() {
                 None => {}
@@ -110,7 +117,7 @@ impl Actor {
             }
             let wake = running.wait().await;
             if matches!(wake, Wake::Stop) {
-                running.settle();
+                running.settle(running.now());
                 return;
             }
             running.round(wake);
@@ -120,7 +127,13 @@ impl Actor {
 
 impl Running {
     pub(super) async fn wait(&mut self) -> Wake {
-        let Self { actor, lanes, .. } = self;
+        let Self {
+            actor,
+            stopped,
+            alarm,
+            lanes,
+            ..
+        } = self;
         let takes_output = actor.core.takes_output();
         let takes_urgent = actor.core.takes_requests(Channel::Control);
         let takes_shell = actor.core.takes_requests(Channel::Shell);
@@ -140,7 +153,7 @@ impl Running {
         let (now, data) = (&mut lanes.now, &mut lanes.data);
         tokio::select! {
             biased;
-            () = actor.stop.cancelled() => Wake::Stop,
+            () = stopped.as_mut() => Wake::Stop,
             order = orders.recv() => Wake::Order(order),
             arrival = actor.arrivals.recv() => Wake::Arrival(arrival),
             read = poll_fn(|cx| poll_lane(now, cx, true)) => Wake::Lane(Lane::Now, read),
@@ -148,7 +161,7 @@ impl Running {
             cause = sandbox_end(&mut actor.sandbox_exit) => Wake::SandboxExit(cause),
             Some(killed) = actor.memory.1.recv() => Wake::Memory(killed),
             Some(found) = actor.disk.1.recv() => Wake::Disk(found),
-            () = maybe_sleep(deadline) => Wake::Deadline,
+            () = poll_fn(|cx| alarm.poll(cx, deadline)) => Wake::Deadline,
             read = poll_fn(|cx| poll_lane(data, cx, takes_output)) => Wake::Lane(Lane::Data, read),
             envelope = shell.recv(), if takes_shell => Wake::Shell(envelope),
         }
@@ -208,7 +221,7 @@ impl Running {
                 self.request(Some(envelope), now);
             }
         }
-        self.settle();
+        self.settle(now);
     }
 
     pub(super) fn now(&self) -> Now {
@@ -328,13 +341,6 @@ fn poll_lane(
 async fn sandbox_end(exit: &mut Option<oneshot::Receiver<String>>) -> Option<String> {
     match exit {
         Some(exit) => exit.await.ok(),
-        None => std::future::pending().await,
-    }
-}
-
-async fn maybe_sleep(until: Option<Instant>) {
-    match until {
-        Some(until) => sleep_until(until).await,
         None => std::future::pending().await,
     }
 }

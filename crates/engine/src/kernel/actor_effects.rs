@@ -8,6 +8,7 @@ use himalia_shim_protocol::{Lane, ToShim, Welcome};
 use super::actor::Running;
 use super::event::{Effect, Event, Now};
 use super::handle::record;
+use super::meta::RecordKind;
 
 /// A batch from this size on is written where a blocking thread is expected.
 const BLOCKING_BYTES: usize = 1 << 20;
@@ -65,19 +66,24 @@ impl Running {
     }
 
     /// Journals what waits, sends what may go, and shows what has changed.
-    pub(super) fn settle(&mut self) {
-        let now = self.now();
+    pub(super) fn settle(&mut self, now: Now) {
         for seq in std::mem::take(&mut self.fetches) {
             let record = may_block(|| record(&self.actor.handle.journal, seq));
             self.step(Event::Fetched { seq, record }, now);
         }
         while let Some(batch) = self.actor.core.take_batch() {
+            let shows = batch
+                .iter()
+                .any(|record| record.kind != RecordKind::Request as u8);
             let bytes: usize = batch.iter().map(|record| record.body.len()).sum();
             let journal = &self.actor.handle.journal;
             let written = maybe_blocking(bytes, || journal.append_batch(&batch));
             match written {
                 Ok(seqs) => {
                     self.actor.handle.dirty.store(true, Ordering::Release);
+                    if shows {
+                        self.actor.handle.shown.send_replace(seqs.end.saturating_sub(1));
+                    }
                     self.roll_due = journal.roll_due();
                     self.step(
                         Event::Written {

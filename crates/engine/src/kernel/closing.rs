@@ -33,7 +33,7 @@ impl Running {
                         command,
                     },
                 );
-                self.settle();
+                self.settle(self.now());
             }
             if told && self.lanes.now.is_none() && self.lanes.data.is_none() {
                 return;

@@ -74,6 +74,8 @@ pub(crate) struct Handle {
     /// The kernel's place under the limit of kernels; given back at its end.
     pub(crate) place: Mutex<Option<Place>>,
     pub(crate) journal: Journal,
+    /// The number of the latest record that may be of use to a client: requests are the only ones that never are.
+    pub(crate) shown: watch::Sender<u64>,
     /// Connections for transfers of files.
     pub(crate) streams: Arc<Streams>,
     pub(crate) orders: mpsc::Sender<Order>,
@@ -164,6 +166,7 @@ impl Handle {
                 path: journal.dir().to_owned(),
                 remove: AtomicBool::new(false),
             },
+            shown: watch::Sender::new(journal.head()),
             journal,
             streams,
             orders: orders_in,

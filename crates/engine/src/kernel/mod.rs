@@ -3,6 +3,7 @@
 mod activity;
 mod actor;
 mod actor_effects;
+mod alarm;
 mod closing;
 mod core;
 pub(crate) mod culling;
