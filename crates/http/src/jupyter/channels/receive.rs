@@ -1,7 +1,7 @@
 //! From the client to the kernel.
 
 use std::collections::VecDeque;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
@@ -16,14 +16,14 @@ use super::transmit::Outgoing;
 use crate::ws::{Close, Incoming, Reader};
 
 /// Where requests go. A seam for tests; [`himalia_engine::Requests`] is the real one.
-pub(super) trait Sink: Clone + Send + Sync + 'static {
+pub(super) trait Sink: Send + Sync {
     /// As [`himalia_engine::Requests::send`].
-    fn send(self, channel: Channel, frame: Bytes) -> impl Future<Output = Result<(), EngineError>> + Send;
+    fn send(&self, channel: Channel, frame: Bytes) -> impl Future<Output = Result<(), EngineError>> + Send;
 }
 
 impl Sink for himalia_engine::Requests {
-    async fn send(self, channel: Channel, frame: Bytes) -> Result<(), EngineError> {
-        Self::send(&self, channel, frame).await
+    async fn send(&self, channel: Channel, frame: Bytes) -> Result<(), EngineError> {
+        Self::send(self, channel, frame).await
     }
 }
 
@@ -58,26 +58,26 @@ pub(super) struct Receive<'a, R, S> {
 
 /// A request and what became of it.
 type Sent = (Channel, Bytes, Result<(), EngineError>);
-type Sending = Pin<Box<dyn Future<Output = Sent> + Send>>;
 
 impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
     /// Until the connection has to end.
     pub(super) async fn run(self) -> End {
         let mut backlog = Backlog::default();
-        let mut sending: Option<Sending> = None;
+        let requests = self.requests;
+        let mut sending = pin!(None);
         let mut drops = 0u32;
         loop {
             if sending.is_none()
                 && let Some(frame) = backlog.pop()
             {
-                sending = Some(self.sending(Channel::Shell, frame));
+                sending.set(Some(send(requests, Channel::Shell, frame)));
             }
             let has_room = backlog.has_room();
             self.signs.paused.store(!has_room, Ordering::Relaxed);
             let incoming = tokio::select! {
                 biased;
-                (channel, frame, sent) = completed(&mut sending), if sending.is_some() => {
-                    sending = None;
+                (channel, frame, sent) = completed(sending.as_mut()), if sending.is_some() => {
+                    sending.set(None);
                     match self.judge(channel, &frame, sent) {
                         Some(end) => return end,
                         None => continue,
@@ -101,7 +101,7 @@ impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
             match self.framing.decode(&message, &self.limits) {
                 Ok((Channel::Shell, frame)) => backlog.push(frame),
                 Ok((channel, frame)) => {
-                    let (channel, frame, sent) = self.sending(channel, frame).await;
+                    let (channel, frame, sent) = send(requests, channel, frame).await;
                     if let Some(end) = self.judge(channel, &frame, sent) {
                         return end;
                     }
@@ -115,14 +115,6 @@ impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
                 }
             }
         }
-    }
-
-    fn sending(&self, channel: Channel, frame: Bytes) -> Sending {
-        let requests = self.requests.clone();
-        Box::pin(async move {
-            let sent = requests.send(channel, frame.clone()).await;
-            (channel, frame, sent)
-        })
     }
 
     /// What became of a request. A kernel that is gone says so in the other direction.
@@ -146,9 +138,14 @@ impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
     }
 }
 
-async fn completed(sending: &mut Option<Sending>) -> Sent {
-    match sending {
-        Some(sending) => sending.as_mut().await,
+async fn send(requests: &impl Sink, channel: Channel, frame: Bytes) -> Sent {
+    let sent = requests.send(channel, frame.clone()).await;
+    (channel, frame, sent)
+}
+
+async fn completed(sending: Pin<&mut Option<impl Future<Output = Sent>>>) -> Sent {
+    match sending.as_pin_mut() {
+        Some(sending) => sending.await,
         None => std::future::pending().await,
     }
 }

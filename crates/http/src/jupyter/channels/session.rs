@@ -96,6 +96,7 @@ impl Session {
             out,
         };
         let end = tokio::select! {
+            biased;
             end = receive.run() => end,
             end = transmit.run(&signs, &self.shutdown, asked) => end,
         };

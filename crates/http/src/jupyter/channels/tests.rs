@@ -56,7 +56,7 @@ struct Kernel {
 }
 
 impl Sink for Kernel {
-    async fn send(self, channel: Channel, frame: Bytes) -> Result<(), EngineError> {
+    async fn send(&self, channel: Channel, frame: Bytes) -> Result<(), EngineError> {
         if channel == Channel::Shell {
             self.shell.acquire().await.unwrap().forget();
         }

@@ -54,7 +54,9 @@ pub(super) enum Outgoing {
     Notice { parent: Bytes, text: String },
 }
 
-/// Acknowledgements are looked at after every write, and this long after the last one.
+/// Acknowledgements are looked at after a write, unless it follows so soon after the last look …
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// … and this long after the last write.
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// Bytes that are written without a pause.
@@ -87,6 +89,7 @@ impl<F: Source> Transmit<F> {
         let mut settle = pin!(sleep_until(Instant::now()));
         let mut settle_armed = false;
         let mut last_sign = Instant::now();
+        let mut looked: Option<Instant> = None;
         let mut rested_at = 0;
         loop {
             tokio::select! {
@@ -102,7 +105,7 @@ impl<F: Source> Transmit<F> {
                     }
                     self.outbox.ping();
                 }
-                () = settle.as_mut(), if settle_armed => settle_armed = false,
+                () = settle.as_mut(), if settle_armed => (settle_armed, looked) = (false, None),
                 batch = self.feed.next() => match batch {
                     Ok(batch) => self.put_all(&batch),
                     Err(closed) => return End::Close(Close::of(&closed)),
@@ -118,13 +121,20 @@ impl<F: Source> Transmit<F> {
                 tokio::task::yield_now().await;
                 rested_at = self.outbox.written();
             }
-            let before = self.positions.acknowledged();
-            self.settle();
-            if self.positions.acknowledged() > before {
-                last_sign = Instant::now();
+            if !self.positions.pending() {
+                continue;
+            }
+            let now = Instant::now();
+            if looked.is_none_or(|looked| now.duration_since(looked) >= LOOK_AGAIN) {
+                looked = Some(now);
+                let before = self.positions.acknowledged();
+                self.settle();
+                if self.positions.acknowledged() > before {
+                    last_sign = now;
+                }
             }
             if self.positions.pending() && !settle_armed {
-                settle.as_mut().reset(Instant::now() + SETTLE);
+                settle.as_mut().reset(now + SETTLE);
                 settle_armed = true;
             }
         }
