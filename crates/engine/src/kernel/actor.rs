@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use himalia_sandbox::DiskUse;
@@ -23,6 +24,7 @@ use super::handle::{Envelope, Handle, Mailboxes, Order, Stage, wall_micros};
 use super::lane_io::LaneIo;
 use super::life::Phase;
 use super::listener::Arrival;
+use super::rarely::Rarely;
 use super::teardown::Teardown;
 
 /// Messages of a client's lane that are taken in one round.
@@ -56,6 +58,8 @@ pub(super) struct Running {
     /// Of [`Actor::stop`].
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
     alarm: Alarm,
+    /// Orders and what else comes before all; what becomes known of the sandbox.
+    rarely: [Rarely; 2],
     pub(super) lanes: PerLane<Option<LaneIo>>,
     pub(super) waiters: HashMap<u64, oneshot::Sender<Result<Answer, CommandError>>>,
     pub(super) next_waiter: u64,
@@ -89,6 +93,7 @@ impl Actor {
         let mut running = Running {
             stopped: Box::pin(self.stop.clone().cancelled_owned()),
             alarm: Alarm::new(),
+            rarely: [Rarely::new(), Rarely::new()],
             actor: self,
             lanes: PerLane {
                 now: None,
@@ -131,6 +136,7 @@ impl Running {
             actor,
             stopped,
             alarm,
+            rarely: [orders, findings],
             lanes,
             ..
         } = self;
@@ -145,25 +151,46 @@ impl Running {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        let (orders, urgent, shell) = (
-            &mut actor.mailboxes.orders,
-            &mut actor.mailboxes.urgent,
-            &mut actor.mailboxes.shell,
-        );
+        let Actor {
+            mailboxes,
+            arrivals,
+            sandbox_exit,
+            memory: (_, memory),
+            disk: (_, disk),
+            ..
+        } = actor;
         let (now, data) = (&mut lanes.now, &mut lanes.data);
         tokio::select! {
             biased;
-            () = stopped.as_mut() => Wake::Stop,
-            order = orders.recv() => Wake::Order(order),
-            arrival = actor.arrivals.recv() => Wake::Arrival(arrival),
+            wake = poll_fn(|cx| orders.poll(cx, |cx| {
+                if stopped.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Wake::Stop);
+                }
+                if let Poll::Ready(order) = mailboxes.orders.poll_recv(cx) {
+                    return Poll::Ready(Wake::Order(order));
+                }
+                arrivals.poll_recv(cx).map(Wake::Arrival)
+            })) => wake,
             read = poll_fn(|cx| poll_lane(now, cx, true)) => Wake::Lane(Lane::Now, read),
-            envelope = urgent.recv(), if takes_urgent => Wake::Urgent(envelope),
-            cause = sandbox_end(&mut actor.sandbox_exit) => Wake::SandboxExit(cause),
-            Some(killed) = actor.memory.1.recv() => Wake::Memory(killed),
-            Some(found) = actor.disk.1.recv() => Wake::Disk(found),
+            envelope = mailboxes.urgent.recv(), if takes_urgent => Wake::Urgent(envelope),
+            wake = poll_fn(|cx| findings.poll(cx, |cx| {
+                // `None`: nobody watches the sandbox any more, since the runtime is ending.
+                if let Some(exit) = sandbox_exit
+                    && let Poll::Ready(cause) = Pin::new(exit).poll(cx)
+                {
+                    return Poll::Ready(Wake::SandboxExit(cause.ok()));
+                }
+                if let Poll::Ready(Some(killed)) = memory.poll_recv(cx) {
+                    return Poll::Ready(Wake::Memory(killed));
+                }
+                match disk.poll_recv(cx) {
+                    Poll::Ready(Some(found)) => Poll::Ready(Wake::Disk(found)),
+                    _ => Poll::Pending,
+                }
+            })) => wake,
             () = poll_fn(|cx| alarm.poll(cx, deadline)) => Wake::Deadline,
             read = poll_fn(|cx| poll_lane(data, cx, takes_output)) => Wake::Lane(Lane::Data, read),
-            envelope = shell.recv(), if takes_shell => Wake::Shell(envelope),
+            envelope = mailboxes.shell.recv(), if takes_shell => Wake::Shell(envelope),
         }
     }
 
@@ -326,21 +353,9 @@ impl Running {
     }
 }
 
-fn poll_lane(
-    lane: &mut Option<LaneIo>,
-    cx: &mut std::task::Context<'_>,
-    read: bool,
-) -> std::task::Poll<std::io::Result<()>> {
+fn poll_lane(lane: &mut Option<LaneIo>, cx: &mut Context<'_>, read: bool) -> Poll<std::io::Result<()>> {
     match lane {
         Some(io) => io.poll(cx, read),
-        None => std::task::Poll::Pending,
-    }
-}
-
-/// How the sandbox ended; `None` when nobody watches it any more, since the runtime is ending.
-async fn sandbox_end(exit: &mut Option<oneshot::Receiver<String>>) -> Option<String> {
-    match exit {
-        Some(exit) => exit.await.ok(),
-        None => std::future::pending().await,
+        None => Poll::Pending,
     }
 }

@@ -233,8 +233,9 @@ impl Core {
             self.held_order_deadline(),
             self.outbox.ack_at(),
         ]
-        .into_iter()
+        .iter()
         .flatten()
+        .copied()
         .min()
     }
 

@@ -28,6 +28,7 @@ mod meta;
 mod names;
 mod outbox;
 mod questions;
+mod rarely;
 mod readiness;
 mod recovery;
 mod refusal;
