@@ -50,23 +50,24 @@ impl LaneIo {
 
     /// Writes what the socket takes now.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        loop {
-            if self.out.is_empty() && !self.small.is_empty() {
-                self.out.push_back(self.small.split().freeze());
-            }
-            let Some(first) = self.out.front_mut() else {
-                return Ok(());
-            };
+        while let Some(first) = self.out.front_mut() {
             if first.is_empty() {
                 self.out.pop_front();
-                continue;
-            }
-            match self.socket.try_write(&[IoSlice::new(first)]) {
-                Ok(written) => first.advance(written),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(error),
+            } else if !write_some(&self.socket, first)? {
+                return Ok(());
             }
         }
+        let length = self.small.len();
+        if length > 0 {
+            write_some(&self.socket, &mut self.small)?;
+        }
+        if !self.small.is_empty() {
+            self.out.push_back(std::mem::take(&mut self.small).freeze());
+        } else if length > COPY_UP_TO {
+            // Room for a burst is not kept.
+            self.small = BytesMut::new();
+        }
+        Ok(())
     }
 
     fn has_output(&self) -> bool {
@@ -97,5 +98,17 @@ impl LaneIo {
             return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+/// Hands over what the socket takes now; whether it took something.
+fn write_some(socket: &LaneSocket, bytes: &mut impl Buf) -> io::Result<bool> {
+    match socket.try_write(&[IoSlice::new(bytes.chunk())]) {
+        Ok(written) => {
+            bytes.advance(written);
+            Ok(true)
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
     }
 }

@@ -25,9 +25,9 @@ pub(crate) enum Kind {
 /// where it stopped. How much it may hold is up to whoever pushes: fill it again only when it is empty.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// Frame headers and small payloads that no chunk holds yet.
-    small: Vec<u8>,
     chunks: VecDeque<Bytes>,
+    /// Frame headers and small payloads, behind all chunks.
+    small: Vec<u8>,
     /// Bytes that were ever pushed, and how many of them the socket has taken.
     pushed: u64,
     written: u64,
@@ -77,9 +77,7 @@ impl Outbox {
 
     fn seal(&mut self) {
         if !self.small.is_empty() {
-            let capacity = self.small.len().min(COPY_BYTES);
-            let sealed = std::mem::replace(&mut self.small, Vec::with_capacity(capacity));
-            self.chunks.push_back(sealed.into());
+            self.chunks.push_back(std::mem::take(&mut self.small).into());
         }
     }
 
@@ -90,12 +88,16 @@ impl Outbox {
 
     /// Hands to the socket what it takes without waiting. `WouldBlock` if it takes nothing.
     fn try_flush(&mut self, socket: &OwnedWriteHalf) -> io::Result<()> {
-        self.seal();
-        while !self.chunks.is_empty() {
+        while !(self.chunks.is_empty() && self.small.is_empty()) {
             let mut slices = [IoSlice::new(&[]); SLICES];
             let mut count = 0;
-            for (slot, chunk) in slices.iter_mut().zip(&self.chunks) {
-                *slot = IoSlice::new(chunk);
+            let waiting = self
+                .chunks
+                .iter()
+                .map(|chunk| &chunk[..])
+                .chain([&self.small[..]]);
+            for (slot, bytes) in slices.iter_mut().zip(waiting) {
+                *slot = IoSlice::new(bytes);
                 count += 1;
             }
             let taken = socket.try_write_vectored(slices.get(..count).unwrap_or_default())?;
@@ -116,6 +118,14 @@ impl Outbox {
             }
             taken -= front.len();
             self.chunks.pop_front();
+        }
+        if taken < self.small.len() {
+            let mut rest = Bytes::from(std::mem::take(&mut self.small));
+            rest.advance(taken);
+            self.chunks.push_back(rest);
+        } else {
+            self.small.clear();
+            self.small.shrink_to(COPY_BYTES);
         }
     }
 
