@@ -103,10 +103,10 @@ def main():
             "execute": execute_row(targets, args.rounds, 200),
         }
         himalia = next(t for t in targets if t.name == "himalia")
-        # CPU in one long block, since the kernel accounts in ticks of 10 ms; before the floods, whose output is still
-        # being written to the disk after them.
-        long = execute_row([himalia], 1, 10_000)["himalia"]
-        report["execute"]["himalia"]["cpu_s_per_10k"] = long["cpu_s_per_10k"]
+        # CPU in long blocks, since the kernel accounts in ticks of 10 ms, and their median, since others use the machine
+        # too; before the floods, whose output is still being written to the disk after them.
+        blocks = [execute_row([himalia], 1, 4_000)["himalia"]["cpu_s_per_10k"] for _ in range(5)]
+        report["execute"]["himalia"]["cpu_s_per_10k"] = statistics.median(blocks)
         report["stream_count"] = 12_500
         report["stream"] = stream_row(targets, min(args.rounds, 3), 12_500, 8_000)
         report["adoption"] = adoption.measure(himalia, 50)
