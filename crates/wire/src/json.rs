@@ -45,33 +45,6 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
-/// A key, its escapes resolved: its bytes are enough to compare it with the names that are asked for.
-struct Key<'a>(Cow<'a, [u8]>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_bytes(KeyVisitor).map(Key)
-    }
-}
-
-struct KeyVisitor;
-
-impl<'de> Visitor<'de> for KeyVisitor {
-    type Value = Cow<'de, [u8]>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(bytes))
-    }
-
-    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(bytes.to_owned()))
-    }
-}
-
 /// Takes `N` string fields out of a JSON object; everything else is skipped, however it is nested. Skipping
 /// does not recurse, so depth is no attack. A field that is null or absent is `None`; one that stands there
 /// twice is an error, because two readers could then see two different messages.
@@ -101,13 +74,13 @@ impl<'de, const N: usize> Visitor<'de> for FieldsVisitor<N> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut found = [const { None }; N];
         let mut seen = [false; N];
-        while let Some(Key(key)) = map.next_key()? {
+        while let Some(Text(key)) = map.next_key()? {
             let place = self
                 .names
                 .iter()
                 .zip(&mut found)
                 .zip(&mut seen)
-                .find(|((name, _), _)| name.as_bytes() == &*key);
+                .find(|((name, _), _)| **name == key);
             let Some(((name, slot), seen)) = place else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
