@@ -86,7 +86,7 @@ impl Link {
         self.shim.options.gateway_dir.join(&self.socket)
     }
 
-    /// What its lanes are urgent for.
+    /// Where its lanes are among the urgent sockets.
     pub(crate) fn linger(&self) -> &Linger {
         &self.shim.linger
     }

@@ -69,9 +69,9 @@ fn start(options: Options) -> anyhow::Result<()> {
     let inherited = options.inherit()?;
     let signals = signals::Signals::block().context("signalfd")?;
     let options = options.prepare()?;
-    // Not a `LocalSet`: each wake of one of its tasks costs an eventfd write.
     let linger = Arc::new(Linger::new().context("epoll")?);
     let parked = Arc::clone(&linger);
+    // Not a `LocalSet`: each wake of one of its tasks costs an eventfd write.
     let runtime = Builder::new_current_thread()
         .enable_all()
         .on_thread_park(move || {
