@@ -47,7 +47,6 @@ def client(shared, kernel_id):
 @pytest.fixture
 def session(shared):
     """A session of the native API on the shared gateway."""
-    reply = shared.http.post("v1/sessions", json={"template": "python3"})
-    assert reply.status_code == 201, reply.text
-    yield reply.json()["id"]
-    shared.http.delete(f"v1/sessions/{reply.json()['id']}")
+    session = shared.start_session()
+    yield session
+    shared.delete_session(session)

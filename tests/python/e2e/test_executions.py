@@ -15,9 +15,7 @@ from waiting import eventually
 @pytest.fixture
 def session(gateway):
     """A session of the native API on a gateway of its own."""
-    reply = gateway.http.post("v1/sessions", json={"template": "python3"})
-    assert reply.status_code == 201, reply.text
-    return reply.json()["id"]
+    return gateway.start_session()
 
 
 def run(gateway, session, code, **more):

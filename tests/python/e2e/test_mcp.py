@@ -23,10 +23,9 @@ PLOT = (
 @pytest.fixture(scope="module")
 def session(shared):
     """A session for the tests that leave it as it is."""
-    reply = shared.http.post("v1/sessions", json={"template": "python3"})
-    assert reply.status_code == 201, reply.text
-    yield reply.json()["id"]
-    shared.http.delete(f"v1/sessions/{reply.json()['id']}")
+    session = shared.start_session()
+    yield session
+    shared.delete_session(session)
 
 
 def rest(gateway, execution):

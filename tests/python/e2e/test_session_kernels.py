@@ -23,10 +23,9 @@ def with_bash(tmp_path_factory, kernel_python):
 @pytest.fixture
 def session(with_bash):
     """A session of the native API, with its first kernel."""
-    reply = with_bash.http.post("v1/sessions", json={"template": "python3"})
-    assert reply.status_code == 201, reply.text
-    yield reply.json()["id"]
-    with_bash.http.delete(f"v1/sessions/{reply.json()['id']}")
+    session = with_bash.start_session()
+    yield session
+    with_bash.delete_session(session)
 
 
 def add(gateway, session, **wanted):

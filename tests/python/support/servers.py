@@ -113,6 +113,16 @@ class Himalia(Server):
         """The program."""
         return [os.environ["HIMALIA_BIN"]]
 
+    def start_session(self):
+        """POST /v1/sessions; returns the session's id."""
+        reply = self.http.post("v1/sessions", json={"template": "python3"})
+        assert reply.status_code == 201, reply.text
+        return reply.json()["id"]
+
+    def delete_session(self, session):
+        """DELETE; a session that is over already is fine."""
+        self.http.delete(f"v1/sessions/{session}")
+
     def kill(self):
         """kill -9 of the gateway alone."""
         self.process.kill()
