@@ -19,6 +19,7 @@ PATHS_LIMIT = 200
 _ALWAYS_S = 0.003
 _SHARE = 0.05
 _AT_MOST_S = 0.1
+# Entries between two looks at the clock. The first come without one: a small directory is always seen whole.
 _LOOK_AT_CLOCK = 64
 
 # The clock that files are stamped with, which a timer tick sets; the exact one would be ahead of it.
@@ -39,10 +40,10 @@ def budget(duration):
 
 
 class Walker:
-    """Names each writing once, although two short executions may share one tick of the clock."""
+    """Names each writing once, although short executions may share one tick of the clock."""
 
     def __init__(self):
-        self._named = set()  # (path, stamp, size) of the files that the last walk named
+        self._named = set()  # (path, stamp, size) of files that were named, and which a later walk could find again
 
     def written(self, directory, since, seconds):
         """Regular files below `directory` that were stamped at `since` or later, as paths relative to it, sorted.
@@ -50,18 +51,18 @@ class Walker:
         Returns `{"written", "truncated"}`; `truncated` if entries were not looked at, or paths left out.
         """
         deadline = time.monotonic() + seconds
+        self._named = {one for one in self._named if one[1] >= since}
         found, complete = [], True
-        for number, (path, status) in enumerate(_files(directory)):
+        for number, (path, status) in enumerate(_files(directory), start=1):
             late = number % _LOOK_AT_CLOCK == 0 and time.monotonic() > deadline
-            if number >= ENTRIES_LIMIT or len(found) > PATHS_LIMIT or late:
+            if number > ENTRIES_LIMIT or len(found) > PATHS_LIMIT or late:
                 complete = False
                 break
             if status is not None and status.st_ctime_ns >= since:
                 one = (path, status.st_ctime_ns, status.st_size)
                 if one not in self._named:
                     found.append(one)
-        if found:
-            self._named = set(found)
+        self._named.update(found)
         found = sorted(_readable(path) for path, _, _ in found)
         return {"written": found[:PATHS_LIMIT], "truncated": not complete}
 

@@ -86,6 +86,21 @@ def test_the_walk_is_bounded(tmp_path, monkeypatch):
     assert files.Walker().written(tmp_path, since, 10)["truncated"]
 
 
+def test_executions_of_one_tick_name_each_writing_once(tmp_path):
+    tick, walker = files.stamp(), files.Walker()
+    for name in ("first", "second", "third"):
+        (tmp_path / name).touch()
+        assert walker.written(tmp_path, tick, 10)["written"] == [name]
+    assert walker.written(tmp_path, tick, 10) == NOTHING
+
+
+def test_a_small_directory_is_seen_whole_without_time(tmp_path):
+    tick, names = files.stamp(), [f"{number:02}" for number in range(50)]
+    for name in names:
+        (tmp_path / name).touch()
+    assert files.Walker().written(tmp_path, tick, 0) == {"written": names, "truncated": False}
+
+
 def test_a_walk_that_is_out_of_time_says_so(tmp_path):
     for number in range(200):
         (tmp_path / f"{number}").touch()
