@@ -72,6 +72,15 @@ def test_code_reads_what_was_sent_and_what_it_writes_can_be_fetched(place):
     assert listed["total"] == {"entries": 3, "bytes": len(sent) + 64}
 
 
+def test_what_was_sent_before_is_not_the_executions(place):
+    """Although the filesystem's clock stands still for milliseconds."""
+    for number in range(20):
+        assert place.http.put(place.file("sent"), content=str(number)).status_code in (200, 201)
+        archived = place.http.post(f"{place.base}/upload", content=archive(("unpacked", str(number))))
+        assert archived.status_code == 200, archived.text
+        assert place.run(f"open('out{number}', 'w').close()")["files"]["written"] == [f"out{number}"]
+
+
 def test_files_are_there_while_a_cell_runs(place):
     runner = threading.Thread(target=place.run, args=("import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)",))
     runner.start()

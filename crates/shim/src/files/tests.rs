@@ -20,7 +20,7 @@ use super::beneath::{Resolver, Root};
 use super::connection::Connection;
 use super::get::READ;
 use super::path::Relative;
-use super::{carry_out, staging::PREFIX};
+use super::{carry_out, staging::PREFIX, tick};
 
 const BOTH: [Resolver; 2] = [Resolver::System, Resolver::Walk];
 
@@ -169,6 +169,29 @@ fn a_file_is_written_and_read() {
     assert_eq!(get(&place.work, "a/b/c.bin", range).code(), StreamFailure::Range);
     assert!(!put(&place.work, "a/b/c.bin", b"x").done().0.created);
     assert_eq!(get(&place.work, "a/b/c.bin", None).done().1, b"x");
+}
+
+/// So that no execution that begins afterwards takes them for its own.
+#[test]
+fn files_are_older_than_what_comes_after_they_were_sent() {
+    let place = place();
+    let mut archive = Builder::new(Vec::new());
+    entry(&mut archive, "unpacked", EntryType::Regular, "", b"1");
+    let archive = archive.into_inner().unwrap();
+    for _ in 0..20 {
+        for (sent, name) in [
+            (put(&place.work, "put", b"1"), "put"),
+            (unpack(&place.work, &archive), "in/unpacked"),
+        ] {
+            sent.done();
+            let stamps = fs::metadata(place.work.join(name)).unwrap();
+            let now = tick::now();
+            assert!(
+                (stamps.ctime(), stamps.ctime_nsec()) < (now.tv_sec, now.tv_nsec),
+                "{name}"
+            );
+        }
+    }
 }
 
 #[test]
