@@ -31,6 +31,7 @@ mod lifetimes;
 mod logs;
 pub mod model;
 mod named;
+mod new_sandbox;
 mod places;
 mod pool;
 mod provisioners;

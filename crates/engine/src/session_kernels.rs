@@ -17,8 +17,9 @@ use crate::kernel::culling::CullFacts;
 use crate::kernel::{Command, CommandError, Handle, Phase, SESSION_ENDED, wall_micros};
 use crate::kernelspecs::{Launch, check_variables};
 use crate::model::{NewKernel, Origin, StartPath};
+use crate::new_sandbox::{Made, interrupt_mode_name, shim_spec};
 use crate::registry::Reservation;
-use crate::start::{Made, interrupt_mode_name, millis_since, shim_spec, with_secrets};
+use crate::start::{millis_since, with_secrets};
 use crate::templates::{Plan, zygote_spec};
 use crate::{EngineError, KernelId};
 

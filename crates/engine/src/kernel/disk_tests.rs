@@ -5,7 +5,7 @@ use himalia_shim_protocol::Kind;
 use himalia_wire::{Channel, Limits, header, v1};
 use serde_json::{Value, json};
 
-use super::core_tests::Bench;
+use super::bench::Bench;
 use super::event::Event;
 use super::life::Phase;
 use super::meta::{RecordKind, RecordMeta};

@@ -4,6 +4,7 @@ mod activity;
 mod actor;
 mod actor_effects;
 mod alarm;
+mod checkpoint;
 mod closing;
 mod core;
 pub(crate) mod culling;
@@ -70,11 +71,15 @@ pub(crate) use synthetic::notice;
 pub(crate) use teardown::{SESSION_ENDED, Teardown};
 
 #[cfg(test)]
+mod bench;
+#[cfg(test)]
 mod core_tests;
 #[cfg(test)]
 mod disk_tests;
 #[cfg(test)]
 mod executing_tests;
+#[cfg(test)]
+mod play;
 #[cfg(test)]
 mod questions_tests;
 #[cfg(test)]

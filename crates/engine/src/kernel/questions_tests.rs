@@ -5,8 +5,8 @@ use himalia_shim_protocol::{Lane, Origin, RefusalKind, RequestId, ToGateway};
 use himalia_wire::{Channel, Limits, Parts, header, v1};
 use serde_json::json;
 
+use super::bench::{Bench, settings};
 use super::core::Core;
-use super::core_tests::{Bench, settings};
 use super::event::{Answer, Command, CommandError, Event};
 use super::ledger::RequestKind;
 use super::meta::{RecordKind, RecordMeta};

@@ -7,7 +7,7 @@ use himalia_shim_protocol::{
 use himalia_wire::Channel;
 use serde_json::json;
 
-use super::core_tests::Bench;
+use super::bench::Bench;
 use super::event::{Answer, Claim, Command, CommandError, Event};
 use super::life::Phase;
 use super::lifecycle::LifecycleRecord;

@@ -3,6 +3,8 @@
 //! Each stream has a thread that blocks, on files and on its socket alike, so that the one thread of the shim never does.
 
 mod beneath;
+#[cfg(test)]
+mod beneath_tests;
 mod connection;
 mod delete;
 mod failure;
