@@ -1,7 +1,7 @@
 """The two clients that the benchmark measures with: pyzmq straight to a kernel, and a WebSocket in front of a gateway.
 
-Both offer `execute(code) -> (messages, lost)`: send an execute request, read until its reply and its `idle`
-have been seen, and count the stream messages in between. The WebSocket client is a bare socket, so that the
+Both offer `execute(code, at_first_stream)`: send an execute request, read until its reply and its `idle` have been seen,
+and return the number of stream messages in between; at the first of them call `at_first_stream`, if given. The WebSocket client is a bare socket, so that the
 time measured is the gateway's and not a library's.
 """
 
@@ -46,8 +46,9 @@ def message(session, number, msg_type, content):
 class Progress:
     """What has been seen of one request: its reply, its idle, and how many stream messages."""
 
-    def __init__(self, msg_id):
+    def __init__(self, msg_id, at_first_stream=None):
         self.msg_id, self.reply, self.idle, self.streams = msg_id, False, False, 0
+        self.at_first_stream = at_first_stream
 
     def see(self, channel, header, parent, content):
         if self.msg_id not in parent:
@@ -56,6 +57,8 @@ class Progress:
             self.reply = True
         elif b'"stream"' in header:
             self.streams += 1
+            if self.streams == 1 and self.at_first_stream:
+                self.at_first_stream()
         elif b'"status"' in header and b'"idle"' in content:
             self.idle = True
 
@@ -81,12 +84,12 @@ class Direct:
         self.poller.register(self.shell, zmq.POLLIN)
         self.poller.register(self.iopub, zmq.POLLIN)
 
-    def execute(self, code):
+    def execute(self, code, at_first_stream=None):
         msg_id, parts = request(self.session, next(self.numbers), code)
         mac = hmac.new(self.key, digestmod=hashlib.sha256)
         for part in parts:
             mac.update(part)
-        progress = Progress(msg_id)
+        progress = Progress(msg_id, at_first_stream)
         self.shell.send_multipart([DELIMITER, mac.hexdigest().encode(), *parts])
         while not progress.done():
             for ready, _ in self.poller.poll():
@@ -168,20 +171,20 @@ class WebSocket:
         masked = (int.from_bytes(payload, "little") ^ int.from_bytes(keys, "little")).to_bytes(length, "little")
         self.socket.sendall(head + mask + masked)
 
-    def execute(self, code):
-        return self.ask(*request(self.session, next(self.numbers), code))
+    def execute(self, code, at_first_stream=None):
+        return self.ask(*request(self.session, next(self.numbers), code), at_first_stream)
 
     def kernel_info(self):
         self.ask(*message(self.session, next(self.numbers), "kernel_info_request", {}))
 
-    def ask(self, msg_id, parts):
+    def ask(self, msg_id, parts, at_first_stream=None):
         blobs = [b"shell", *parts]
         offset, offsets = 8 * (2 + len(blobs)), []
         for blob in blobs:
             offsets.append(offset)
             offset += len(blob)
         offsets.append(offset)
-        progress = Progress(msg_id)
+        progress = Progress(msg_id, at_first_stream)
         self.send(2, struct.pack(f"<{1 + len(offsets)}Q", len(offsets), *offsets) + b"".join(blobs))
         while not progress.done():
             opcode, payload = self.frame()

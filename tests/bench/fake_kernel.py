@@ -1,8 +1,8 @@
 """A Jupyter kernel that does no work, so that a benchmark measures what stands in front of it.
 
 `python fake_kernel.py -f connection_file` answers `kernel_info_request` and `execute_request`. The code of an
-execute request is `pass` (status busy, execute_input, status idle, reply) or `flood COUNT BYTES` (that many
-stream messages in between). It publishes through an XPUB with `XPUB_NODROP`, so that a slow reader slows it
+execute request is `pass` (status busy, execute_input, status idle, reply), `flood COUNT BYTES` (that many
+stream messages in between) or `wait` (one stream message, and then nothing until SIGINT). It publishes through an XPUB with `XPUB_NODROP`, so that a slow reader slows it
 down instead of losing messages.
 """
 
@@ -11,6 +11,7 @@ import hmac
 import itertools
 import json
 import os
+import signal
 import sys
 import uuid
 from datetime import datetime, timezone
@@ -108,6 +109,13 @@ class Kernel:
             text = json.dumps({"name": "stdout", "text": "x" * int(size)}).encode()
             for _ in range(int(count)):
                 self.publish("stream", header, text)
+        elif code == "wait":
+            try:
+                self.publish("stream", header, b'{"name":"stdout","text":"waits"}')
+                while True:
+                    signal.pause()
+            except KeyboardInterrupt:
+                return b'{"status":"error","ename":"KeyboardInterrupt","evalue":"","traceback":[]}'
         return b'{"status":"ok","execution_count":%d,"user_expressions":{},"payload":[]}' % self.executions
 
 

@@ -48,6 +48,23 @@ def execute_row(targets, rounds, block):
     return row
 
 
+def interrupt_row(targets, rounds, block):
+    """From the order to interrupt a cell that waits to the cell's reply and its idle, in ms."""
+    samples = {t.name: [] for t in targets}
+    for _ in range(rounds):
+        for target in targets:
+            for _ in range(block):
+                ordered = []
+
+                def order(target=target, ordered=ordered):
+                    ordered.append(time.perf_counter())
+                    target.interrupt()
+
+                target.client.execute("wait", order)
+                samples[target.name].append((time.perf_counter() - ordered[0]) * 1e3)
+    return {name: {"p50_ms": statistics.median(values), "max_ms": max(values)} for name, values in samples.items()}
+
+
 def stream_row(targets, rounds, count, size):
     """A flood of stream messages through one execute: messages per second, lost ones, CPU per 100 MB."""
     runs = {t.name: [] for t in targets}
@@ -79,6 +96,10 @@ def show(report):
         ratio = row["per_s"] / stream["direct"]["per_s"]
         cpu = "-" if name == "direct" else f"{row['cpu_s_per_100mb']:.2f}"
         print(f"  {name:26}{row['per_s']:12,.0f}{ratio:11.2f}{row['lost']:8}{cpu:>17}")
+    print("\ninterrupt of a cell that waits, over REST (direct: a signal), until the cell's reply and idle")
+    print(f"  {'':26}{'p50 ms':>9}{'slowest ms':>13}")
+    for name, row in report["interrupt"].items():
+        print(f"  {name:26}{row['p50_ms']:9.2f}{row['max_ms']:13.2f}")
     found = report["adoption"]
     print(f"\nkill -9 of the gateway with {found['kernels']} live kernels, then a new start")
     print(f"  ready {found['ready_s']:.2f} s, all adopted {found['adopted_s']:.2f} s after the start of the process\n")
@@ -107,6 +128,7 @@ def main():
         # too; before the floods, whose output is still being written to the disk after them.
         blocks = [execute_row([himalia], 1, 4_000)["himalia"]["cpu_s_per_10k"] for _ in range(5)]
         report["execute"]["himalia"]["cpu_s_per_10k"] = statistics.median(blocks)
+        report["interrupt"] = interrupt_row(targets, args.rounds, 10)
         report["stream_count"] = 12_500
         report["stream"] = stream_row(targets, min(args.rounds, 3), 12_500, 8_000)
         report["adoption"] = adoption.measure(himalia, 50)

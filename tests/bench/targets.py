@@ -79,6 +79,9 @@ class DirectTarget:
     def cpu(self):
         return 0.0
 
+    def interrupt(self):
+        self.kernel.send_signal(signal.SIGINT)
+
     def __exit__(self, *_):
         self.kernel.kill()
         self.kernel.wait()
@@ -110,8 +113,8 @@ class Gateway:
         return self
 
     def first_client(self):
-        kernel = self.call("POST", "/api/kernels", {"name": "fake"})
-        self.client = self.connect(kernel["id"])
+        self.kernel_id = self.call("POST", "/api/kernels", {"name": "fake"})["id"]
+        self.client = self.connect(self.kernel_id)
         self.client.execute("pass")
 
     def connect(self, kernel_id):
@@ -142,6 +145,9 @@ class Gateway:
 
     def cpu(self):
         return cpu_seconds(self.pids())
+
+    def interrupt(self):
+        self.call("POST", f"/api/kernels/{self.kernel_id}/interrupt")
 
     def stop(self):
         if self.process.poll() is None:
