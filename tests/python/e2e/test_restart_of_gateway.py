@@ -110,7 +110,7 @@ def test_sigterm_tells_the_clients_and_keeps_the_kernels(gateway):
     assert alive(pid)
 
     gateway.start()
-    eventually(lambda: kernel_id in states(gateway), "the kernel is adopted", 5)
+    eventually(lambda: kernel_id in states(gateway), "the kernel is adopted")
     with Channels(gateway, kernel_id, session=client.session) as again:
         rest = again.outcome(msg_id)
         told = "".join(m["content"]["text"] for m in first if m["msg_type"] == "stream")

@@ -116,7 +116,7 @@ def test_a_flood_of_displays_is_bounded_too(kernel, tmp_path):
     wait_until_stuck(kernel, counter)
     assert kernel.peak_rss_mb() < 120
     kernel.interrupt()
-    assert kernel.reply(msg_id, timeout=5)["ename"] == "KeyboardInterrupt"
+    assert kernel.reply(msg_id, timeout=30)["ename"] == "KeyboardInterrupt"
     shown = [m for m in kernel.outputs(msg_id) if m["msg_type"] == "display_data"]
     assert [int(m["content"]["data"]["text/plain"][1:9]) for m in shown] == list(range(len(shown)))
 
@@ -135,7 +135,7 @@ def test_interrupts_at_any_moment_lose_no_text_and_leave_no_lock_held(kernel):
         kernel.interrupt()
         text = [message["content"]["text"]]
         text += [m["content"]["text"] for m in kernel.outputs(msg_id) if m["msg_type"] == "stream"]
-        assert kernel.reply(msg_id, timeout=5)["ename"] == "KeyboardInterrupt"
+        assert kernel.reply(msg_id, timeout=30)["ename"] == "KeyboardInterrupt"
         numbers = "".join(text).split()
         assert numbers == [str(n) for n in range(len(numbers))]
         last = int(kernel.run("print(n)")[1])

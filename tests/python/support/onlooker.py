@@ -29,6 +29,7 @@ class Onlooker:
     def __init__(self, server, kernel_id):
         self.server, self.kernel_id, self.session = server, kernel_id, None
         self.messages = []
+        self.known = set()
         self.attach()
 
     def attach(self):
@@ -41,7 +42,12 @@ class Onlooker:
     def _read(self):
         try:
             while True:
-                self.messages.append(self.channels.receive(600))
+                message = self.channels.receive(600)
+                # What came just before the gateway was killed may come again.
+                msg_id = message["header"]["msg_id"]
+                if msg_id not in self.known:
+                    self.known.add(msg_id)
+                    self.messages.append(message)
         except ConnectionClosed:
             pass
 

@@ -194,6 +194,20 @@ async fn the_position_settles_without_further_traffic() {
     }
 }
 
+/// Also the second message, which follows too soon after the look at the first.
+#[tokio::test]
+async fn the_position_of_a_burst_settles_after_it() {
+    let setup = Setup::new(Framing::V1, |_| {}).await;
+    let mut client = websocket(setup.client).await;
+    for seq in 1..=50 {
+        setup.log.send(Ok(vec![output(seq, "x")])).unwrap();
+        client.next().await.unwrap().unwrap();
+    }
+    while setup.got.load(Ordering::SeqCst) != 50 {
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
 async fn a_client_that_leaves_messages_unread_gets_them_again() {
     let setup = Setup::new(Framing::V1, |_| {}).await;

@@ -54,9 +54,10 @@ pub(super) enum Outgoing {
     Notice { parent: Bytes, text: String },
 }
 
-/// Acknowledgements are looked at after a write, unless it follows so soon after the last look …
+/// Acknowledgements are looked at after a write. If the last look was sooner ago than this, and fewer bytes: when it is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// … and this long after the last write.
+const LOOK_AGAIN_BYTES: u64 = 64 << 10;
+/// What was not acknowledged at a look is looked at again after this, without a write.
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// Bytes that are written without a pause.
@@ -86,10 +87,12 @@ impl<F: Source> Transmit<F> {
         let mut shutdown = pin!(shutdown.cancelled());
         let mut ping = interval_at(Instant::now() + self.ping_interval, self.ping_interval);
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut settle = pin!(sleep_until(Instant::now()));
-        let mut settle_armed = false;
         let mut last_sign = Instant::now();
-        let mut looked: Option<Instant> = None;
+        // The last look: when, and after how many bytes.
+        let (mut looked, mut looked_at) = (None, 0);
+        let mut look = pin!(sleep_until(last_sign));
+        // When `look` is due, if it is.
+        let mut next_look: Option<Instant> = None;
         let mut rested_at = 0;
         loop {
             tokio::select! {
@@ -105,7 +108,7 @@ impl<F: Source> Transmit<F> {
                     }
                     self.outbox.ping();
                 }
-                () = settle.as_mut(), if settle_armed => (settle_armed, looked) = (false, None),
+                () = look.as_mut(), if next_look.is_some() => (next_look, looked) = (None, None),
                 batch = self.feed.next() => match batch {
                     Ok(batch) => self.put_all(&batch),
                     Err(closed) => return End::Close(Close::of(&closed)),
@@ -124,18 +127,22 @@ impl<F: Source> Transmit<F> {
             if !self.positions.pending() {
                 continue;
             }
-            let now = Instant::now();
-            if looked.is_none_or(|looked| now.duration_since(looked) >= LOOK_AGAIN) {
-                looked = Some(now);
+            let (now, written) = (Instant::now(), self.outbox.written());
+            let later = looked
+                .map(|looked: Instant| looked + LOOK_AGAIN)
+                .filter(|later| now < *later && written - looked_at < LOOK_AGAIN_BYTES);
+            if later.is_none() {
+                (looked, looked_at) = (Some(now), written);
                 let before = self.positions.acknowledged();
                 self.settle();
                 if self.positions.acknowledged() > before {
                     last_sign = now;
                 }
             }
-            if self.positions.pending() && !settle_armed {
-                settle.as_mut().reset(now + SETTLE);
-                settle_armed = true;
+            let due = later.unwrap_or(now + SETTLE);
+            if self.positions.pending() && next_look.is_none_or(|next| due < next) {
+                look.as_mut().reset(due);
+                next_look = Some(due);
             }
         }
     }
