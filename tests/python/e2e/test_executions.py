@@ -164,10 +164,11 @@ def cut_anywhere(gateway, path, chance):
     return seen
 
 
-def test_connections_that_are_cut_anywhere_see_all_of_it_once(gateway, session):
-    seed = random.randrange(1 << 32)
-    code = "import time\nfor n in range(300):\n    print('line', n, flush=True)\n    time.sleep(0.002)\nprint('x' * 3000)"
-    path = begin(gateway, session, code)
+def test_connections_that_are_cut_anywhere_see_all_of_it_once(gateway, session, tmp_path):
+    go, seed = tmp_path / "go", random.randrange(1 << 32)
+    # Not over before one has given up waiting for its end.
+    lines = "import os, time\nfor n in range(300):\n    print('line', n, flush=True)\n    time.sleep(0.002)\n"
+    path = begin(gateway, session, f"{lines}while not os.path.exists({str(go)!r}): time.sleep(0.02)\nprint('x' * 3000)")
     seen = {}
 
     def watch(number):
@@ -179,6 +180,7 @@ def test_connections_that_are_cut_anywhere_see_all_of_it_once(gateway, session):
     # One who waits and goes away interrupts nothing.
     with pytest.raises(httpx.ReadTimeout):
         gateway.http.get(f"{path}/events", timeout=0.2)
+    go.touch()
     for watcher in watchers:
         watcher.join(120)
     expected = whole_text(gateway, path)
