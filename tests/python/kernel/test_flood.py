@@ -93,11 +93,15 @@ def test_with_a_reader_that_stops_the_kernel_waits_answers_and_can_be_interrupte
     assert kernel.peak_rss_mb() < 100
 
     # Control answers while output is stuck.
-    assert kernel.request("kernel_info_request", {}, "control", timeout=30)["status"] == "ok"
+    started = time.monotonic()
+    assert kernel.request("kernel_info_request", {}, "control", timeout=5)["status"] == "ok"
+    assert time.monotonic() - started < 1
 
     # An interrupt ends the blocked write.
+    started = time.monotonic()
     kernel.interrupt()
-    reply = kernel.reply(msg_id, timeout=30)
+    reply = kernel.reply(msg_id, timeout=5)
+    assert time.monotonic() - started < 1
     assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
 
     # And what was printed before is still all there when somebody reads.
@@ -116,7 +120,7 @@ def test_a_flood_of_displays_is_bounded_too(kernel, tmp_path):
     wait_until_stuck(kernel, counter)
     assert kernel.peak_rss_mb() < 120
     kernel.interrupt()
-    assert kernel.reply(msg_id, timeout=30)["ename"] == "KeyboardInterrupt"
+    assert kernel.reply(msg_id, timeout=5)["ename"] == "KeyboardInterrupt"
     shown = [m for m in kernel.outputs(msg_id) if m["msg_type"] == "display_data"]
     assert [int(m["content"]["data"]["text/plain"][1:9]) for m in shown] == list(range(len(shown)))
 
@@ -135,7 +139,7 @@ def test_interrupts_at_any_moment_lose_no_text_and_leave_no_lock_held(kernel):
         kernel.interrupt()
         text = [message["content"]["text"]]
         text += [m["content"]["text"] for m in kernel.outputs(msg_id) if m["msg_type"] == "stream"]
-        assert kernel.reply(msg_id, timeout=30)["ename"] == "KeyboardInterrupt"
+        assert kernel.reply(msg_id, timeout=5)["ename"] == "KeyboardInterrupt"
         numbers = "".join(text).split()
         assert numbers == [str(n) for n in range(len(numbers))]
         last = int(kernel.run("print(n)")[1])

@@ -29,11 +29,12 @@ class Onlooker:
     def __init__(self, server, kernel_id):
         self.server, self.kernel_id, self.session = server, kernel_id, None
         self.messages = []
-        self.known = set()
         self.attach()
 
     def attach(self):
         """Connect, as the same client as before."""
+        # What came just before the gateway was killed may come again; on one connection nothing comes twice.
+        self.earlier = {message["msg_id"] for message in self.messages}
         self.channels = Channels(self.server, self.kernel_id, session=self.session)
         self.session = self.channels.session
         self.reader = threading.Thread(target=self._read)
@@ -43,10 +44,7 @@ class Onlooker:
         try:
             while True:
                 message = self.channels.receive(600)
-                # What came just before the gateway was killed may come again.
-                msg_id = message["header"]["msg_id"]
-                if msg_id not in self.known:
-                    self.known.add(msg_id)
+                if message["msg_id"] not in self.earlier:
                     self.messages.append(message)
         except ConnectionClosed:
             pass
