@@ -130,7 +130,7 @@ def check(reader, log, seed):
 def test_the_union_of_what_was_received_is_the_log(gateway, kills):
     seed = int(os.environ.get("HIMALIA_TEST_SEED") or random.randrange(1 << 32))
     chance = random.Random(seed)
-    session = gateway.http.post("v1/sessions", json={"template": "python3"}).json()["id"]
+    session = gateway.start_session()
     code = CODE.replace("PAUSE", "0.02" if kills else "0.004")
     asked = {"code": code, "background": True, "idempotency_key": "once"}
     begun = gateway.http.post(f"v1/sessions/{session}/executions", json=asked).json()["id"]

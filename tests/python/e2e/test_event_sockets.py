@@ -79,7 +79,7 @@ def test_sockets_that_are_cut_anywhere_see_all_of_it_once(shared, session):
 
 
 def test_events_come_while_it_runs_and_end_with_the_session(shared):
-    session = shared.http.post("v1/sessions", json={"template": "python3"}).json()["id"]
+    session = shared.start_session()
     with open_events(shared, f"v1/sessions/{session}/events", "?after=0") as socket:
         path = begin(shared, session, "print('now', flush=True)\ninput()", allow_stdin=True)
         seen = []
@@ -95,7 +95,7 @@ def test_events_come_while_it_runs_and_end_with_the_session(shared):
 
 
 def test_a_client_that_reads_nothing_costs_no_memory(gateway):
-    session = gateway.http.post("v1/sessions", json={"template": "python3"}).json()["id"]
+    session = gateway.start_session()
     code = "for n in range(60):\n    print('y' * 1_000_000)"
     with open_events(gateway, f"v1/sessions/{session}/events", "?after=0", max_queue=1) as socket:
         first = json.loads(socket.recv(timeout=60))

@@ -32,7 +32,7 @@ def executions(gateway, session, count):
 
 @pytest.mark.timeout(300)
 def test_the_next_one_costs_what_the_first_one_cost(gateway):
-    session = gateway.http.post("v1/sessions", json={"template": "python3"}).json()["id"]
+    session = gateway.start_session()
     executions(gateway, session, BLOCK)  # the kernel's own first times
     first, first_ticks = executions(gateway, session, BLOCK)
     executions(gateway, session, PAST - 2 * BLOCK)

@@ -65,7 +65,7 @@ def by_terminal(gateway, session, word):
 
 
 def test_it_is_nowhere(gateway):
-    session = gateway.http.post("v1/sessions", json={"template": "python3"}).json()["id"]
+    session = gateway.start_session()
     words = []
     for by in (by_rest, by_mcp, by_websocket, by_terminal):
         words.append(f"hunter-{os.urandom(8).hex()}")

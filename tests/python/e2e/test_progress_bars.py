@@ -57,7 +57,7 @@ def cut(text, seed):
 
 @pytest.mark.parametrize("bars", [both_stay, inner_ones_go])
 def test_nested_bars_are_a_line_each(gateway, bars):
-    session = gateway.http.post("v1/sessions", json={"template": "python3"}).json()["id"]
+    session = gateway.start_session()
     pieces, wanted = bars()
     text = "".join(pieces)
     assert "\x1b[A" in text, "tqdm goes up"

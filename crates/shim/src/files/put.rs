@@ -10,6 +10,7 @@ use super::connection::Connection;
 use super::failure::{Failure, Result};
 use super::path::Relative;
 use super::staging::{FILE_MODE, StagedFile};
+use super::tick;
 
 /// Writes a file beside its place, then gives it its name.
 pub(super) fn run(
@@ -36,6 +37,7 @@ pub(super) fn run(
     // Whatever the sandbox's umask is.
     fchmod(&staged.file, FILE_MODE).map_err(|error| Failure::of(&what, error))?;
     staged.keep(name).map_err(|error| Failure::of(&what, error))?;
+    tick::pass();
     Ok(StreamDone {
         entries: 1,
         bytes,

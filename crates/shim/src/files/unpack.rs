@@ -15,6 +15,7 @@ use super::failure::{Failure, Result};
 use super::merge;
 use super::path::{Relative, stays_inside};
 use super::staging::{DIR_MODE, FILE_MODE, StagedDir, new_file, open_dir};
+use super::tick;
 
 /// Most bytes of what stands before an entry: its header, long names. They are kept in memory.
 const HEADER_BYTES: u64 = 1 << 20;
@@ -43,6 +44,7 @@ pub(super) fn run(
     source.rest()?;
     merge::check(staged.dir(), dir.as_fd())?;
     merge::run(staged.dir(), dir.as_fd())?;
+    tick::pass();
     Ok(done)
 }
 

@@ -54,7 +54,8 @@ pub(super) enum Outgoing {
     Notice { parent: Bytes, text: String },
 }
 
-/// Acknowledgements are looked at after a write. If the last look was sooner ago than this, and fewer bytes: when it is over.
+/// Acknowledgements are looked at after a write. One that follows the last look within this time and these bytes is looked
+/// at when the time is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 const LOOK_AGAIN_BYTES: u64 = 64 << 10;
 /// What was not acknowledged at a look is looked at again after this, without a write.
@@ -89,7 +90,7 @@ impl<F: Source> Transmit<F> {
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut last_sign = Instant::now();
         // The last look: when, and after how many bytes.
-        let (mut looked, mut looked_at) = (None, 0);
+        let mut looked: Option<(Instant, u64)> = None;
         let mut look = pin!(sleep_until(last_sign));
         // When `look` is due, if it is.
         let mut next_look: Option<Instant> = None;
@@ -129,10 +130,11 @@ impl<F: Source> Transmit<F> {
             }
             let (now, written) = (Instant::now(), self.outbox.written());
             let later = looked
-                .map(|looked: Instant| looked + LOOK_AGAIN)
-                .filter(|later| now < *later && written - looked_at < LOOK_AGAIN_BYTES);
+                .filter(|(_, bytes)| written - bytes < LOOK_AGAIN_BYTES)
+                .map(|(at, _)| at + LOOK_AGAIN)
+                .filter(|later| now < *later);
             if later.is_none() {
-                (looked, looked_at) = (Some(now), written);
+                looked = Some((now, written));
                 let before = self.positions.acknowledged();
                 self.settle();
                 if self.positions.acknowledged() > before {
