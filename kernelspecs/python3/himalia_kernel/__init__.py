@@ -1,4 +1,4 @@
-"""Himalia's start of the IPython kernel: `python -m himalia_kernel -f <connection file>`.
+"""Himalia's start of the IPython kernel: `python -P -m himalia_kernel -f <connection file>`.
 
 It is ipykernel with three things added, each in its own module:
 

@@ -9,7 +9,7 @@ import zmq.utils.garbage  # noqa: F401
 from ipykernel import kernelapp
 from traitlets import Any, Bool, DottedObjectName, Type, default
 
-from himalia_kernel import bash, charts, frames, packages, plumbing, preload
+from himalia_kernel import bash, charts, frames, packages, places, plumbing, preload, working_directory
 from himalia_kernel.iopub import SEND_TIMEOUT_MS, BoundedIOPubThread
 from himalia_kernel.records import keep_no_outputs
 
@@ -90,11 +90,16 @@ class HimaliaKernelApp(kernelapp.IPKernelApp):
         if not self.embryo:
             plumbing.connect(self)
 
+    def init_path(self):
+        super().init_path()
+        working_directory.make_importable(self)
+
     def init_shell(self):
         """Adopt the kernel's shell."""
         super().init_shell()
         if self.shell is not None:
             keep_no_outputs(self.shell)
+            places.show_neutral(self.shell)
             self.kernel.watch(self.shell)
             packages.serve(self.shell)
             bash.install(self.shell)

@@ -39,8 +39,10 @@ def make(application, wanted):
 def freeze():
     """Put all that is alive out of the sight of the garbage collector, whose marks would unshare every page.
 
-    The collector stays off in this process; a kernel that is forked from it turns it on.
+    The collector stays off in this process; a kernel that is forked from it turns it on. What the import system remembers of
+    directories is forgotten here, once for all kernels, which are in other places.
     """
+    importlib.invalidate_caches()
     gc.collect()
     gc.disable()
     gc.freeze()

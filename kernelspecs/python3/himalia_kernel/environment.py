@@ -39,6 +39,12 @@ def _is_name(name):
 
 def apply(app, variables, unset=(), directory=None):
     """Set and unset environment variables and change the directory; all of it, or OSError and nothing."""
+    _change(app, variables, unset, directory)
+    # Directory listings that the import system remembers may be those of another working directory or mount.
+    importlib.invalidate_caches()
+
+
+def _change(app, variables, unset, directory):
     if directory is not None:
         os.chdir(directory)
         app.kernel.observer.directory = os.getcwd()
@@ -49,8 +55,6 @@ def apply(app, variables, unset=(), directory=None):
     packages.make_importable()
     if not _TEMPORARY.isdisjoint({*variables, *unset}):
         tempfile.tempdir = None
-    # Directory listings that the import system remembers may be those of another working directory or mount.
-    importlib.invalidate_caches()
     shell = app.shell
     if "HOME" in variables or "HOME" in unset:
         shell.home_dir = str(Path("~").expanduser())
@@ -59,10 +63,13 @@ def apply(app, variables, unset=(), directory=None):
 
 
 def replace(app, variables, directory):
-    """Make `variables` the whole environment, but for the plotting backend that a kernel has when none is named."""
+    """Make `variables` the whole environment, but for the plotting backend that a kernel has when none is named.
+
+    For an embryo, whose import system remembers no listings of directories (`embryo.freeze`).
+    """
     if not variables.get("MPLBACKEND"):
         variables = {**variables, "MPLBACKEND": INLINE_BACKEND}
-    apply(app, variables, [name for name in os.environ if name not in variables], directory)
+    _change(app, variables, [name for name in os.environ if name not in variables], directory)
 
 
 def start_directory_history(app):
@@ -78,6 +85,9 @@ def move_profile(app):
 
     shell = app.shell
     app.ipython_dir = shell.ipython_dir = get_ipython_dir()
+    if app.profile_dir is not None:
+        before = app.profile_dir.location
+        app.config_file_paths = [path for path in app.config_file_paths if path != before]
     app.profile_dir = None
     app.config.ProfileDir.pop("location", None)
     app.init_profile_dir()

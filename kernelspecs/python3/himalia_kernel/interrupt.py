@@ -70,13 +70,19 @@ class InterruptibleKernel(IPythonKernel):
         if self._interrupted:
             code_obj, async_ = _STOP, False
         self._awaiting = asyncio.current_task() if async_ else None
+        self._flush_fully(True)
         try:
             if not async_:
                 self._swap(self._interrupt, signal.default_int_handler)
             return await run_code(code_obj, result, async_=async_)
         finally:
+            self._flush_fully(False)
             self._awaiting = None
             self._swap(signal.default_int_handler, self._interrupt)
+
+    def _flush_fully(self, fully):
+        if self.iopub_thread is not None:  # as in an embryo
+            self.iopub_thread.flushes_fully = fully
 
     @staticmethod
     def _swap(ours, other):

@@ -11,6 +11,7 @@ from ipykernel.iostream import IOPubThread
 from ipykernel.thread import CONTROL_THREAD_NAME, SHELL_CHANNEL_THREAD_NAME
 
 from himalia_kernel.budget import BULK_LIMIT, URGENT_LIMIT, Budget
+from himalia_kernel.lap import Lap
 
 # How long one attempt to send may block; between attempts the thread sees that it shall stop.
 SEND_TIMEOUT_MS = 250
@@ -75,7 +76,10 @@ class BoundedIOPubThread(IOPubThread):
 
     def __init__(self, socket, pipe=False, session=False):
         self.budget = Budget()
+        # Whether code of the user's runs: a flush of its own waits until its text is written.
+        self.flushes_fully = False
         self._give_up_at = None
+        self._lap = Lap(socket.context)
         super().__init__(socket, pipe=pipe, session=session)
         self.thread = _Publisher(self._thread_main)
         _THREADS.add(self)
@@ -126,8 +130,19 @@ class BoundedIOPubThread(IOPubThread):
             self._event_pipe.send(b"", zmq.NOBLOCK)
         except zmq.Again:
             self.io_loop.add_callback(self._handle_event, None)
+        except zmq.ZMQError as error:
+            # The process ends: its pipes are closed, and another thread still has something to say.
+            if error.errno != zmq.ENOTSOCK:
+                raise
 
     # Sending, in the thread.
+
+    def written(self, seconds, then):
+        """Wait until what was sent is written, for at most so long; then call `then`."""
+        try:
+            self._lap.run(seconds)
+        finally:
+            then()
 
     def _send_counted(self, size, msg, *args, **kwargs):
         try:
@@ -160,6 +175,12 @@ class BoundedIOPubThread(IOPubThread):
             self.io_loop.add_callback(self._drain)
         super().stop()
         self.budget.wake()
+
+    def close(self):
+        """Close the sockets."""
+        if not self.closed:
+            self._lap.close()
+        super().close()
 
     def _drain(self):
         while self._events:

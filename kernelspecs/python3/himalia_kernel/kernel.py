@@ -1,5 +1,6 @@
 """The kernel: IPython's, with prompt interrupts, requests of the gateway's own on the control channel, and observed executions."""
 
+from himalia_kernel import children
 from himalia_kernel.interrupt import InterruptibleKernel
 from himalia_kernel.observer import KEY, Observer
 
@@ -34,6 +35,10 @@ class HimaliaKernel(InterruptibleKernel):
         if report is not None:
             metadata[KEY] = report
         return metadata
+
+    def _process_children(self):
+        """The processes that a shutdown ends, and waits for. A resource tracker ignores the signals, and ends by itself."""
+        return [process for process in super()._process_children() if process.pid not in children.helpers()]
 
     def himalia_bind_request(self, stream, ident, parent):
         """Apply an environment and a working directory; see `himalia_kernel.bind`."""

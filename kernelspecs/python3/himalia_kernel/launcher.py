@@ -9,7 +9,7 @@ def main():
 
     Set `HIMALIA_PLAIN_KERNEL=1` to start plain ipykernel, for instance to see whether a problem is ours.
     """
-    from himalia_kernel import packages, preload
+    from himalia_kernel import packages, preload, working_directory
 
     packages.make_importable()
     application, problem = choose()
@@ -20,6 +20,8 @@ def main():
             flush=True,
         )
         from ipykernel.kernelapp import IPKernelApp as application
+
+        working_directory.extend(application)
     preload.load(preload.names())
     application.launch_instance()
 

@@ -16,6 +16,7 @@ CLONE_NEWNET = 0x40000000
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND = 1, 2, 4, 8, 32, 4096
 
+_MADV_COLLAPSE = 25
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_SECCOMP = 22
@@ -31,6 +32,7 @@ _SOCK_FILTER_SIZE = 8
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mount.argtypes = [*[ctypes.c_char_p] * 3, ctypes.c_ulong, ctypes.c_char_p]
+_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
 
 
@@ -38,6 +40,11 @@ def _checked(result, call):
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{call}: {os.strerror(number)}")
+
+
+def collapse(start, length):
+    """Move memory of this process to huge pages. Whole ones, of Linux 6.1 and later."""
+    _checked(_libc.madvise(start, length, _MADV_COLLAPSE), "madvise(MADV_COLLAPSE)")
 
 
 def setns(descriptor, kind):

@@ -1,7 +1,8 @@
 """What the kernel itself says about an execution, in the metadata of its reply under `himalia`.
 
 `{"variables": {"added", "changed", "removed", "truncated"}, "files": {"written", "truncated"}}`, and for one that failed
-`"error": {"line", "source", "cell", "hint"}`; for a `%%bash` cell that came to its end `"exit_code"` instead. A part that could not be made is left out. Silent executions have none.
+`"error": {"line", "source", "cell", "hint"}`; for a `%%bash` cell that came to its end `"exit_code"` instead. Besides, `"usage"` (see `usage`) and
+`"packages"`, a hash of what is installed when it ends (see `installed`). A part that could not be made is left out. Silent executions have none.
 """
 
 import contextlib
@@ -10,8 +11,10 @@ import os
 import time
 
 from himalia_kernel import bash, files
+from himalia_kernel.installed import Installed
 from himalia_kernel.interrupt import interrupts_dropped
 from himalia_kernel.ledger import Ledger
+from himalia_kernel.usage import Meter
 
 KEY = "himalia"
 _CURRENT = contextvars.ContextVar("himalia_execution", default=None)
@@ -27,6 +30,7 @@ class _Execution:
         self.exit_code = None
         self.started = time.monotonic()
         self.stamp = files.stamp()
+        self.meter = Meter()
 
 
 class Observer:
@@ -36,6 +40,7 @@ class Observer:
         self._kernel = kernel
         self._ledger = Ledger(kernel.shell)
         self._walker = files.Walker()
+        self._installed = Installed()
         # Whose files are reported: the directory that the kernel was started in or bound to.
         self.directory = None
         kernel.shell.events.register("post_run_cell", _remember)
@@ -64,9 +69,11 @@ class Observer:
             return self._report(execution)
 
     def _report(self, execution):
-        report = {}
+        # First of all: what is looked at after that is not the caller's doing.
+        report = {"usage": execution.meter.read()}
         idle = _does_nothing(execution.code)
-        for key, look in (("error", self._error), ("variables", self._variables), ("files", self._files)):
+        looks = ("error", self._error), ("variables", self._variables), ("files", self._files), ("packages", self._packages)
+        for key, look in looks:
             try:
                 found = look(execution, idle)
             except Exception:  # whatever it is, the reply goes out
@@ -89,6 +96,9 @@ class Observer:
         if idle:
             return {"added": [], "changed": [], "removed": [], "truncated": False}
         return self._ledger.update(execution.code)
+
+    def _packages(self, _execution, _idle):
+        return self._installed.digest()
 
     def _files(self, execution, idle):
         if self.directory is None:

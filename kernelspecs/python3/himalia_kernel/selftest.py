@@ -6,9 +6,6 @@ import inspect
 # Minor versions of ipykernel that tests/python/kernel passes with.
 TESTED = ((7, 2), (7, 3), (7, 4))
 
-# The same of Python, for forks of a live kernel: they renew private parts of asyncio's loop and of thread pools.
-TESTED_PYTHON = ((3, 11),)
-
 # Private and public names that the additions use: (module, dotted name, parameters that it must have).
 _USED = (
     ("IPython.core.interactiveshell", "InteractiveShell.run_code", None),
@@ -25,6 +22,7 @@ _USED = (
     ("ipykernel.kernelapp", "IPKernelApp.kernel_class", None),
     ("ipykernel.kernelapp", "IPKernelApp.write_connection_file", None),
     ("ipykernel.kernelbase", "Kernel._aborting", None),
+    ("ipykernel.kernelbase", "Kernel._process_children", ("self",)),
     ("ipykernel.kernelbase", "Kernel._publish_status", ("self", "status", "channel", "parent")),
     ("ipykernel.kernelbase", "Kernel.control_msg_types", None),
     ("ipykernel.kernelbase", "Kernel.pre_handler_hook", ("self",)),
@@ -85,19 +83,11 @@ def problem():
 
 
 def fork_problem():
-    """Return why a live kernel cannot be forked here, or None."""
-    import concurrent.futures
+    """Return why a live kernel cannot be forked here, or None: the names. What they do is tried by `fork.trial`."""
     import sys
 
     if not sys.platform.startswith("linux"):
         return "forks of a live kernel need Linux"
-    if sys.version_info[:2] not in TESTED_PYTHON:
-        tested = ", ".join(f"{a}.{b}" for a, b in TESTED_PYTHON)
-        return f"Python {sys.version_info[0]}.{sys.version_info[1]} is not a version that was tested (these were: {tested})"
-    pool = concurrent.futures.ThreadPoolExecutor(1)
-    for name in ("_threads", "_work_queue", "_idle_semaphore", "_shutdown_lock"):
-        if not hasattr(pool, name):
-            return f"ThreadPoolExecutor has no {name}"
     return _missing(_USED_BY_FORK)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from functools import partial
 
 from ipykernel.iostream import OutStream
 
@@ -12,6 +13,8 @@ _PUSH_AT = 128 * 1024
 # How long a flush waits for its text to be handed to ZeroMQ. Short: the end of each cell flushes, and must be reached
 # soon after an interrupt even when nobody reads.
 _FLUSH_WAIT_S = 0.1
+# How long a flush by code of the user's waits for its text to be written: no crash after it takes the text away.
+_WRITE_WAIT_S = 5.0
 
 
 class _Batch:
@@ -149,7 +152,7 @@ class BoundedOutStream(OutStream):
         self._push()
 
     def flush(self):
-        """Queue what was written, and wait a moment until it is with ZeroMQ."""
+        """Queue what was written, and wait a moment until it is with ZeroMQ; in a cell until it has left the process."""
         thread = self.pub_thread
         if thread is None:
             return
@@ -161,8 +164,12 @@ class BoundedOutStream(OutStream):
         if self._push() and thread.may_wait():
             gate = threading.Lock()
             gate.acquire()
-            thread.schedule(gate.release)
-            gate.acquire(True, _FLUSH_WAIT_S)
+            if thread.flushes_fully:
+                thread.schedule(partial(thread.written, _WRITE_WAIT_S, gate.release))
+                gate.acquire(True, _WRITE_WAIT_S)
+            else:
+                thread.schedule(gate.release)
+                gate.acquire(True, _FLUSH_WAIT_S)
 
     def _send_texts(self, texts):
         """Send collected text, in the IOPub thread (or in a forked child, at once)."""

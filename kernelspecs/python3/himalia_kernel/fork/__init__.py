@@ -10,6 +10,7 @@ the branch is no child of the kernel, so `os.wait()` in a cell never sees it. In
 `HimaliaKernelApp.start`; then everything that is shared with the parent is cut, and the same objects get new channels:
 
 * `request` (parent): waits for the idle kernel, looks for hazards, forks, watches the branch until it is ready;
+* `trial` (copies of the parent): whether forks work with this Python at all, once before the first;
 * `hazards` and `native` (parent): what would not survive, or would hang;
 * `branch` (branch): puts the steps below in order; if one fails, the branch exits and nothing else happened;
 * `descriptors`, `loops`, `executors`, `inherited` (branch): cut descriptors, renew the event loop, revive idle

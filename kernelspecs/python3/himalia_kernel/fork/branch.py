@@ -16,16 +16,17 @@ class BranchStarted(SystemExit):
     Of all exceptions asyncio lets only `SystemExit` and `KeyboardInterrupt` leave a callback and its loop.
     """
 
-    def __init__(self, wanted, report):
+    def __init__(self, wanted, report, workers):
         super().__init__(1)
         self.wanted = wanted
         self.report = report
+        self.workers = workers
 
     def take_over(self, app):
         """Make this process a kernel of its own, and say so to the parent. If that fails the process ends."""
         started = time.perf_counter()
         try:
-            _settle(app, self.wanted, self.report)
+            self._settle(app)
             self.tell({"ready_ms": round(1000 * (time.perf_counter() - started), 1)})
             os.close(self.report)
         except BaseException as problem:
@@ -47,13 +48,13 @@ class BranchStarted(SystemExit):
         except BrokenPipeError:
             pass  # the parent is gone, which is no reason to end
 
-
-def _settle(app, wanted, report):
-    adoption.end_with(wanted.parent_pid)
-    loop = app.kernel.io_loop.asyncio_loop
-    loops.renew(loop, descriptors.sever(keep=(report,)))
-    executors.revive(loop)
-    inherited.disown(app)
-    entropy.reseed()
-    environment.apply(app, wanted.env, wanted.unset, wanted.cwd)
-    plumbing.plumb(app, wanted.connection_file)
+    def _settle(self, app):
+        wanted = self.wanted
+        adoption.end_with(wanted.parent_pid)
+        loop = app.kernel.io_loop.asyncio_loop
+        loops.renew(loop, descriptors.sever(keep=(self.report,)))
+        executors.revive(loop, self.workers)
+        inherited.disown(app)
+        entropy.reseed()
+        environment.apply(app, wanted.env, wanted.unset, wanted.cwd)
+        plumbing.plumb(app, wanted.connection_file)

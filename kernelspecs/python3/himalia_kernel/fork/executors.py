@@ -14,10 +14,15 @@ def is_idle_worker(thread):
     return frame is not None and frame.f_code is pools._worker.__code__
 
 
-def revive(loop):
-    """In the branch: make every pool believe that it has not started a worker yet."""
+def workers():
+    """The worker threads of all pools. To be asked before the fork: from Python 3.14 on a forked process has no list."""
+    return list(pools._threads_queues)
+
+
+def revive(loop, workers):
+    """In the branch: make every pool believe that it has not started a worker yet. `workers`: those of the parent."""
     loop._default_executor = None
-    for thread in list(pools._threads_queues):
+    for thread in workers:
         arguments = getattr(thread, "_args", None)
         executor = arguments[0]() if arguments else None
         if executor is not None:

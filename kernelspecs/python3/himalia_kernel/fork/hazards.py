@@ -10,7 +10,7 @@ import stat
 import sys
 import threading
 
-from himalia_kernel import plumbing
+from himalia_kernel import children, plumbing
 from himalia_kernel.errand import subshells
 from himalia_kernel.fork import executors
 
@@ -80,9 +80,9 @@ def _children():
     if "multiprocessing.process" in sys.modules:
         # Without polling them, which would be a side effect on the user's objects.
         workers = {process.pid: process for process in list(sys.modules["multiprocessing.process"]._children)}
-    for module in ("multiprocessing.resource_tracker", "joblib.externals.loky.backend.resource_tracker"):
-        tracker = getattr(sys.modules.get(module), "_resource_tracker", None)
-        pids.discard(getattr(tracker, "_pid", None))
+    # Those of a fork server are no children of this process.
+    pids.update(pid for pid in workers if os.path.exists(f"/proc/{pid}"))
+    pids.difference_update(children.helpers())
     for pid in sorted(pids):
         worker = workers.get(pid)
         if worker is None:

@@ -1,6 +1,7 @@
 """What a branch has from its parent and must leave alone: the parent cleans it up."""
 
 import atexit
+import os
 import sys
 import tempfile
 import weakref
@@ -32,6 +33,11 @@ def _worker_processes():
     if module is not None:
         _LEFT_BEHIND.append(set(module._children))
         module._children.clear()
+    server = getattr(sys.modules.get("multiprocessing.forkserver"), "_forkserver", None)
+    if getattr(server, "_forkserver_pid", None) is not None:
+        # It is no child of this process, which could not ask whether it lives: the next use starts another one.
+        os.close(server._forkserver_alive_fd)
+        server._forkserver_alive_fd = server._forkserver_address = server._forkserver_pid = None
 
 
 def _joblib():

@@ -31,6 +31,8 @@ def renew(loop, streams):
     loop._internal_fds = 0
     loop._make_self_pipe()
     signal.set_wakeup_fd(loop._csock.fileno() if getattr(loop, "_signal_handlers", None) else -1)
+    # From Python 3.12 on a forked process has forgotten which loop is the main thread's.
+    asyncio.set_event_loop(loop)
 
     tornado = IOLoop._ioloop_for_asyncio.get(loop)
     for other in list(IOLoop._ioloop_for_asyncio):

@@ -9,19 +9,18 @@ import signal
 import stat
 import sys
 import time
-import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 
 from himalia_kernel import adoption, environment, selftest
 from himalia_kernel.errand import Errand
-from himalia_kernel.fork import hazards, native
+from himalia_kernel.fork import executors, hazards, native, trial
 from himalia_kernel.fork.branch import BranchStarted
 from himalia_kernel.refusal import error
 
 POLICIES = ("strict", "report")
 MAX_WAIT_MS = 600_000
-# How long the second fork, and then the branch's plumbing, may take. Together less than what the shim waits.
+# How long the second fork, and then the branch's plumbing, may take. With the trial together less than what the shim waits.
 _SECOND_FORK_S = 4.0
 _READY_S = 5.0
 # The branch says `{"pid"}`, then `{"ready_ms"}`; instead of either `{"error"}`. Lines of JSON, together at most:
@@ -86,6 +85,10 @@ def _fork(kernel, wanted, answer, started):
         native.pause_openmp()
         found += native.hazards()
         if not _refused(found, wanted, answer):
+            problem = trial.problem()
+            if problem is not None:
+                answer(error("Unsupported", problem, hazards=[]))
+                return
             times.append(time.perf_counter())
             reading, pid, said = _double_fork(wanted)
             times.append(time.perf_counter())
@@ -110,17 +113,18 @@ def _double_fork(wanted):
 
     Returns, in the parent, the end of the pipe that the branch reports to, its pid, and what it said beyond that.
     """
+    workers = executors.workers()
     reading, writing = os.pipe()
     try:
-        between = _fork_quietly()
+        between = trial.fork_quietly()
     except OSError:
         os.close(reading)
         os.close(writing)
         raise
     if between == 0:
-        branch = BranchStarted(wanted, writing)
+        branch = BranchStarted(wanted, writing, workers)
         try:
-            if _fork_quietly() != 0:
+            if trial.fork_quietly() != 0:
                 os._exit(0)
             os.setsid()
             os.close(reading)
@@ -141,12 +145,6 @@ def _double_fork(wanted):
         except ChildProcessError:
             pass  # a thread of the user's waited for any child
     return reading, pid, said
-
-
-def _fork_quietly():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that there are threads is known
-        return os.fork()
 
 
 def _first_words(reading):

@@ -1,6 +1,7 @@
 """The host zygote."""
 
 import argparse
+import fcntl
 import json
 import os
 import select
@@ -10,7 +11,7 @@ import sys
 import time
 
 from himalia_kernel import launcher, libc
-from himalia_kernel.zygote import wire
+from himalia_kernel.zygote import home, huge_pages, wire
 
 # How long a sandbox's first process may take until its program runs, from the request on.
 _ENTER_S = 10.0
@@ -25,6 +26,7 @@ def main():
     control = socket.socket(fileno=parser.parse_args().control_fd)
     control.setblocking(True)
     os.set_inheritable(control.fileno(), False)
+    _end_with(control)
     # Nothing of the caller's but the socket and the standard streams.
     wire.close_all_but({0, 1, 2, control.fileno()})
     act = _prepare(control)
@@ -33,9 +35,30 @@ def main():
         act = act()
 
 
+def _end_with(control):
+    """Let the kernel end this process at once when the other end of the socket is closed, whatever it is doing.
+
+    While modules load nobody listens to the socket, and what they write to the home directory would come after a gateway
+    that was killed, in a directory that the next gateway has removed. SIGIO, which nobody catches, ends a process.
+    """
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(control, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(control, fcntl.F_SETFL, fcntl.fcntl(control, fcntl.F_GETFL) | os.O_ASYNC)
+    ended = select.poll()
+    ended.register(control, 0)  # the end alone
+    if ended.poll(0):
+        sys.exit(0)  # it came before there was a signal for it
+
+
+def _listen_to(control):
+    """From here on the end of the socket is heard, and requests are no signals."""
+    fcntl.fcntl(control, fcntl.F_SETFL, fcntl.fcntl(control, fcntl.F_GETFL) & ~os.O_ASYNC)
+
+
 def _prepare(control):
     """Make the embryo and report. Returns what to do next, or None."""
     from himalia_kernel import embryo, preload
+    from himalia_kernel.fork import trial
 
     application, problem = launcher.choose()
     if application is None:
@@ -43,15 +66,19 @@ def _prepare(control):
         return None
     try:
         app, preloaded = embryo.make(application, preload.names())
+        home.leave()
+        trial.problem()  # kernels that are forked from here need not try it again
     except Exception as problem:
         wire.send(control, {"ready": False, "reason": f"{type(problem).__name__}: {problem}"})
         return None
     embryo.freeze()
-    left_open = embryo.open_files({0, 1, 2, control.fileno()})
+    huge_pages.use()
+    left_open = embryo.open_files({0, 1, 2, control.fileno(), *wire.of_libraries()})
     if left_open:
         wire.send(control, {"ready": False, "reason": f"preloading left open {', '.join(left_open)}"})
         return None
     libc.become_subreaper()
+    _listen_to(control)
     hello = {
         "ready": True,
         "python": sys.version.split()[0],

@@ -248,6 +248,8 @@ def _own_configuration(env):
     """A file of the session's own IPython profile that a cold start would read, or None."""
     home = env.get("IPYTHONDIR") or os.path.join(env.get("HOME", "/"), ".ipython")
     profile = Path(home) / "profile_default"
+    if not os.path.isdir(profile):  # as at most starts, which need not look further
+        return None
     for pattern in _CONFIGURATION:
         for path in profile.glob(pattern):
             return path

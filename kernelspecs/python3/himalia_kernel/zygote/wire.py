@@ -1,7 +1,9 @@
 """Datagrams of JSON with descriptors."""
 
+import ctypes  # noqa: F401  (it is what opens libffi's file)
 import json
 import os
+import re
 import socket
 
 # Bytes of one message, and descriptors beside it, at most.
@@ -46,10 +48,26 @@ def close(descriptors):
         os.close(descriptor)
 
 
+def of_libraries():
+    """Descriptors that a library has for itself: libffi 3.5 maps its own file again for each batch of callbacks."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if re.search(r"/libffi\.so[.0-9]*$", os.readlink(f"/proc/self/fd/{name}")):
+                found.add(int(name))
+        except OSError:
+            continue  # the listing's own
+    return frozenset(found)
+
+
+# Open since ctypes was imported, in this process and in all that are forked from it.
+_KEPT = of_libraries()
+
+
 def close_all_but(kept):
-    """Close every descriptor of this process except `kept`."""
+    """Close every descriptor of this process except `kept`, and those of libraries."""
     first = 0
-    for descriptor in sorted({*kept}):
+    for descriptor in sorted({*kept, *_KEPT}):
         if first < descriptor:  # Python 3.11 takes the empty range (0, 0) for all there are
             os.closerange(first, descriptor)
         first = descriptor + 1
