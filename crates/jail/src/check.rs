@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use himalia_jail::{Device, ExecPlan, Failure, Mount, Plan, Program, Step};
+use himalia_jail::{Device, ExecPlan, Failure, Mount, Plan, Program, Resize, Step};
 
 fn refuse(text: impl std::fmt::Display) -> Failure {
     Failure::new(Step::Plan, text)
@@ -50,6 +50,11 @@ fn mount(mount: &Mount) -> Result<(), Failure> {
         }
         Mount::Device { .. } | Mount::Pty => Ok(()),
     }
+}
+
+/// Whether the places can be in a sandbox.
+pub(crate) fn resize(plan: &Resize) -> Result<(), Failure> {
+    plan.tmpfs.iter().try_for_each(|size| path_inside(&size.target))
 }
 
 /// An absolute path in plain form, not the root and not in `/proc`.

@@ -6,6 +6,8 @@
 //! - `exec` takes an [`ExecPlan`], makes the sandbox, starts its first process in it and answers [`Started`];
 //! - `prepare` takes a [`Plan`], makes the sandbox without a process and answers [`Prepared`] with the descriptors of
 //!   its namespaces, for a zygote whose child enters them;
+//! - `resize` takes a [`Resize`] and a descriptor of a process (`pidfd_open(2)`), gives file systems in the sandbox of that
+//!   process other sizes, and answers [`Resized`];
 //! - `probe` takes nothing, tries all of it in a process that it throws away, and prints a [`ProbeReport`].
 //!
 //! Each answer is one line of JSON. A refusal is a [`Failure`] in its place, and exit status 1.
@@ -17,5 +19,7 @@ pub mod plan;
 pub mod report;
 pub mod seccomp;
 
-pub use plan::{Device, ExecPlan, HostIds, Mount, Plan, Program, Resource, Rlimit, SANDBOX_ID};
-pub use report::{Failure, NamespaceKind, Prepared, ProbeReport, ProcRules, Started, Step};
+pub use plan::{
+    Device, ExecPlan, HostIds, Mount, Plan, Program, Resize, Resource, Rlimit, SANDBOX_ID, TmpfsSize,
+};
+pub use report::{Failure, NamespaceKind, Prepared, ProbeReport, ProcRules, Resized, Started, Step};

@@ -12,6 +12,7 @@ mod maker;
 mod prepare;
 mod probe;
 mod proc;
+mod resize;
 mod root;
 mod sys;
 
@@ -23,7 +24,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use himalia_jail::plan::MAX_PLAN_BYTES;
 use himalia_jail::seccomp::docker_profile;
-use himalia_jail::{ExecPlan, Failure, HostIds, Plan, Step};
+use himalia_jail::{ExecPlan, Failure, HostIds, Plan, Resize, Step};
 use rustix::fs::Mode;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -53,6 +54,15 @@ enum Verb {
         #[arg(long, default_value_t = 3)]
         report_fd: i32,
     },
+    /// Give file systems in memory of a sandbox other sizes; the plan is read from standard input
+    Resize {
+        /// Descriptor for the answer, one line of JSON
+        #[arg(long, default_value_t = 3)]
+        report_fd: i32,
+        /// Descriptor of a process in the sandbox
+        #[arg(long, default_value_t = 4)]
+        process_fd: i32,
+    },
     /// Try whether sandboxes can be made here
     Probe {
         /// For root: the user id of the trial on the host
@@ -81,6 +91,16 @@ fn main() -> ExitCode {
             let plan: Plan = read_plan()?;
             check::place(&plan, caller())?;
             prepare::run(&plan, report)
+        }),
+        Verb::Resize {
+            report_fd,
+            process_fd,
+        } => with_report(report_fd, |report| {
+            let process = sys::inherited(process_fd).at(Step::Descriptors, process_fd)?;
+            let plan: Resize = read_plan()?;
+            check::resize(&plan)?;
+            let resized = resize::run(&plan, &process)?;
+            answer(report, &resized).at(Step::Report, "answer")
         }),
         Verb::Probe { host_uid, host_gid } => {
             let report = probe::run(HostIds {

@@ -167,6 +167,24 @@ pub struct Program {
     pub keep_fds: Vec<i32>,
 }
 
+/// New sizes for file systems in memory of a sandbox that lives.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Resize {
+    /// Each a [`Mount::Tmpfs`] of the sandbox's plan.
+    pub tmpfs: Vec<TmpfsSize>,
+}
+
+/// The size of one file system in memory.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TmpfsSize {
+    /// Where it is in the sandbox.
+    pub target: PathBuf,
+    /// Space for its files, in bytes. One that holds more is refused.
+    pub size_bytes: u64,
+}
+
 /// A resource limit (`setrlimit(2)`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

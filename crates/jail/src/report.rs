@@ -28,6 +28,13 @@ pub struct Prepared {
     pub proc: ProcRules,
 }
 
+/// Answer of `resize`: all of them have their new sizes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Resized {
+    /// How many they are.
+    pub resized: usize,
+}
+
 /// Namespaces of a sandbox that outlive its preparation. The PID and cgroup namespaces do not exist without a process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

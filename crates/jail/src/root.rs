@@ -98,10 +98,8 @@ pub(crate) fn copy(source: &Path, attributes: MountAttrFlags) -> std::io::Result
 
 fn memory(size_bytes: u64, mode: u32, owner: Option<HostIds>) -> rustix::io::Result<OwnedFd> {
     let system = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    let files = (size_bytes / BYTES_PER_FILE).max(MIN_FILES);
     fsconfig_set_string(&system, "source", "tmpfs")?;
-    fsconfig_set_string(&system, "size", size_bytes.to_string())?;
-    fsconfig_set_string(&system, "nr_inodes", files.to_string())?;
+    bound(&system, size_bytes)?;
     fsconfig_set_string(&system, "mode", format!("{mode:o}"))?;
     if let Some(owner) = owner {
         fsconfig_set_string(&system, "uid", owner.uid.to_string())?;
@@ -109,6 +107,13 @@ fn memory(size_bytes: u64, mode: u32, owner: Option<HostIds>) -> rustix::io::Res
     }
     fsconfig_create(&system)?;
     fsmount(&system, FsMountFlags::FSMOUNT_CLOEXEC, CLOSED)
+}
+
+/// Gives a file system in memory its size, and bounds the number of its files by it.
+pub(crate) fn bound(system: &OwnedFd, size_bytes: u64) -> rustix::io::Result<()> {
+    let files = (size_bytes / BYTES_PER_FILE).max(MIN_FILES);
+    fsconfig_set_string(system, "size", size_bytes.to_string())?;
+    fsconfig_set_string(system, "nr_inodes", files.to_string())
 }
 
 fn terminals() -> rustix::io::Result<OwnedFd> {

@@ -15,6 +15,9 @@ use rustix::thread::UnshareFlags;
 /// The flag of a device that is on (`netdevice(7)`), in the width that `ifreq` has for it.
 const IFF_UP: libc::c_short = 1;
 
+/// The request that sets them, in the width that this C library's `ioctl` takes.
+const SET_FLAGS: libc::Ioctl = libc::SIOCSIFFLAGS as libc::Ioctl;
+
 /// Forks a process that runs `body`, ends with status 0 and never returns into the caller's code. With flags it begins
 /// in new namespaces; with `CLONE_NEWPID` it is PID 1 there, and the id that is returned is the one outside. Both
 /// processes own `shared` afterwards: the child's comes to `body`.
@@ -84,7 +87,7 @@ pub(crate) fn start_loopback(socket: impl AsFd) -> io::Result<()> {
     };
     request.ifr_ifru.ifru_flags = IFF_UP;
     // SAFETY: SIOCSIFFLAGS reads an `ifreq`, which outlives the call.
-    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), SET_FLAGS, &raw const request) };
     check(result.into())
 }
 
@@ -105,13 +108,14 @@ pub(crate) fn leave_keyring() -> io::Result<()> {
 pub(crate) fn close_on_exec_from(first: RawFd) -> io::Result<()> {
     // SAFETY: it closes nothing now, so no owner of a descriptor is disturbed.
     let result = unsafe {
-        libc::close_range(
-            first.cast_unsigned(),
-            u32::MAX,
-            libc::CLOSE_RANGE_CLOEXEC.cast_signed(),
+        libc::syscall(
+            libc::SYS_close_range,
+            i64::from(first),
+            i64::from(u32::MAX),
+            i64::from(libc::CLOSE_RANGE_CLOEXEC),
         )
     };
-    check(result.into())
+    check(result)
 }
 
 /// A duplicate of a descriptor that was inherited under this number, above the standard ones.

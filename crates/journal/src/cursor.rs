@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::error::JournalError;
 use crate::index::{OnDisk, Place};
@@ -75,6 +76,8 @@ impl Cursor {
                 Place::Nowhere => return Ok(Read::UpToDate),
                 Place::Memory(records) => {
                     self.disk = None;
+                    let bytes = records.iter().map(|record| record.size() as u64).sum();
+                    self.shared.read_bytes.fetch_add(bytes, Ordering::Relaxed);
                     self.after = records.last().map_or(self.after, |record| record.seq);
                     return Ok(Read::Records(records));
                 }
@@ -130,6 +133,9 @@ impl Cursor {
                 }
             }
         }
+        self.shared
+            .read_bytes
+            .fetch_add(reader.take_read(), Ordering::Relaxed);
         let Some(last) = records.last() else {
             return Ok(self.damaged(part));
         };

@@ -1,10 +1,11 @@
 //! The journal: one writer, many readers.
 
 use std::fs::{self, File};
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -22,6 +23,8 @@ use crate::tail::Tail;
 
 /// Rolled segments that may wait for [`Journal::sync`]; one more is flushed by the roll itself.
 const MAX_UNSYNCED: usize = 8;
+/// A segment of this many times the usual size holds a record that is as large: see [`Rolled::flush`].
+const LARGE_SEGMENTS: u64 = 2;
 
 /// The bounds of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +63,13 @@ pub(crate) struct Shared {
     pub(crate) dir: PathBuf,
     pub(crate) index: Mutex<Index>,
     options: Options,
+    /// Begins as that of the options.
+    quota_bytes: AtomicU64,
     writer: Mutex<Writer>,
     head: watch::Sender<u64>,
     positions: Positions,
+    /// Of all cursors.
+    pub(crate) read_bytes: AtomicU64,
 }
 
 /// What only the writer uses. Locked before `index` where both are.
@@ -73,10 +80,30 @@ struct Writer {
     next_generation: u64,
     dirty: bool,
     /// Rolled since the last flush, oldest first.
-    unsynced: Vec<Arc<File>>,
+    unsynced: Vec<Rolled>,
     /// A segment was created since the directory was flushed.
     dir_dirty: bool,
     headers: Vec<[u8; RECORD_HEADER]>,
+}
+
+/// A segment that is written no more and may not be on the disk yet.
+#[derive(Clone, Debug)]
+struct Rolled {
+    file: Arc<File>,
+    large: bool,
+}
+
+impl Rolled {
+    /// Waits until it is on the disk. A large one leaves the page cache then: its record is in the tail while it is new, and
+    /// hardly ever read after that, but its pages would take as much memory again, which the next such record can use.
+    fn flush(&self) -> io::Result<()> {
+        self.file.sync_data()?;
+        if self.large {
+            // Refused, it is cached as everything else is.
+            let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
+        }
+        Ok(())
+    }
 }
 
 impl Journal {
@@ -99,6 +126,7 @@ impl Journal {
             + 1;
         let shared = Shared {
             options,
+            quota_bytes: AtomicU64::new(options.quota_bytes),
             index: Mutex::new(Index {
                 head: found.head,
                 tail,
@@ -115,6 +143,7 @@ impl Journal {
             }),
             head: watch::Sender::new(found.head),
             positions: Positions::open(&dir, found.head)?,
+            read_bytes: AtomicU64::new(0),
             dir,
         };
         Ok((
@@ -141,7 +170,10 @@ impl Journal {
         if records.is_empty() {
             return Ok(first..first);
         }
-        let (bytes, quota) = (writer.segment.len(), self.shared.options.quota_bytes);
+        let (bytes, quota) = (
+            writer.segment.len(),
+            self.shared.quota_bytes.load(Ordering::Relaxed),
+        );
         if bytes >= quota.max(self.shared.options.segment_bytes) {
             return Err(JournalError::RollOverdue { bytes, quota });
         }
@@ -157,6 +189,11 @@ impl Journal {
             _ => self.shared.publish(stored.collect::<Vec<_>>(), bytes),
         }
         Ok(first..writer.next_seq)
+    }
+
+    /// Another bound for the disk than [`Options::quota_bytes`]. What is above it goes with the next [`Self::roll`].
+    pub fn set_quota(&self, bytes: u64) {
+        self.shared.quota_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Whether the newest segment has reached its size, so that [`Self::roll`] should be called.
@@ -176,7 +213,8 @@ impl Journal {
         let entry = Entry::new(first, writer.next_generation, segment.len());
         writer.next_generation += 1;
         let old = std::mem::replace(&mut writer.segment, segment);
-        writer.retire(&old);
+        let large = old.len() >= self.shared.options.segment_bytes.saturating_mul(LARGE_SEGMENTS);
+        writer.retire(&old, large);
         for deleted in self.shared.begin_segment(entry) {
             let path = segment_path(&self.shared.dir, deleted);
             if let Err(error) = fs::remove_file(&path) {
@@ -224,6 +262,12 @@ impl Journal {
         Cursor::new(Arc::clone(&self.shared), after.min(self.head()))
     }
 
+    /// Bytes that all cursors have read since the journal was opened: of records in memory their size, of the disk what was
+    /// asked of it.
+    pub fn read_bytes(&self) -> u64 {
+        self.shared.read_bytes.load(Ordering::Relaxed)
+    }
+
     /// The positions kept beside this log.
     pub fn positions(&self) -> &Positions {
         &self.shared.positions
@@ -232,15 +276,14 @@ impl Journal {
     /// Waits until all that was appended before is on the disk (fdatasync). Appends and reads go on meanwhile. Call it
     /// from a thread that may block, every 100 ms and at idle; without changes it costs nothing.
     pub fn sync(&self) -> Result<(), JournalError> {
-        let (files, dir_dirty) = {
+        let (rolled, current, dir_dirty) = {
             let mut writer = self.shared.writer.lock();
-            let mut files = std::mem::take(&mut writer.unsynced);
-            if std::mem::take(&mut writer.dirty) {
-                files.push(Arc::clone(&writer.segment.file));
-            }
-            (files, std::mem::take(&mut writer.dir_dirty))
+            let rolled = std::mem::take(&mut writer.unsynced);
+            let current = std::mem::take(&mut writer.dirty).then(|| Arc::clone(&writer.segment.file));
+            (rolled, current, std::mem::take(&mut writer.dir_dirty))
         };
-        let flushed = files.iter().try_for_each(|file| file.sync_data());
+        let flushed = rolled.iter().try_for_each(Rolled::flush);
+        let flushed = flushed.and_then(|()| current.as_ref().map_or(Ok(()), |file| file.sync_data()));
         let flushed = flushed.and_then(|()| {
             if dir_dirty {
                 File::open(&self.shared.dir)?.sync_all()
@@ -250,16 +293,8 @@ impl Journal {
         });
         if let Err(error) = flushed {
             let mut writer = self.shared.writer.lock();
-            writer.dirty = true;
             writer.dir_dirty |= dir_dirty;
-            let room = MAX_UNSYNCED.saturating_sub(writer.unsynced.len());
-            let current = Arc::clone(&writer.segment.file);
-            writer.unsynced.extend(
-                files
-                    .into_iter()
-                    .filter(|file| !Arc::ptr_eq(file, &current))
-                    .take(room),
-            );
+            writer.unflushed(rolled, current);
             return Err(JournalError::io("flush", &self.shared.dir, error));
         }
         self.shared.positions.sync()
@@ -295,14 +330,24 @@ impl Writer {
         self.segment.append(&mut slices)
     }
 
+    /// A flush failed: what it was for is flushed again by the next one. The current segment of then may have been rolled.
+    fn unflushed(&mut self, rolled: Vec<Rolled>, current: Option<Arc<File>>) {
+        self.dirty = true;
+        let current = current.filter(|file| !Arc::ptr_eq(file, &self.segment.file));
+        let current = current.map(|file| Rolled { file, large: false });
+        let room = MAX_UNSYNCED.saturating_sub(self.unsynced.len());
+        self.unsynced.extend(rolled.into_iter().chain(current).take(room));
+    }
+
     /// Remembers a rolled segment for the next flush, and flushes the oldest one itself when too many wait.
-    fn retire(&mut self, segment: &Segment) {
+    fn retire(&mut self, segment: &Segment, large: bool) {
         self.dir_dirty = true;
-        if std::mem::replace(&mut self.dirty, true) {
-            self.unsynced.push(Arc::clone(&segment.file));
+        if std::mem::replace(&mut self.dirty, true) || large {
+            let file = Arc::clone(&segment.file);
+            self.unsynced.push(Rolled { file, large });
         }
         if self.unsynced.len() > MAX_UNSYNCED
-            && let Err(error) = self.unsynced.remove(0).sync_data()
+            && let Err(error) = self.unsynced.remove(0).flush()
         {
             tracing::warn!(%error, "cannot flush a rolled segment");
         }
@@ -347,8 +392,9 @@ impl Shared {
         }
         index.segments.push_back(entry);
         let mut bytes = index.bytes();
+        let quota = self.quota_bytes.load(Ordering::Relaxed);
         let mut deleted = Vec::new();
-        while bytes > self.options.quota_bytes && index.segments.len() > 1 {
+        while bytes > quota && index.segments.len() > 1 {
             let Some(oldest) = index.segments.pop_front() else {
                 break;
             };

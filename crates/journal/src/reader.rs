@@ -45,6 +45,8 @@ pub(crate) struct SegmentReader {
     window: Vec<u8>,
     window_at: u64,
     ahead: usize,
+    /// Bytes read from the file.
+    read: u64,
 }
 
 impl SegmentReader {
@@ -84,6 +86,7 @@ impl SegmentReader {
             window: Vec::new(),
             window_at: 0,
             ahead: WINDOW,
+            read: 0,
         })
     }
 
@@ -110,6 +113,11 @@ impl SegmentReader {
     /// Sets how much is read ahead, for a caller who wants about `bytes`.
     pub(crate) fn expect(&mut self, bytes: usize) {
         self.ahead = bytes.clamp(SMALL_WINDOW, WINDOW);
+    }
+
+    /// Bytes read from the file since this was asked.
+    pub(crate) fn take_read(&mut self) -> u64 {
+        std::mem::take(&mut self.read)
     }
 
     /// Frees the read buffer; the place is kept.
@@ -173,6 +181,7 @@ impl SegmentReader {
         }
         let mut body = vec![0; len];
         self.file.read_exact_at(&mut body, at)?;
+        self.read += len as u64;
         Ok(Some(body.into()))
     }
 
@@ -196,6 +205,7 @@ impl SegmentReader {
             }
         }
         self.window.truncate(filled);
+        self.read += filled as u64;
         Ok(filled >= len)
     }
 

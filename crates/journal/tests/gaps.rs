@@ -82,6 +82,24 @@ fn the_quota_deletes_the_oldest_and_readers_behind_get_a_gap() {
 }
 
 #[test]
+fn another_quota_holds_from_the_next_segment_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (journal, _) = open(dir.path(), small());
+    fill(&journal, 40);
+    assert_eq!(journal.first(), 1);
+    let mut early = journal.cursor(0);
+    journal.set_quota(13_000);
+    fill(&journal, 8);
+    assert!(journal.disk_bytes() <= 13_000 + 4_100);
+    let first = journal.first();
+    assert_eq!(runs(&mut early), [Err((1, first - 1)), Ok((first, 48))]);
+    // And a larger one again.
+    journal.set_quota(1 << 20);
+    fill(&journal, 40);
+    assert_eq!(journal.first(), first);
+}
+
+#[test]
 fn a_quota_smaller_than_the_tail_still_gives_gaps() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options {

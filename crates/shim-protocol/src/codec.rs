@@ -8,6 +8,10 @@ pub const HEAD_BYTES: usize = 15;
 const COUNTED: usize = HEAD_BYTES - 4;
 /// Room that is offered to a read while no large body is under way.
 const READ_BYTES: usize = 64 * 1024;
+/// Most bytes of the body of a hello, which is all that is taken from a caller that has not shown the key.
+///
+/// A hello has an entry for the shim and one for the link's kernel, with up to 1,024 unfinished requests of at most 50 bytes each.
+pub const HELLO_BYTES: usize = 64 * 1024;
 
 /// One frame as it was received.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -81,6 +85,8 @@ pub struct Decoder {
     skip: usize,
     /// Bytes of the frame under way, once its head is known.
     wanted: usize,
+    /// The caller has not shown the key.
+    unproven: bool,
 }
 
 impl Decoder {
@@ -89,9 +95,33 @@ impl Decoder {
         Self::default()
     }
 
+    /// A decoder for a caller that has not shown the key: it takes one hello of at most [`HELLO_BYTES`] and nothing else, and makes
+    /// room for no more than that.
+    pub fn unproven() -> Self {
+        Self {
+            unproven: true,
+            ..Self::default()
+        }
+    }
+
+    /// The caller has shown the key: from now on every kind is taken, within its own limit.
+    pub fn proven(&mut self) {
+        self.unproven = false;
+    }
+
+    /// Bytes of the frame under way with its head; 0 until its head is known.
+    pub fn wanted(&self) -> usize {
+        self.wanted
+    }
+
     /// The buffer to read into, with room for the next read.
     pub fn buffer(&mut self) -> &mut BytesMut {
         let missing = self.wanted.saturating_sub(self.buffer.len());
+        if self.unproven {
+            let missing = missing.max(HEAD_BYTES.saturating_sub(self.buffer.len()));
+            self.buffer.reserve(missing.max(1));
+            return &mut self.buffer;
+        }
         let room = missing.min(self.buffer.len().max(READ_BYTES)).max(READ_BYTES / 8);
         if self.buffer.capacity() - self.buffer.len() < room {
             self.buffer.reserve(room.max(READ_BYTES));
@@ -107,7 +137,8 @@ impl Decoder {
     /// The next whole frame; `None` when more bytes are needed. After an error the stream cannot go on.
     ///
     /// # Errors
-    /// [`ProtocolError::Length`] for a length outside of its kind's limits.
+    /// [`ProtocolError::Length`] for a length outside of its kind's limits; [`ProtocolError::State`] for anything but a hello while
+    /// the caller is unproven.
     #[allow(
         clippy::should_implement_trait,
         reason = "it is fallible and not an iteration to an end"
@@ -124,6 +155,9 @@ impl Decoder {
             let (length, byte) = (head.get_u32_le() as usize, head.get_u8());
             let (kernel, number) = (head.get_u16_le(), head.get_u64_le());
             let kind = Kind::from_byte(byte);
+            if self.unproven && kind != Some(Kind::Hello) {
+                return Err(ProtocolError::State("the first frame is no hello".into()));
+            }
             let limit = kind.map_or(Kind::UNKNOWN_LIMIT, Kind::limit);
             let body = length.checked_sub(COUNTED).filter(|body| *body <= limit);
             let Some(body) = body else {

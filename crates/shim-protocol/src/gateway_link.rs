@@ -125,6 +125,13 @@ impl GatewayLink {
         }
     }
 
+    /// The kernel has another shim, in a new sandbox: nothing was received from it, and nothing waits for it. What waited for the
+    /// one before is dropped. Numbers of requests go on.
+    pub fn begin_again(&mut self) {
+        self.protocol = None;
+        self.lanes = PerLane::default();
+    }
+
     /// The kernel's number on this link.
     pub fn kernel(&self) -> u16 {
         self.kernel
@@ -315,6 +322,18 @@ impl GatewayLink {
 mod tests {
     use super::*;
     use crate::{Bind, Stop};
+
+    #[test]
+    fn another_shim_begins_with_nothing_and_numbers_go_on() {
+        let mut link = GatewayLink::new(1, 1, PerLane { now: 3, data: 500 });
+        link.set_protocol(2);
+        let first = link.message(Lane::Data, Bytes::from_static(b"x")).unwrap();
+        link.begin_again();
+        assert_eq!(link.pending(Lane::Data).count(), 0);
+        assert_eq!((link.position(Lane::Data), link.protocol()), (0, None));
+        assert_eq!(link.check(Lane::Data, 1), LinkCheck::Next);
+        assert_eq!(link.next_request().number, first.number + 1);
+    }
 
     #[test]
     fn commands_of_a_later_version_than_the_shims_are_refused() {

@@ -142,12 +142,13 @@ impl Kind {
     /// Most bytes of a body of this kind.
     ///
     /// A message may have 256 MiB (the limit for messages of a kernel) and 64 KiB for its framing; a start, a bind
-    /// and a fork carry a whole environment; a hello the tables of all kernels; events up to 16 KiB of stderr, escaped,
+    /// and a fork carry a whole environment; a hello the tables of its kernels ([`crate::HELLO_BYTES`]); events up to 16 KiB of stderr, escaped,
     /// or 32 hazards; an open a path, escaped.
     pub fn limit(self) -> usize {
         match self {
             Self::Message => 256 * MIB + 64 * KIB,
-            Self::Hello | Self::Start | Self::Bind | Self::Fork => 4 * MIB,
+            Self::Hello => crate::HELLO_BYTES,
+            Self::Start | Self::Bind | Self::Fork => 4 * MIB,
             Self::Chunk => CHUNK_BYTES,
             Self::Open => 64 * KIB,
             Self::Welcome | Self::Exited | Self::StartFailed | Self::Forked | Self::ForkFailed => 256 * KIB,

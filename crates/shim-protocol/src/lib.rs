@@ -21,6 +21,7 @@
 //!
 //! The length is checked against the limit of its kind ([`Kind::limit`]) as soon as the 15 bytes of the head are
 //! there, before anything is allocated for the body. Frames of an unknown kind are skipped without being stored.
+//! Until the key is proven the gateway takes a `hello` of at most [`HELLO_BYTES`] and nothing else ([`Decoder::unproven`]).
 //!
 //! | kind | sent by | lane | number | body |
 //! |---|---|---|---|---|
@@ -110,7 +111,7 @@ pub use branch::{
     Bind, Bound, BranchFiles, Fork, ForkFailed, ForkFailure, ForkPolicy, ForkTimes, Forked, HAZARDS_MAX,
     Hazard, Severity,
 };
-pub use codec::{Decoder, Frame, HEAD_BYTES, encode_frame, encode_head};
+pub use codec::{Decoder, Frame, HEAD_BYTES, HELLO_BYTES, encode_frame, encode_head};
 pub use command::{AddLink, Command, KernelSpec, ResourceLimits, Start, Stop};
 pub use error::ProtocolError;
 pub use event::{

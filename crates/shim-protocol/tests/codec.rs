@@ -7,11 +7,13 @@
 )]
 
 use bytes::{BufMut, Bytes, BytesMut};
+use himalia_shim_protocol::shim_link::UNFINISHED_MAX;
 use himalia_shim_protocol::{
     AddLink, Bind, Bound, BranchFiles, Cause, Command, Decoder, Event, Exited, FORK_SINCE, Fork, ForkFailed,
-    ForkFailure, ForkPolicy, ForkTimes, Forked, Frame, HEAD_BYTES, Hazard, Hello, InterruptMode, KernelSpec,
-    Kind, Lane, LinkAdded, Origin, PROTOCOL_MAX, ProtocolError, RequestId, ResourceLimits, STATS_SINCE,
-    STREAM_SINCE, Severity, Start, StartPath, Started, Stop, ToGateway, ToShim, VersionRange, encode_frame,
+    ForkFailure, ForkPolicy, ForkTimes, Forked, Frame, HEAD_BYTES, HELLO_BYTES, Hazard, Hello, InterruptMode,
+    KernelEntry, KernelSpec, KernelState, Kind, Lane, LinkAdded, Origin, PROTOCOL_MAX, PerLane,
+    ProtocolError, RequestId, RequestMarks, ResourceLimits, STATS_SINCE, STREAM_SINCE, Severity, Start,
+    StartPath, Started, Stop, ToGateway, ToShim, VersionRange, encode_frame,
 };
 use proptest::prelude::*;
 
@@ -283,6 +285,91 @@ fn announcing_much_and_sending_little_costs_little() {
         decoder.buffer().put_bytes(0, 10_000);
         assert!(decoder.buffer().capacity() <= 4 * sent + 400_000, "{sent}");
     }
+}
+
+/// A frame's head, with the length of a body that is still to come.
+fn announce(kind: Kind, body: usize) -> BytesMut {
+    let mut out = BytesMut::new();
+    out.put_u32_le((HEAD_BYTES - 4 + body) as u32);
+    out.put_u8(kind as u8);
+    out.put_bytes(0, 10);
+    out
+}
+
+#[test]
+fn before_the_key_there_is_room_for_a_hello_and_no_more() {
+    for kind in Kind::ALL.iter().filter(|kind| **kind != Kind::Hello) {
+        let mut decoder = Decoder::unproven();
+        assert!(decoder.buffer().capacity() < 1024);
+        decoder.buffer().extend_from_slice(&announce(*kind, kind.limit()));
+        assert!(decoder.next().is_err(), "{kind:?}");
+        assert!(decoder.buffer().capacity() < 1024, "{kind:?}");
+    }
+    let mut decoder = Decoder::unproven();
+    decoder
+        .buffer()
+        .extend_from_slice(&announce(Kind::Hello, HELLO_BYTES + 1));
+    assert!(matches!(decoder.next(), Err(ProtocolError::Length { .. })));
+    let mut decoder = Decoder::unproven();
+    decoder
+        .buffer()
+        .extend_from_slice(&announce(Kind::Hello, HELLO_BYTES));
+    let mut missing = HELLO_BYTES;
+    while missing > 0 {
+        assert_eq!(decoder.next().unwrap(), None);
+        assert_eq!(decoder.wanted(), HEAD_BYTES + HELLO_BYTES);
+        assert!(decoder.buffer().capacity() <= HEAD_BYTES + HELLO_BYTES + 1024);
+        let piece = missing.min(1000);
+        decoder.buffer().put_bytes(b' ', piece);
+        missing -= piece;
+    }
+    assert_eq!(decoder.next().unwrap().unwrap().kind, Kind::Hello);
+    decoder.proven();
+    encode_frame(decoder.buffer(), Kind::Interrupt, 3, 4, b"{}").unwrap();
+    assert_eq!(decoder.next().unwrap().unwrap().kind, Kind::Interrupt);
+}
+
+#[test]
+fn the_longest_hello_fits() {
+    let request = RequestId {
+        epoch: 9_999_999_999,
+        number: 9_999_999_999_999_999,
+    };
+    let entry = KernelEntry {
+        kernel: 1,
+        incarnation: u32::MAX,
+        pid: Some(i32::MIN),
+        state: KernelState::Connecting,
+        start_ms: u64::MAX,
+        alive: false,
+        links: PerLane::default(),
+        requests: RequestMarks {
+            epoch: request.epoch,
+            high: PerLane {
+                now: u64::MAX,
+                data: u64::MAX,
+            },
+            unfinished: vec![request; UNFINISHED_MAX],
+        },
+    };
+    let shim = KernelEntry {
+        kernel: 0,
+        requests: RequestMarks::default(),
+        ..entry.clone()
+    };
+    let hello = Hello {
+        lane: Lane::Data,
+        key: "k".repeat(64),
+        protocol: VersionRange::OURS,
+        build: "b".repeat(100),
+        epoch_seen: u64::MAX,
+        pid: i32::MIN,
+        kernels: vec![shim, entry],
+        stream: None,
+    };
+    let mut out = BytesMut::new();
+    ToGateway::Hello(Box::new(hello)).encode(&mut out).unwrap();
+    assert!(out.len() > HELLO_BYTES / 2, "the limit is of the right size");
 }
 
 #[test]

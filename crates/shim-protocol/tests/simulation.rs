@@ -238,7 +238,7 @@ impl World {
             assert!(self.wires[lane].open);
             let buffer = self.wires[lane].up.buffer();
             buffer.extend_from_slice(item.prefix());
-            buffer.extend_from_slice(item.body());
+            buffer.extend(item.body().pieces().flatten());
         }
         if let Some((kernel, number)) = self.shim.take_accepted(lane) {
             ToGateway::Accepted { kernel, number }

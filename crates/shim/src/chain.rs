@@ -3,6 +3,7 @@ use std::io::{self, IoSlice};
 
 use bytes::{Buf, Bytes, BytesMut};
 use himalia_lane_socket::LaneSocket;
+use himalia_shim_protocol::shim_link::Item;
 
 /// Bodies up to this are copied next to each other; larger ones are written from where they are.
 const COPY_BYTES: usize = 16 * 1024;
@@ -28,6 +29,14 @@ impl Chain {
     /// Bytes left to write.
     pub(crate) fn len(&self) -> usize {
         self.bytes
+    }
+
+    /// Adds what is kept for the gateway.
+    pub(crate) fn push_item(&mut self, item: &Item) {
+        let mut prefix = item.prefix();
+        for piece in item.body().pieces() {
+            self.push(std::mem::take(&mut prefix), piece);
+        }
     }
 
     /// Adds a frame: a short prefix and a body.

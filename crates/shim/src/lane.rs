@@ -12,6 +12,7 @@ use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::chain::Chain;
+use crate::company::{COMPANY, Company, Ring};
 use crate::link::Link;
 use crate::redial::Redial;
 
@@ -21,8 +22,6 @@ const WELCOME: Duration = Duration::from_secs(10);
 const CHAIN_BYTES: usize = 256 * 1024;
 /// Chains that are written before the other tasks have their turn.
 const PUMP_ROUNDS: usize = 16;
-/// An `accepted`, and what announces a beginning, wait at most this long for company.
-pub(crate) const COMPANY: Duration = Duration::from_millis(10);
 
 /// Dials one lane for ever.
 pub(crate) async fn run(link: Rc<Link>, lane: Lane) {
@@ -132,41 +131,48 @@ impl Connection {
 
     /// Reads and writes until the connection ends.
     async fn serve(&mut self, link: &Rc<Link>, lane: Lane) -> Result<(), Error> {
-        // What came right behind the welcome.
-        let mut armed = self.dispatch(link, lane)?;
-        // Armed once and left to fire: each new deadline costs tokio a write to its own eventfd.
         let mut timer = pin!(sleep(COMPANY));
+        let mut company = Company::default();
+        // What came right behind the welcome.
+        let mut joins = self.dispatch(link, lane)?;
         let (mut now, mut patient) = (false, false);
         loop {
-            if !std::mem::take(&mut patient) {
-                self.pump(link, lane, std::mem::take(&mut now))?;
+            if std::mem::take(&mut joins)
+                && let Some(at) = company.joins(Instant::now())
+            {
+                timer.as_mut().reset(at);
+            }
+            if !std::mem::take(&mut patient) && self.pump(link, lane, std::mem::take(&mut now))? {
+                company.goes();
             }
             let has_room = self.chain.len() < CHAIN_BYTES;
-            let mut arm = false;
             tokio::select! {
                 progress = poll_fn(|cx| self.poll(cx)) => {
-                    arm = progress? == Progress::Received && self.dispatch(link, lane)?;
+                    joins = progress? == Progress::Received && self.dispatch(link, lane)?;
                 }
                 () = link.outlet.woken(lane), if has_room => {
                     // Let the readers that are ready put in what they have: one write for all, and one waking.
                     tokio::task::yield_now().await;
                     link.outlet.forget_wake(lane);
                 }
-                () = link.outlet.hinted(lane) => (arm, patient) = (true, true),
+                () = link.outlet.hinted(lane) => (joins, patient) = (true, true),
                 () = link.cut(lane) => return Err(Error::Replaced),
-                () = &mut timer, if armed => (armed, now) = (false, true),
-            }
-            if arm && !armed {
-                armed = true;
-                timer.as_mut().reset(Instant::now() + COMPANY);
+                () = &mut timer, if company.is_armed() => match company.rings(Instant::now()) {
+                    Ring::Send => now = true,
+                    Ring::Again(at) => {
+                        timer.as_mut().reset(at);
+                        patient = true;
+                    }
+                    Ring::Nothing => patient = true,
+                },
             }
         }
     }
 
     /// Moves what is to be sent into the socket, until it takes no more or nothing is left. What was accepted is told
-    /// along with other things, or `now`.
-    fn pump(&mut self, link: &Link, lane: Lane, now: bool) -> Result<(), Error> {
-        for _ in 0..PUMP_ROUNDS {
+    /// along with other things, or `now`. False when there was nothing to send.
+    fn pump(&mut self, link: &Link, lane: Lane, now: bool) -> Result<bool, Error> {
+        for round in 0..PUMP_ROUNDS {
             while self.chain.len() < CHAIN_BYTES {
                 if lane == Lane::Now
                     && let Some(frame) = link.outlet.take_transient()
@@ -177,17 +183,20 @@ impl Connection {
                 let Some(item) = link.outlet.link(|link| link.next_item(lane)) else {
                     break;
                 };
-                self.chain.push(item.prefix(), item.body());
+                self.chain.push_item(&item);
             }
             if !self.chain.is_empty() || now {
                 self.push_accepted(link, lane)?;
             }
-            if self.chain.is_empty() || !self.chain.write_to(&self.socket)? {
-                return Ok(());
+            if self.chain.is_empty() {
+                return Ok(round > 0);
+            }
+            if !self.chain.write_to(&self.socket)? {
+                return Ok(true);
             }
         }
         link.outlet.wake(lane);
-        Ok(())
+        Ok(true)
     }
 
     fn push_accepted(&mut self, link: &Link, lane: Lane) -> Result<(), Error> {

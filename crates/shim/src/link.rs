@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::company::COMPANY;
 use crate::kernel::{Kernel, Order};
 use crate::linger::Linger;
 use crate::outlet::Outlet;
@@ -147,7 +148,7 @@ impl Link {
                     sleep(Duration::from_millis(10)).await;
                 }
                 // The lanes' turn to tell what was accepted.
-                sleep(2 * lane::COMPANY).await;
+                sleep(2 * COMPANY).await;
             };
             if timeout(FAREWELL, drained).await.is_err() {
                 tracing::info!(socket = link.socket, "the gateway has not stored everything");

@@ -9,6 +9,7 @@
 
 mod chain;
 mod children;
+mod company;
 mod exec_kernel;
 mod files;
 mod fork;

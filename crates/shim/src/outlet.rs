@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
-use himalia_shim_protocol::shim_link::{ProcessView, WindowLimits};
+use himalia_shim_protocol::shim_link::{Body, ProcessView, WindowLimits};
 use himalia_shim_protocol::{
     Event, GapReason, Heartbeat, Lane, Origin, PerLane, ProtocolError, RefusalKind, RequestId, STATS_SINCE,
     ShimLink, Stats, ToGateway,
@@ -105,14 +105,7 @@ impl Outlet {
         self.link(|link| link.add_kernel(kernel, spills(&self.spill_dir), self.limits))
     }
 
-    pub(crate) fn message(
-        &self,
-        kernel: u16,
-        channel: Channel,
-        origin: Origin,
-        frame: Bytes,
-        nature: Nature,
-    ) {
+    pub(crate) fn message(&self, kernel: u16, channel: Channel, origin: Origin, frame: Body, nature: Nature) {
         let lane = lane_of(channel);
         let bytes = frame.len();
         let kept = self.link(|link| {

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use himalia_shim_protocol::shim_link::SpillStore;
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ftruncate, open};
 
+/// Parts up to this are copied to be written together.
+const SMALL_BYTES: usize = 16 << 10;
 /// Space that is given back at once.
 const PUNCH_BYTES: u64 = 4 << 20;
 
@@ -57,20 +59,22 @@ impl SpillStore for SpillFile {
     fn write(&mut self, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
         let file = self.file()?;
         let mut at = offset;
-        // Small parts in front of a body: one write for them.
-        let small: Vec<u8> = parts
-            .iter()
-            .rev()
-            .skip(1)
-            .rev()
-            .copied()
-            .flatten()
-            .copied()
-            .collect();
-        for part in [Some(&small[..]), parts.last().copied()].into_iter().flatten() {
-            file.write_all_at(part, at)?;
-            at += part.len() as u64;
+        // Small parts are put next to each other: one write for them.
+        let mut small = Vec::new();
+        let mut write = |bytes: &[u8]| {
+            file.write_all_at(bytes, at)?;
+            at += bytes.len() as u64;
+            io::Result::Ok(())
+        };
+        for part in parts {
+            if part.len() <= SMALL_BYTES {
+                small.extend_from_slice(part);
+            } else {
+                write(&std::mem::take(&mut small))?;
+                write(part)?;
+            }
         }
+        write(&small)?;
         Ok(())
     }
 
@@ -118,6 +122,18 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         spill.clear();
         assert!(spill.read(0, &mut [0]).is_err());
+    }
+
+    #[test]
+    fn small_parts_around_a_large_one_stay_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spill = SpillFile::new(dir.path());
+        let large = vec![7; SMALL_BYTES + 1];
+        let parts: [&[u8]; 5] = [b"ab", b"", &large, b"cd", b"e"];
+        spill.write(3, &parts).unwrap();
+        let mut into = vec![0; large.len() + 5];
+        spill.read(3, &mut into).unwrap();
+        assert!(into == parts.concat());
     }
 
     #[test]

@@ -52,14 +52,36 @@ async fn the_kernel_gets_its_environment_and_nothing_of_the_shims() {
     for line in ["SigBlk:\t0000000000000000", "SigPnd:\t0000000000000000"] {
         assert!(status.contains(line), "{status}");
     }
-    // Undumpable: the shim's own files belong to root, whoever runs it.
-    let memory = std::fs::metadata(format!("/proc/{}/mem", world.shim_pid())).unwrap();
-    assert_eq!(std::os::unix::fs::MetadataExt::uid(&memory), 0);
     assert!(
         resident(world.shim_pid()) < 16 << 20,
         "{}",
         resident(world.shim_pid())
     );
+}
+
+/// `/proc/PID/mem` of an ordinary user's process is that user's, and root's once the process is undumpable. Of a process of root it
+/// is root's in any case, so the shim is run by somebody else here.
+#[tokio::test]
+async fn the_shim_cannot_be_dumped_by_its_own_user() {
+    let (mut world, user) = World::spawn_as_ordinary_user();
+    world.connect().await;
+    let owner = |pid: i32| {
+        let memory = std::fs::metadata(format!("/proc/{pid}/mem")).unwrap();
+        std::os::unix::fs::MetadataExt::uid(&memory)
+    };
+    // What a process of this user has that did not say so.
+    let mut other = support::as_user(user, "sleep").arg("1000").spawn().unwrap();
+    let pid = i32::try_from(other.id()).unwrap();
+    let deadline = Instant::now() + support::PATIENCE;
+    // `setpriv` is a process of root before it executes the program.
+    while owner(pid) != user && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let owners = (owner(pid), owner(world.shim_pid()));
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert_ne!(user, 0);
+    assert_eq!(owners, (user, 0));
 }
 
 #[tokio::test]

@@ -23,12 +23,33 @@ const WHAT: &str = "v1 frame";
 
 /// Writes a frame, with one allocation. Infallible: lengths of memory that exists fit into u64.
 pub fn encode(channel: Channel, parts: &Parts) -> Bytes {
+    let mut frame = begin(channel, parts, parts.byte_len());
+    for part in parts.signed().into_iter().chain(&parts.buffers) {
+        frame.extend_from_slice(part);
+    }
+    Bytes::from(frame)
+}
+
+/// As [`encode`], in pieces that follow each other: all up to the content is written, content and buffers are shared.
+pub fn encode_shared(channel: Channel, parts: &Parts) -> Vec<Bytes> {
+    let [header, parent_header, metadata, content] = parts.signed();
+    let headers = [header, parent_header, metadata];
+    let mut frame = begin(channel, parts, headers.iter().map(|part| part.len()).sum());
+    for part in headers {
+        frame.extend_from_slice(part);
+    }
+    let shared = std::iter::once(content).chain(&parts.buffers);
+    std::iter::once(Bytes::from(frame))
+        .chain(shared.filter(|part| !part.is_empty()).cloned())
+        .collect()
+}
+
+/// Offsets and channel of a frame, with room for as many bytes behind them.
+fn begin(channel: Channel, parts: &Parts, room: usize) -> Vec<u8> {
     let name = channel.as_str().as_bytes();
     let offsets = FIXED.saturating_add(parts.buffers.len());
     let start = offsets.saturating_add(1).saturating_mul(WORD);
-    let total = start.saturating_add(name.len()).saturating_add(parts.byte_len());
-    let mut frame = Vec::with_capacity(total);
-
+    let mut frame = Vec::with_capacity(start.saturating_add(name.len()).saturating_add(room));
     let put = |frame: &mut Vec<u8>, value: usize| frame.extend_from_slice(&(value as u64).to_le_bytes());
     put(&mut frame, offsets);
     put(&mut frame, start);
@@ -39,10 +60,7 @@ pub fn encode(channel: Channel, parts: &Parts) -> Bytes {
         put(&mut frame, end);
     }
     frame.extend_from_slice(name);
-    for part in parts.signed().into_iter().chain(&parts.buffers) {
-        frame.extend_from_slice(part);
-    }
-    Bytes::from(frame)
+    frame
 }
 
 /// The parts of a frame's message, borrowed from it; its buffers were checked and are left out.
@@ -242,6 +260,21 @@ mod tests {
                 .into_iter()
                 .filter(|part| !part.is_empty())
                 .all(|part| inside.contains(&part.as_ptr()))
+        );
+    }
+
+    #[test]
+    fn pieces_are_the_same_frame_and_share_what_is_large() {
+        let cases: [&[&'static [u8]]; 3] = [&[], &[b"", b"abc"], &[b"xyz"]];
+        for parts in cases.map(parts) {
+            let pieces = encode_shared(Channel::Iopub, &parts);
+            assert_eq!(pieces.concat(), encode(Channel::Iopub, &parts));
+            assert_eq!(pieces[1].as_ptr(), parts.content.as_ptr());
+        }
+        let empty = Parts::default();
+        assert_eq!(
+            encode_shared(Channel::Shell, &empty),
+            [encode(Channel::Shell, &empty)]
         );
     }
 

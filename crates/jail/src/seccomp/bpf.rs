@@ -188,6 +188,71 @@ mod tests {
         assert!(Arch::X86_64.number("no_such_call").is_err());
     }
 
+    /// `AUDIT_ARCH_*` of `linux/audit.h`.
+    const AUDIT_X86_64: u32 = 0xc000_003e;
+    const AUDIT_AARCH64: u32 = 0xc000_00b7;
+
+    /// What the kernel makes of a call under the filter: the program run as `linux/bpf_common.h` describes it.
+    fn verdict(filter: &Filter, audit: u32, number: u32, arguments: [u64; 6]) -> u32 {
+        let mut data = [number, audit, 0, 0].map(u32::to_ne_bytes).concat();
+        data.extend(arguments.iter().flat_map(|argument| argument.to_ne_bytes()));
+        let (mut at, mut value) = (0, 0_u32);
+        loop {
+            let sock_filter { code, jt, jf, k } = filter.0[at].clone();
+            let mut jump = 0;
+            let either = |taken: bool| usize::from(if taken { jt } else { jf });
+            match code {
+                0x20 => {
+                    let bytes = &data[k as usize..k as usize + 4];
+                    value = u32::from_ne_bytes(bytes.try_into().unwrap());
+                }
+                0x54 => value &= k,
+                0x05 => jump = k as usize,
+                0x15 => jump = either(value == k),
+                0x25 => jump = either(value > k),
+                0x35 => jump = either(value >= k),
+                0x06 => return k,
+                other => panic!("instruction {other:#x}"),
+            }
+            at += 1 + jump;
+        }
+    }
+
+    #[test]
+    fn each_architecture_has_its_own_numbers_and_kills_calls_of_the_other() {
+        const KILL: [u32; 2] = [libc::SECCOMP_RET_KILL_THREAD, libc::SECCOMP_RET_KILL_PROCESS];
+        let refused = |errno: i32| libc::SECCOMP_RET_ERRNO | errno.unsigned_abs();
+        for (arch, audit, other) in [
+            (Arch::X86_64, AUDIT_X86_64, AUDIT_AARCH64),
+            (Arch::Aarch64, AUDIT_AARCH64, AUDIT_X86_64),
+        ] {
+            let filter = filter(arch).unwrap();
+            let call = |name, first: u64| {
+                verdict(&filter, audit, arch.number(name).unwrap(), [first, 0, 0, 0, 0, 0])
+            };
+            for name in ["read", "execve", "futex", "mmap", "newfstatat"] {
+                assert_eq!(call(name, 0), libc::SECCOMP_RET_ALLOW, "{arch:?} {name}");
+                let number = arch.number(name).unwrap();
+                let foreign = verdict(&filter, other, number, [0; 6]);
+                assert!(KILL.contains(&foreign), "{arch:?} {name}: {foreign:#x}");
+            }
+            for name in ["mount", "bpf", "ptrace", "keyctl", "unshare", "init_module"] {
+                assert_eq!(call(name, 0), refused(libc::EPERM), "{arch:?} {name}");
+            }
+            for name in ABSENT {
+                assert_eq!(call(name, 0), refused(libc::ENOSYS), "{arch:?} {name}");
+            }
+            assert_eq!(verdict(&filter, audit, 100_000, [0; 6]), refused(libc::ENOSYS));
+            // Threads are made, namespaces are not.
+            assert_eq!(call("clone", 0x003d_0f00), libc::SECCOMP_RET_ALLOW);
+            assert_eq!(call("clone", 0x1000_0000), refused(libc::EPERM));
+            let unix = u64::from(libc::AF_UNIX.unsigned_abs());
+            let packet = u64::from(libc::AF_PACKET.unsigned_abs());
+            assert_eq!(call("socket", unix), libc::SECCOMP_RET_ALLOW);
+            assert_eq!(call("socket", packet), refused(libc::EPERM));
+        }
+    }
+
     #[test]
     fn nothing_is_listed_twice() {
         let conditional = CONDITIONAL.iter().map(|it| &it.name);

@@ -6,4 +6,5 @@
 
 mod exec;
 mod prepare;
+mod resize;
 mod support;

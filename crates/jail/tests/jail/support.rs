@@ -308,6 +308,22 @@ pub(crate) fn assert_locked_in(caller: Caller, view: &Value) {
         view["families"],
         serde_json::json!(["unix", "inet", "inet6", "netlink"])
     );
+    // SOCK_STREAM is 1 and SOCK_DGRAM 2 on all architectures here.
+    assert_eq!(
+        view["sockets"],
+        serde_json::json!([
+            [2, 1, 0],
+            [2, 1, 6],
+            [2, 2, 0],
+            [2, 2, 1],
+            [2, 2, 17],
+            [10, 1, 0],
+            [10, 1, 6],
+            [10, 2, 0],
+            [10, 2, 17],
+            [10, 2, 58]
+        ])
+    );
     assert_eq!(view["suid_mounts"], serde_json::json!([]));
     assert_eq!(view["readable_masks"], serde_json::json!([]));
     assert_eq!(view["sysctl_read_only"], true);

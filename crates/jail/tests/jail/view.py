@@ -67,6 +67,22 @@ def family_works(number):
     return True
 
 
+def allowed_sockets():
+    """Of the ways to ask for an internet socket, those that the filter lets through, whatever the kernel says then."""
+    found = []
+    for family in (socket.AF_INET, socket.AF_INET6):
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET, 6):
+            # The usual one, ICMP, TCP, UDP, DCCP, ICMPv6, SCTP, UDP-Lite, MPTCP.
+            for protocol in (0, 1, 6, 17, 33, 58, 132, 136, 262):
+                try:
+                    socket.socket(family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC, protocol).close()
+                except OSError as error:
+                    if error.errno == errno.EPERM:
+                        continue
+                found.append([int(family), int(kind), protocol])
+    return found
+
+
 def writable_dirs():
     found = []
     for at, dirs, _ in os.walk("/", topdown=True):
@@ -141,6 +157,7 @@ view = {
     "writable": writable_dirs(),
     "refused": refused,
     "clone_newuser": clone_newuser(),
+    "sockets": allowed_sockets(),
     "families": [name for name, number in families.items() if family_works(number)],
     "suid_mounts": suid_mounts(),
     "readable_masks": readable_masks(),

@@ -1,5 +1,6 @@
 use bytes::{Buf, Bytes, BytesMut};
 
+use super::Body;
 use crate::packet::to_json;
 use crate::{Frame, Gap, GapReason, HEAD_BYTES, Kind, ORIGIN_BYTES, Origin, ProtocolError, encode_head};
 
@@ -13,7 +14,7 @@ pub struct Item {
     prefix_bytes: usize,
     kind: Kind,
     link: u64,
-    body: Bytes,
+    body: Body,
 }
 
 impl Item {
@@ -21,7 +22,7 @@ impl Item {
         kernel: u16,
         link: u64,
         origin: Origin,
-        frame: Bytes,
+        frame: Body,
     ) -> Result<Self, ProtocolError> {
         let mut encoded = BytesMut::with_capacity(ORIGIN_BYTES);
         origin.encode(&mut encoded);
@@ -47,7 +48,7 @@ impl Item {
             prefix_bytes: HEAD_BYTES,
             kind,
             link,
-            body,
+            body: body.into(),
         })
     }
 
@@ -64,7 +65,7 @@ impl Item {
         }
         let (origin, _) = Origin::split(body.clone())?;
         body.advance(ORIGIN_BYTES);
-        Self::message(kernel, number, origin, body)
+        Self::message(kernel, number, origin, body.into())
     }
 
     /// A gap in the place of this one.
@@ -87,7 +88,7 @@ impl Item {
     }
 
     /// The body; for messages the v1 frame.
-    pub fn body(&self) -> &Bytes {
+    pub fn body(&self) -> &Body {
         &self.body
     }
 

@@ -1,5 +1,6 @@
 //! The shim's side of the link: what is kept for the gateway, what was accepted from it.
 
+mod body;
 mod item;
 mod outbox;
 mod requests;
@@ -9,12 +10,11 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
-
 use crate::handshake::{Hello, KernelEntry, KernelState, Welcome};
 use crate::packet::event_body;
 use crate::{Event, GapReason, Lane, Origin, PerLane, ProtocolError, RequestId, VersionRange};
 
+pub use body::Body;
 pub use item::Item;
 pub use outbox::{Placed, WindowLimits};
 pub use requests::{Accept, UNFINISHED_MAX};
@@ -310,11 +310,11 @@ impl<S: SpillStore> ShimLink<S> {
         kernel: u16,
         lane: Lane,
         origin: Origin,
-        frame: Bytes,
+        frame: impl Into<Body>,
         droppable: bool,
     ) -> Result<Placed, ProtocolError> {
         let outbox = self.outbox(kernel, lane)?;
-        outbox.push_message(origin, frame, droppable)
+        outbox.push_message(origin, frame.into(), droppable)
     }
 
     /// Marks the loss of one message that cannot be kept at all, in its place.

@@ -3,6 +3,7 @@ use std::io;
 
 use bytes::Bytes;
 
+use super::Body;
 use super::item::Item;
 use super::spill::{Spill, SpillStore};
 use crate::packet::to_json;
@@ -79,7 +80,7 @@ impl<S: SpillStore> Outbox<S> {
     pub(super) fn push_message(
         &mut self,
         origin: Origin,
-        frame: Bytes,
+        frame: Body,
         droppable: bool,
     ) -> Result<Placed, ProtocolError> {
         let item = Item::message(self.kernel, self.last + 1, origin, frame)?;

@@ -63,9 +63,11 @@ impl<S: SpillStore> Spill<S> {
     }
 
     pub(super) fn append(&mut self, item: &Item) -> io::Result<()> {
-        let crc = crc32c::crc32c_append(crc32c::crc32c(item.prefix()), item.body());
+        let pieces = item.body().pieces().map(|piece| &piece[..]);
+        let frame: Vec<&[u8]> = std::iter::once(item.prefix()).chain(pieces).collect();
+        let crc = frame.iter().fold(0, |crc, part| crc32c::crc32c_append(crc, part));
         self.store
-            .write(self.end, &[&crc.to_le_bytes(), item.prefix(), item.body()])?;
+            .write(self.end, &[&[&crc.to_le_bytes()[..]], &frame[..]].concat())?;
         self.end += (CRC_BYTES + item.wire_bytes()) as u64;
         Ok(())
     }

@@ -5,6 +5,8 @@
 )]
 use std::io;
 
+use bytes::Bytes;
+
 use super::*;
 use crate::{Decoder, Gap, GapReason, Kind, Resume, Started, ToGateway};
 
@@ -86,7 +88,7 @@ fn drain(link: &mut ShimLink<Memory>) -> Vec<ToGateway> {
     let mut all = Vec::new();
     while let Some(item) = link.next_item(Lane::Data) {
         decoder.buffer().extend_from_slice(item.prefix());
-        decoder.buffer().extend_from_slice(item.body());
+        decoder.buffer().extend(item.body().pieces().flatten());
         while let Some(frame) = decoder.next().unwrap() {
             all.push(ToGateway::parse(frame).unwrap());
         }
@@ -115,6 +117,32 @@ fn nothing_is_sent_without_a_welcome_and_everything_again_after_one() {
     assert_eq!(spans(&drain(&mut link)), [(2, 2)]);
     link.acknowledge(1, Lane::Data, 2).unwrap();
     assert!(link.is_drained());
+}
+
+#[test]
+fn a_message_in_pieces_is_sent_as_one_from_memory_and_from_the_spill_file() {
+    let mut link = link();
+    connect(&mut link, 1, 0).unwrap();
+    let origin = Origin {
+        incarnation: 1,
+        answers: None,
+    };
+    let pieces = [vec![1; 100], vec![], vec![2; 4000], vec![3; 50]].map(Bytes::from);
+    let mut push = || {
+        link.push_message(1, Lane::Data, origin, pieces.to_vec(), true)
+            .unwrap()
+    };
+    let placed = [push(), push(), push()];
+    assert_eq!(placed, [Placed::Memory, Placed::Spilled, Placed::Spilled]);
+    for wanted in 1..=3 {
+        match &drain(&mut link)[..] {
+            [ToGateway::Message { link, frame, .. }] => {
+                assert_eq!((*link, &frame[..]), (wanted, &pieces.concat()[..]));
+            }
+            other => panic!("{other:?}"),
+        }
+        link.acknowledge(1, Lane::Data, wanted).unwrap();
+    }
 }
 
 #[test]
@@ -397,7 +425,7 @@ fn an_event_that_an_older_gateway_does_not_know_becomes_a_gap_for_it_alone() {
         assert_eq!((item.link(), link.next_item(Lane::Now).is_none()), (1, true));
         let mut decoder = Decoder::new();
         decoder.buffer().extend_from_slice(item.prefix());
-        decoder.buffer().extend_from_slice(item.body());
+        decoder.buffer().extend(item.body().pieces().flatten());
         let packet = ToGateway::parse(decoder.next().unwrap().unwrap()).unwrap();
         match packet {
             ToGateway::Gap { gap, .. } => assert_eq!((gap.from, gap.to, protocol), (1, 1, 2)),

@@ -18,6 +18,15 @@ use super::tests::place;
 
 const BOTH: [Resolver; 2] = [Resolver::System, Resolver::Walk];
 
+/// Those to try. An emulator of another processor may not have `openat2`, and is said to be one then.
+fn resolvers() -> &'static [Resolver] {
+    if std::env::var_os("HIMALIA_TEST_WITHOUT_OPENAT2").is_some() {
+        &[Resolver::Walk]
+    } else {
+        &BOTH
+    }
+}
+
 /// Reads a small file.
 fn content(fd: OwnedFd) -> String {
     let mut text = String::new();
@@ -27,7 +36,7 @@ fn content(fd: OwnedFd) -> String {
 
 #[test]
 fn a_directory_that_becomes_a_link_meanwhile_leads_nowhere() {
-    for resolver in BOTH {
+    for &resolver in resolvers() {
         let place = place();
         fs::create_dir(place.work.join("d")).unwrap();
         fs::write(place.work.join("d/secret"), "inside").unwrap();
@@ -124,15 +133,19 @@ proptest! {
         }
         let mut inside = BTreeSet::new();
         inodes(&place.work, &mut inside);
-        let roots = BOTH.map(|resolver| Root::with_resolver(&place.work, resolver));
+        let with = |&resolver: &Resolver| Root::with_resolver(&place.work, resolver);
+        let roots: Vec<Root> = resolvers().iter().map(with).collect();
         for names in asked {
             let path = Relative::parse(&names.join("/")).unwrap();
-            let found = roots.each_ref().map(|root| {
+            let look = |root: &Root| {
                 root.get(&path, READ)
                     .map(|fd| fstat(&fd).unwrap().st_ino)
                     .map_err(|failure| failure.code)
-            });
-            prop_assert_eq!(&found[0], &found[1], "{:?}", names);
+            };
+            let found: Vec<_> = roots.iter().map(look).collect();
+            for other in &found {
+                prop_assert_eq!(&found[0], other, "{:?}", names);
+            }
             if let Ok(inode) = found[0] {
                 prop_assert!(inside.contains(&inode), "{names:?} is outside");
             }

@@ -20,8 +20,8 @@ use crate::text;
 
 /// Longest wait for a kernel, and longest probe, that is honoured, milliseconds.
 const WAIT_MAX_MS: u64 = 600_000;
-/// For the reply, beside the time that the kernel may wait.
-const REPLY: Duration = Duration::from_secs(10);
+/// For the reply, beside the time that the kernel may wait. The kernel gives up after 14 s.
+const REPLY: Duration = Duration::from_secs(15);
 /// What a branch is asked to run: nothing, in any language where `#` begins a comment.
 const PROBE: &str = "# himalia";
 

@@ -2,6 +2,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use himalia_shim_protocol::shim_link::Body;
 use himalia_shim_protocol::{Origin, RequestId};
 use himalia_wire::{Channel, DuplicateGuard, Error, Limits, Parts, Signer, header, v1, zmq};
 
@@ -12,7 +13,8 @@ use super::session::Flow;
 use super::sockets::Receiver;
 use crate::outlet::Nature;
 
-/// Messages from this size on are verified on another thread, so that the now lane is not behind them.
+/// Messages from this size on are verified on another thread, so that the now lane is not behind them, and are sent from the
+/// memory that they were received in.
 const LARGE_BYTES: usize = 1 << 20;
 
 /// Reads one socket of a kernel, and does nothing else: it never waits for the gateway.
@@ -38,7 +40,7 @@ struct Framed {
 
 enum Content {
     /// For the gateway: a v1 frame.
-    Frame(Bytes),
+    Frame(Body),
     /// An answer to a request of the shim's own.
     Private(Parts),
 }
@@ -170,8 +172,10 @@ fn check(
     };
     let content = if private.is_some_and(|session| private::is_for(session, &message.parts)) {
         Content::Private(message.parts)
+    } else if message.parts.byte_len() < LARGE_BYTES {
+        Content::Frame(v1::encode(channel, &message.parts).into())
     } else {
-        Content::Frame(v1::encode(channel, &message.parts))
+        Content::Frame(v1::encode_shared(channel, &message.parts).into())
     };
     Ok(Framed {
         signature: message.signature,

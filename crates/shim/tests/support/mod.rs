@@ -29,6 +29,8 @@ mod helpers;
 pub use helpers::*;
 
 pub const KERNEL: u16 = 1;
+/// A user that nobody is.
+const ORDINARY_USER: u32 = 64_124;
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Something that the gateway has stored.
@@ -63,6 +65,21 @@ pub struct World {
     pub shim: Option<Child>,
 }
 
+/// A program as a user; root may become any.
+pub fn as_user(user: u32, program: impl AsRef<std::ffi::OsStr>) -> Process {
+    if rustix::process::geteuid().as_raw() == user {
+        return Process::new(program);
+    }
+    let mut command = Process::new("/usr/bin/setpriv");
+    command.args([
+        format!("--reuid={user}"),
+        format!("--regid={user}"),
+        "--clear-groups".to_owned(),
+    ]);
+    command.arg(program);
+    command
+}
+
 impl World {
     /// A shim that has not been welcomed yet.
     pub fn spawn(options: &[&str]) -> Self {
@@ -78,6 +95,31 @@ impl World {
             first.arg(shim.get_program()).args(shim.get_args());
             first
         })
+    }
+
+    /// The same, whose shim runs as somebody without privileges; and who that is.
+    pub fn spawn_as_ordinary_user() -> (Self, u32) {
+        let own = rustix::process::geteuid().as_raw();
+        if own != 0 {
+            return (Self::spawn(&[]), own);
+        }
+        let world = Self::spawn_as(&[], |shim, root| {
+            // The build directory need not be open to others.
+            let copy = root.join("himalia-shim");
+            std::fs::copy(shim.get_program(), &copy).unwrap();
+            for path in [
+                root,
+                &root.join("g"),
+                &root.join("g/key"),
+                &root.join("g/gw.sock"),
+            ] {
+                std::os::unix::fs::chown(path, Some(ORDINARY_USER), Some(ORDINARY_USER)).unwrap();
+            }
+            let mut command = as_user(ORDINARY_USER, copy);
+            command.args(shim.get_args());
+            command
+        });
+        (world, ORDINARY_USER)
     }
 
     fn spawn_as(options: &[&str], wrap: impl Fn(Process, &Path) -> Process) -> Self {
