@@ -54,6 +54,19 @@ pub(crate) enum Value {
     Artifact(ArtifactRef),
 }
 
+impl Value {
+    /// About how many bytes of memory it takes.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                // Its texts are no longer than its JSON may be, and each value of it takes more than a byte.
+                Self::Inline(_) => 2 * INLINE_BYTES,
+                Self::Text(excerpt) => excerpt.weight(),
+                Self::Artifact(known) => known.artifact.len(),
+            }
+    }
+}
+
 /// A bundle, in the order of its types' names.
 pub(crate) type Bundle = Vec<(String, Value)>;
 

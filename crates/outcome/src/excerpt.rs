@@ -63,6 +63,16 @@ impl Excerpt {
         }
     }
 
+    /// UTF-8 bytes of the whole text.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// About how many bytes of memory it takes.
+    pub(crate) fn weight(&self) -> usize {
+        self.head.len() + self.tail.len()
+    }
+
     /// What is shown within the budget.
     pub fn shown(&self) -> Shown {
         self.shown_within(self.head_most + self.tail_most)

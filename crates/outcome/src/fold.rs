@@ -8,14 +8,16 @@ use serde_json::{Map, Value as Json};
 use crate::bundle::Artifact;
 use crate::excerpt::{Excerpt, Shown};
 use crate::failure::Failure;
+use crate::mark::Mark;
 use crate::outputs::{Output, Outputs};
+use crate::prompt;
 use crate::reply::{Notes, Replied};
 use crate::screen::{Screen, Sink};
 
 /// What the code asks its user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Input {
-    /// The question.
+    /// The question, at most [`crate::MAX_PROMPT_CHARS`] characters without control characters other than line feeds and tabs.
     pub prompt: String,
     /// The answer is a secret.
     pub password: bool,
@@ -48,10 +50,12 @@ pub struct Outcome {
 #[derive(Clone, Debug)]
 pub struct Fold<S = Excerpt> {
     text_chars: usize,
-    screen: Screen<S>,
-    outputs: Outputs,
+    pub(crate) screen: Screen<S>,
+    pub(crate) outputs: Outputs,
     /// Everything is taken back as soon as something new comes.
-    clear_next: bool,
+    pub(crate) clear_next: bool,
+    /// How often that happened.
+    cleared: u64,
     error: Option<Failure>,
     execution_count: Option<u64>,
     replied: Option<Replied>,
@@ -90,11 +94,16 @@ impl Fold<Excerpt> {
 impl<S: Sink> Fold<S> {
     /// With a sink of the caller's for the text.
     pub fn over(sink: S, text_chars: usize) -> Self {
+        Self::of(Screen::new(sink), text_chars)
+    }
+
+    fn of(screen: Screen<S>, text_chars: usize) -> Self {
         Self {
             text_chars,
-            screen: Screen::new(sink),
+            screen,
             outputs: Outputs::default(),
             clear_next: false,
+            cleared: 0,
             error: None,
             execution_count: None,
             replied: None,
@@ -104,9 +113,36 @@ impl<S: Sink> Fold<S> {
         }
     }
 
+    /// The text alone, from a place in it on. Outputs are not kept.
+    pub(crate) fn resumed(mark: &Mark, sink: S) -> Self {
+        let mut fold = Self::of(mark.screen.over(sink), 0);
+        fold.clear_next = mark.clear_next;
+        fold
+    }
+
+    /// How often everything was taken back.
+    pub fn cleared(&self) -> u64 {
+        self.cleared
+    }
+
+    /// What became of the text that can no longer change.
+    pub fn text(&self) -> &S {
+        self.screen.sink()
+    }
+
+    /// What the reply said beside its status.
+    pub fn notes(&self) -> &Notes {
+        &self.notes
+    }
+
     /// The sink, with all text so far.
     pub fn into_text(self) -> S {
         self.screen.finish()
+    }
+
+    /// A question waits for its answer.
+    pub fn asks(&self) -> bool {
+        self.input.is_some()
     }
 
     /// The question, if there is one, has its answer.
@@ -178,7 +214,7 @@ impl<S: Sink> Fold<S> {
             (Channel::Stdin, "input_request") => {
                 let password = content.get("password") == Some(&Json::Bool(true));
                 self.input = Some(Input {
-                    prompt: text(&content, "prompt"),
+                    prompt: prompt::shown(&text(&content, "prompt")),
                     password,
                 });
             }
@@ -198,6 +234,7 @@ impl<S: Sink> Fold<S> {
         if std::mem::take(&mut self.clear_next) {
             self.screen.clear();
             self.outputs.clear();
+            self.cleared += 1;
         }
     }
 }
@@ -251,7 +288,8 @@ mod tests {
             &json!({"status": "ok", "execution_count": 7}),
         );
         reply.metadata =
-            json!({"himalia": {"variables": {"added": ["df"]}, "files": {"written": ["a.csv"]}, "exit_code": 0, "later": 1}})
+            json!({"himalia": {"variables": {"added": ["df"]}, "files": {"written": ["a.csv"]}, "exit_code": 0, "later": 1,
+                "usage": {"cpu_ms": 7, "peak_memory_bytes": null}, "packages": "0a"}})
                 .to_string()
                 .into();
         fold.message(Channel::Shell, &reply);
@@ -267,6 +305,11 @@ mod tests {
         assert_eq!(outcome.outputs[0].data["text/plain"], "42");
         assert_eq!(outcome.notes.variables, Some(json!({"added": ["df"]})));
         assert_eq!(outcome.notes.exit_code, Some(0));
+        assert_eq!(
+            (outcome.notes.usage.cpu_ms, outcome.notes.usage.peak_memory_bytes),
+            (Some(7), None)
+        );
+        assert_eq!(outcome.notes.packages.as_deref(), Some("0a"));
         assert_eq!(outcome.notes.files, Some(json!({"written": ["a.csv"]})));
     }
 

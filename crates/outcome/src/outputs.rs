@@ -133,6 +133,11 @@ impl Outputs {
         *self = Self::default();
     }
 
+    /// About how many bytes of memory they take.
+    pub(crate) fn weight(&self) -> usize {
+        self.first.iter().chain(&self.last).map(weight).sum()
+    }
+
     /// All of them, their texts together within the budget, and how many were left out.
     pub(crate) fn shown(&self, text_chars: usize) -> (Vec<Output>, u64) {
         let all = || self.first.iter().chain(&self.last);
@@ -143,6 +148,16 @@ impl Outputs {
         let share = text_chars / texts.max(1);
         (all().map(|kept| show(kept, share)).collect(), self.omitted)
     }
+}
+
+fn weight(kept: &Kept) -> usize {
+    let values = kept
+        .shown
+        .bundle
+        .iter()
+        .map(|(name, value)| name.len() + value.weight());
+    let told = kept.shown.table.iter().chain(&kept.shown.plot).map(Value::weight);
+    size_of::<Kept>() + values.chain(told).sum::<usize>()
 }
 
 fn show(kept: &Kept, share: usize) -> Output {

@@ -25,6 +25,19 @@ impl Page {
         }
     }
 
+    /// The same page for a text of which `before` bytes, no more than `offset`, are not pushed.
+    pub fn after(offset: u64, limit: usize, before: u64) -> Self {
+        Self {
+            total: before,
+            ..Self::new(offset, limit)
+        }
+    }
+
+    /// Nothing that comes later can be on it.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
     /// What is on the page.
     pub fn text(&self) -> &str {
         &self.text
@@ -40,7 +53,7 @@ impl Page {
         self.offset() + self.text.len() as u64
     }
 
-    /// Bytes of the whole text.
+    /// Bytes of the text so far.
     pub fn total(&self) -> u64 {
         self.total
     }

@@ -6,6 +6,9 @@ use serde_json::{Map, Value as Json};
 /// JSON bytes of one of the notes; larger ones are left out.
 const NOTE_BYTES: usize = 64 << 10;
 
+/// Hexadecimal digits of a hash.
+const HASH_CHARS: usize = 64;
+
 /// Status of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replied {
@@ -29,6 +32,15 @@ impl Replied {
     }
 }
 
+/// What an execution took, as its kernel tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct KernelUsage {
+    /// Processor time in milliseconds, of the kernel's process and of those that it waited for.
+    pub cpu_ms: Option<u64>,
+    /// The most memory of the kernel's process, bytes.
+    pub peak_memory_bytes: Option<u64>,
+}
+
 /// What `himalia_kernel` adds to the metadata of a reply, under `himalia`. Other kernels add nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Notes {
@@ -39,6 +51,10 @@ pub struct Notes {
     /// The exit code of a `%%bash` cell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
+    /// What it took.
+    pub usage: KernelUsage,
+    /// A hash of the packages that there were at its end: hexadecimal digits.
+    pub packages: Option<String>,
     /// `{line, source, hint}` of an exception.
     #[serde(skip)]
     pub(crate) error: Option<Json>,
@@ -53,7 +69,18 @@ impl Notes {
             let small = |note: &Json| note.to_string().len() <= NOTE_BYTES;
             notes.remove(name).filter(|note| right(note) && small(note))
         };
+        let usage = take("usage", Json::is_object).unwrap_or_default();
+        let number = |name: &str| usage.get(name).and_then(Json::as_u64);
+        let packages = take("packages", Json::is_string);
+        let packages = packages.as_ref().and_then(Json::as_str).filter(|hash| {
+            !hash.is_empty() && hash.len() <= HASH_CHARS && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+        });
         Self {
+            usage: KernelUsage {
+                cpu_ms: number("cpu_ms"),
+                peak_memory_bytes: number("peak_memory_bytes"),
+            },
+            packages: packages.map(str::to_owned),
             variables: take("variables", Json::is_object),
             files: take("files", Json::is_object),
             exit_code: take("exit_code", Json::is_i64).and_then(|code| code.as_i64()),

@@ -23,6 +23,12 @@ struct Row {
 }
 
 impl Held {
+    /// Bytes of memory.
+    pub(crate) fn weight(&self) -> usize {
+        let row = |row: &Row| size_of::<Row>() + row.text.len();
+        self.rows.iter().map(row).sum()
+    }
+
     /// Whole lines with their ends, without control characters.
     pub(crate) fn add_lines(&mut self, is_stderr: bool, lines: &str, sink: &mut impl Sink) {
         let before = lines.get(..lines.len().saturating_sub(1)).unwrap_or_default();
@@ -137,6 +143,14 @@ impl Pen {
             && self.below.is_empty()
             && !self.is_torn
             && self.control == Control::None
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn weight(&self) -> usize {
+        let lines = self.above.iter().chain(&self.below).chain([&self.line]);
+        lines
+            .map(|line| size_of::<Vec<char>>() + line.len() * size_of::<char>())
+            .sum()
     }
 
     /// The lines that have not ended.

@@ -72,6 +72,30 @@ impl<S: Sink> Screen<S> {
         }
     }
 
+    /// What became of the text that can no longer change.
+    pub(crate) fn sink(&self) -> &S {
+        &self.sink
+    }
+
+    pub(crate) fn sink_mut(&mut self) -> &mut S {
+        &mut self.sink
+    }
+
+    /// The same lines that can still change, over another sink.
+    pub(crate) fn over<T>(&self, sink: T) -> Screen<T> {
+        Screen {
+            sink,
+            held: self.held.clone(),
+            out: self.out.clone(),
+            err: self.err.clone(),
+        }
+    }
+
+    /// About how many bytes of memory the lines take that can still change.
+    pub(crate) fn weight(&self) -> usize {
+        self.held.weight() + self.out.weight() + self.err.weight()
+    }
+
     /// Takes everything back.
     pub fn clear(&mut self) {
         self.sink.clear();

@@ -55,6 +55,8 @@ pub enum SandboxError {
     Engine {
         /// Its socket.
         socket: PathBuf,
+        /// Whether it does not run, or does not answer: the call may succeed later.
+        away: bool,
         /// What is wrong, and how to mend it.
         reason: String,
     },

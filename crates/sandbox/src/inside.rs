@@ -2,6 +2,8 @@
 
 /// Work directory: kernels start there, and it is their home.
 pub(crate) const WORK_DIR: &str = "/session";
+/// The directory of what is not the system's.
+pub(crate) const OWN_DIR: &str = "/himalia";
 /// The gateway's directory, read-only.
 pub(crate) const GATEWAY_DIR: &str = "/himalia/gw";
 /// The shim's private directory.

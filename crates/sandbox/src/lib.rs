@@ -10,6 +10,7 @@
 //! [`NamespacesProvisioner`] at level [`Isolation::Namespaces`], and [`DockerProvisioner`] at [`Isolation::Container`]
 //! and [`Isolation::Gvisor`].
 
+mod change;
 mod docker;
 mod error;
 mod handle;
@@ -22,15 +23,17 @@ mod namespaces;
 mod provisioner;
 mod spec;
 
+pub use change::{FixedLimit, LimitChange};
 pub use docker::{DockerConfig, DockerProvisioner, EngineReport, SECCOMP_PROFILE};
 pub use error::SandboxError;
 pub use handle::{DiskUse, ExitCause, LOG_TAIL_BYTES, SandboxExit, SandboxHandle, SandboxInfo, Usage};
-pub use host::layout::{KEY_FILE, RUNTIME_NAME_BYTES, SOCKET_FILE, SOCKET_PATH_BYTES};
+pub use host::layout::{KEY_FILE, RUNTIME_NAME_BYTES, SOCKET_FILE, SOCKET_PATH_BYTES, remove_run_dir};
+pub use host::uids::{DEFAULT_HOST_UIDS, host_uid_parts};
 pub use id::{SandboxId, SandboxKey};
 pub use level::{Enforcement, Isolation, LimitReport};
 pub use local::{LocalConfig, LocalProvisioner};
 pub use namespaces::{
-    CgroupRoot, DEFAULT_HOST_UIDS, NamespacesConfig, NamespacesProvisioner, Sizes, TryOut, TryOutFailure,
+    CgroupRoot, NamespacesConfig, NamespacesProvisioner, Sizes, TryOut, TryOutFailure, host_uids_in_use,
     try_out,
 };
 pub use provisioner::{BoxFuture, Provisioner};

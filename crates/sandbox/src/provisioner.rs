@@ -1,13 +1,14 @@
 //! The one interface to sandboxes of any kind.
 
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
 use crate::{
-    DiskUse, Isolation, LimitReport, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo,
-    SandboxSpec, ZygoteSpec,
+    DiskUse, FixedLimit, Isolation, LimitChange, LimitReport, SandboxError, SandboxExit, SandboxHandle,
+    SandboxId, SandboxInfo, SandboxSpec, ZygoteSpec,
 };
 
 /// A boxed future, so that the trait can be used as an object.
@@ -60,6 +61,28 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     /// [`SandboxError::NotFound`] when it has ended; what it left is then removed.
     fn adopt(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>>;
 
+    /// The first limit of a change that a living sandbox of this provisioner cannot be given; `None`:
+    /// [`Self::change_limits`] can be tried.
+    fn fixed_limit(&self, change: &LimitChange) -> Option<FixedLimit> {
+        change.first_fixed(|_| Some("is set when a sandbox starts"))
+    }
+
+    /// Gives a living sandbox other limits, which hold on return. Tells who enforces them.
+    ///
+    /// # Errors
+    /// When a limit cannot be changed, or the sandbox uses more already. A part of the change may hold then, so that the
+    /// sandbox is to be ended.
+    fn change_limits(
+        &self,
+        id: SandboxId,
+        change: LimitChange,
+    ) -> BoxFuture<'_, Result<LimitReport, SandboxError>> {
+        let _ = id;
+        let fixed = self.fixed_limit(&change);
+        let limits = self.limits();
+        Box::pin(async move { fixed.map_or(Ok(limits), |fixed| Err(fixed.into_error())) })
+    }
+
     /// Ends a sandbox: asks its shim, and after `grace` (zero: at once) kills every process in it. Returns when they
     /// are gone and its files are removed. Concurrent calls all wait for the same end; one with a
     /// shorter grace wins.
@@ -73,6 +96,13 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
 
     /// One sandbox, with its resource use.
     fn inspect(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxInfo, SandboxError>>;
+
+    /// The memory in use by each of these sandboxes, in bytes, measured for all of them at once; those that are gone or cannot be
+    /// measured are left out. Cheaper than [`Self::inspect`] of each, for lists. Empty where nobody measures.
+    fn memory(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, u64>, SandboxError>> {
+        let _ = ids;
+        Box::pin(async { Ok(HashMap::new()) })
+    }
 
     /// Tells of a process that the shim says it started, so that it can be killed when the shim dies. The shim may
     /// lie: a process that is not below the shim is ignored (`false`). Needless for

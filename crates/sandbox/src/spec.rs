@@ -27,6 +27,9 @@ pub struct SandboxSpec {
     /// Host paths that its kernels need beside the system's own (an interpreter's prefix, an environment), bound
     /// read-only at their own places. For provisioners that build a root; the others ignore it.
     pub binds: Vec<PathBuf>,
+    /// Names in `/himalia` for directories of `binds`, as symbolic links: paths that are shown to users need none of
+    /// the host's. A name is one path component that the root does not have otherwise.
+    pub names: BTreeMap<&'static str, PathBuf>,
     /// Image of its root, for provisioners that run images; `None` is the configured one.
     pub image: Option<String>,
     /// Runtime of the container engine; `None` is the configured one.
@@ -54,6 +57,7 @@ impl SandboxSpec {
             limits: Limits::default(),
             network: Network::None,
             binds: Vec::new(),
+            names: BTreeMap::new(),
             image: None,
             runtime: None,
             files: Files::Ephemeral,

@@ -129,6 +129,12 @@ WHERE id = :id";
 
 pub(crate) const SET_LIFE: &str =
     "UPDATE kernels SET life = ?2, incarnation = ?3, dead_cause = ?4 WHERE id = ?1";
+pub(crate) const MOVE: &str = "
+UPDATE kernels SET run_dir = :run_dir, sandbox_id = :sandbox_id, sandbox_key_hash = :sandbox_key_hash,
+    isolation = :isolation, incarnation = :incarnation, launch = :launch, life = :life, dead_cause = :dead_cause,
+    provisioner = :provisioner, socket = :socket, start_path = :start_path, start_reason = :start_reason,
+    sandbox = :sandbox
+WHERE id = :id";
 pub(crate) const DELETE: &str = "DELETE FROM kernels WHERE id = ?1";
 
 impl Store {
@@ -149,6 +155,31 @@ impl Store {
     pub async fn update_kernel(&self, kernel: KernelRecord) -> Result<bool, StoreError> {
         self.write(move |transaction| Ok(put(transaction, UPDATE, &kernel)? == 1))
             .await
+    }
+
+    /// Sets where and how the kernel of `kernel.id` runs, since it has a new sandbox; its log, owner, name and terms stay. `false`
+    /// when there is no such kernel.
+    pub async fn move_kernel(&self, kernel: KernelRecord) -> Result<bool, StoreError> {
+        self.write(move |transaction| {
+            let changed = transaction.prepare_cached(MOVE)?.execute(named_params! {
+                ":id": kernel.id.to_string(),
+                ":run_dir": kernel.run_dir,
+                ":sandbox_id": kernel.sandbox_id,
+                ":sandbox_key_hash": kernel.sandbox_key_hash,
+                ":isolation": kernel.isolation,
+                ":incarnation": kernel.incarnation,
+                ":launch": json("launch", &kernel.launch)?,
+                ":life": kernel.life.as_str(),
+                ":dead_cause": kernel.dead_cause,
+                ":provisioner": kernel.provisioner,
+                ":socket": kernel.socket,
+                ":start_path": kernel.start_path,
+                ":start_reason": kernel.start_reason,
+                ":sandbox": json("sandbox", &kernel.sandbox)?,
+            })?;
+            Ok(changed == 1)
+        })
+        .await
     }
 
     /// Sets only what changes while a kernel lives; `false` when there is no such kernel.

@@ -13,10 +13,6 @@ use super::{seccomp, volume};
 use crate::inside::{GATEWAY_DIR, HOSTNAME, KERNEL_DIR, RUNTIME_DIR, SHIM, WORK_DIR};
 use crate::{Enforcement, Isolation, Limits, SandboxError, SandboxSpec};
 
-/// User and group of everything in a sandbox.
-pub(super) const USER: u64 = 1000;
-pub(super) const GROUP: u64 = 1000;
-
 const MIB: u64 = 1 << 20;
 /// Sizes of what must have one although the caller wants no limit.
 const TMP_BYTES: u64 = 256 * MIB;
@@ -44,6 +40,8 @@ pub(super) struct Parts<'a> {
     pub(super) image_env: &'a BTreeMap<String, String>,
     pub(super) runtime: &'a str,
     pub(super) isolation: Isolation,
+    /// User and group of everything in the sandbox.
+    pub(super) uid: u32,
     pub(super) network: &'a str,
     pub(super) gateway_dir: &'a str,
     pub(super) shim: &'a str,
@@ -91,7 +89,7 @@ pub(super) fn kernel_env(image_env: &BTreeMap<String, String>) -> BTreeMap<Strin
 pub(super) fn build(spec: &SandboxSpec, facts: &Facts, parts: &Parts<'_>) -> ContainerCreateBody {
     ContainerCreateBody {
         hostname: Some(HOSTNAME.to_owned()),
-        user: Some(format!("{USER}:{GROUP}")),
+        user: Some(format!("{0}:{0}", parts.uid)),
         attach_stdin: Some(false),
         attach_stdout: Some(false),
         attach_stderr: Some(false),
@@ -142,13 +140,7 @@ fn arguments(spec: &SandboxSpec) -> Vec<String> {
 fn host_config(spec: &SandboxSpec, facts: &Facts, parts: &Parts<'_>) -> HostConfig {
     let limits = &spec.limits;
     let tmpfs = tmpfs(limits, parts.volume.is_some());
-    let shm = limits.shm_bytes.unwrap_or(SHM_BYTES);
-    let in_memory = tmpfs
-        .values()
-        .fold(shm, |sum, (bytes, _)| sum.saturating_add(*bytes));
-    let memory = limits
-        .memory_bytes
-        .map(|bytes| signed(bytes.saturating_add(in_memory)));
+    let memory = memory(limits, parts.volume.is_some());
     let mut mounts = vec![
         bind(parts.gateway_dir, GATEWAY_DIR),
         bind(parts.shim, SHIM),
@@ -183,11 +175,11 @@ fn host_config(spec: &SandboxSpec, facts: &Facts, parts: &Parts<'_>) -> HostConf
             ulimit("nofile", limits.open_files.map_or(OPEN_FILES, signed)),
             ulimit("core", 0),
         ]),
-        shm_size: Some(signed(shm)),
+        shm_size: Some(signed(shm(limits))),
         tmpfs: Some(
             tmpfs
                 .into_iter()
-                .map(|(path, (bytes, options))| (path.to_owned(), format!("size={bytes},{options}")))
+                .map(|(path, (bytes, mode))| (path.to_owned(), tmpfs_options(bytes, mode, parts.uid)))
                 .collect(),
         ),
         mounts: Some(mounts),
@@ -208,7 +200,21 @@ fn host_config(spec: &SandboxSpec, facts: &Facts, parts: &Parts<'_>) -> HostConf
     }
 }
 
-fn pids(limits: &Limits, isolation: Isolation) -> i64 {
+/// Memory of the container, in bytes: what file systems in memory hold comes on top of the limit.
+pub(super) fn memory(limits: &Limits, has_volume: bool) -> Option<i64> {
+    let in_memory = tmpfs(limits, has_volume)
+        .values()
+        .fold(shm(limits), |sum, (bytes, _)| sum.saturating_add(*bytes));
+    limits
+        .memory_bytes
+        .map(|bytes| signed(bytes.saturating_add(in_memory)))
+}
+
+fn shm(limits: &Limits) -> u64 {
+    limits.shm_bytes.unwrap_or(SHM_BYTES)
+}
+
+pub(super) fn pids(limits: &Limits, isolation: Isolation) -> i64 {
     let own = if isolation == Isolation::Gvisor {
         GVISOR_PIDS
     } else {
@@ -217,22 +223,25 @@ fn pids(limits: &Limits, isolation: Isolation) -> i64 {
     limits.pids.map_or(PIDS, i64::from) + own
 }
 
-/// Sizes and options of file systems in memory, by place.
+/// Sizes and modes of file systems in memory, by place. What is not for all is the sandbox's user's.
 ///
 /// The engine gives a mount over an existing directory that directory's mode; `/tmp` is 1777 in nearly every image, and
 /// belongs to the sandbox's user in the others. Programs may be run there, since packages that compile do.
-fn tmpfs(limits: &Limits, has_volume: bool) -> BTreeMap<&'static str, (u64, String)> {
-    let owned = |mode: &str, more: &str| format!("mode={mode},uid={USER},gid={GROUP},nosuid,nodev{more}");
+fn tmpfs(limits: &Limits, has_volume: bool) -> BTreeMap<&'static str, (u64, &'static str)> {
     let tmp = limits.tmp_bytes.unwrap_or(TMP_BYTES);
     let mut all = BTreeMap::from([
-        ("/tmp", (tmp, owned("1777", ",exec"))),
-        (RUNTIME_DIR, (RUNTIME_BYTES, owned("0700", ",noexec"))),
+        ("/tmp", (tmp, "mode=1777,exec")),
+        (RUNTIME_DIR, (RUNTIME_BYTES, "mode=0700,noexec")),
     ]);
     if !has_volume {
         let work = limits.disk_bytes.unwrap_or(WORK_BYTES);
-        all.insert(WORK_DIR, (work, owned("0700", ",exec")));
+        all.insert(WORK_DIR, (work, "mode=0700,exec"));
     }
     all
+}
+
+fn tmpfs_options(bytes: u64, mode: &str, uid: u32) -> String {
+    format!("size={bytes},{mode},uid={uid},gid={uid},nosuid,nodev")
 }
 
 fn bind(source: &str, target: &str) -> Mount {
@@ -262,4 +271,4 @@ fn signed(value: u64) -> i64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

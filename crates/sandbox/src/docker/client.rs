@@ -33,6 +33,8 @@ pub(super) struct Facts {
     /// Who enforces the limits of its containers; the disk is another matter.
     pub(super) limits: LimitReport,
     pub(super) seccomp: bool,
+    /// It maps the user ids of containers to others on the host, of which it has few.
+    pub(super) maps_ids: bool,
     /// What it warns of itself.
     pub(super) warnings: Vec<String>,
 }
@@ -113,6 +115,8 @@ impl Client {
         let info = self.call(async |docker| docker.info().await).await;
         let info = info.map_err(|error| self.error("its properties", error))?;
         let cpus = u32::try_from(info.ncpu.unwrap_or(0)).unwrap_or(0);
+        let options = info.security_options.unwrap_or_default();
+        let security = |name: &str| options.iter().any(|option| option.contains(name));
         let facts = Facts {
             version: version.version.unwrap_or_default(),
             api,
@@ -135,11 +139,8 @@ impl Client {
                 cpu: cgroup(info.cpu_cfs_quota),
                 disk: Enforcement::None,
             },
-            seccomp: info
-                .security_options
-                .unwrap_or_default()
-                .iter()
-                .any(|option| option.contains("seccomp")),
+            seccomp: security("seccomp"),
+            maps_ids: security("name=userns") || security("name=rootless"),
             warnings: info.warnings.unwrap_or_default(),
         };
         *self.facts.lock() = Some(facts.clone());
@@ -148,17 +149,22 @@ impl Client {
 
     /// An error of the provisioner. `what` names what was wanted, to complete "cannot get".
     pub(super) fn error(&self, what: &str, error: CallError) -> SandboxError {
-        self.reason(match error {
-            CallError::Away(reason) => reason,
+        match error {
+            CallError::Away(reason) => SandboxError::Engine {
+                socket: self.socket.clone(),
+                away: true,
+                reason,
+            },
             CallError::NotFound(text) | CallError::Conflict(text) | CallError::Refused(text) => {
-                format!("{what}: {}", text.trim())
+                self.reason(format!("{what}: {}", text.trim()))
             }
-        })
+        }
     }
 
     pub(super) fn reason(&self, reason: String) -> SandboxError {
         SandboxError::Engine {
             socket: self.socket.clone(),
+            away: false,
             reason,
         }
     }

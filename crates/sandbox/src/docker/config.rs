@@ -1,10 +1,11 @@
 //! Settings of the Docker provisioner.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Isolation, SandboxError};
+use crate::{DEFAULT_HOST_UIDS, Isolation, SandboxError, host_uid_parts};
 
 /// Bytes of a name of an image, a runtime or a network.
 const MAX_NAME_BYTES: usize = 255;
@@ -33,6 +34,11 @@ pub struct DockerConfig {
     pub runtime: String,
     /// Networks of the engine that sandboxes may ask for.
     pub networks: Vec<String>,
+    /// Ranges of user ids, of whose upper halves each container gets one for itself. Only gateways may use them on the
+    /// engine's host; several at one engine see each other's containers.
+    pub host_uids: Vec<RangeInclusive<u32>>,
+    /// Some of these that no container gets, as something else has them.
+    pub host_uids_taken: BTreeSet<u32>,
     /// Longest wait for the answer to one call of the engine.
     pub call_deadline: Duration,
     /// Longest wait for the start of a container, everything included.
@@ -59,6 +65,8 @@ impl DockerConfig {
             ]),
             runtime: "runc".to_owned(),
             networks: Vec::new(),
+            host_uids: host_uid_parts(&DEFAULT_HOST_UIDS),
+            host_uids_taken: BTreeSet::new(),
             call_deadline: Duration::from_secs(20),
             start_deadline: Duration::from_mins(1),
         }

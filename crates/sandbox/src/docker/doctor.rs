@@ -64,13 +64,23 @@ pub(super) async fn report(inner: &Inner) -> Result<EngineReport, SandboxError> 
     }
     warnings.extend(facts.warnings.iter().map(|text| text.trim().to_owned()));
     let mut images = BTreeMap::new();
+    let mut usable = None;
     for name in &inner.config.images {
-        let problem = image::look_up(&inner.client, name).await.err();
-        images.insert(name.clone(), problem.map(|error| error.to_string()));
+        let problem = match image::look_up(&inner.client, name).await {
+            Ok(image) => {
+                usable.get_or_insert(image);
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        images.insert(name.clone(), problem);
     }
     for name in &inner.config.networks {
+        // Without an image there is nothing to try a network with, and nothing that could join it.
+        let Some(image) = &usable else { break };
         let network = crate::Network::Open(name.clone());
-        if let Err(error) = super::network::mode(&inner.client, &inner.config, &network).await {
+        let with = (image, inner.config.runtime.as_str(), inner.level);
+        if let Err(error) = super::network::mode(inner, &network, with).await {
             warnings.push(error.to_string());
         }
     }

@@ -1,6 +1,6 @@
 //! What the provisioner shares with its tasks: the sandboxes that it knows, and the ways to them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +15,7 @@ use super::client::{CallError, Client};
 use super::config::DockerConfig;
 use super::member::{Details, Member};
 use super::names::{Labels, Names};
+use super::uids::Uids;
 use super::volume::{Volumes, remove_container};
 use super::{body, ending, events, image};
 use crate::host::blocking;
@@ -29,6 +30,9 @@ pub(super) struct Inner {
     pub(super) names: Names,
     pub(super) layout: Layout,
     pub(super) volumes: Volumes,
+    pub(super) uids: Uids,
+    /// Networks, by their ids, whose containers were seen not to reach each other, with the runtime of these.
+    pub(super) apart: Mutex<BTreeSet<(String, String)>>,
     /// That of the usual runtime.
     pub(super) level: Isolation,
     members: Mutex<HashMap<SandboxId, Arc<Member>>>,
@@ -44,12 +48,15 @@ impl Inner {
     pub(super) fn new(config: DockerConfig) -> Result<Self, SandboxError> {
         config.check()?;
         let layout = Layout::open(&config.run_dir)?;
+        let names = Names::new(&config.run_dir);
         let level = config.runtimes.get(&config.runtime).copied();
         Ok(Self {
             client: Client::new(config.socket.clone(), config.call_deadline),
-            names: Names::new(&config.run_dir),
             layout,
             volumes: Volumes::default(),
+            apart: Mutex::default(),
+            uids: Uids::new(&config, &names)?,
+            names,
             level: level.unwrap_or(Isolation::Container),
             members: Mutex::default(),
             following: AtomicBool::new(false),
@@ -89,6 +96,7 @@ impl Inner {
 
     pub(super) fn forget(&self, id: SandboxId) {
         self.members.lock().remove(&id);
+        self.uids.release(id);
     }
 
     /// A sandbox that this process knows, also one that is being started or removed.

@@ -4,7 +4,7 @@
 //! is the authority on which containers exist, so nothing is written down here beside labels.
 //!
 //! # What a container gets
-//! No capability, `no-new-privileges`, the seccomp profile `docker/seccomp.json`, user 1000:1000, a read-only root, no
+//! No capability, `no-new-privileges`, the seccomp profile `docker/seccomp.json`, a user of its own, a read-only root, no
 //! network (or one that the operator allowed), its own pid, ipc, uts and cgroup namespaces, no devices beside the
 //! engine's usual harmless ones, bounded processes, memory without swap, processors and log. Its writable places:
 //!
@@ -27,7 +27,9 @@
 //! broken connection they are looked up. Sandboxes of a gateway carry a label with the hash of its run directory, so
 //! that two gateways at one engine do not take each other's.
 
+mod apart;
 mod body;
+mod change;
 mod client;
 mod config;
 mod doctor;
@@ -41,6 +43,7 @@ mod network;
 mod provisioner;
 mod seccomp;
 mod start;
+mod uids;
 mod usage;
 mod volume;
 

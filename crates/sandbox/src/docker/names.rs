@@ -17,6 +17,8 @@ pub(super) const SANDBOX: &str = "himalia.sandbox";
 pub(super) const ROLE: &str = "himalia.role";
 pub(super) const ROLE_SANDBOX: &str = "sandbox";
 pub(super) const ROLE_HELPER: &str = "helper";
+/// The user id of a container, or of the files in a volume.
+pub(super) const UID: &str = "himalia.uid";
 const ISOLATION: &str = "himalia.isolation";
 const LIMITS: &str = "himalia.limits";
 /// The name under which a volume's files are kept.
@@ -53,6 +55,11 @@ impl Names {
         Self { instance }
     }
 
+    /// A number that differs from gateway to gateway.
+    pub(super) fn seed(&self) -> u64 {
+        u64::from_str_radix(&self.instance, 16).unwrap_or(0)
+    }
+
     pub(super) fn container(&self, id: SandboxId) -> String {
         format!("himalia-{}-{id}", self.instance)
     }
@@ -72,9 +79,10 @@ impl Names {
         HashMap::from([("label".to_owned(), vec![format!("{INSTANCE}={}", self.instance)])])
     }
 
-    pub(super) fn volume_labels(&self, name: &str) -> HashMap<String, String> {
+    pub(super) fn volume_labels(&self, name: &str, uid: u32) -> HashMap<String, String> {
         HashMap::from([
             (INSTANCE.to_owned(), self.instance.clone()),
+            (UID.to_owned(), uid.to_string()),
             (FILES.to_owned(), name.to_owned()),
         ])
     }
@@ -87,12 +95,13 @@ impl Names {
         ])
     }
 
-    pub(super) fn labels(&self, labels: &Labels) -> HashMap<String, String> {
+    pub(super) fn labels(&self, labels: &Labels, uid: u32) -> HashMap<String, String> {
         let limits = serde_json::to_string(&labels.limits).unwrap_or_default();
         let own = [
             (INSTANCE, self.instance.clone()),
             (SANDBOX, labels.id.to_string()),
             (ROLE, ROLE_SANDBOX.to_owned()),
+            (UID, uid.to_string()),
             (ISOLATION, labels.isolation.to_string()),
             (LIMITS, limits),
         ];
@@ -106,6 +115,11 @@ impl Names {
 /// The sandbox that a container belongs to, whatever its role.
 pub(super) fn sandbox_of(labels: &HashMap<String, String>) -> Option<SandboxId> {
     labels.get(SANDBOX)?.parse().ok()
+}
+
+/// The user id of a container, or of the files in a volume.
+pub(super) fn uid_of(labels: &HashMap<String, String>) -> Option<u32> {
+    labels.get(UID)?.parse().ok()
 }
 
 /// The name under which the files of a volume are kept.
@@ -178,7 +192,7 @@ mod tests {
                 (SANDBOX.to_owned(), "f".repeat(32)),
             ]),
         };
-        let read = Labels::read(&names.labels(&labels)).unwrap();
+        let read = Labels::read(&names.labels(&labels, 1001)).unwrap();
         assert_eq!(read.id, labels.id);
         assert_eq!(read.isolation, labels.isolation);
         assert_eq!(read.limits, labels.limits);

@@ -2,20 +2,23 @@
 
 use bollard::query_parameters::InspectNetworkOptions;
 
-use super::client::{CallError, Client};
-use super::config::DockerConfig;
-use crate::{Network, SandboxError};
+use super::apart::{self, Trial};
+use super::client::CallError;
+use super::image::Image;
+use super::inner::Inner;
+use crate::{Isolation, Network, SandboxError};
 
 /// Option of bridges that lets their containers reach each other, or not.
 const BETWEEN_CONTAINERS: &str = "com.docker.network.bridge.enable_icc";
 
-/// The engine's word for a network, checked: the operator allowed it, it exists, and sandboxes on it cannot reach
-/// each other.
+/// The engine's word for a network, checked: the operator allowed it, it exists, and containers of this image and runtime on
+/// it cannot reach each other.
 pub(super) async fn mode(
-    client: &Client,
-    config: &DockerConfig,
+    inner: &Inner,
     network: &Network,
+    (image, runtime, isolation): (&Image, &str, Isolation),
 ) -> Result<String, SandboxError> {
+    let client = &inner.client;
     let Network::Open(name) = network else {
         return Ok("none".to_owned());
     };
@@ -23,7 +26,7 @@ pub(super) async fn mode(
         field: "network",
         reason,
     };
-    if !config.networks.contains(name) {
+    if !inner.config.networks.contains(name) {
         return Err(bad(format!(
             "{name:?} is not among those that the operator allows"
         )));
@@ -36,13 +39,38 @@ pub(super) async fn mode(
             CallError::NotFound(_) => bad(format!("{name} does not exist in the engine; {make}")),
             other => client.error("network", other),
         })?;
-    let apart = found
+    let wanted = found
         .options
         .unwrap_or_default()
         .get(BETWEEN_CONTAINERS)
         .is_some_and(|value| value == "false");
-    if found.driver.as_deref() == Some("bridge") && !apart {
+    let is_bridge = found.driver.as_deref() == Some("bridge");
+    if is_bridge && !wanted {
         return Err(bad(format!("{name} lets sandboxes reach each other; {make}")));
     }
+    let known = (found.id.unwrap_or_default(), runtime.to_owned());
+    if inner.apart.lock().contains(&known) {
+        return Ok(name.clone());
+    }
+    let trial = Trial {
+        network: name,
+        image,
+        runtime,
+        isolation,
+    };
+    if !apart::are_apart(client, &inner.names, trial).await? {
+        let why = if is_bridge {
+            format!(
+                ", although {BETWEEN_CONTAINERS} is false: the packet filters that would hold them apart are not there, as \
+                 with \"iptables\": false in the engine's daemon.json, or without br_netfilter on its host"
+            )
+        } else {
+            String::new()
+        };
+        return Err(bad(format!(
+            "{name} lets sandboxes reach each other: one container on it answered another{why}"
+        )));
+    }
+    inner.apart.lock().insert(known);
     Ok(name.clone())
 }

@@ -1,25 +1,32 @@
 //! The provisioner itself: which sandboxes this process knows, and the calls on them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
+
+use futures_util::{StreamExt as _, stream};
+use tokio::time::sleep;
 
 use super::config::DockerConfig;
 use super::inner::Inner;
 use super::member::Member;
 use super::names::{self, Labels};
-use super::{doctor, ending, events, start, usage, volume};
+use super::{change, doctor, ending, events, start, usage, volume};
 use crate::host::{blocking, short};
 use crate::{
-    BoxFuture, Enforcement, Isolation, LimitReport, Provisioner, SandboxError, SandboxExit, SandboxHandle,
-    SandboxId, SandboxInfo, SandboxSpec,
+    BoxFuture, Enforcement, FixedLimit, Isolation, LimitChange, LimitReport, Provisioner, SandboxError,
+    SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
 };
 
 /// How long a killed container may take to end.
 const KILL_WAIT: Duration = Duration::from_secs(30);
 /// How long the event of an end is waited for before the container is looked at.
 const EVENT_WAIT: Duration = Duration::from_secs(2);
+
+/// Measurements that the engine is asked for at once, and how long all of them may take.
+const MEASURED_AT_ONCE: usize = 8;
+const MEASURE_TIME: Duration = Duration::from_secs(1);
 
 /// Starts shims as containers. Clones share everything.
 #[derive(Clone, Debug)]
@@ -113,6 +120,26 @@ impl Provisioner for DockerProvisioner {
         })
     }
 
+    fn fixed_limit(&self, limits: &LimitChange) -> Option<FixedLimit> {
+        let configured = &self.inner.config.runtimes;
+        let named = limits
+            .runtime
+            .as_ref()
+            .and_then(|runtime| configured.get(runtime));
+        change::fixed(named.copied().unwrap_or(self.inner.level), limits)
+    }
+
+    fn change_limits(
+        &self,
+        id: SandboxId,
+        limits: LimitChange,
+    ) -> BoxFuture<'_, Result<LimitReport, SandboxError>> {
+        Box::pin(async move {
+            let member = self.inner.any_member(id).ok_or(SandboxError::NotFound(id))?;
+            change::apply(&self.inner, &member, &limits).await
+        })
+    }
+
     fn stop(&self, id: SandboxId, grace: Duration) -> BoxFuture<'_, Result<SandboxExit, SandboxError>> {
         Box::pin(async move {
             let inner = &self.inner;
@@ -173,6 +200,20 @@ impl Provisioner for DockerProvisioner {
                 info.usage = usage::measure(&self.inner.client, &container).await;
             }
             Ok(info)
+        })
+    }
+
+    /// Those that the engine tells of in time.
+    fn memory(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, u64>, SandboxError>> {
+        Box::pin(async move {
+            let measured = stream::iter(ids).map(|id| async move {
+                let container = self.inner.names.container(id);
+                let usage = usage::measure(&self.inner.client, &container).await;
+                usage.map(|usage| (id, usage.rss_bytes))
+            });
+            let measured = measured.buffer_unordered(MEASURED_AT_ONCE);
+            let in_time = measured.take_until(sleep(MEASURE_TIME));
+            Ok(in_time.filter_map(|found| async move { found }).collect().await)
         })
     }
 

@@ -98,10 +98,14 @@ async fn make(
         });
     }
     let image = image::look_up(client, inner.image(spec)?).await?;
-    let network = network::mode(client, config, &spec.network).await?;
+    let network = network::mode(inner, &spec.network, (&image, runtime, isolation)).await?;
     member.in_engine.store(true, Ordering::Release);
     let gateway_dir = files(inner, member.id, spec.key.clone()).await?;
-    let volume = volume(inner, member.id, spec, &image.id).await?;
+    let uid = inner
+        .uids
+        .of(client, &inner.names, (member.id, spec), facts.maps_ids)
+        .await?;
+    let volume = volume(inner, (member.id, uid), spec, &image.id).await?;
     let disk = volume
         .as_ref()
         .map_or(Enforcement::Hard, |volume| volume.enforcement);
@@ -116,12 +120,13 @@ async fn make(
         image_env: &image.env,
         runtime,
         isolation,
+        uid,
         network: &network,
         gateway_dir: &gateway_dir,
         shim: &config.shim.to_string_lossy(),
         kernel_dir: &config.kernel_dir.to_string_lossy(),
         volume: volume.as_ref().map(|volume| volume.name.as_str()),
-        labels: inner.names.labels(&labels),
+        labels: inner.names.labels(&labels, uid),
     };
     let body = body::build(spec, &facts, &parts);
     let options = CreateContainerOptionsBuilder::new()
@@ -166,7 +171,7 @@ async fn files(inner: &Inner, id: SandboxId, key: SandboxKey) -> Result<String, 
 
 async fn volume(
     inner: &Inner,
-    id: SandboxId,
+    (id, uid): (SandboxId, u32),
     spec: &SandboxSpec,
     image: &str,
 ) -> Result<Option<Volume>, SandboxError> {
@@ -177,7 +182,7 @@ async fn volume(
         &inner.client,
         &inner.names,
         (id, image),
-        (name, spec.limits.disk_bytes),
+        (name, spec.limits.disk_bytes, uid),
     );
     volume.await.map(Some)
 }

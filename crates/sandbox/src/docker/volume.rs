@@ -11,7 +11,6 @@ use bollard::query_parameters::{
     RemoveVolumeOptions, UploadToContainerOptionsBuilder,
 };
 
-use super::body::{GROUP, USER};
 use super::client::{CallError, Client};
 use super::names::{self, Names};
 use crate::inside::WORK_DIR;
@@ -44,11 +43,11 @@ impl Volumes {
         client: &Client,
         names: &Names,
         (id, image): (SandboxId, &str),
-        (files, disk_bytes): (&str, Option<u64>),
+        (files, disk_bytes, uid): (&str, Option<u64>, u32),
     ) -> Result<Volume, SandboxError> {
-        let volume = self.create(client, names, files, disk_bytes).await?;
+        let volume = self.create(client, names, (files, disk_bytes, uid)).await?;
         let helper = names.helper(id);
-        let result = hand_over(client, names, (id, &helper, image), &volume.name).await;
+        let result = hand_over(client, names, (id, &helper, image), (&volume.name, uid)).await;
         let removed = remove_container(client, &helper).await;
         result
             .and(removed)
@@ -60,14 +59,13 @@ impl Volumes {
         &self,
         client: &Client,
         names: &Names,
-        files: &str,
-        disk_bytes: Option<u64>,
+        (files, disk_bytes, uid): (&str, Option<u64>, u32),
     ) -> Result<Volume, SandboxError> {
         let name = names.volume(files);
         let request = |options: HashMap<String, String>| VolumeCreateRequest {
             name: Some(name.clone()),
             driver_opts: Some(options),
-            labels: Some(names.volume_labels(files)),
+            labels: Some(names.volume_labels(files, uid)),
             ..VolumeCreateRequest::default()
         };
         if let Some(bytes) = disk_bytes
@@ -110,7 +108,7 @@ async fn hand_over(
     client: &Client,
     names: &Names,
     (id, helper, image): (SandboxId, &str, &str),
-    volume: &str,
+    (volume, uid): (&str, u32),
 ) -> Result<(), CallError> {
     let body = ContainerCreateBody {
         image: Some(image.to_owned()),
@@ -128,7 +126,7 @@ async fn hand_over(
     client
         .call(async |docker| docker.create_container(Some(options), body).await)
         .await?;
-    let archive = top_directory().map_err(|error| CallError::Refused(error.to_string()))?;
+    let archive = top_directory(uid).map_err(|error| CallError::Refused(error.to_string()))?;
     let options = UploadToContainerOptionsBuilder::new().path("/").build();
     client
         .call(async |docker| {
@@ -140,13 +138,13 @@ async fn hand_over(
 }
 
 /// An archive that holds the work directory and nothing else.
-fn top_directory() -> std::io::Result<Vec<u8>> {
+fn top_directory(uid: u32) -> std::io::Result<Vec<u8>> {
     let mut header = tar::Header::new_ustar();
     header.set_entry_type(tar::EntryType::Directory);
     header.set_path(WORK_DIR.trim_start_matches('/'))?;
     header.set_mode(0o700);
-    header.set_uid(USER);
-    header.set_gid(GROUP);
+    header.set_uid(uid.into());
+    header.set_gid(uid.into());
     header.set_size(0);
     header.set_cksum();
     let mut archive = tar::Builder::new(Vec::new());
@@ -216,13 +214,13 @@ mod tests {
 
     #[test]
     fn the_archive_holds_one_directory_of_the_sandbox_s_user() {
-        let bytes = top_directory().unwrap();
+        let bytes = top_directory(200_001).unwrap();
         let mut archive = tar::Archive::new(bytes.as_slice());
         let entries: Vec<_> = archive.entries().unwrap().map(Result::unwrap).collect();
         assert_eq!(entries.len(), 1);
         let header = entries[0].header();
         assert_eq!(entries[0].path().unwrap().to_str(), Some("session"));
-        assert_eq!((header.uid().unwrap(), header.gid().unwrap()), (1000, 1000));
+        assert_eq!((header.uid().unwrap(), header.gid().unwrap()), (200_001, 200_001));
         assert_eq!(header.mode().unwrap(), 0o700);
     }
 }

@@ -21,6 +21,29 @@ pub const RUNTIME_NAME_BYTES: usize = 16;
 const ID_BYTES: usize = 32;
 const SUFFIXES: [&str; 4] = [".rt", ".log", ".json.new", ".json"];
 
+/// What zygotes print, in a provisioner's run directory.
+pub(crate) const ZYGOTES_LOG: &str = "zygotes.log";
+/// The home directories of zygotes, likewise.
+pub(crate) const ZYGOTES_DIR: &str = "zygotes";
+/// Tries to remove a directory in which something else ends meanwhile.
+const TRIES: u32 = 10;
+
+/// Removes the run directory of a provisioner that is used no more, unless a sandbox has files in it. What is not a
+/// provisioner's stays. Blocks.
+pub fn remove_run_dir(run: &Path) {
+    let sandboxes = Layout::look_at(run).sandboxes();
+    if !sandboxes.is_ok_and(|found| found.is_empty()) {
+        return;
+    }
+    let _ = fs::remove_file(run.join(ZYGOTES_LOG));
+    for _ in 0..TRIES {
+        if fs::remove_dir_all(run.join(ZYGOTES_DIR)).is_ok() || !run.join(ZYGOTES_DIR).exists() {
+            break;
+        }
+    }
+    let _ = fs::remove_dir(run);
+}
+
 /// Makes a directory and its parents, mode 0700, unless they exist.
 pub(crate) fn private_dir(path: &Path) -> Result<(), SandboxError> {
     DirBuilder::new()
@@ -37,6 +60,11 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// A run directory that is only looked at, and need not be there.
+    pub(crate) fn look_at(run: &Path) -> Self {
+        Self { run: run.to_owned() }
+    }
+
     /// Makes the run directory if it is missing, and checks its owner, its mode and its length.
     pub(crate) fn open(run: &Path) -> Result<Self, SandboxError> {
         let refuse = |reason: String| SandboxError::RunDir {

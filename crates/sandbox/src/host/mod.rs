@@ -6,6 +6,7 @@ pub(crate) mod log;
 pub(crate) mod members;
 pub(crate) mod proc;
 pub(crate) mod record;
+pub(crate) mod uids;
 pub(crate) mod watch;
 
 use crate::{SandboxError, SandboxId};

@@ -130,6 +130,14 @@ impl Process {
     }
 }
 
+/// Resident memory of these, in bytes; shared pages count in each.
+pub(crate) fn resident(processes: &[Process]) -> u64 {
+    processes
+        .iter()
+        .map(Process::rss_bytes)
+        .fold(0, u64::saturating_add)
+}
+
 /// The living processes at and below `root`, to any depth, among `all`. In a PID namespace that is everything below its
 /// first process.
 pub(crate) fn family(all: &[Process], root: ProcessId) -> Vec<Process> {

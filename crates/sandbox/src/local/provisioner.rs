@@ -1,6 +1,6 @@
 //! The provisioner itself: which sandboxes exist, and the calls on them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,11 +16,11 @@ use super::spawn::spawn;
 use super::sweep::sweep;
 use crate::host::layout::{Layout, private_dir};
 use crate::host::members::Members;
-use crate::host::proc::{Process, ProcessId};
+use crate::host::proc::{Process, ProcessId, family, resident};
 use crate::host::{MARK_VARIABLE, blocking};
 use crate::{
-    BoxFuture, Isolation, LimitReport, Provisioner, SandboxError, SandboxExit, SandboxHandle, SandboxId,
-    SandboxInfo, SandboxSpec, Usage,
+    BoxFuture, FixedLimit, Isolation, LimitChange, LimitReport, Provisioner, SandboxError, SandboxExit,
+    SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, Usage,
 };
 
 /// Steps from a process to the shim that are followed.
@@ -113,6 +113,12 @@ impl Provisioner for LocalProvisioner {
         })
     }
 
+    /// Nobody enforces any limit here, so that each can be another one; only open files are a matter of each process.
+    fn fixed_limit(&self, change: &LimitChange) -> Option<FixedLimit> {
+        change
+            .first_fixed(|changed| (changed.field == "open_files").then_some("is set when a process starts"))
+    }
+
     fn stop(&self, id: SandboxId, grace: Duration) -> BoxFuture<'_, Result<SandboxExit, SandboxError>> {
         Box::pin(async move {
             let member = self.inner.members.get(id)?;
@@ -163,6 +169,22 @@ impl Provisioner for LocalProvisioner {
                     info.usage = Some(usage(&mut hunt));
                 }
                 Ok(info)
+            })
+            .await?
+        })
+    }
+
+    /// Of the processes below the shim. One that left them counts where [`Self::inspect`] looks for it.
+    fn memory(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, u64>, SandboxError>> {
+        Box::pin(async move {
+            let inner = Arc::clone(&self.inner);
+            blocking(move || {
+                let all = Process::all().unwrap_or_default();
+                let used = ids.into_iter().filter_map(|id| {
+                    let shim = Record::read(&inner.layout.record(id), id)?.living_shim()?;
+                    Some((id, resident(&family(&all, shim.id))))
+                });
+                Ok(used.collect())
             })
             .await?
         })

@@ -4,10 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use super::cgroups::CgroupRoot;
-
-/// Host user ids that root gives to sandboxes unless told otherwise: above those of people and system services, and
-/// apart from the ranges that `/etc/subuid` usually hands out from 100,000 on in steps of 65,536.
-pub const DEFAULT_HOST_UIDS: RangeInclusive<u32> = 200_000..=265_535;
+use crate::{DEFAULT_HOST_UIDS, host_uid_parts};
 
 /// Settings of a [`crate::NamespacesProvisioner`].
 #[derive(Clone, Debug)]
@@ -25,9 +22,9 @@ pub struct NamespacesConfig {
     pub jail: PathBuf,
     /// The directory that holds the Python package `himalia_kernel`.
     pub kernel_package_dir: PathBuf,
-    /// As root: user and group ids on the host, of which each sandbox gets one for itself. Nothing else may use them,
-    /// other gateways included. An ordinary user's sandboxes run under the user's own id.
-    pub host_uids: RangeInclusive<u32>,
+    /// As root: ranges of user and group ids on the host, of whose lower halves each sandbox gets one for itself. Nothing
+    /// else may use them, other gateways included. An ordinary user's sandboxes run under the user's own id.
+    pub host_uids: Vec<RangeInclusive<u32>>,
     /// Control groups; [`CgroupRoot::detect`] finds them, the default has none.
     pub cgroups: CgroupRoot,
     /// Sizes of file systems in memory for specs that do not say.
@@ -73,7 +70,7 @@ impl NamespacesConfig {
             shim: shim.into(),
             jail: jail.into(),
             kernel_package_dir: kernel_package_dir.into(),
-            host_uids: DEFAULT_HOST_UIDS,
+            host_uids: host_uid_parts(&DEFAULT_HOST_UIDS),
             cgroups: CgroupRoot::default(),
             sizes: Sizes::default(),
             shim_memory_bytes: Some(3 << 29),

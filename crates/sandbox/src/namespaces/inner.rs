@@ -1,6 +1,6 @@
 //! What all calls share: which sandboxes and which user ids there are.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +15,9 @@ use super::member::Member;
 use super::record::Record;
 use super::standby::Standbys;
 use super::uids::HostUids;
-use super::zygote::{Surroundings, Zygotes};
+use super::zygote::{Surroundings, Zygotes, remove_homes};
 use super::{ending, root};
-use crate::host::layout::Layout;
+use crate::host::layout::{Layout, ZYGOTES_DIR, ZYGOTES_LOG};
 use crate::host::log::log_tail;
 use crate::host::members::Members;
 use crate::host::{blocking, short};
@@ -54,13 +54,10 @@ impl Inner {
         let layout = Layout::open(&config.run_dir)?;
         let kept = KeptFiles::open(&config.data_dir)?;
         let private = private(&config)?;
-        let records: Vec<Record> = layout
-            .sandboxes()?
-            .into_iter()
-            .filter_map(|id| Record::read(&layout.record(id), id))
-            .collect();
-        let given = records.iter().filter_map(|record| record.details.host_ids);
-        let taken = given.map(|ids| ids.uid).chain(kept.owners());
+        let homes = config.run_dir.join(ZYGOTES_DIR);
+        remove_homes(&homes)?;
+        let records = records(&layout)?;
+        let taken = uids_of(&records).chain(kept.owners());
         let is_root = rustix::process::geteuid().is_root();
         let uids = Uids {
             host: HostUids::new(config.host_uids.clone(), is_root, taken)?,
@@ -73,7 +70,9 @@ impl Inner {
             jail: Jail::new(&config.jail),
             zygotes: Zygotes::new(Surroundings {
                 kernel_package_dir: config.kernel_package_dir.clone(),
-                log: config.run_dir.join("zygotes.log"),
+                log: config.run_dir.join(ZYGOTES_LOG),
+                homes,
+                private: private.clone(),
             }),
             config,
             private,
@@ -171,14 +170,15 @@ impl Inner {
     }
 
     pub(super) fn handle(&self, member: &Member) -> SandboxHandle {
+        let details = member.record().details;
         SandboxHandle {
             id: member.id,
             gateway_dir: self.layout.gateway_dir(member.id),
             runtime_dir: inside::RUNTIME_DIR.into(),
             work_dir: Some(inside::WORK_DIR.into()),
-            zygote: member.record.details.zygote,
+            zygote: details.zygote,
             isolation: Isolation::Namespaces,
-            limits: member.record.details.limits,
+            limits: details.limits,
             base_env: base_env(),
             kernel_env: BTreeMap::new(),
             image_digest: None,
@@ -217,7 +217,7 @@ impl Inner {
 
     fn clean(&self, member: &Member, cause: ExitCause) -> SandboxExit {
         let log_tail = log_tail(&self.layout.log(member.id));
-        self.forget(&member.record);
+        self.forget(&member.record());
         SandboxExit {
             cause,
             requested: member.stopping.load(Ordering::Acquire),
@@ -234,6 +234,26 @@ impl Drop for Inner {
             self.discard(&standby.record);
         }
     }
+}
+
+fn records(layout: &Layout) -> Result<Vec<Record>, SandboxError> {
+    let ids = layout.sandboxes()?.into_iter();
+    Ok(ids
+        .filter_map(|id| Record::read(&layout.record(id), id))
+        .collect())
+}
+
+fn uids_of(records: &[Record]) -> impl Iterator<Item = u32> {
+    let given = records.iter().filter_map(|record| record.details.host_ids);
+    given.map(|ids| ids.uid)
+}
+
+/// The host user ids of sandboxes that may live, and of kept files, of the gateway with these directories, as they are in
+/// a [`NamespacesConfig`]. What is not there has none. Blocks.
+pub fn host_uids_in_use(run_dir: &Path, data_dir: &Path) -> BTreeSet<u32> {
+    let files = KeptFiles::at(data_dir).owners();
+    let records = records(&Layout::look_at(run_dir)).unwrap_or_default();
+    uids_of(&records).chain(files).collect()
 }
 
 /// What a login on such a host would have set.

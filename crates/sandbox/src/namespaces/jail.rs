@@ -9,7 +9,9 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use command_fds::{CommandFdExt as _, FdMapping};
-use himalia_jail::{ExecPlan, Failure, HostIds, NamespaceKind, Plan, Prepared, ProbeReport, Started};
+use himalia_jail::{
+    ExecPlan, Failure, HostIds, NamespaceKind, Plan, Prepared, ProbeReport, Resize, Resized, Started,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SocketFlags,
@@ -27,6 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const MAX_ANSWER: usize = 256 << 10;
 /// Descriptor of the answer in `himalia-jail`.
 const REPORT_FD: i32 = 3;
+
+/// Descriptor of a process of the sandbox that is to be changed.
+const PROCESS_FD: i32 = 4;
 
 /// The binary.
 #[derive(Clone, Debug)]
@@ -85,6 +90,21 @@ impl Jail {
             return Err(self.failed("descriptors are missing in the answer"));
         }
         Ok(Place { prepared, namespaces })
+    }
+
+    /// Gives file systems in memory of the sandbox of this process other sizes. Blocks.
+    pub(super) fn resize(
+        &self,
+        plan: &Resize,
+        mark: &str,
+        process: OwnedFd,
+        log: File,
+    ) -> Result<(), SandboxError> {
+        let (ours, theirs) = self.channel()?;
+        let fds = vec![(theirs, REPORT_FD), (process, PROCESS_FD)];
+        let call = self.call("resize", plan, mark, fds, log)?;
+        let (text, _) = call.answer(&ours, &self.program)?;
+        self.read::<Resized>(&text).map(drop)
     }
 
     /// Tries whether there can be sandboxes, as root with these ids. Blocks.

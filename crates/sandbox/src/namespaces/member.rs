@@ -23,7 +23,8 @@ pub(super) struct Member {
     pub(super) id: SandboxId,
     /// The first process: with it all others end.
     pub(super) init: ProcessId,
-    pub(super) record: Record,
+    /// Changes with its limits.
+    record: Mutex<Record>,
     pub(super) exit: Sender<Option<SandboxExit>>,
     pub(super) stopping: AtomicBool,
     /// Processes that the watch over memory killed.
@@ -46,8 +47,26 @@ impl Member {
             told_kills: AtomicU64::new(record.details.groups.oom_kills().unwrap_or(0)),
             status: Mutex::new(status),
             pidfd: init.pidfd(),
-            record,
+            record: Mutex::new(record),
         }
+    }
+
+    pub(super) fn record(&self) -> Record {
+        self.record.lock().clone()
+    }
+
+    pub(super) fn set_record(&self, record: Record) {
+        *self.record.lock() = record;
+    }
+
+    /// Its first process; `None` where the host has no such descriptors, or it had ended.
+    pub(super) fn pidfd(&self) -> Option<&OwnedFd> {
+        self.pidfd.as_ref()
+    }
+
+    /// Memory that the watch holds it to, in bytes.
+    pub(super) fn watched_memory(&self) -> Option<u64> {
+        self.record.lock().details.watched_memory
     }
 
     /// Processes that were killed for want of memory.
@@ -58,7 +77,8 @@ impl Member {
     }
 
     fn count_kills(&self) -> u64 {
-        let kernel = self.record.details.groups.oom_kills().unwrap_or(0);
+        let groups = self.record.lock().details.groups.clone();
+        let kernel = groups.oom_kills().unwrap_or(0);
         kernel.saturating_add(self.watch_kills.load(Ordering::Acquire))
     }
 

@@ -13,6 +13,7 @@
 //! | `<id>.log` | 0600 | what the shim prints, emptied when it is over 256 KiB |
 //! | `<id>.json` | 0600 | the record by which a later gateway process finds the sandbox again |
 //! | `zygotes.log` | 0600 | what zygotes print |
+//! | `zygotes/<random>/` | 0700 | the home directory of one zygote while it loads its modules, empty when it starts |
 //!
 //! Kept files lie in `<data directory>/files/<name>/`, mode 0700, owned by the user id of the sandboxes that use them:
 //! as root each name has its own id from [`NamespacesConfig::host_uids`] for as long as the files exist.
@@ -25,12 +26,17 @@
 //! Work directory, `/tmp` and `/dev/shm` are file systems in memory with a fixed size; kept files are measured when
 //! [`Provisioner::disk_use`](crate::Provisioner::disk_use) is called.
 //!
+//! A living sandbox can be given other limits, except open files, a first limit of memory, and processes where
+//! `RLIMIT_NPROC` limits them: those are set before its first process starts. Its file systems in memory are given
+//! their new sizes by `himalia-jail resize`.
+//!
 //! # What this level does not give
 //! All sandboxes share the host's kernel, and a hole in it is a way out. An ordinary user's sandboxes run under the
 //! user's own id on the host.
 
 mod binds;
 mod cgroups;
+mod change;
 mod config;
 mod ending;
 mod files;
@@ -51,6 +57,7 @@ mod watch;
 mod zygote;
 
 pub use cgroups::CgroupRoot;
-pub use config::{DEFAULT_HOST_UIDS, NamespacesConfig, Sizes};
+pub use config::{NamespacesConfig, Sizes};
+pub use inner::host_uids_in_use;
 pub use provisioner::NamespacesProvisioner;
 pub use try_out::{TryOut, TryOutFailure, try_out};

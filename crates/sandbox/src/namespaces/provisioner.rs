@@ -1,5 +1,6 @@
 //! The provisioner itself: the calls.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,11 +13,11 @@ use super::inner::Inner;
 use super::member::Member;
 use super::record::Record;
 use super::start::{Fresh, check};
-use super::{files, standby, sweep, usage, watch};
+use super::{change, files, root, standby, sweep, usage, watch};
 use crate::host::blocking;
 use crate::{
-    BoxFuture, DiskUse, Isolation, LimitReport, Provisioner, SandboxError, SandboxExit, SandboxHandle,
-    SandboxId, SandboxInfo, SandboxSpec, ZygoteSpec,
+    BoxFuture, DiskUse, FixedLimit, Isolation, LimitChange, LimitReport, Provisioner, SandboxError,
+    SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, ZygoteSpec,
 };
 
 /// Starts shims in Linux namespaces. Clones share everything.
@@ -72,15 +73,19 @@ impl Provisioner for NamespacesProvisioner {
                     given: self.isolation(),
                 });
             }
-            let zygote = spec
-                .zygote
-                .as_ref()
-                .and_then(|zygote| self.inner.zygotes.ready(zygote));
             let inner = Arc::clone(&self.inner);
             // If this future is dropped meanwhile, the result is dropped there and undoes itself.
-            let started = blocking(move || match standby::take(&inner, &spec) {
-                Some(fresh) => Ok((fresh, spec)),
-                None => Fresh::start(inner, &spec, zygote.as_ref()).map(|fresh| (fresh, spec)),
+            let started = blocking(move || {
+                // Before a zygote is started for it: that one runs outside of every sandbox.
+                root::check_binds(&inner.private, &spec.binds)?;
+                let zygote = spec
+                    .zygote
+                    .as_ref()
+                    .and_then(|zygote| inner.zygotes.ready(zygote));
+                match standby::take(&inner, &spec) {
+                    Some(fresh) => Ok((fresh, spec)),
+                    None => Fresh::start(inner, &spec, zygote.as_ref()).map(|fresh| (fresh, spec)),
+                }
             });
             let (fresh, spec) = started.await??;
             if fresh.is_by_zygote() {
@@ -115,6 +120,24 @@ impl Provisioner for NamespacesProvisioner {
             let member = Arc::new(found.await??);
             watch::ensure(&self.inner, &member);
             Ok(self.inner.watch(member))
+        })
+    }
+
+    fn fixed_limit(&self, limits: &LimitChange) -> Option<FixedLimit> {
+        change::fixed(&self.inner, limits)
+    }
+
+    fn change_limits(
+        &self,
+        id: SandboxId,
+        limits: LimitChange,
+    ) -> BoxFuture<'_, Result<LimitReport, SandboxError>> {
+        Box::pin(async move {
+            let member = self.inner.members.get(id)?;
+            let (inner, changed) = (Arc::clone(&self.inner), Arc::clone(&member));
+            let report = blocking(move || change::apply(&inner, &changed, &limits)).await??;
+            watch::ensure(&self.inner, &member);
+            Ok(report)
         })
     }
 
@@ -170,6 +193,19 @@ impl Provisioner for NamespacesProvisioner {
         })
     }
 
+    fn memory(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, u64>, SandboxError>> {
+        Box::pin(async move {
+            let inner = Arc::clone(&self.inner);
+            blocking(move || {
+                let records = ids
+                    .into_iter()
+                    .filter_map(|id| Record::read(&inner.layout.record(id), id));
+                Ok(usage::memory(records))
+            })
+            .await?
+        })
+    }
+
     /// Needless here: with the first process the kernel ends all others.
     fn note_process(&self, id: SandboxId, _pid: u32) -> BoxFuture<'_, Result<bool, SandboxError>> {
         Box::pin(async move { self.inner.members.get(id).map(|_| true) })
@@ -185,11 +221,11 @@ impl Provisioner for NamespacesProvisioner {
     fn disk_use(&self, id: SandboxId) -> BoxFuture<'_, Result<Option<DiskUse>, SandboxError>> {
         Box::pin(async move {
             let member = self.inner.members.get(id)?;
-            let details = &member.record.details;
-            let (Some(name), Some(limit_bytes)) = (&details.files, details.watched_disk) else {
+            let details = member.record().details;
+            let (Some(name), Some(limit_bytes)) = (details.files, details.watched_disk) else {
                 return Ok(None);
             };
-            let path = self.inner.kept.path(name);
+            let path = self.inner.kept.path(&name);
             let found = blocking(move || files::measure(&path)).await??;
             Ok(Some(DiskUse {
                 used_bytes: found.bytes,
@@ -225,6 +261,40 @@ impl Provisioner for NamespacesProvisioner {
             let inner = Arc::clone(&self.inner);
             // It fails only when the runtime ends.
             let _ = blocking(move || standby::close(&inner)).await;
+            self.inner.zygotes.close().await;
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SandboxKey;
+
+    #[tokio::test]
+    async fn a_spec_that_is_refused_starts_no_zygote() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::create_dir(path("data")).unwrap();
+        let config = NamespacesConfig::new(
+            path("run"),
+            path("data"),
+            path("shim"),
+            path("jail"),
+            path("package"),
+        );
+        let provisioner = NamespacesProvisioner::new(config).unwrap();
+        let mut spec = SandboxSpec::new(SandboxKey::generate().unwrap());
+        spec.binds = vec![path("data/files/a")];
+        std::fs::create_dir_all(&spec.binds[0]).unwrap();
+        spec.zygote = Some(ZygoteSpec {
+            trust_domain: "gateway".to_owned(),
+            python: "/usr/bin/python3".into(),
+            env: std::collections::BTreeMap::new(),
+            preload: Vec::new(),
+        });
+        let refused = provisioner.start(spec).await.unwrap_err();
+        assert!(refused.to_string().contains("gateway's own"), "{refused}");
+        assert_eq!(provisioner.inner.zygotes.count(), 0);
     }
 }

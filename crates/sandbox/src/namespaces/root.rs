@@ -1,5 +1,6 @@
 //! The root of a sandbox: what of the host it has, and what is made for it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -65,6 +66,19 @@ impl Memory {
         }
     }
 
+    /// The places whose size is another one in `other`, with the size here.
+    pub(super) fn unlike(self, other: Self) -> Vec<(&'static str, u64)> {
+        [
+            (inside::WORK_DIR, self.session, other.session),
+            ("/tmp", Some(self.tmp), Some(other.tmp)),
+            ("/dev/shm", Some(self.shm), Some(other.shm)),
+        ]
+        .into_iter()
+        .filter(|(_, here, there)| here != there)
+        .filter_map(|(target, here, _)| Some((target, here?)))
+        .collect()
+    }
+
     /// What they can hold together.
     pub(super) fn sum(self) -> u64 {
         [self.session.unwrap_or(0), self.tmp, self.shm, RUNTIME_BYTES]
@@ -84,6 +98,7 @@ pub(super) struct Root<'a> {
     pub(super) kept_files: Option<PathBuf>,
     pub(super) memory: Memory,
     pub(super) binds: &'a [PathBuf],
+    pub(super) names: &'a BTreeMap<&'static str, PathBuf>,
 }
 
 impl Root<'_> {
@@ -120,7 +135,18 @@ impl Root<'_> {
         mounts.push(tmpfs(inside::RUNTIME_DIR, RUNTIME_BYTES, 0o700));
         mounts.push(bind(&self.config.shim, inside::SHIM, true));
         mounts.push(bind(&self.config.kernel_package_dir, inside::KERNEL_DIR, true));
+        mounts.extend(self.names.iter().map(|(name, to)| Mount::Symlink {
+            target: Path::new(inside::OWN_DIR).join(name),
+            to: to.clone(),
+        }));
     }
+}
+
+/// Refuses paths that no root may have. Looks at the disk.
+pub(super) fn check_binds(private: &[PathBuf], paths: &[PathBuf]) -> Result<(), SandboxError> {
+    let mut covered = host(&SYSTEM, &mut Vec::new());
+    covered.extend(host(&ETC, &mut Vec::new()));
+    Binds::new(private, covered).add_all(paths)
 }
 
 /// Those of the host's paths that exist, links as links; gives back the others: what the root has then.

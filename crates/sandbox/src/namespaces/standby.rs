@@ -3,6 +3,7 @@
 //! Such a sandbox is whole, its limits in force, and nothing of a kernel is in it: its shim waits for the key, and so
 //! for its owner. When the gateway ends it reads the end of its pipe instead, and ends too.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
@@ -41,6 +42,7 @@ struct Form {
     limits: Limits,
     /// Host paths that are bound, with device and inode: a directory that took the place of another one is another one.
     binds: Vec<(PathBuf, Option<(u64, u64)>)>,
+    names: BTreeMap<&'static str, PathBuf>,
     orphan_ttl: Option<Duration>,
     protocol_max: Option<u16>,
     zygote: ZygoteSpec,
@@ -59,6 +61,7 @@ impl Form {
         Some(Self {
             limits: spec.limits.clone(),
             binds: spec.binds.iter().map(identity).collect(),
+            names: spec.names.clone(),
             orphan_ttl: spec.orphan_ttl,
             protocol_max: spec.protocol_max,
             zygote: spec.zygote.clone()?,

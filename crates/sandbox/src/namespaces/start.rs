@@ -178,6 +178,7 @@ impl Fresh {
             kept_files: kept.map(|name| inner.kept.path(name)),
             memory,
             binds: &spec.binds,
+            names: &spec.names,
         };
         let shim = Shim {
             argv: argv(spec, &inner),
@@ -315,7 +316,7 @@ struct Shim {
 }
 
 /// The limits that groups enforce. A full tmpfs must be a full disk, never a want of memory, so its size comes on top.
-fn wanted(limits: &Limits, memory: Memory) -> Wanted {
+pub(super) fn wanted(limits: &Limits, memory: Memory) -> Wanted {
     Wanted {
         memory_bytes: limits
             .memory_bytes
@@ -326,7 +327,7 @@ fn wanted(limits: &Limits, memory: Memory) -> Wanted {
 }
 
 /// Who enforces the limits that are set.
-fn report(limits: &Limits, inner: &Inner, is_kept: bool) -> LimitReport {
+pub(super) fn report(limits: &Limits, inner: &Inner, is_kept: bool) -> LimitReport {
     let can = inner.limits();
     let if_set = |is_set: bool, by: Enforcement| if is_set { by } else { Enforcement::None };
     LimitReport {

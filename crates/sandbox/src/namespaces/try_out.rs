@@ -1,5 +1,6 @@
 //! Trying whether sandboxes of namespaces can be made here.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -69,10 +70,10 @@ fn failed(step: &dyn Display, error: &dyn Display, hint: Option<String>) -> TryO
 }
 
 fn run(config: &NamespacesConfig) -> TryOut {
-    let uid = *config.host_uids.end();
-    let ids = rustix::process::geteuid()
-        .is_root()
-        .then_some(HostIds { uid, gid: uid });
+    let last = config.host_uids.last().map(|range| *range.end());
+    let ids = last
+        .filter(|_| rustix::process::geteuid().is_root())
+        .map(|uid| HostIds { uid, gid: uid });
     let jail = Jail::new(&config.jail);
     let probe = match jail.probe(ids) {
         Ok(probe) => probe,
@@ -109,6 +110,7 @@ fn sandbox(config: &NamespacesConfig, jail: &Jail, ids: Option<HostIds>) -> Resu
             kept_files: None,
             memory: Memory::new(&Limits::default(), false, config.sizes),
             binds: &[],
+            names: &BTreeMap::new(),
         };
         let plan = ExecPlan {
             place: root.plan()?,

@@ -6,58 +6,61 @@ use std::ops::RangeInclusive;
 use himalia_jail::HostIds;
 
 use crate::SandboxError;
+use crate::host::uids::{Pool, check};
 
-/// As root, a range of ids of which no two sandboxes have the same; nothing otherwise.
+/// As root, ids of which no two sandboxes have the same; nothing otherwise.
 #[derive(Debug)]
 pub(super) struct HostUids {
-    range: Option<RangeInclusive<u32>>,
+    given: Option<Given>,
     taken: BTreeSet<u32>,
-    /// Where the search goes on, so that an id is not given anew at once.
-    next: u32,
+}
+
+#[derive(Debug)]
+struct Given {
+    ranges: Vec<RangeInclusive<u32>>,
+    pool: Pool,
 }
 
 impl HostUids {
     /// `taken` are the ids of sandboxes that may live and of kept files.
     pub(super) fn new(
-        range: RangeInclusive<u32>,
+        ranges: Vec<RangeInclusive<u32>>,
         is_root: bool,
         taken: impl IntoIterator<Item = u32>,
     ) -> Result<Self, SandboxError> {
-        if is_root && (*range.start() == 0 || range.is_empty()) {
-            return Err(SandboxError::BadSpec {
-                field: "host_uids",
-                reason: "must be a range of user ids above 0".to_owned(),
+        let mut given = None;
+        if is_root {
+            check(&ranges)?;
+            given = Some(Given {
+                pool: Pool::of_namespaces(&ranges),
+                ranges,
             });
         }
         Ok(Self {
-            next: *range.start(),
-            range: is_root.then_some(range),
+            given,
             taken: taken.into_iter().collect(),
         })
     }
 
     /// An id that nobody has; `None` for an ordinary user.
     pub(super) fn take(&mut self) -> Result<Option<HostIds>, SandboxError> {
-        let Some(range) = self.range.clone() else {
+        let Some(Given { pool, .. }) = &mut self.given else {
             return Ok(None);
         };
-        let free = |uid: &u32| !self.taken.contains(uid);
-        let later = (self.next..=*range.end()).find(free);
-        let found = later.or_else(|| range.clone().find(free));
+        let found = pool.take(|uid| !self.taken.contains(&uid));
         let uid = found.ok_or_else(|| SandboxError::BadSpec {
             field: "host_uids",
-            reason: format!("has no id left of {}", range.count()),
+            reason: format!("has no id left of {}", pool.count()),
         })?;
         self.taken.insert(uid);
-        self.next = uid.saturating_add(1);
         Ok(Some(HostIds { uid, gid: uid }))
     }
 
     /// The ids for files that belong to `owner` already.
     pub(super) fn of_files(&self, owner: u32) -> Result<Option<HostIds>, SandboxError> {
         let own = rustix::process::geteuid().as_raw();
-        match &self.range {
-            Some(range) if range.contains(&owner) => Ok(Some(HostIds {
+        match &self.given {
+            Some(given) if given.ranges.iter().any(|range| range.contains(&owner)) => Ok(Some(HostIds {
                 uid: owner,
                 gid: owner,
             })),
@@ -85,7 +88,7 @@ mod tests {
 
     #[test]
     fn no_two_have_the_same_and_a_freed_one_comes_last() {
-        let mut uids = HostUids::new(1001..=1004, true, [1002]).unwrap();
+        let mut uids = HostUids::new(vec![1001..=1008], true, [1002]).unwrap();
         let mut take = || uids.take().map(|ids| ids.unwrap().uid);
         assert_eq!((take().unwrap(), take().unwrap()), (1001, 1003));
         uids.release(Some(HostIds { uid: 1001, gid: 1001 }));
@@ -97,13 +100,15 @@ mod tests {
     #[test]
     fn an_ordinary_user_has_one_and_files_of_others_are_refused() {
         let own = rustix::process::geteuid().as_raw();
-        let mut uids = HostUids::new(1001..=1004, false, []).unwrap();
+        let mut uids = HostUids::new(vec![1001..=1004], false, []).unwrap();
         assert_eq!(uids.take().unwrap(), None);
         assert_eq!(uids.of_files(own).unwrap(), None);
         assert!(uids.of_files(own + 1).is_err());
-        let root = HostUids::new(1001..=1004, true, []).unwrap();
-        assert_eq!(root.of_files(1003).unwrap().unwrap().uid, 1003);
-        assert!(root.of_files(0).is_err());
-        assert!(HostUids::new(0..=7, true, []).is_err());
+        let root = HostUids::new(vec![1001..=1004, 2000..=2001], true, []).unwrap();
+        for owner in [1003, 2001] {
+            assert_eq!(root.of_files(owner).unwrap().unwrap().uid, owner);
+        }
+        assert!(root.of_files(0).is_err() && root.of_files(1500).is_err());
+        assert!(HostUids::new(vec![0..=7], true, []).is_err());
     }
 }

@@ -1,8 +1,10 @@
 //! What a sandbox is and uses, seen from outside.
 
+use std::collections::HashMap;
+
 use super::record::Record;
-use crate::host::proc::{Process, ProcessId, family};
-use crate::{Isolation, SandboxInfo, Usage};
+use crate::host::proc::{Process, ProcessId, family, resident};
+use crate::{Isolation, SandboxId, SandboxInfo, Usage};
 
 pub(super) fn info(record: &Record) -> SandboxInfo {
     SandboxInfo {
@@ -31,4 +33,19 @@ pub(super) fn usage(record: &Record, init: ProcessId) -> Usage {
         rss_bytes: record.details.groups.memory_bytes().unwrap_or(sum.rss_bytes),
         ..sum
     }
+}
+
+/// The memory in use by each of these that lives. `/proc` is read at most once, for those without a control group.
+pub(super) fn memory(records: impl Iterator<Item = Record>) -> HashMap<SandboxId, u64> {
+    let mut processes = None;
+    let living = records.filter_map(|record| record.living_shim().map(|shim| (record, shim.id)));
+    living
+        .map(|(record, init)| {
+            let used = record.details.groups.memory_bytes().unwrap_or_else(|| {
+                let all = processes.get_or_insert_with(|| Process::all().unwrap_or_default());
+                resident(&family(all, init))
+            });
+            (record.id, used)
+        })
+        .collect()
 }

@@ -20,7 +20,7 @@ const CLOSE: Duration = Duration::from_millis(100);
 /// Sees to it that this sandbox is watched, if it has a limit to watch. One task watches all of them, since each look
 /// reads the whole process table.
 pub(super) fn ensure(inner: &Arc<Inner>, member: &Member) {
-    if member.record.details.watched_memory.is_none() || inner.watching.swap(true, Ordering::AcqRel) {
+    if member.watched_memory().is_none() || inner.watching.swap(true, Ordering::AcqRel) {
         return;
     }
     let inner = Arc::downgrade(inner);
@@ -45,7 +45,7 @@ fn look_once(inner: &Weak<Inner>) -> Option<Duration> {
         .live()
         .into_iter()
         .filter_map(|member| {
-            let limit = member.record.details.watched_memory?;
+            let limit = member.watched_memory()?;
             Some((member, limit))
         })
         .collect();

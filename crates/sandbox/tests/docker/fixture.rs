@@ -187,7 +187,12 @@ impl Fixture {
         self.all("himalia.instance", &self.instance()).await.len()
     }
 
-    fn instance(&self) -> String {
+    /// The name that the engine has for the volume of kept files.
+    pub(crate) fn volume(&self, files: &str) -> String {
+        format!("himalia-{}-{files}", self.instance())
+    }
+
+    pub(crate) fn instance(&self) -> String {
         use sha2::Digest as _;
         use std::fmt::Write as _;
         let digest = sha2::Sha256::digest(self.config.run_dir.to_str().unwrap());

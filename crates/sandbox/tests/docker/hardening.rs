@@ -2,6 +2,7 @@ use himalia_sandbox::{Files, Provisioner as _};
 use serde_json::Value;
 
 use crate::fixture::{Fixture, dialled, spec};
+use crate::uids::of_containers;
 
 pub(crate) const PROBE: &str = include_str!("probe.py");
 
@@ -14,10 +15,11 @@ pub(crate) async fn probe(fixture: &Fixture, id: himalia_sandbox::SandboxId) -> 
 
 /// What holds at every level.
 pub(crate) fn check(found: &Value) {
-    let ids = serde_json::json!([1000, 1000, 1000]);
-    assert_eq!(found["ids"], ids);
+    let uid = found["ids"][0].as_u64().unwrap();
+    assert_eq!(found["ids"], serde_json::json!([uid, uid, uid]));
+    assert!(of_containers(uid.try_into().unwrap()), "{uid}");
     let groups = found["groups"].as_array().unwrap();
-    assert!(groups.iter().all(|group| group == 1000), "{groups:?}");
+    assert!(groups.iter().all(|group| *group == uid), "{groups:?}");
     for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
         let value = found["status"][set].as_str().unwrap();
         assert!(value.chars().all(|digit| digit == '0'), "{set} {found:#}");

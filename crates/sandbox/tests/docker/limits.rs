@@ -1,4 +1,4 @@
-use himalia_sandbox::{ExitCause, Provisioner as _};
+use himalia_sandbox::{ExitCause, LimitChange, Limits, Provisioner as _};
 
 use crate::fixture::{Fixture, MIB, spec, until};
 
@@ -41,6 +41,55 @@ async fn a_first_process_without_memory_ends_as_such() {
     let fixture = Fixture::with_shim(&script);
     let handle = fixture.start(spec()).await;
     assert_eq!(handle.ended().await.unwrap().cause, ExitCause::OutOfMemory);
+    fixture.nothing_left().await;
+}
+
+#[tokio::test]
+#[ignore = "needs an engine: make test-docker"]
+async fn limits_change_while_a_container_runs() {
+    let fixture = Fixture::new();
+    let wanted = spec();
+    let from = wanted.limits.clone();
+    let handle = fixture.start(wanted).await;
+    let to = Limits {
+        memory_bytes: Some(48 * MIB),
+        pids: Some(40),
+        cpu_millis: Some(500),
+        ..from.clone()
+    };
+    let change = |to: &Limits| LimitChange {
+        from: from.clone(),
+        to: to.clone(),
+        runtime: None,
+    };
+    assert_eq!(fixture.provisioner.fixed_limit(&change(&to)), None);
+    let changed = fixture.provisioner.change_limits(handle.id, change(&to)).await;
+    assert_eq!(changed.unwrap(), handle.limits);
+    let host = fixture.inspect(handle.id).await.host_config.unwrap();
+    // With what `/session`, `/tmp`, `/dev/shm` and the shim's own file system may hold.
+    assert_eq!(host.memory, Some(88 << 20));
+    assert_eq!(
+        (host.memory_swap, host.pids_limit, host.nano_cpus),
+        (host.memory, Some(40), Some(500_000_000))
+    );
+    // It would have had 136 MiB.
+    let (status, text) = fixture
+        .python(handle.id, "b = bytearray(b'x') * (110 << 20)")
+        .await;
+    assert_eq!(status, 137, "{text}");
+    let larger = Limits {
+        disk_bytes: Some(16 * MIB),
+        ..to
+    };
+    let refused = fixture
+        .provisioner
+        .change_limits(handle.id, change(&larger))
+        .await;
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "disk_bytes is set when a container starts"
+    );
+    fixture.stop(handle.id).await;
     fixture.nothing_left().await;
 }
 

@@ -10,3 +10,4 @@ mod hardening;
 mod lifecycle;
 mod limits;
 mod proxy;
+mod uids;

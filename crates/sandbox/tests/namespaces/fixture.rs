@@ -3,11 +3,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use himalia_sandbox::{
-    CgroupRoot, NamespacesConfig, NamespacesProvisioner, Provisioner as _, SandboxHandle, SandboxKey,
-    SandboxSpec,
+    CgroupRoot, Enforcement, NamespacesConfig, NamespacesProvisioner, Provisioner as _, SandboxHandle,
+    SandboxKey, SandboxSpec,
 };
 use tempfile::TempDir;
 
@@ -33,6 +34,19 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Set where control groups have to enforce all limits.
+pub(crate) const EXPECTS_GROUPS: &str = "HIMALIA_TEST_CGROUPS";
+
+/// Has this process enter the group that version 2 asks for, before it has a child in its present one and before another
+/// test asks as well.
+pub(crate) fn settle() {
+    static SETTLED: Once = Once::new();
+    SETTLED.call_once(|| {
+        let run_dir = TempDir::new().unwrap();
+        CgroupRoot::detect(run_dir.path());
+    });
+}
+
 /// Directories of one gateway.
 pub(crate) struct Place {
     dir: TempDir,
@@ -44,11 +58,17 @@ impl Place {
     pub(crate) fn new(script: &str) -> Self {
         let mut place = Self::without_groups(script);
         place.config.cgroups = CgroupRoot::detect(&place.config.run_dir);
+        if std::env::var_os(EXPECTS_GROUPS).is_some() {
+            let can = place.provisioner().limits();
+            let enforced = [can.memory, can.pids, can.cpu];
+            assert_eq!(enforced, [Enforcement::Cgroup; 3], "memory, processes, processor");
+        }
         place
     }
 
     /// The same without control groups.
     pub(crate) fn without_groups(script: &str) -> Self {
+        settle();
         let dir = TempDir::new().unwrap();
         let shim = dir.path().join("shim");
         fs::write(&shim, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -89,11 +109,13 @@ impl Place {
         NamespacesProvisioner::new(self.config.clone()).unwrap()
     }
 
-    /// What is in the run directory, without the common log of zygotes.
+    /// What is in the run directory, without the common log and the homes of zygotes.
     pub(crate) fn left(&self) -> Vec<String> {
         let names = fs::read_dir(&self.config.run_dir).unwrap();
         let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name != "zygotes.log").collect()
+        names
+            .filter(|name| !["zygotes.log", "zygotes"].contains(&name.as_str()))
+            .collect()
     }
 
     pub(crate) fn log(&self, handle: &SandboxHandle) -> String {
@@ -179,3 +201,13 @@ pub(crate) fn groups(pid: u32) -> Vec<PathBuf> {
     }
     found
 }
+
+/// Body of a loop over `path` in Python: fills the file system there, and prints the error that stops it and the MiB that it took.
+pub(crate) const FILL: &str = "
+    written = 0
+    try:
+        with open(path + '/full', 'wb', buffering=0) as file:
+            while written < 200 << 20:
+                written += file.write(bytes(1 << 20))
+    except OSError as error:
+        print(path, error.errno, written >> 20)";

@@ -9,11 +9,11 @@ mod fixture;
 
 mod again;
 mod binds;
+mod changes;
 mod ending;
 mod files;
 mod inside;
 mod leaving;
 mod limits;
 mod refusals;
-mod timing;
 mod zygote;

@@ -1,10 +1,11 @@
 //! What is not possible is refused with its reason, and leaves nothing.
 
 use himalia_sandbox::{
-    Enforcement, Isolation, NamespacesProvisioner, Network, Provisioner as _, SandboxError, try_out,
+    CgroupRoot, Enforcement, Isolation, NamespacesProvisioner, Network, Provisioner as _, SandboxError,
+    try_out,
 };
 
-use crate::fixture::{Place, QUIET, binary, is_root, spec};
+use crate::fixture::{Place, QUIET, binary, spec};
 
 #[tokio::test]
 async fn wishes_that_others_fulfil() {
@@ -63,7 +64,7 @@ async fn it_is_tried_out_for_real() {
     assert_eq!(tried.failure, None);
     assert!(tried.start.is_some() && !tried.linux.is_empty());
     assert_eq!(tried.limits.disk, Enforcement::Hard);
-    if !is_root() {
+    if place.config.cgroups == CgroupRoot::default() {
         assert_eq!(tried.limits.memory, Enforcement::Watched);
         assert_eq!(tried.limits.pids, Enforcement::Rlimit);
     }

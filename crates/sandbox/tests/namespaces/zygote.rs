@@ -339,3 +339,36 @@ async fn one_that_refuses_says_why() {
         .unwrap_err();
     assert!(error.to_string().contains("no wish to"), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_others_can_replace_becomes_no_zygote() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let place = place(QUIET);
+    let provisioner = place.provisioner();
+    // As a session with kept files could place it, and as another user could.
+    for (dir, mode) in [("data/files/a", 0o755), ("open", 0o777)] {
+        let dir = place.path().join(dir);
+        let ran = place.path().join("ran");
+        fs::create_dir_all(&dir).unwrap();
+        let program = dir.join("python3");
+        fs::write(&program, format!("#!/bin/sh\ntouch {}\n", ran.display())).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&dir, fs::Permissions::from_mode(mode)).unwrap();
+        let mut wanted = with_zygote(("A", "B"));
+        let zygote = wanted.zygote.as_mut().unwrap();
+        zygote.python.clone_from(&program);
+        let refused = provisioner.warm(zygote).await.unwrap_err().to_string();
+        let why = if mode == 0o777 {
+            "can be written by others"
+        } else {
+            "where sandboxes have files"
+        };
+        assert!(refused.contains(why), "{refused}");
+        assert!(!ran.exists());
+        // It costs the quick start alone.
+        let handle = start(&provisioner, wanted).await;
+        assert!(!handle.zygote && !ran.exists());
+        provisioner.stop(handle.id, Duration::ZERO).await.unwrap();
+    }
+}

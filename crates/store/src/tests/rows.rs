@@ -80,6 +80,29 @@ async fn a_name_is_one_kernels_and_what_its_owner_may_change_is_kept() {
 }
 
 #[tokio::test]
+async fn a_kernel_moves_and_keeps_its_log_and_its_terms() {
+    let place = Place::new();
+    let store = place.open().unwrap();
+    store.insert_kernel(kernel(1)).await.unwrap();
+    let moved = KernelRecord {
+        sandbox_id: "another".into(),
+        sandbox_key_hash: [9; 32],
+        run_dir: "/run/another".into(),
+        incarnation: 4,
+        ..kernel(1)
+    };
+    let asked = KernelRecord {
+        session_dir: "elsewhere".into(),
+        labels: BTreeMap::from([("not".to_owned(), "set".to_owned())]),
+        owner: "another".into(),
+        ..moved.clone()
+    };
+    assert!(store.move_kernel(asked).await.unwrap());
+    assert_eq!(store.kernel(moved.id).await.unwrap(), Some(moved));
+    assert!(!store.move_kernel(kernel(2)).await.unwrap());
+}
+
+#[tokio::test]
 async fn a_session_is_kept_and_changed_and_forgotten() {
     let place = Place::new();
     let store = place.open().unwrap();

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::{LimitReport, SandboxKey};
 
-fn facts() -> Facts {
+pub(in crate::docker) fn facts() -> Facts {
     Facts {
         version: "24.0".to_owned(),
         api: "1.43".to_owned(),
@@ -16,6 +16,7 @@ fn facts() -> Facts {
             ..LimitReport::default()
         },
         seccomp: true,
+        maps_ids: false,
         warnings: Vec::new(),
     }
 }
@@ -36,6 +37,7 @@ fn body_at(
         image_env: &BTreeMap::from([("PATH".to_owned(), "/bin".to_owned())]),
         runtime: "runc",
         isolation,
+        uid: 200_001,
         network: "none",
         gateway_dir: "/run/h/1",
         shim: "/usr/bin/himalia-shim",
@@ -50,7 +52,7 @@ fn body_at(
 fn everything_is_closed_unless_it_is_wanted() {
     let body = body(|_| {}, None);
     let host = body.host_config.unwrap();
-    assert_eq!(body.user.as_deref(), Some("1000:1000"));
+    assert_eq!(body.user.as_deref(), Some("200001:200001"));
     assert_eq!(body.network_disabled, Some(true));
     assert_eq!(host.network_mode.as_deref(), Some("none"));
     assert_eq!(host.cap_drop.unwrap(), ["ALL"]);
@@ -96,7 +98,7 @@ fn what_is_in_memory_is_added_to_the_memory() {
     assert_eq!(host.memory, Some(signed(160 * MIB + RUNTIME_BYTES)));
     assert_eq!(host.memory_swap, host.memory);
     assert_eq!(host.shm_size, Some(signed(20 * MIB)));
-    assert!(host.tmpfs.unwrap()[WORK_DIR].starts_with("size=31457280,mode=0700,uid=1000,gid=1000,"));
+    assert!(host.tmpfs.unwrap()[WORK_DIR].starts_with("size=31457280,mode=0700,exec,uid=200001,gid=200001,"));
     let host = body(limits, Some("kept")).host_config.unwrap();
     assert_eq!(host.memory, Some(signed(130 * MIB + RUNTIME_BYTES)));
     assert!(!host.tmpfs.unwrap().contains_key(WORK_DIR));

@@ -4,6 +4,7 @@
 //! has one directory for each controller, version 2 one for all. Groups are made only for limits that are set, since
 //! joining one of version 1 costs milliseconds.
 
+mod change;
 mod detect;
 
 use std::fs;
@@ -203,7 +204,11 @@ impl Place {
             self.pick("memory.limit_in_bytes", "memory.max"),
             &bytes.to_string(),
         )?;
-        // Memory that is swapped out would escape the limit. The file is missing where the host accounts no swap.
+        self.limit_swap(bytes)
+    }
+
+    /// Memory that is swapped out would escape the limit. The file is missing where the host accounts no swap.
+    fn limit_swap(&self, bytes: u64) -> Result<(), SandboxError> {
         let (file, value) = match self.version {
             Version::V1 => ("memory.memsw.limit_in_bytes", bytes),
             Version::V2 => ("memory.swap.max", 0),

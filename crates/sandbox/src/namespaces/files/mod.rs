@@ -35,6 +35,13 @@ impl KeptFiles {
         Ok(Self { dir })
     }
 
+    /// The directory, which need not be there.
+    pub(super) fn at(data_dir: &Path) -> Self {
+        Self {
+            dir: data_dir.join("files"),
+        }
+    }
+
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }

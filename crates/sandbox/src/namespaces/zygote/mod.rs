@@ -2,14 +2,16 @@
 //! sandboxes. They stand outside every sandbox, run no foreign code and hold no secret.
 
 mod birth;
+mod home;
 mod process;
 mod protocol;
 mod task;
+mod trust;
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -17,12 +19,15 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::{SandboxError, ZygoteSpec};
 
 pub(super) use birth::{Birth, Order};
+pub(super) use home::remove_all as remove_homes;
 pub(super) use process::Surroundings;
 
 use birth::Born;
 
 /// Zygotes at once. One more makes room by ending the one that was used last the longest time ago.
 const MAX_ZYGOTES: usize = 16;
+/// How long the end of all zygotes may take.
+const CLOSING: Duration = Duration::from_secs(5);
 /// Requests that wait for one zygote; more are refused.
 const MAX_WAITING: usize = 64;
 
@@ -69,25 +74,26 @@ impl Zygote {
 #[derive(Debug)]
 pub(super) struct Zygotes {
     surroundings: Surroundings,
-    all: Mutex<HashMap<ZygoteSpec, (Zygote, Instant)>>,
+    /// None when they are closed: none is started any more.
+    all: Mutex<Option<HashMap<ZygoteSpec, (Zygote, Instant)>>>,
 }
 
 impl Zygotes {
     pub(super) fn new(surroundings: Surroundings) -> Self {
         Self {
             surroundings,
-            all: Mutex::default(),
+            all: Mutex::new(Some(HashMap::new())),
         }
     }
 
     /// The zygote for this spec if it is ready; one that does not exist is started. Needs the runtime.
     pub(super) fn ready(&self, spec: &ZygoteSpec) -> Option<Zygote> {
-        Some(self.get(spec)).filter(Zygote::is_ready)
+        self.get(spec).filter(Zygote::is_ready)
     }
 
     /// Starts the zygote for this spec if it does not exist, and waits until it is ready.
     pub(super) async fn warm(&self, spec: &ZygoteSpec) -> Result<(), SandboxError> {
-        let mut state = self.get(spec).state;
+        let mut state = self.get(spec).ok_or(SandboxError::Closed)?.state;
         let state = state
             .wait_for(|state| !matches!(state, State::Starting))
             .await
@@ -99,11 +105,12 @@ impl Zygotes {
         }
     }
 
-    fn get(&self, spec: &ZygoteSpec) -> Zygote {
+    fn get(&self, spec: &ZygoteSpec) -> Option<Zygote> {
         let mut all = self.all.lock();
+        let all = all.as_mut()?;
         if let Some((zygote, used)) = all.get_mut(spec) {
             *used = Instant::now();
-            return zygote.clone();
+            return Some(zygote.clone());
         }
         if all.len() >= MAX_ZYGOTES {
             let oldest = all.iter().min_by_key(|(_, (_, used))| *used);
@@ -117,11 +124,41 @@ impl Zygotes {
         tokio::spawn(task);
         let zygote = Zygote { requests, state };
         all.insert(spec.clone(), (zygote.clone(), Instant::now()));
-        zygote
+        Some(zygote)
+    }
+
+    /// How many there are, those that start or are down included.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.all.lock().as_ref().map_or(0, HashMap::len)
     }
 
     /// Ends all zygotes; sandboxes live on.
     pub(super) fn clear(&self) {
-        self.all.lock().clear();
+        if let Some(all) = self.all.lock().as_mut() {
+            all.clear();
+        }
+    }
+
+    /// Ends all zygotes and waits, for a bounded time, until those that still load have left nothing behind. None is started
+    /// after that.
+    pub(super) async fn close(&self) {
+        let ended: Vec<_> = self
+            .all
+            .lock()
+            .take()
+            .into_iter()
+            .flatten()
+            .map(|(_, (zygote, _))| zygote.state)
+            .collect();
+        let all = async {
+            for mut state in ended {
+                // Its task is over when nobody can say anything new.
+                while state.changed().await.is_ok() {}
+            }
+        };
+        if tokio::time::timeout(CLOSING, all).await.is_err() {
+            tracing::warn!("zygotes that do not end are left to themselves");
+        }
     }
 }

@@ -16,6 +16,7 @@ use rustix::net::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use super::home::Home;
 use crate::host::log::{bound_log, open_log};
 use crate::host::watch::watchable;
 use crate::namespaces::jail::receive_now;
@@ -35,8 +36,12 @@ const MAX_FDS: usize = 16;
 pub(in crate::namespaces) struct Surroundings {
     /// The directory that holds the Python package `himalia_kernel`.
     pub(in crate::namespaces) kernel_package_dir: PathBuf,
+    /// The directory for the homes of zygotes.
+    pub(in crate::namespaces) homes: PathBuf,
     /// Where zygotes print to.
     pub(in crate::namespaces) log: PathBuf,
+    /// The gateway's own directories, resolved: sandboxes write below them, so no program is taken from there.
+    pub(in crate::namespaces) private: Vec<PathBuf>,
 }
 
 /// A running zygote. Dropped, its socket closes, on which it ends.
@@ -44,16 +49,21 @@ pub(in crate::namespaces) struct Surroundings {
 pub(super) struct ZygoteProcess {
     socket: AsyncFd<OwnedFd>,
     child: Option<Child>,
+    /// Removed when it is ready, or has ended.
+    home: Option<Home>,
 }
 
 impl ZygoteProcess {
-    /// Starts `<python> -m himalia_kernel.zygote --control-fd 3` in the gateway's own namespaces. Blocks, and needs the
-    /// runtime.
+    /// Starts `<python> -P -m himalia_kernel.zygote --control-fd 3` in the gateway's own namespaces, if nobody but root and
+    /// this user can have put the program there. Blocks, and needs the runtime.
     pub(super) fn start(spec: &ZygoteSpec, surroundings: &Surroundings) -> Result<Self, SandboxError> {
         let failed = |source: io::Error| SandboxError::Spawn {
             program: spec.python.clone(),
             source,
         };
+        super::trust::check(&spec.python, &surroundings.private)
+            .map_err(|reason| failed(io::Error::new(io::ErrorKind::PermissionDenied, reason)))?;
+        let home = Home::make(&surroundings.homes)?;
         bound_log(&surroundings.log);
         let log = open_log(&surroundings.log)?;
         let errors = log.try_clone().map_err(failed)?;
@@ -69,10 +79,10 @@ impl ZygoteProcess {
             .ok_or_else(|| failed(io::Error::other("its socket cannot be watched")))?;
         let mut command = Command::new(&spec.python);
         command
-            .args(["-m", "himalia_kernel.zygote", "--control-fd"])
+            .args(["-P", "-m", "himalia_kernel.zygote", "--control-fd"])
             .arg(CONTROL_FD.to_string())
             .env_clear()
-            .envs(&spec.env)
+            .envs(home.env(&spec.env))
             .env("PYTHONPATH", python_path(spec, &surroundings.kernel_package_dir))
             .env("HIMALIA_PRELOAD", spec.preload.join(","))
             .current_dir("/")
@@ -89,7 +99,13 @@ impl ZygoteProcess {
         Ok(Self {
             socket,
             child: Some(child),
+            home: Some(home),
         })
+    }
+
+    /// Removes its home directory: once it is ready it uses that no more. Blocks.
+    pub(super) fn leave_home(&mut self) {
+        self.home = None;
     }
 
     pub(super) fn pid(&self) -> Option<u32> {
@@ -129,6 +145,13 @@ impl Drop for ZygoteProcess {
         let Some(mut child) = self.child.take() else {
             return;
         };
+        if let Some(home) = self.home.take() {
+            // It still loads modules, and would make files in its home directory.
+            let _ = child.kill();
+            let _ = child.wait();
+            drop(home);
+            return;
+        }
         let end = move || {
             let mut left = PATIENCE;
             while matches!(child.try_wait(), Ok(None)) {

@@ -45,12 +45,9 @@ pub(super) async fn run(
     let mut pause = BACK_OFF.0;
     loop {
         state.send_replace(State::Starting);
-        let started = tokio::select! {
-            started = start(Arc::clone(&spec), surroundings.clone()) => started,
-            () = refuse(&mut requests, "it is starting") => return,
-        };
-        let reason = match started {
-            Ok(process) => {
+        let reason = match start(&spec, surroundings.clone(), &mut requests).await {
+            Ok(None) => return,
+            Ok(Some(process)) => {
                 state.send_replace(State::Ready);
                 let since = Instant::now();
                 let mut serving = Serving {
@@ -79,17 +76,30 @@ pub(super) async fn run(
     }
 }
 
-/// Starts a process and waits until it is ready.
-async fn start(spec: Arc<ZygoteSpec>, surroundings: Surroundings) -> Result<ZygoteProcess, SandboxError> {
+/// Starts a process and waits until it is ready. `None` when nobody asks any more: its process and its home directory are
+/// gone then.
+async fn start(
+    spec: &Arc<ZygoteSpec>,
+    surroundings: Surroundings,
+    requests: &mut mpsc::Receiver<Request>,
+) -> Result<Option<ZygoteProcess>, SandboxError> {
     let asked = Instant::now();
-    let starting = Arc::clone(&spec);
-    let process = blocking(move || ZygoteProcess::start(&starting, &surroundings)).await??;
+    let starting = Arc::clone(spec);
+    // Only the wait for a message is given up early. A start that is given up would leave its process and its directory to
+    // a thread for which the end of the gateway does not wait.
+    let mut process = blocking(move || ZygoteProcess::start(&starting, &surroundings)).await??;
     let failed = |source: std::io::Error| SandboxError::Spawn {
         program: spec.python.clone(),
         source,
     };
-    let text = timeout(READY_PATIENCE, process.receive())
-        .await
+    let said = tokio::select! {
+        said = timeout(READY_PATIENCE, process.receive()) => said,
+        () = refuse(requests, "it is starting") => {
+            blocking(move || drop(process)).await?;
+            return Ok(None);
+        }
+    };
+    let text = said
         .map_err(|_| failed(std::io::ErrorKind::TimedOut.into()))?
         .map_err(failed)?;
     let hello: Hello = serde_json::from_slice(&text).map_err(|error| failed(error.into()))?;
@@ -99,6 +109,12 @@ async fn start(spec: Arc<ZygoteSpec>, surroundings: Surroundings) -> Result<Zygo
             hello.reason
         ))));
     }
+    // A gateway that is killed leaves none behind.
+    let process = blocking(move || {
+        process.leave_home();
+        process
+    })
+    .await?;
     for (module, error) in &hello.failed {
         tracing::warn!(module, error, "a zygote could not import a module");
     }
@@ -108,7 +124,7 @@ async fn start(spec: Arc<ZygoteSpec>, surroundings: Surroundings) -> Result<Zygo
         ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX),
         "a zygote is ready"
     );
-    Ok(process)
+    Ok(Some(process))
 }
 
 /// Answers requests that cannot be served; returns when there will be no more.

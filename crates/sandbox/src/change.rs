@@ -1,0 +1,84 @@
+//! Other limits for a sandbox that lives.
+
+use crate::{Limits, SandboxError};
+
+/// A change of limits.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LimitChange {
+    /// Those that the sandbox has.
+    pub from: Limits,
+    /// Those that it is to have.
+    pub to: Limits,
+    /// The runtime that it was started with, as [`crate::SandboxSpec::runtime`] has it.
+    pub runtime: Option<String>,
+}
+
+/// A limit that a living sandbox cannot be given.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FixedLimit {
+    /// Its name in [`Limits`].
+    pub field: &'static str,
+    /// Why, to complete "the limit …".
+    pub reason: &'static str,
+}
+
+/// A limit that is to be another one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Changed {
+    pub(crate) field: &'static str,
+    /// There is none yet.
+    pub(crate) is_new: bool,
+    /// There is to be none any more.
+    pub(crate) is_dropped: bool,
+}
+
+impl LimitChange {
+    /// Whether nothing changes.
+    pub fn is_nothing(&self) -> bool {
+        self.from == self.to
+    }
+
+    /// The limits that change.
+    pub(crate) fn changed(&self) -> Vec<Changed> {
+        let (from, to) = (&self.from, &self.to);
+        [
+            changed("memory_bytes", from.memory_bytes, to.memory_bytes),
+            changed("pids", from.pids, to.pids),
+            changed("cpu_millis", from.cpu_millis, to.cpu_millis),
+            changed("disk_bytes", from.disk_bytes, to.disk_bytes),
+            changed("tmp_bytes", from.tmp_bytes, to.tmp_bytes),
+            changed("shm_bytes", from.shm_bytes, to.shm_bytes),
+            changed("open_files", from.open_files, to.open_files),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// The first change that `why` has a reason against.
+    pub(crate) fn first_fixed(&self, why: impl Fn(&Changed) -> Option<&'static str>) -> Option<FixedLimit> {
+        self.changed().iter().find_map(|changed| {
+            why(changed).map(|reason| FixedLimit {
+                field: changed.field,
+                reason,
+            })
+        })
+    }
+}
+
+impl FixedLimit {
+    pub(crate) fn into_error(self) -> SandboxError {
+        SandboxError::BadSpec {
+            field: self.field,
+            reason: self.reason.to_owned(),
+        }
+    }
+}
+
+fn changed<T: Copy + PartialEq>(field: &'static str, from: Option<T>, to: Option<T>) -> Option<Changed> {
+    (from != to).then_some(Changed {
+        field,
+        is_new: from.is_none(),
+        is_dropped: to.is_none(),
+    })
+}
