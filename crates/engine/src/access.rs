@@ -19,6 +19,7 @@ pub const MAX_PRINCIPAL_CHARS: usize = 64;
 pub struct Principal {
     owner: String,
     name: String,
+    read_only: bool,
 }
 
 impl Principal {
@@ -27,6 +28,7 @@ impl Principal {
         Self {
             owner: OPERATOR.into(),
             name: OPERATOR.into(),
+            read_only: false,
         }
     }
 
@@ -51,7 +53,22 @@ impl Principal {
         Ok(Self {
             owner: tenant.to_owned(),
             name: format!("{tenant}/{caller}"),
+            read_only: false,
         })
+    }
+
+    /// The same, who may see what there is and change nothing.
+    #[must_use]
+    pub fn read_only(self) -> Self {
+        Self {
+            read_only: true,
+            ..self
+        }
+    }
+
+    /// Whether it may change nothing.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     /// A stable name for logs, for the ownership of requests and as the `caller` of executions: `operator`, or
@@ -80,6 +97,7 @@ impl Principal {
         Self {
             owner: owner.to_owned(),
             name: self.name.clone(),
+            read_only: self.read_only,
         }
     }
 }
@@ -147,6 +165,7 @@ pub(crate) fn authorise(
     object: Object<'_>,
 ) -> Result<(), EngineError> {
     let allowed = match object {
+        _ if principal.is_read_only() && action != Action::Read => false,
         _ if principal.is_operator() => true,
         Object::Gateway | Object::Kernelspec(_) => action == Action::Read,
         Object::Kernels | Object::JupyterSessions => action == Action::Create,
@@ -192,6 +211,31 @@ mod tests {
                 "{action:?} {object:?}"
             );
         }
+    }
+
+    #[test]
+    fn who_may_only_read_changes_nothing() {
+        let id = KernelId::random();
+        let reader = Principal::of_tenant("acme", "ada").unwrap().read_only();
+        for action in [
+            Action::Create,
+            Action::Execute,
+            Action::Interrupt,
+            Action::Restart,
+            Action::Update,
+            Action::Fork,
+            Action::Delete,
+        ] {
+            for object in [Object::Kernel(id), Object::Kernels, Object::JupyterSessions] {
+                assert!(
+                    authorise(&reader, action, object).is_err(),
+                    "{action:?} {object:?}"
+                );
+            }
+        }
+        assert!(authorise(&reader, Action::Read, Object::Kernel(id)).is_ok());
+        assert!(authorise(&reader, Action::Read, Object::Upkeep).is_err());
+        assert!(reader.sees("acme") && !reader.sees("other"));
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Inner {
         let lives = share.lease().sandbox().is_some() && row.life != KernelLife::Dead;
         let spec = self.catalog.get(&row.kernelspec).await.ok();
         let facts = Facts::of_record(&row, spec.as_ref().and_then(cull_timeout));
-        let place = lives.then(|| self.places.adopt(&facts.owner));
+        let place = (lives || facts.outlives_sandbox()).then(|| self.places.adopt(&facts.owner));
         let limits = facts.around.limits.clone();
         let rules = self.rules(facts.origin, &limits, facts.around.enforcement.disk);
         let (inner, dir) = (Arc::clone(self), row.session_dir.clone());

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::inner::Inner;
-use crate::kernel::{Command, Handle, culling, wall_micros};
+use crate::kernel::{Command, Handle, culling};
 use crate::session_kernels::Sessions;
 
 /// `cull_interval` when it is not set, as in `jupyter_server`.
@@ -62,17 +62,19 @@ impl Inner {
         };
         let mut ticks = interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut looks = self.time().looks();
         loop {
             tokio::select! {
                 () = self.draining.cancelled() => return,
                 _ = ticks.tick() => {}
             }
+            let Some(now) = looks.next() else { continue };
             let mut ends = JoinSet::new();
             let all = self.registry.all();
             let sessions = Sessions::of(&all);
             for handle in &all {
                 let facts = sessions.cull_facts(handle);
-                if facts.is_some_and(|facts| culling::due(&facts, &cull, wall_micros())) {
+                if facts.is_some_and(|facts| culling::due(&facts, &cull, now)) {
                     let handle = Arc::clone(handle);
                     tracing::info!(kernel = %handle.id(), "culling an idle kernel");
                     ends.spawn(async move {

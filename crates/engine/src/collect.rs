@@ -2,7 +2,7 @@
 //!
 //! The gateway does it at intervals, a bounded part each time; a command does all of it at once.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,11 @@ use std::time::Duration;
 use himalia_store::EndedRecord;
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::disk::size;
 use crate::ended::{BY_RETENTION, MAX_KEPT};
 use crate::inner::Inner;
 use crate::kept_files::{known_files, remove_kept_files};
-use crate::kernel::{Command, Handle, Phase, now_micros, remove_log, wall_micros};
+use crate::kernel::{Command, Handle, Phase, remove_log};
 use crate::model::{Collected, CollectedSession, Orphan, OrphanKind, Overdue};
 use crate::session_kernels::Sessions;
 use crate::{EngineError, KernelId};
@@ -50,12 +51,19 @@ impl Inner {
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
+        let mut looks = self.time().looks();
         loop {
-            tokio::select! {
+            let done = tokio::select! {
                 () = self.draining.cancelled() => return,
-                _ = ticks.tick() => {}
-            }
-            match self.collect(false, BOUNDED).await {
+                _ = ticks.tick() => {
+                    if looks.next().is_none() {
+                        continue;
+                    }
+                    self.collect(false, BOUNDED).await
+                }
+                () = self.ended.one_more.notified() => self.collect_surplus().await,
+            };
+            match done {
                 Ok(done) if done.sessions.is_empty() && done.orphans.is_empty() => {}
                 Ok(done) => tracing::info!(
                     sessions = done.sessions.len(),
@@ -67,6 +75,22 @@ impl Inner {
                 Err(error) => tracing::error!(%error, "cannot remove what is not kept any longer"),
             }
         }
+    }
+
+    /// Removes ended sessions until those that are left are as many and as large as they may be.
+    async fn collect_surplus(self: &Arc<Self>) -> Result<Collected, EngineError> {
+        let _turn = self.gate.enter("collect").await;
+        let mut done = Collected::default();
+        loop {
+            done.more = false;
+            let before = done.sessions.len();
+            self.collect_ended(&mut done, BOUNDED, false).await?;
+            if !done.more || done.sessions.len() == before || self.draining.is_cancelled() {
+                break;
+            }
+        }
+        done.bytes = done.sessions.iter().map(|session| session.bytes).sum();
+        Ok(done)
     }
 
     /// Removes what is due, or says what that is. One at a time.
@@ -81,7 +105,7 @@ impl Inner {
             ..Collected::default()
         };
         self.collect_lost(&mut done, bounds).await?;
-        self.collect_ended(&mut done, bounds).await?;
+        self.collect_ended(&mut done, bounds, true).await?;
         self.collect_logs(&mut done, bounds).await?;
         self.collect_files(&mut done, bounds).await?;
         let orphans = done.orphans.iter().filter_map(|orphan| orphan.bytes);
@@ -93,7 +117,7 @@ impl Inner {
         done.database_free_bytes = before.free_bytes;
         done.database_bytes = before.total_bytes;
         if !dry_run {
-            let forgotten = self.ended.forget(now_micros());
+            let forgotten = self.ended.forget(self.time().stored_micros());
             self.store.forget_ended(forgotten).await.map_err(failed)?;
             done.database_bytes = self
                 .store
@@ -105,13 +129,14 @@ impl Inner {
         Ok(done)
     }
 
-    /// Kernels without a sandbox that nobody has used for as long as a session that is over is kept.
+    /// Kernels without a sandbox that nobody has used for as long as a session that is over is kept, unless they can have another
+    /// one: those of `/api`, and forks.
     async fn collect_lost(&self, done: &mut Collected, bounds: Bounds) -> Result<(), EngineError> {
         let time = micros(self.ended.retention().time);
         if time == 0 {
             return Ok(());
         }
-        let now = wall_micros();
+        let now = self.time().micros();
         let all = self.registry.all();
         let sessions = Sessions::of(&all);
         let is_due = |handle: &&Arc<Handle>| {
@@ -120,7 +145,8 @@ impl Inner {
                 return false;
             };
             let snapshot = handle.snapshot.borrow();
-            snapshot.lost && snapshot.phase == Phase::Dead && facts.last_micros.saturating_add(time) <= now
+            let lost = snapshot.lost && snapshot.phase == Phase::Dead && !handle.facts().outlives_sandbox();
+            lost && facts.last_micros.saturating_add(time) <= now
         };
         let mut due: Vec<Arc<Handle>> = all.iter().filter(is_due).cloned().collect();
         done.more |= due.len() > bounds.most;
@@ -143,19 +169,36 @@ impl Inner {
     }
 
     /// Logs of sessions that are over: those that are too old, then the oldest of those that are too large or too many.
-    async fn collect_ended(&self, done: &mut Collected, bounds: Bounds) -> Result<(), EngineError> {
+    /// With `anew` all logs are measured, otherwise those that are new, and none goes for its age.
+    async fn collect_ended(
+        &self,
+        done: &mut Collected,
+        bounds: Bounds,
+        anew: bool,
+    ) -> Result<(), EngineError> {
         let retention = self.ended.retention();
-        let data_dir = self.config.data_dir.clone();
-        let kept = self.ended.kept();
-        let measured = blocking(move || measured(&data_dir, kept)).await?;
-        let oldest = now_micros().saturating_sub(i64::try_from(micros(retention.time)).unwrap_or(i64::MAX));
-        let mut total = 0_u64;
+        let (ended, data_dir) = (Arc::clone(&self.ended), self.config.data_dir.clone());
+        let measured = blocking(move || {
+            let measured = measured(&data_dir, ended.kept(), |dir| ended.size(dir).filter(|_| !anew));
+            let sizes = measured
+                .iter()
+                .map(|one| (one.row.session_dir.clone(), one.bytes));
+            ended.set_sizes(sizes.collect());
+            measured
+        });
+        let measured = measured.await?;
+        let time = i64::try_from(micros(retention.time)).unwrap_or(i64::MAX);
+        let oldest = if anew {
+            self.time().stored_micros().saturating_sub(time)
+        } else {
+            i64::MIN
+        };
+        let surplus = surplus(&measured, retention.bytes);
         let mut due = Vec::new();
         for (at, Measured { row, bytes }) in measured.into_iter().enumerate() {
-            total = total.saturating_add(bytes);
             let reason = if row.ended_micros <= oldest {
                 Overdue::Age
-            } else if total > retention.bytes || at >= MAX_KEPT {
+            } else if surplus.contains(&at) {
                 Overdue::Space
             } else {
                 continue;
@@ -183,7 +226,7 @@ impl Inner {
         if dirs.is_empty() {
             return Ok(());
         }
-        let now = now_micros();
+        let now = self.time().stored_micros();
         // Before any file goes: a log that is half gone is not shown to anybody, now or after a crash.
         let noted = self.store.set_removed(dirs.clone(), now).await;
         noted.map_err(|error| EngineError::internal("cannot note what is removed", error))?;
@@ -283,24 +326,45 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     done.map_err(|error| EngineError::internal("looking at the data directory", error))
 }
 
-fn measured(data_dir: &Path, rows: Vec<EndedRecord>) -> Vec<Measured> {
+/// All that is known by `known` is not looked at again.
+fn measured(data_dir: &Path, rows: Vec<EndedRecord>, known: impl Fn(&str) -> Option<u64>) -> Vec<Measured> {
     let measure = |row: EndedRecord| Measured {
-        bytes: size(&data_dir.join(&row.session_dir)),
+        bytes: known(&row.session_dir).unwrap_or_else(|| size(&data_dir.join(&row.session_dir))),
         row,
     };
     rows.into_iter().map(measure).collect()
 }
 
-/// Bytes of the files of a log and of its artifacts. What cannot be read counts nothing.
-fn size(log: &Path) -> u64 {
-    let files = |dir: &Path| -> u64 {
-        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-        let files = entries
-            .filter_map(|entry| entry.metadata().ok())
-            .filter(std::fs::Metadata::is_file);
-        files.map(|file| file.len()).sum()
-    };
-    files(log) + files(&log.join("artifacts"))
+/// Which of the logs, the latest first, must go so that `bytes` and [`MAX_KEPT`] hold: the oldest ones of whoever has the most,
+/// so that nobody's logs go for those of another.
+fn surplus(measured: &[Measured], bytes: u64) -> HashSet<usize> {
+    let mut owners: HashMap<&str, (u64, Vec<usize>)> = HashMap::new();
+    let (mut total, mut count) = (0_u64, measured.len());
+    for (at, one) in measured.iter().enumerate() {
+        let (sum, logs) = owners.entry(&one.row.owner).or_default();
+        *sum = sum.saturating_add(one.bytes);
+        logs.push(at);
+        total = total.saturating_add(one.bytes);
+    }
+    let mut surplus = HashSet::new();
+    while total > bytes || count > MAX_KEPT {
+        let by_bytes = total > bytes;
+        let largest = owners.values_mut().filter(|(_, logs)| !logs.is_empty());
+        let largest = largest.max_by_key(|(sum, logs)| {
+            (
+                if by_bytes { *sum } else { logs.len() as u64 },
+                logs.first().map(|at| std::cmp::Reverse(*at)),
+            )
+        });
+        let Some((sum, logs)) = largest else { break };
+        let Some(at) = logs.pop() else { break };
+        let one = measured.get(at).map_or(0, |one| one.bytes);
+        *sum = sum.saturating_sub(one);
+        total = total.saturating_sub(one);
+        count -= 1;
+        surplus.insert(at);
+    }
+    surplus
 }
 
 /// The directories of logs, relative to the data directory.

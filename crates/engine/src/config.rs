@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::Principal;
+use crate::clock::Clock;
 use crate::model::{Retention, Template};
 
 /// Settings of an [`Engine`](crate::Engine).
@@ -13,6 +15,8 @@ pub struct EngineConfig {
     pub data_dir: PathBuf,
     /// Kernels that may run or be starting at once.
     pub max_kernels: u32,
+    /// Connections that clients may have at once; a part is kept for the operator.
+    pub max_connections: u32,
     /// Kernelspec used when none is named.
     pub default_kernel: String,
     /// Directories that hold kernelspecs (`<dir>/<name>/kernel.json`), first match wins. The Jupyter path is
@@ -37,6 +41,8 @@ pub struct EngineConfig {
     pub orphan_ttl: Option<Duration>,
     /// After a gateway start: how long known shims have to call before their kernels are `sandbox_lost`.
     pub adoption_grace: Duration,
+    /// Bytes of a message of a kernel; a larger one becomes a marked gap.
+    pub message_bytes: usize,
     /// Journal bytes kept per kernel on disk; older output becomes a marked gap.
     pub journal_quota_bytes: u64,
     /// Journal bytes kept per kernel in memory.
@@ -49,19 +55,59 @@ pub struct EngineConfig {
     pub templates: BTreeMap<String, Template>,
     /// What a kernelspec without a template of its name is started with; its `kernelspec` is not looked at.
     pub defaults: Template,
-    /// Images that callers and templates may name, for `docker`.
+    /// Images that templates may name and grant to callers, for `docker`.
     pub images: Vec<String>,
-    /// Networks that callers and templates may name, for `docker`.
+    /// Networks that templates may name and grant to callers, for `docker`.
     pub networks: Vec<String>,
     /// Limits of single tenants, by their names.
     pub tenants: BTreeMap<String, TenantLimits>,
+    /// What ages are counted by; tests have their own.
+    pub clock: Clock,
+    /// Bytes of the data directory's disk that must be free for a new session.
+    pub min_free_bytes: u64,
 }
 
 /// What one tenant may use of what the gateway has; `None` leaves it to the gateway's own limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TenantLimits {
     /// Its kernels that may run or be starting at once.
     pub max_kernels: Option<u32>,
+    /// Of the networks that a template grants, those that this tenant's callers may ask for; none unless named.
+    pub networks: Vec<String>,
+    /// The same of images.
+    pub images: Vec<String>,
+    /// Its part of what there is for all.
+    pub share: Share,
+}
+
+/// A tenant's part of what there is for all. One of its callers has at most three quarters of memory, connections and clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Bytes of answers that are being made or sent.
+    pub memory_bytes: u64,
+    /// Connections.
+    pub connections: u32,
+    /// Clients of events and of kernels' messages.
+    pub streams: u32,
+    /// Requests a second; four times as many at once.
+    pub requests_per_second: u32,
+    /// Starts of kernels a second, branches included; four times as many at once.
+    pub starts_per_second: u32,
+    /// Bytes of logs and artifacts, of sessions that live and that have ended, from which on no session is started.
+    pub disk_bytes: u64,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 256 << 20,
+            connections: 1024,
+            streams: 512,
+            requests_per_second: 200,
+            starts_per_second: 20,
+            disk_bytes: 64 << 30,
+        }
+    }
 }
 
 /// When idle kernels are ended, with `jupyter_server`'s meaning (`MappingKernelManager.cull_*`).
@@ -94,6 +140,7 @@ impl EngineConfig {
         Self {
             data_dir: data_dir.into(),
             max_kernels: 100,
+            max_connections: 4096,
             default_kernel: "python3".into(),
             kernelspec_dirs: Vec::new(),
             only_these_kernelspecs: false,
@@ -105,6 +152,7 @@ impl EngineConfig {
             shutdown_grace: Duration::from_secs(5),
             orphan_ttl: None,
             adoption_grace: Duration::from_secs(10),
+            message_bytes: 32 << 20,
             journal_quota_bytes: 2 << 30,
             journal_tail_bytes: 8 << 20,
             retention: Retention::default(),
@@ -114,6 +162,14 @@ impl EngineConfig {
             images: Vec::new(),
             networks: Vec::new(),
             tenants: BTreeMap::new(),
+            clock: Clock::default(),
+            min_free_bytes: 1 << 30,
         }
+    }
+
+    /// The part of a principal's tenant; `None` for the operator, who has none.
+    pub(crate) fn share(&self, principal: &Principal) -> Option<Share> {
+        let own = self.tenants.get(principal.owner()).map(|limits| limits.share);
+        (!principal.is_operator()).then(|| own.unwrap_or_default())
     }
 }

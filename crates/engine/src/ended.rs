@@ -8,9 +8,10 @@ use std::time::Duration;
 use himalia_journal::Journal;
 use himalia_store::EndedRecord;
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
-use crate::kernel::{Handle, from_micros, now_micros};
+use crate::clock::Clock;
+use crate::kernel::{Handle, from_micros};
 use crate::left::Left;
 use crate::model::{Origin, Retention};
 use crate::{EndedSession, EngineError, KernelId, Principal, RemovedBy};
@@ -28,7 +29,12 @@ pub(crate) const REMOVED_KNOWN: Duration = Duration::from_hours(30 * 24);
 #[derive(Debug)]
 pub(crate) struct EndedSessions {
     retention: Retention,
+    clock: Clock,
     all: Mutex<BTreeMap<String, EndedRecord>>,
+    /// Bytes of the logs of those that are kept, where they are known.
+    sizes: Mutex<HashMap<String, u64>>,
+    /// One more has ended.
+    pub(crate) one_more: Notify,
 }
 
 impl EndedSessions {
@@ -36,8 +42,16 @@ impl EndedSessions {
         let by_dir = |row: EndedRecord| (row.session_dir.clone(), row);
         Self {
             retention,
+            clock: Clock::default(),
             all: Mutex::new(rows.into_iter().map(by_dir).collect()),
+            sizes: Mutex::default(),
+            one_more: Notify::new(),
         }
+    }
+
+    /// Counts ages by this clock.
+    pub(crate) fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
     }
 
     pub(crate) fn retention(&self) -> Retention {
@@ -50,7 +64,18 @@ impl EndedSessions {
         let record = self.record(handle)?;
         let mut all = self.all.lock();
         all.insert(record.session_dir.clone(), record.clone());
+        self.one_more.notify_one();
         Some(record)
+    }
+
+    /// Bytes of a log that is kept, as it was measured.
+    pub(crate) fn size(&self, dir: &str) -> Option<u64> {
+        self.sizes.lock().get(dir).copied()
+    }
+
+    /// What was measured of all logs that are kept.
+    pub(crate) fn set_sizes(&self, sizes: HashMap<String, u64>) {
+        *self.sizes.lock() = sizes;
     }
 
     /// What is, or will be, written down of a session that is over and that has its id still; `None` if it lives, or if
@@ -73,7 +98,7 @@ impl EndedSessions {
         if facts.origin != Origin::V1 || incarnation == 0 || self.retention.time.is_zero() {
             return None;
         }
-        let now = now_micros();
+        let now = self.clock.stored_micros();
         let cause = reason.unwrap_or_default();
         let removed = cause == BY_RETENTION;
         let left = if removed {
@@ -125,10 +150,15 @@ impl EndedSessions {
 
     /// Those whose logs are kept, the latest end first.
     pub(crate) fn kept(&self) -> Vec<EndedRecord> {
+        self.kept_of(|_| true)
+    }
+
+    /// Those of the owners that are wanted: others cost nothing but a look.
+    pub(crate) fn kept_of(&self, wanted: impl Fn(&str) -> bool) -> Vec<EndedRecord> {
         let mut kept: Vec<EndedRecord> = {
             let all = self.all.lock();
             let kept = all.values().filter(|row| row.removed_micros.is_none());
-            kept.cloned().collect()
+            kept.filter(|row| wanted(&row.owner)).cloned().collect()
         };
         kept.sort_by_key(|row| std::cmp::Reverse(row.ended_micros));
         kept

@@ -128,6 +128,24 @@ pub enum EngineError {
         /// The last of the kernel's raw standard error, at most 16 KiB, possibly empty.
         stderr_tail: String,
     },
+    /// The caller, or its tenant, has as much of something as it may. Worth trying again.
+    #[error("{reason}")]
+    OverBudget {
+        /// What: `memory`, `connections`, `streams`, `turns`, `requests`, `starts`, `disk`.
+        what: &'static str,
+        /// One line.
+        reason: String,
+        /// The whole gateway has none left; otherwise the caller has its part.
+        gateways: bool,
+        /// Seconds after which it may go.
+        retry_after: u64,
+    },
+    /// The disk has too little room for a new session. Worth trying again: what is not kept any longer goes.
+    #[error("{reason}")]
+    DiskFull {
+        /// One line.
+        reason: String,
+    },
     /// As many executions wait for the kernel as may.
     #[error("{queued} executions of this session are not over yet")]
     QueueFull {
@@ -377,6 +395,8 @@ impl EngineError {
             Self::Unavailable { .. } => "unavailable",
             Self::Timeout { .. } => "timeout",
             Self::KernelStart { .. } => "kernel_start_failed",
+            Self::OverBudget { .. } => "over_budget",
+            Self::DiskFull { .. } => "disk_full",
             Self::QueueFull { .. } => "queue_full",
             Self::IncarnationMismatch { .. } => "kernel_restarted",
             Self::FailureLimit { .. } => "failure_limit",
@@ -390,6 +410,22 @@ impl EngineError {
         }
     }
 
+    /// Whether a limit stands in the way, of what the caller may have or of what there is. [`Engine::hold_back`](crate::Engine::hold_back)
+    /// comes before such an answer.
+    pub fn is_limit(&self) -> bool {
+        matches!(
+            self,
+            Self::KernelLimit { .. }
+                | Self::OverBudget { .. }
+                | Self::DiskFull { .. }
+                | Self::QueueFull { .. }
+                | Self::Files {
+                    code: FileError::TooMany | FileError::Quota,
+                    ..
+                }
+        )
+    }
+
     /// Whether the same call may succeed later without any change by the caller.
     pub fn retryable(&self) -> bool {
         matches!(
@@ -397,6 +433,8 @@ impl EngineError {
             Self::Unavailable { .. }
                 | Self::Timeout { .. }
                 | Self::KernelLimit { .. }
+                | Self::OverBudget { .. }
+                | Self::DiskFull { .. }
                 | Self::QueueFull { .. }
                 | Self::Busy { .. }
                 | Self::Files {

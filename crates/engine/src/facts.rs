@@ -8,8 +8,8 @@ use himalia_store::{KernelLife, KernelRecord, LaunchRecord};
 use serde::{Deserialize, Serialize};
 
 use crate::KernelId;
-use crate::kernel::from_micros;
-use crate::model::{FilesMode, KernelModel, Origin, SessionInfo, SessionLimits, StartPath};
+use crate::kernel::{MAX_LOST_NAMES, from_micros};
+use crate::model::{FilesMode, KernelModel, Origin, Secrets, SessionInfo, SessionLimits, StartPath};
 
 /// What a kernel is to its session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +89,27 @@ pub(crate) struct Around {
     /// The name under which the provisioner keeps its files, that of the session that they were made for: branches have
     /// their parent's.
     pub(crate) kept_files: Option<String>,
+    /// What its caller had given for its first process, for a start in another sandbox.
+    pub(crate) given: Given,
+}
+
+/// What a caller gives for a session's processes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Given {
+    pub(crate) env: BTreeMap<String, String>,
+    /// Names of secrets. Their values are stored nowhere.
+    pub(crate) secrets: Vec<String>,
+}
+
+impl Given {
+    /// What is kept of the variables of a start.
+    pub(crate) fn of(env: &BTreeMap<String, String>, secrets: &Secrets) -> Self {
+        Self {
+            env: env.clone(),
+            secrets: secrets.0.keys().take(MAX_LOST_NAMES).cloned().collect(),
+        }
+    }
 }
 
 /// Where a kernel's sandbox, link and log are.
@@ -105,6 +126,11 @@ pub(crate) struct Whereabouts {
 }
 
 impl Facts {
+    /// Whether it goes on in another sandbox when its own is gone: a session of `/v1`, unless it is a fork of another one.
+    pub(crate) fn outlives_sandbox(&self) -> bool {
+        self.origin == Origin::V1 && self.role == Role::Session
+    }
+
     /// Whether it is a further kernel of that session.
     pub(crate) fn is_further_of(&self, session: KernelId) -> bool {
         self.role == Role::Kernel && self.parent == Some(session)

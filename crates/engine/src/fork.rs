@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 use crate::facts::{Around, Facts, Role, Whereabouts};
 use crate::inner::{Inner, Link, Member};
 use crate::kept_files::forget_kept_files;
-use crate::kernel::{Answer, Command, CommandError, Core, Handle, wall_micros};
+use crate::kernel::{Answer, Command, CommandError, Core, Handle};
 use crate::kernelspecs::check_variables;
 use crate::lease::Share;
 use crate::model::{Branch, ForkFiles, ForkKernel, ForkPolicy, Hazard, MAX_BRANCHES, SessionInfo, StartPath};
@@ -148,11 +148,11 @@ impl Inner {
         let permit = self.places.take(&of_parent.owner)?;
         let id = KernelId::random();
         let reservation = self.registry.reserve(id)?;
-        let lease = &parent.lease;
+        let lease = &parent.lease();
         let share = lease.join().ok_or_else(|| EngineError::no_kernel(parent.id()))?;
         let socket = lease.branch_socket();
         let link = self.listen(lease, &socket)?;
-        let created_micros = wall_micros();
+        let created_micros = self.time().micros();
         let facts = Facts {
             id,
             created_micros,

@@ -11,18 +11,24 @@ use parking_lot::Mutex;
 use time::OffsetDateTime;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use crate::budget::Budget;
+use crate::clock::Clock;
 use crate::ended::{EndedSessions, OpenLogs};
+use crate::executions::Known;
 use crate::facts::Facts;
 use crate::gate::Gate;
+use crate::history::Past;
 use crate::jupyter_sessions::JupyterSessions;
+use crate::kept::Remembered;
 use crate::kernel::{
-    Actor, Arrival, Core, Handle, Listener, Now, Rules, Settings, Streams, Teardown, death_cause, wall_micros,
+    Actor, Arrival, Core, Handle, Listener, Now, Rules, Settings, Streams, Teardown, Unproven, death_cause,
 };
 use crate::kernelspecs::Catalog;
 use crate::lease::{Lease, Share};
+use crate::memory::MemoryGauge;
 use crate::model::{Origin, SessionLimits};
 use crate::places::{Place, Places};
 use crate::pool::Pool;
@@ -52,6 +58,10 @@ pub(crate) struct Inner {
     /// Sessions that are over.
     pub(crate) ended: Arc<EndedSessions>,
     pub(crate) open_logs: OpenLogs,
+    /// What was read of executions lately.
+    pub(crate) executions: Remembered<Known>,
+    /// The same of histories.
+    pub(crate) histories: Remembered<Past>,
     pub(crate) catalog: Catalog,
     pub(crate) sessions: JupyterSessions,
     /// One start at a time for each name of a session, one change at a time for each session.
@@ -61,8 +71,16 @@ pub(crate) struct Inner {
     pub(crate) last_command: AtomicU64,
     /// Places for kernels.
     pub(crate) places: Places,
+    /// What callers without a key may cost.
+    pub(crate) unproven: Arc<Unproven>,
+    /// What principals take of what there is for all of them.
+    pub(crate) budget: Budget,
+    /// The memory of sandboxes, for lists.
+    pub(crate) memory: MemoryGauge,
     /// Set first when the engine stops: commands are refused, feeds end.
     pub(crate) draining: CancellationToken,
+    /// Sessions without a sandbox that a request waits for.
+    pub(crate) wants: mpsc::Sender<KernelId>,
     /// Ends actors and leaves their kernels running.
     pub(crate) stop_actors: CancellationToken,
     pub(crate) actors: TaskTracker,
@@ -89,17 +107,25 @@ pub(crate) struct Member {
 /// A socket that is listened on. Ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Link {
-    arrivals: mpsc::Receiver<Arrival>,
+    pub(crate) arrivals: mpsc::Receiver<Arrival>,
     streams: Arc<Streams>,
-    done: tokio_util::sync::DropGuard,
+    /// Ends the listener, and the watch over the sandbox.
+    pub(crate) done: DropGuard,
+    /// Name of the socket that it calls.
+    pub(crate) socket: String,
 }
 
 impl Inner {
+    /// What ages are counted by.
+    pub(crate) fn time(&self) -> &Clock {
+        &self.config.clock
+    }
+
     pub(crate) fn now(&self) -> Now {
         let mono = Instant::now().saturating_duration_since(self.clock);
         Now {
             mono: u64::try_from(mono.as_micros()).unwrap_or(u64::MAX),
-            wall: wall_micros(),
+            wall: self.time().micros(),
         }
     }
 
@@ -108,6 +134,7 @@ impl Inner {
             kernel: LINK_KERNEL,
             epoch: self.store.epoch(),
             restart_limit: self.config.restart_limit,
+            message_bytes: self.config.message_bytes,
             grace_ms: u64::try_from(self.config.shutdown_grace.as_millis()).unwrap_or(u64::MAX),
         }
     }
@@ -131,6 +158,11 @@ impl Inner {
         format!("kernels/{id}-{created_micros:x}")
     }
 
+    /// Disk for the log of a session with these limits, in bytes.
+    pub(crate) fn log_quota(&self, limits: &SessionLimits) -> u64 {
+        limits.output_bytes.unwrap_or(self.config.journal_quota_bytes)
+    }
+
     /// Opens the log in a directory relative to the data directory. Blocks on the disk.
     pub(crate) fn open_log(
         &self,
@@ -139,7 +171,7 @@ impl Inner {
     ) -> Result<(Journal, Recovery), EngineError> {
         let options = Options {
             tail_bytes: self.config.journal_tail_bytes,
-            quota_bytes: limits.output_bytes.unwrap_or(self.config.journal_quota_bytes),
+            quota_bytes: self.log_quota(limits),
             ..Options::default()
         };
         let open = || {
@@ -171,13 +203,29 @@ impl Inner {
 
     /// Listens where a sandbox's shim calls. [`EngineError::Unavailable`] for one that is gone.
     pub(crate) fn listen(&self, lease: &Lease, socket: &str) -> Result<Link, EngineError> {
+        self.listen_with(lease, socket, Arc::default())
+    }
+
+    /// The same for a kernel that has `streams` already.
+    pub(crate) fn listen_with(
+        &self,
+        lease: &Lease,
+        socket: &str,
+        streams: Arc<Streams>,
+    ) -> Result<Link, EngineError> {
         let sandbox = lease.sandbox();
         let sandbox = sandbox.ok_or_else(|| EngineError::unavailable("the sandbox has ended"))?;
-        let listener = Listener::bind(&sandbox.gateway_dir, socket, lease.key_hash(), self.store.epoch())
-            .map_err(|error| EngineError::internal("cannot listen for a sandbox", error))?;
+        let listener = Listener::bind(
+            &sandbox.gateway_dir,
+            socket,
+            lease.key_hash(),
+            self.store.epoch(),
+            Arc::clone(&self.unproven),
+        );
+        let listener =
+            listener.map_err(|error| EngineError::internal("cannot listen for a sandbox", error))?;
         let (arrivals_in, arrivals) = mpsc::channel(ARRIVALS);
         let done = CancellationToken::new();
-        let streams = Arc::new(Streams::default());
         let arrived = Arc::clone(&streams);
         self.background
             .spawn(listener.run(arrivals_in, arrived, done.clone()));
@@ -185,6 +233,7 @@ impl Inner {
             arrivals,
             streams,
             done: done.drop_guard(),
+            socket: socket.to_owned(),
         })
     }
 
@@ -203,12 +252,12 @@ impl Inner {
         let id = facts.id;
         let lease = Arc::clone(share.lease());
         let (arrivals, streams, done) = match link {
-            Some(link) => (link.arrivals, link.streams, link.done.disarm()),
-            None => (mpsc::channel(1).1, Arc::default(), CancellationToken::new()),
+            Some(link) => (Some(link.arrivals), link.streams, link.done),
+            None => (None, Arc::default(), CancellationToken::new().drop_guard()),
         };
         let sandbox_exit = lease
             .sandbox()
-            .map(|sandbox| self.watch_sandbox(id, sandbox.clone(), done.clone()));
+            .map(|sandbox| self.watch_sandbox(id, sandbox.clone(), &done));
         let (handle, mailboxes) = Handle::new(
             facts,
             lease,
@@ -236,25 +285,26 @@ impl Inner {
             memory: mpsc::channel(1),
             disk: mpsc::channel(1),
             stop: self.stop_actors.child_token(),
+            done,
+            wants: self.wants.clone(),
             adoption_deadline,
             epoch: self.store.epoch(),
             started: self.clock,
+            time: self.config.clock.clone(),
         };
-        self.actors.spawn(async move {
-            actor.run().await;
-            done.cancel();
-        });
+        self.actors.spawn(actor.run());
         handle
     }
 
-    /// Tells once how the sandbox ended, unless `done` comes first.
-    fn watch_sandbox(
+    /// Tells once how the sandbox ended, unless `done` is dropped first.
+    pub(crate) fn watch_sandbox(
         &self,
         id: KernelId,
         sandbox: SandboxHandle,
-        done: CancellationToken,
+        done: &DropGuard,
     ) -> oneshot::Receiver<String> {
         let (tell, told) = oneshot::channel();
+        let done = done.token().clone();
         self.background.spawn(async move {
             let exit = tokio::select! {
                 () = done.cancelled() => return,

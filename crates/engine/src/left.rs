@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::KernelId;
-use crate::facts::{Around, Facts, Role};
+use crate::facts::{Around, Facts, Given, Role};
 use crate::kernel::{Handle, from_micros};
 use crate::model::{ExecutionState, KernelModel, Origin, SessionEnd, SessionInfo, StartPath};
 
@@ -46,7 +46,11 @@ impl Left {
             last_activity_micros: last.load(std::sync::atomic::Ordering::Relaxed),
             template: facts.template.clone(),
             provisioner: facts.provisioner.clone(),
-            around: facts.around.clone(),
+            // Nothing is started for it any more.
+            around: Around {
+                given: Given::default(),
+                ..facts.around.clone()
+            },
             cwd: facts.cwd.clone(),
             start_path: facts.start_path,
             start_reason: facts.start_reason.clone(),
@@ -81,6 +85,7 @@ pub(crate) fn ended_info(row: &EndedRecord, kept: Duration) -> SessionInfo {
         execution_state: ExecutionState::Ended,
         connections: 0,
         reason: (!row.cause.is_empty()).then(|| row.cause.clone()),
+        unresponsive: None,
         incarnation: left.incarnation,
     };
     let facts = Facts {

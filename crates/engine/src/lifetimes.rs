@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::ExecutionState;
 use crate::facts::Facts;
 use crate::inner::Inner;
-use crate::kernel::{Command, Handle, Phase, wall_micros};
+use crate::kernel::{Command, Handle, Phase};
 use crate::session_kernels::Sessions;
 
 /// How often it is looked.
@@ -55,6 +55,7 @@ impl Inner {
     pub(crate) async fn keep_lifetimes(self: Arc<Self>) {
         let mut ticks = interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut looks = self.time().looks();
         let mut under_way = HashSet::new();
         let mut count = 0_u32;
         loop {
@@ -62,7 +63,7 @@ impl Inner {
                 () = self.draining.cancelled() => return,
                 _ = ticks.tick() => {}
             }
-            let now = wall_micros();
+            let Some(now) = looks.next() else { continue };
             let all = self.registry.all_unordered();
             under_way.retain(|id| all.iter().any(|handle| handle.id() == *id));
             let sessions = Sessions::of(&all);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::inner::Inner;
-use crate::kernel::{Handle, Phase, wall_micros};
+use crate::kernel::{Handle, Phase};
 use crate::model::{SessionChange, SessionInfo, TimeChange};
 use crate::templates::{check_labels, duration};
 use crate::{EngineError, KernelId, NotOffered, Principal, StartKernel};
@@ -90,14 +90,19 @@ impl Inner {
                 continue;
             }
             let template = handle.facts().template.clone();
-            return match start.name {
+            return match &start.name {
                 _ if !attach => Err(EngineError::Conflict {
                     reason: format!("a session has this name: {name}"),
                 }),
-                Some(wanted) if wanted != template => Err(EngineError::Conflict {
+                Some(wanted) if *wanted != template => Err(EngineError::Conflict {
                     reason: format!("the session {name} is of the template {template}"),
                 }),
-                _ => Ok((handle, false)),
+                _ => {
+                    if handle.snapshot.borrow().phase == Phase::Dead {
+                        self.revive(&handle, Some(start)).await?;
+                    }
+                    Ok((handle, false))
+                }
             };
         }
         self.start_kernel(principal, start)
@@ -136,10 +141,11 @@ impl Inner {
             TimeChange::Reset => most_idle,
             TimeChange::Set(time) => duration("idle_timeout", most_idle, Some(time))?,
         };
+        let now = self.time().micros();
         let expires_micros = match change.lifetime {
             TimeChange::Keep => facts.expires_micros,
-            TimeChange::Reset => expiry(facts.created_micros, most_life, None)?,
-            TimeChange::Set(time) => expiry(facts.created_micros, most_life, Some(time))?,
+            TimeChange::Reset => expiry(facts.created_micros, now, most_life, None)?,
+            TimeChange::Set(time) => expiry(facts.created_micros, now, most_life, Some(time))?,
         };
         let stored = self
             .store
@@ -165,6 +171,7 @@ impl Inner {
 /// When a session ends that is given so much more time: not after its template's lifetime since its creation.
 fn expiry(
     created_micros: u64,
+    now_micros: u64,
     most: Option<Duration>,
     asked: Option<Duration>,
 ) -> Result<Option<u64>, EngineError> {
@@ -172,7 +179,7 @@ fn expiry(
         |from: u64, time: Duration| from.saturating_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     let last = most.map(|most| after(created_micros, most));
     let Some(asked) = asked else { return Ok(last) };
-    let wanted = after(wall_micros(), asked);
+    let wanted = after(now_micros, asked);
     match last {
         Some(last) if wanted > last => Err(EngineError::not_offered(
             NotOffered::Limit,
@@ -212,13 +219,11 @@ mod tests {
     #[test]
     fn more_time_ends_where_the_template_says() {
         let hour = Duration::from_hours(1);
-        assert_eq!(expiry(5, None, None).unwrap(), None);
-        assert_eq!(expiry(5, Some(hour), None).unwrap(), Some(3_600_000_005));
-        assert!(expiry(5, Some(hour), Some(Duration::from_secs(1))).is_err());
-        let now = wall_micros();
-        let given = expiry(now, Some(hour), Some(Duration::from_secs(1)))
-            .unwrap()
-            .unwrap();
-        assert!((now + 1_000_000..now + 3_600_000_000).contains(&given));
+        assert_eq!(expiry(5, 9, None, None).unwrap(), None);
+        assert_eq!(expiry(5, 9, Some(hour), None).unwrap(), Some(3_600_000_005));
+        let late = 5 + 3_600_000_000;
+        assert!(expiry(5, late, Some(hour), Some(Duration::from_secs(1))).is_err());
+        let given = expiry(5, 9, Some(hour), Some(Duration::from_secs(1)));
+        assert_eq!(given.unwrap(), Some(1_000_009));
     }
 }

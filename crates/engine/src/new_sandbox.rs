@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 
-use himalia_sandbox::{Isolation, SOCKET_FILE, SandboxError, SandboxHandle, SandboxKey};
+use himalia_sandbox::{Isolation, SOCKET_FILE, SandboxHandle, SandboxKey};
 use himalia_shim_protocol::{
     InterruptMode as ShimInterruptMode, KernelSpec as ShimKernelSpec, ResourceLimits,
 };
 use sha2::{Digest, Sha256};
 
 use crate::executions::lock_hash;
-use crate::facts::{Around, Facts, Whereabouts};
+use crate::facts::{Around, Facts, Given, Whereabouts};
 use crate::inner::{Inner, Link, Member};
-use crate::kernel::{Command, CommandError, Core, Handle, Rules};
+use crate::kernel::{Command, CommandError, Core, Handle, Rules, Streams};
 use crate::kernelspecs::{HostEnvironment, Launch};
 use crate::lease::{Lease, Share};
-use crate::model::{FilesMode, InterruptMode};
+use crate::model::InterruptMode;
+use crate::refusal::not_started;
 use crate::templates::{Plan, packages, sandbox_spec};
-use crate::{EngineError, KernelId, NotOffered};
+use crate::{EngineError, KernelId};
 
 /// A sandbox that was made for a kernel, with the log that it will have.
 pub(crate) struct Made {
@@ -30,23 +31,38 @@ pub(crate) struct Made {
 }
 
 impl Inner {
-    /// Makes a sandbox and listens for it. A failure leaves nothing.
+    /// Makes a sandbox and listens for it, on the files that are kept under a name, if they are. A failure leaves nothing
+    /// but those.
     pub(crate) async fn make_sandbox(
         &self,
         plan: &Plan,
         launch: &Launch,
         id: KernelId,
         created_micros: u64,
+        kept_files: Option<String>,
+    ) -> Result<Made, EngineError> {
+        self.make_sandbox_on(plan, launch, (id, created_micros), kept_files, Arc::default())
+            .await
+    }
+
+    /// The same on files that may be there already, for a session that has `streams`.
+    pub(crate) async fn make_sandbox_on(
+        &self,
+        plan: &Plan,
+        launch: &Launch,
+        (id, created_micros): (KernelId, u64),
+        kept_files: Option<String>,
+        streams: Arc<Streams>,
     ) -> Result<Made, EngineError> {
         let key = SandboxKey::generate().map_err(|error| EngineError::internal("no randomness", error))?;
         let key_hash: [u8; 32] = Sha256::digest(key.expose().as_bytes()).into();
-        let mut spec = sandbox_spec(plan, launch, self.catalog.host(), id, key)?;
+        let mut spec = sandbox_spec(plan, launch, self.catalog.host(), id, kept_files.as_deref(), key)?;
         spec.orphan_ttl = self.config.orphan_ttl;
         let sandbox = plan
             .provisioner
             .start(spec)
             .await
-            .map_err(|error| refusal(id, error))?;
+            .map_err(|error| not_started(id, error))?;
         let first = Lease::first(
             Arc::clone(&plan.provisioner),
             sandbox.id,
@@ -55,7 +71,7 @@ impl Inner {
             self.store.epoch(),
         );
         let share = self.lease(first);
-        let link = match self.listen(share.lease(), SOCKET_FILE) {
+        let link = match self.listen_with(share.lease(), SOCKET_FILE, streams) {
             Ok(link) => link,
             Err(error) => {
                 share.end().await;
@@ -88,7 +104,8 @@ impl Inner {
                     .filter(|_| on_host)
                     .and_then(|program| lock_hash(program)),
                 files: plan.files,
-                kept_files: kept_files(plan, id),
+                kept_files,
+                given: Given::default(),
             },
             shim_spec: shim_spec(plan, launch, &sandbox, &cwd),
             cwd,
@@ -169,36 +186,6 @@ impl Inner {
                 tracing::error!(kernel = %id, %error, "cannot remove the log of a failed start");
             }
             _ => {}
-        }
-    }
-}
-
-/// The name under which the files of a session are kept, if they are.
-pub(crate) fn kept_files(plan: &Plan, id: KernelId) -> Option<String> {
-    (plan.files == FilesMode::Session).then(|| id.to_string())
-}
-
-/// A provisioner's refusal in the caller's terms. Its text may name paths of the host, so most of it goes to the log.
-fn refusal(id: KernelId, error: SandboxError) -> EngineError {
-    match error {
-        SandboxError::Isolation { .. } => {
-            EngineError::not_offered(NotOffered::Isolation, "isolation", error.to_string())
-        }
-        SandboxError::NetworkUnsupported { .. } => {
-            EngineError::not_offered(NotOffered::Network, "network", error.to_string())
-        }
-        // Names the image only, and how to get it.
-        SandboxError::ImageMissing { .. } => EngineError::KernelStart {
-            cause: error.to_string(),
-            stderr_tail: String::new(),
-        },
-        SandboxError::BadSpec { field, reason } => EngineError::bad_request(field, reason),
-        other => {
-            tracing::error!(kernel = %id, error = %other, "cannot start a sandbox");
-            EngineError::KernelStart {
-                cause: "its sandbox could not be started".to_owned(),
-                stderr_tail: String::new(),
-            }
         }
     }
 }

@@ -88,7 +88,10 @@ mod tests {
     fn places() -> Places {
         let mut config = EngineConfig::new("/nowhere");
         config.max_kernels = 3;
-        let limits = TenantLimits { max_kernels: Some(1) };
+        let limits = TenantLimits {
+            max_kernels: Some(1),
+            ..TenantLimits::default()
+        };
         config.tenants.insert("small".into(), limits);
         config.tenants.insert("free".into(), TenantLimits::default());
         Places::of(&config)

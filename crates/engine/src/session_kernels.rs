@@ -14,14 +14,14 @@ use tokio::time::{Instant, timeout};
 use crate::facts::{Facts, Role, Whereabouts};
 use crate::inner::Inner;
 use crate::kernel::culling::CullFacts;
-use crate::kernel::{Command, CommandError, Handle, Phase, SESSION_ENDED, wall_micros};
+use crate::kernel::{Command, CommandError, Handle, Phase, SESSION_ENDED};
 use crate::kernelspecs::{Launch, check_variables};
 use crate::model::{NewKernel, Origin, StartPath};
 use crate::new_sandbox::{Made, interrupt_mode_name, shim_spec};
 use crate::registry::Reservation;
 use crate::start::{millis_since, with_secrets};
-use crate::templates::{Plan, zygote_spec};
-use crate::{EngineError, KernelId};
+use crate::templates::{Plan, trust_domain, zygote_spec};
+use crate::{EngineError, KernelId, Principal};
 
 /// Most kernels of a session, its first one included.
 pub const MAX_SESSION_KERNELS: u32 = 8;
@@ -99,6 +99,9 @@ impl Inner {
     ) -> Result<Arc<Handle>, EngineError> {
         let begun = Instant::now();
         let id = session.id();
+        if session.is_lost() && session.facts().outlives_sandbox() {
+            self.resume(session, None).await?;
+        }
         // One start at a time in a session, so that they can be counted.
         let _turn = self.gate.enter(&format!("kernels/{id}")).await;
         self.check_open()?;
@@ -108,6 +111,8 @@ impl Inner {
                 tenant: None,
             });
         }
+        let owner = Principal::operator().in_place_of(&session.facts().owner);
+        let turn = self.turn_to_start(&owner).await?;
         let Place {
             made,
             facts,
@@ -140,6 +145,7 @@ impl Inner {
         self.first_process(&handle, spec)
             .await
             .map_err(|error| of_sandbox(session, wanted, error))?;
+        self.until_up(&handle, turn);
         handle.change_facts(|facts| facts.start_ms = millis_since(begun));
         // From here on the end of the session finds it.
         if ends(session) {
@@ -159,7 +165,7 @@ impl Inner {
         let reservation = self.registry.reserve(id)?;
         let (plan, launch) = self.further_plan(session, wanted).await?;
         let cwd = working_directory(&of_session.cwd, wanted.cwd.as_deref())?;
-        let lease = &session.lease;
+        let lease = &session.lease();
         let sandbox = lease.sandbox().ok_or_else(|| EngineError::KernelDead {
             cause: "its sandbox is gone".to_owned(),
         })?;
@@ -175,7 +181,7 @@ impl Inner {
                 return Err(error);
             }
         };
-        let created_micros = wall_micros();
+        let created_micros = self.time().micros();
         let facts = Facts {
             id,
             owner: of_session.owner.clone(),
@@ -247,10 +253,11 @@ impl Inner {
             .choose(&self.catalog, Some(facts.template.as_str()), facts.origin)
             .await;
         let template = chosen.map(|chosen| chosen.template).unwrap_or_default();
+        let trust_domain = trust_domain(&self.config, &template, Some(facts.owner.as_str()));
         let plan = Plan {
             template: facts.template.clone(),
             spec,
-            provisioner: Arc::clone(session.lease.provisioner()),
+            provisioner: Arc::clone(session.lease().provisioner()),
             isolation: facts.around.isolation,
             network: facts.around.network.clone(),
             image: facts.around.image.clone(),
@@ -261,7 +268,7 @@ impl Inner {
             lifetime: None,
             env: template.env,
             preload: template.preload,
-            trust_domain: template.trust_domain,
+            trust_domain,
             labels: std::collections::BTreeMap::new(),
             unlike_pool: None,
         };

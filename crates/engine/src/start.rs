@@ -9,13 +9,13 @@ use himalia_store::KernelLife;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::facts::{Facts, Role};
+use crate::facts::{Facts, Given, Role};
 use crate::inner::Inner;
-use crate::kept_files::remove_kept_files;
-use crate::kernel::{Command, Handle, wall_micros};
+use crate::kept_files::{new_name, remove_kept_files};
+use crate::kernel::{Command, Handle};
 use crate::kernelspecs::{Launch, LaunchRequest, launch};
 use crate::model::{KernelSpec, Origin, Secrets, StartPath};
-use crate::new_sandbox::{Made, kept_files};
+use crate::new_sandbox::Made;
 use crate::places::Place;
 use crate::registry::Reservation;
 use crate::templates::{Offer, Plan, plan, zygote_spec};
@@ -26,13 +26,14 @@ const ZYGOTE_PATIENCE: Duration = Duration::from_mins(1);
 
 /// A start after everything that can be refused at once was checked.
 pub(crate) struct Accepted {
-    pub(crate) owner: String,
+    pub(crate) principal: Principal,
     pub(crate) origin: Origin,
     pub(crate) plan: Plan,
     pub(crate) launch: Launch,
     pub(crate) id: KernelId,
     pub(crate) begun: Instant,
     pub(crate) session_name: Option<String>,
+    pub(crate) given: Given,
     reservation: Reservation,
     permit: Place,
 }
@@ -45,29 +46,43 @@ impl Inner {
     ) -> Result<Arc<Handle>, EngineError> {
         self.check_open()?;
         let begun = Instant::now();
+        if start.id.is_some() && !principal.is_operator() {
+            // Whether an id is taken would tell of the kernels of others.
+            return Err(EngineError::Forbidden {
+                action: "choose the id of a kernel",
+            });
+        }
         // Before the first await, so that starts under way count.
+        self.budget.start(principal)?;
         let permit = self.places.take(principal.owner())?;
         let chosen = start.id.is_some();
         let id = start.id.unwrap_or_else(KernelId::random);
         let reservation = self.registry.reserve(id)?;
-        let plan = self.plan(&start).await?;
+        self.check_disk(principal).await?;
+        let plan = self.plan(&start, Some(principal.owner())).await?;
         let launch = self.launch(&plan, with_secrets(&start.env, &start.secrets)?, start.cwd)?;
+        // A kernel of `/api` is never started from its row.
+        let given = match start.origin {
+            Origin::V1 => Given::of(&start.env, &start.secrets),
+            Origin::Jupyter => Given::default(),
+        };
         let accepted = Accepted {
-            owner: principal.owner().to_owned(),
+            principal: principal.clone(),
             origin: start.origin,
             plan,
             launch,
             id,
             begun,
             session_name: start.session_name,
+            given,
             reservation,
             permit,
         };
         // In a task of its own: a caller that goes away must not stop it half-way.
-        let (reply, answer) = oneshot::channel();
+        let (mut reply, answer) = oneshot::channel();
         let inner = Arc::clone(self);
         self.background.spawn(async move {
-            let result = inner.obtain(accepted).await;
+            let result = inner.obtain(accepted, reply.closed()).await;
             let started = result.as_ref().ok().cloned();
             let unheard = reply.send(result).is_err();
             // Nobody knows its id, unless the caller had chosen it.
@@ -81,8 +96,8 @@ impl Inner {
             .map_err(|_| EngineError::unavailable("the gateway is stopping"))?
     }
 
-    /// Settles what a start asks for.
-    pub(crate) async fn plan(&self, start: &StartKernel) -> Result<Plan, EngineError> {
+    /// Settles what a start asks for; without an owner it is for nobody in particular.
+    pub(crate) async fn plan(&self, start: &StartKernel, owner: Option<&str>) -> Result<Plan, EngineError> {
         let chosen = self
             .templates
             .choose(&self.catalog, start.name.as_deref(), start.origin)
@@ -91,7 +106,7 @@ impl Inner {
             provisioners: &self.provisioners,
             config: &self.config,
         };
-        plan(offer, chosen, start)
+        plan(offer, chosen, start, owner)
     }
 
     pub(crate) fn launch(
@@ -111,8 +126,12 @@ impl Inner {
         launch(&plan.spec, &request, self.catalog.host())
     }
 
-    /// A kernel from the pool, or a new one.
-    async fn obtain(self: &Arc<Self>, accepted: Accepted) -> Result<Arc<Handle>, EngineError> {
+    /// A kernel from the pool, or a new one, unless the caller goes away before it is its turn.
+    async fn obtain(
+        self: &Arc<Self>,
+        accepted: Accepted,
+        unwanted: impl Future<Output = ()>,
+    ) -> Result<Arc<Handle>, EngineError> {
         let reason = match self.from_pool(&accepted).await {
             Ok(handle) => {
                 let Accepted {
@@ -132,7 +151,14 @@ impl Inner {
             }
             Err(reason) => reason,
         };
-        self.start_new(accepted, reason).await
+        let turn = tokio::select! {
+            biased;
+            turn = self.turn_to_start(&accepted.principal) => turn?,
+            () = unwanted => return Err(EngineError::unavailable("the caller of the start has gone")),
+        };
+        let handle = self.start_new(accepted, reason).await?;
+        self.until_up(&handle, turn);
+        Ok(handle)
     }
 
     async fn start_new(
@@ -140,10 +166,11 @@ impl Inner {
         accepted: Accepted,
         reason: Option<String>,
     ) -> Result<Arc<Handle>, EngineError> {
-        let (handle, shim_spec) = match self.settle_new(&accepted, reason).await {
+        let kept_files = new_name(&accepted.plan);
+        let (handle, shim_spec) = match self.settle_new(&accepted, reason, kept_files.clone()).await {
             Ok(settled) => settled,
             Err(error) => {
-                if let Some(name) = kept_files(&accepted.plan, accepted.id) {
+                if let Some(name) = kept_files {
                     remove_kept_files(accepted.plan.provisioner.as_ref(), &name).await;
                 }
                 return Err(error);
@@ -161,16 +188,18 @@ impl Inner {
         self: &Arc<Self>,
         accepted: &Accepted,
         reason: Option<String>,
+        kept_files: Option<String>,
     ) -> Result<(Arc<Handle>, ShimKernelSpec), EngineError> {
-        let (id, created_micros) = (accepted.id, wall_micros());
+        let (id, created_micros) = (accepted.id, self.time().micros());
         let made = self
-            .make_sandbox(&accepted.plan, &accepted.launch, id, created_micros)
+            .make_sandbox(&accepted.plan, &accepted.launch, id, created_micros, kept_files)
             .await?;
         let mut facts = facts(&accepted.plan, &made, id, created_micros);
-        facts.owner.clone_from(&accepted.owner);
+        accepted.principal.owner().clone_into(&mut facts.owner);
         facts.origin = accepted.origin;
         facts.start_reason = reason;
         facts.session_name.clone_from(&accepted.session_name);
+        facts.around.given.clone_from(&accepted.given);
         let record = facts.record(&made.place, KernelLife::Starting, 0);
         if let Err(error) = self.store.insert_kernel(record).await {
             made.share.end().await;
@@ -194,7 +223,7 @@ impl Inner {
             name: Some(template.to_owned()),
             ..StartKernel::default()
         };
-        let plan = self.plan(&wish).await?;
+        let plan = self.plan(&wish, None).await?;
         let launch = self.launch(&plan, BTreeMap::new(), None)?;
         Ok((plan, launch))
     }

@@ -1,22 +1,42 @@
 //! Provisioners for unit tests.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use himalia_sandbox::{
     BoxFuture, Isolation, LimitReport, Provisioner, SandboxError, SandboxExit, SandboxHandle, SandboxId,
     SandboxInfo, SandboxSpec,
 };
+use parking_lot::Mutex;
 
-/// Has a kind and a level, and makes nothing.
+/// Has a kind and a level, and makes nothing. What it measures is what it was told.
 #[derive(Debug)]
 pub(crate) struct StubProvisioner {
     kind: &'static str,
     isolation: Isolation,
+    memory: Option<u64>,
+    measured: Mutex<Vec<usize>>,
 }
 
 impl StubProvisioner {
     pub(crate) fn new(kind: &'static str, isolation: Isolation) -> Self {
-        Self { kind, isolation }
+        Self {
+            kind,
+            isolation,
+            memory: None,
+            measured: Mutex::default(),
+        }
+    }
+
+    /// Each of its sandboxes uses so many bytes.
+    pub(crate) fn measuring(mut self, bytes: Option<u64>) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// How many sandboxes were measured, for each time.
+    pub(crate) fn measured(&self) -> Vec<usize> {
+        self.measured.lock().clone()
     }
 }
 
@@ -55,6 +75,13 @@ impl Provisioner for StubProvisioner {
 
     fn inspect(&self, _: SandboxId) -> BoxFuture<'_, Result<SandboxInfo, SandboxError>> {
         closed()
+    }
+
+    fn memory(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, u64>, SandboxError>> {
+        self.measured.lock().push(ids.len());
+        let used = ids.into_iter().filter_map(|id| Some((id, self.memory?)));
+        let used = used.collect();
+        Box::pin(async { Ok(used) })
     }
 
     fn note_process(&self, _: SandboxId, _: u32) -> BoxFuture<'_, Result<bool, SandboxError>> {

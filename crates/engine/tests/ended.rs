@@ -6,7 +6,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Client, Place, op, stop, until_state};
+use common::{Client, Place, op, settled, stop, until_state};
 use himalia_engine::{
     Closed, Engine, EngineError, Execute, ExecutionResult, ExecutionState, ExecutionStatus as Status,
     HistoryStatus, KernelId, Origin, SessionChange, StartKernel,
@@ -36,11 +36,7 @@ fn code(code: &str) -> Execute {
 
 async fn run(engine: &Engine, kernel: KernelId, text: &str) -> ExecutionResult {
     let id = engine.execute(&op(), kernel, code(text)).await.unwrap().id;
-    let mut feed = engine.follow_execution(&op(), id, None).await.unwrap();
-    within("the end of an execution", feed.settled())
-        .await
-        .unwrap()
-        .unwrap()
+    settled(engine, &op(), id).await
 }
 
 /// Everything that changes a session or needs its kernel.

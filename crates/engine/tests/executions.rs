@@ -6,10 +6,10 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Client, Place, op, state, stop, until_state};
+use common::{Client, Place, op, settled, state, stop, until_state};
 use himalia_engine::{
     Drain, Engine, EngineError, Execute, ExecutionEvent, ExecutionEventKind as Kind, ExecutionId,
-    ExecutionResult, ExecutionStatus as Status, KernelId, OnTimeout, Origin, StartKernel,
+    ExecutionResult, ExecutionStatus as Status, KernelId, OnTimeout, Origin, StartKernel, Until,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
@@ -45,17 +45,9 @@ async fn submit(engine: &Engine, kernel: KernelId, wanted: Execute) -> Execution
     submitted.unwrap().id
 }
 
-async fn settled(engine: &Engine, id: ExecutionId) -> ExecutionResult {
-    let mut feed = engine.follow_execution(&op(), id, None).await.unwrap();
-    within("the end of an execution", feed.settled())
-        .await
-        .unwrap()
-        .unwrap()
-}
-
 async fn run(engine: &Engine, kernel: KernelId, wanted: Execute) -> ExecutionResult {
     let id = submit(engine, kernel, wanted).await;
-    settled(engine, id).await
+    settled(engine, &op(), id).await
 }
 
 async fn result(engine: &Engine, id: ExecutionId) -> ExecutionResult {
@@ -101,10 +93,8 @@ async fn a_result_has_what_the_code_did_and_can_be_read_again() {
         .strip_prefix("sha256:")
         .unwrap();
     let artifact = engine.artifact(&op(), sha256).await.unwrap();
-    assert_eq!(
-        (artifact.media_type.as_str(), artifact.content.len()),
-        ("image/png", 6)
-    );
+    assert_eq!((artifact.media_type(), artifact.size()), ("image/png", 6));
+    assert_eq!(artifact.read(0, 100).await.unwrap().len(), 6);
     assert!(engine.artifact(&op(), &"0".repeat(64)).await.is_err());
     assert_eq!(done.outputs[1].data["text/plain"], "42");
 
@@ -210,7 +200,7 @@ async fn what_runs_and_what_waits_goes_on_under_the_next_gateway() {
     let mut feed = engine.follow_execution(&op(), second, None).await.unwrap();
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
     assert!(
-        within("the end of a feed", feed.settled())
+        within("the end of a feed", feed.wait(Until::Settled))
             .await
             .unwrap()
             .is_err()
@@ -220,10 +210,10 @@ async fn what_runs_and_what_waits_goes_on_under_the_next_gateway() {
     let engine = place.open().await;
     assert_eq!(result(&engine, first).await.status, Status::Running);
     std::fs::write(&gate, "").unwrap();
-    let done = settled(&engine, first).await;
+    let done = settled(&engine, &op(), first).await;
     assert_eq!((done.status, done.text.as_str()), (Status::Ok, "before\nafter\n"));
     assert_eq!(std::fs::read_to_string(&log).unwrap(), "x\n", "it ran once");
-    let done = settled(&engine, second).await;
+    let done = settled(&engine, &op(), second).await;
     assert_eq!(
         (done.status, done.text.as_str(), done.kernel.incarnation),
         (Status::Ok, "second\n", 1)
@@ -308,10 +298,10 @@ async fn time_is_over_with_an_interrupt_or_without() {
     let id = submit(&engine, kernel, code("hang")).await;
     let waiting = submit(&engine, kernel, code("print never")).await;
     assert!(engine.interrupt_execution(&op(), waiting).await.unwrap());
-    let never = settled(&engine, waiting).await;
+    let never = settled(&engine, &op(), waiting).await;
     assert_eq!((never.status, never.ran), (Status::Interrupted, false));
     assert!(engine.interrupt_execution(&op(), id).await.unwrap());
-    assert_eq!(settled(&engine, id).await.status, Status::Interrupted);
+    assert_eq!(settled(&engine, &op(), id).await.status, Status::Interrupted);
     assert!(!engine.interrupt_execution(&op(), id).await.unwrap());
     stop(engine).await;
 }
@@ -333,7 +323,7 @@ async fn code_can_ask_and_be_answered() {
     assert_eventually!(result(&engine, id).await.input.is_some(), "it asks nothing");
     assert_eq!(result(&engine, id).await.input.unwrap().prompt, "name?");
     engine.answer_execution(&op(), id, "Ada".into()).await.unwrap();
-    let done = settled(&engine, id).await;
+    let done = settled(&engine, &op(), id).await;
     assert_eq!((done.text.as_str(), done.input), ("input: Ada\n", None));
     let late = engine.answer_execution(&op(), id, "x".into()).await.unwrap_err();
     assert!(matches!(late, EngineError::Conflict { .. }), "{late}");
@@ -349,7 +339,7 @@ async fn a_death_is_told_and_the_next_execution_knows_of_it() {
     let kernel = session(&engine).await;
     let id = submit(&engine, kernel, code("print last words\nexit 3")).await;
     let queued = submit(&engine, kernel, code("print never")).await;
-    let dead = settled(&engine, id).await;
+    let dead = settled(&engine, &op(), id).await;
     let death = dead.death.unwrap();
     assert_eq!(
         (dead.status, dead.text.as_str()),
@@ -357,7 +347,7 @@ async fn a_death_is_told_and_the_next_execution_knows_of_it() {
     );
     assert!(death.cause.starts_with("exit(3)"), "{}", death.cause);
     assert_eq!((death.incarnation, death.next_incarnation), (1, 2));
-    let never = settled(&engine, queued).await;
+    let never = settled(&engine, &op(), queued).await;
     assert_eq!((never.status, never.ran), (Status::KernelDied, false));
     // It stays so, since nobody has used it.
     assert_eventually!(state(&engine, kernel) == "dead", "it came back");
@@ -396,7 +386,7 @@ async fn a_death_is_told_and_the_next_execution_knows_of_it() {
     );
     engine.restart_kernel(&op(), kernel).await.unwrap();
     // By the interrupt that a polite stop begins with, or by the end of its process.
-    let lost = settled(&engine, id).await;
+    let lost = settled(&engine, &op(), id).await;
     assert!(
         matches!(lost.status, Status::Interrupted | Status::KernelDied),
         "{:?}",
@@ -431,7 +421,7 @@ async fn anothers_failure_aborts_nothing() {
     }
     std::fs::write(&gate, "").unwrap();
     client.finish(&cell).await;
-    let done = settled(&engine, id).await;
+    let done = settled(&engine, &op(), id).await;
     assert_eq!((done.status, done.text.as_str()), (Status::Ok, "mine\n"));
     drop((client, feed));
     stop(engine).await;

@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{Client, Place, op, state, stop, until_state};
 use himalia_engine::{
@@ -112,8 +112,11 @@ async fn what_the_pool_cannot_give_is_started_and_says_why() {
     let mut seeded = named("warm");
     seeded.env.insert("PYTHONHASHSEED".to_owned(), "1".to_owned());
     let mut limited = named("warm");
-    limited.limits.memory_bytes = Some(1 << 30);
-    for (start, why) in [(seeded, "PYTHONHASHSEED is read"), (limited, "limits of its own")] {
+    limited.limits.open_files = Some(100);
+    for (start, why) in [
+        (seeded, "PYTHONHASHSEED is read"),
+        (limited, "limits.open_files is set when a process starts"),
+    ] {
         let info = session(&engine, start).await;
         assert_eq!(info.start_path, StartPath::Cold);
         assert!(info.start_reason.as_ref().unwrap().contains(why), "{info:?}");
@@ -121,6 +124,23 @@ async fn what_the_pool_cannot_give_is_started_and_says_why() {
     assert_eq!(status(&engine).hits, 0);
     let plain = session(&engine, named("fake")).await;
     assert_eq!((plain.start_path, plain.start_reason), (StartPath::Cold, None));
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_can_have_limits_of_its_own() {
+    let place = Place::with(|config| pooled(config, "warm", "late", 1));
+    let engine = place.open().await;
+    until_ready(&engine, 1).await;
+    let mut start = named("warm");
+    start.limits.memory_bytes = Some(1 << 30);
+    start.limits.output_bytes = Some(20 << 20);
+    let info = session(&engine, start).await;
+    assert_eq!((info.start_path, &info.start_reason), (StartPath::Pool, &None));
+    assert_eq!(
+        (info.limits.memory_bytes, info.limits.output_bytes),
+        (Some(1 << 30), Some(20 << 20))
+    );
     stop(engine).await;
 }
 
@@ -191,38 +211,6 @@ async fn a_claimed_kernel_follows_the_rules_of_its_new_owner() {
             engine.kernel(&op(), id).unwrap().reason.is_some() && state(&engine, id) == after,
             "{origin:?}: {:?}",
             engine.kernel(&op(), id)
-        );
-    }
-    stop(engine).await;
-}
-
-/// How long claims take. `cargo test -p himalia-engine --test pool -- --ignored --nocapture latency`
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "a measurement"]
-async fn latency() {
-    const CLAIMS: usize = 30;
-    let place = Place::with(|config| pooled(config, "warm", "late", 4));
-    let engine = place.open().await;
-    let (mut warm, mut cold) = (Vec::new(), Vec::new());
-    for _ in 0..CLAIMS {
-        assert_eventually!(status(&engine).ready >= 1);
-        let begun = Instant::now();
-        let info = session(&engine, named("warm")).await;
-        warm.push(begun.elapsed());
-        assert_eq!(info.start_path, StartPath::Pool);
-        engine.shutdown_kernel(&op(), info.kernel.id).await.unwrap();
-        let begun = Instant::now();
-        let info = session(&engine, named("fake")).await;
-        until_state(&engine, info.kernel.id, "idle").await;
-        cold.push(begun.elapsed());
-        engine.shutdown_kernel(&op(), info.kernel.id).await.unwrap();
-    }
-    for (name, times) in [("claim", &mut warm), ("cold, until idle", &mut cold)] {
-        times.sort();
-        println!(
-            "{name}: median {:?}, slowest {:?}",
-            times[CLAIMS / 2],
-            times[CLAIMS - 1]
         );
     }
     stop(engine).await;

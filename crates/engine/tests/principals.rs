@@ -6,13 +6,12 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Place, op, stop, until_state};
+use common::{Place, op, settled, stop, until_state};
 use himalia_engine::{
     Attach, Drain, Engine, EngineError, Execute, ExecutionId, ExecutionResult, ForkFiles, ForkKernel,
     ForkPolicy, KernelId, KernelRef, NewSession, Origin, Principal, SessionChange, SessionPatch, StartKernel,
     TenantLimits, VariableQuery,
 };
-use himalia_testkit::patience::within;
 
 fn ada() -> Principal {
     Principal::of_tenant("acme", "ada").unwrap()
@@ -48,8 +47,7 @@ async fn run(engine: &Engine, principal: &Principal, kernel: KernelId, code: &st
         ..Execute::default()
     };
     let id = engine.execute(principal, kernel, wanted).await.unwrap().id;
-    let mut feed = engine.follow_execution(principal, id, None).await.unwrap();
-    within("the end", feed.settled()).await.unwrap().unwrap()
+    settled(engine, principal, id).await
 }
 
 fn keyed(code: &str) -> Execute {
@@ -199,6 +197,48 @@ async fn what_another_tenant_has_is_as_if_it_never_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn choosing_an_id_tells_a_tenant_nothing() {
+    let place = Place::new();
+    let engine = place.open().await;
+    let hers = session(&engine, &ada(), "analysis").await;
+    let chosen = |id| StartKernel {
+        id: Some(id),
+        ..named("mine")
+    };
+    let jupyter = |id: KernelId| NewSession {
+        kernel: KernelRef {
+            id: Some(id),
+            name: Some("late".into()),
+        },
+        ..at("chosen.ipynb")
+    };
+    // An id that another tenant's kernel has answers as a new one does, on every call that takes one.
+    let mut said = Vec::new();
+    for id in [hers, KernelId::random()] {
+        let answers = [
+            engine.start_kernel(&eve(), chosen(id)).await.unwrap_err(),
+            engine.start_session(&eve(), chosen(id)).await.unwrap_err(),
+        ];
+        said.push(answers.map(|error| format!("{}: {error}", error.code())));
+        // A document's kernel is a new one where the id leads to none, as in Jupyter.
+        let model = engine.create_session(&eve(), jupyter(id)).await.unwrap();
+        assert_ne!(model.kernel.id, id);
+        engine.delete_session(&eve(), model.id).await.unwrap();
+    }
+    assert_eq!(said[0], said[1]);
+    assert!(
+        said[0].iter().all(|said| said.starts_with("forbidden: ")),
+        "{said:?}"
+    );
+    // The operator, who sees all of them, may choose.
+    let taken = engine.start_kernel(&op(), chosen(hers)).await.unwrap_err();
+    assert_eq!(taken.code(), "conflict");
+    let id = KernelId::random();
+    assert_eq!(engine.start_kernel(&op(), chosen(id)).await.unwrap().id, id);
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn callers_of_one_session_take_turns_and_are_told_apart() {
     let place = Place::new();
     let mut engine = place.open().await;
@@ -229,8 +269,7 @@ async fn callers_of_one_session_take_turns_and_are_told_apart() {
         Some(2)
     );
     std::fs::write(&gate, "").unwrap();
-    let mut feed = engine.follow_execution(&bob(), third.id, None).await.unwrap();
-    within("the last one", feed.settled()).await.unwrap().unwrap();
+    settled(&engine, &bob(), third.id).await;
 
     // The next gateway knows it, too.
     for _ in 0..2 {
@@ -267,9 +306,13 @@ async fn callers_of_one_session_take_turns_and_are_told_apart() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenants_limit_binds_it_alone_and_outlives_the_gateway() {
     let place = Place::with(|config| {
-        config
-            .tenants
-            .insert("acme".into(), TenantLimits { max_kernels: Some(2) });
+        config.tenants.insert(
+            "acme".into(),
+            TenantLimits {
+                max_kernels: Some(2),
+                ..TenantLimits::default()
+            },
+        );
     });
     let engine = place.open().await;
     let kernel = session(&engine, &ada(), "one").await;
@@ -355,8 +398,10 @@ async fn jupyter_sessions_are_their_tenants() {
         kernel: wanted,
         ..at("b.ipynb")
     };
-    let error = engine.create_session(&eve(), new).await.unwrap_err();
-    assert_eq!(error.code(), "conflict");
+    // As with an id that no kernel has, it is a kernel of the session's own.
+    let own = engine.create_session(&eve(), new).await.unwrap();
+    assert_ne!(own.kernel.id, mine.kernel.id);
+    engine.delete_session(&eve(), own.id).await.unwrap();
     assert_eq!(engine.sessions(&eve()).await.unwrap().len(), 1);
 
     // A kernel that the operator gives a tenant's session is the tenant's.
@@ -372,4 +417,63 @@ async fn jupyter_sessions_are_their_tenants() {
     engine.delete_session(&bob(), mine.id).await.unwrap();
     assert_eq!(engine.sessions(&eve()).await.unwrap().len(), 1);
     stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn starts_of_one_tenant_wait_for_their_turn_and_those_of_others_do_not() {
+    let place = Place::with(|config| {
+        config.max_kernels = 1000;
+        let mut limits = TenantLimits::default();
+        limits.share.starts_per_second = 1000;
+        config.tenants.insert("evil".into(), limits);
+    });
+    // It is never ready, so each start takes its turn for as long as a start may.
+    let fake = himalia_testkit::binaries::fake_kernel().unwrap();
+    place.kernelspec(
+        "mute",
+        &serde_json::json!({
+            "argv": [fake, "-f", "{connection_file}", "--mute"], "display_name": "Mute", "language": "script",
+        }),
+    );
+    let engine = place.open().await;
+    let processors = std::thread::available_parallelism().unwrap().get().max(2);
+    let mut starts = tokio::task::JoinSet::new();
+    // Half of the processors and 64 that wait, and one more.
+    for _ in 0..=processors / 2 + 64 {
+        let engine = engine.clone();
+        let wanted = StartKernel {
+            name: Some("mute".into()),
+            ..StartKernel::default()
+        };
+        starts.spawn(async move { engine.start_kernel(&eve(), wanted).await });
+    }
+    let mut started = 0;
+    let refused = loop {
+        match starts.join_next().await.unwrap().unwrap() {
+            Ok(_) => started += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(
+        matches!(refused, EngineError::OverBudget { what: "starts", .. }),
+        "{refused}"
+    );
+    assert_eq!(
+        refused.to_string(),
+        "64 starts of kernels of evil wait for a turn"
+    );
+    for who in [ada(), op()] {
+        let first = engine.start_kernel(&who, StartKernel::default()).await.unwrap();
+        until_state(&engine, first.id, "idle").await;
+    }
+    while let Some(done) = starts.try_join_next() {
+        assert!(done.unwrap().is_ok());
+        started += 1;
+    }
+    assert!(started < 64, "{started} of Eve's were first");
+    // Those that nobody waits for any more are not made.
+    starts.abort_all();
+    while starts.join_next().await.is_some() {}
+    stop(engine).await;
+    himalia_testkit::assert_eventually!(place.is_clean(), "something is left");
 }

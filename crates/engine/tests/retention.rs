@@ -7,7 +7,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::{Place, op, state, stop, until_state};
+use common::{Place, op, settled, state, stop, until_state};
 use himalia_engine::{
     Engine, EngineError, Execute, ExecutionId, ExecutionResult, ExecutionStatus as Status, KernelId, Origin,
     OrphanKind, Overdue, SessionLimits, StartKernel,
@@ -32,11 +32,7 @@ async fn run(engine: &Engine, kernel: KernelId, code: &str) -> ExecutionResult {
         ..Execute::default()
     };
     let id = engine.execute(&op(), kernel, wanted).await.unwrap().id;
-    let mut feed = engine.follow_execution(&op(), id, None).await.unwrap();
-    within("the end of an execution", feed.settled())
-        .await
-        .unwrap()
-        .unwrap()
+    settled(engine, &op(), id).await
 }
 
 async fn code_of(engine: &Engine, id: ExecutionId) -> &'static str {
@@ -77,10 +73,7 @@ async fn executions_can_be_read_after_the_end_until_their_time_is_over() {
             assert!(!events.is_empty());
         }
         assert!(!engine.interrupt_execution(&op(), done.id).await.unwrap());
-        assert_eq!(
-            engine.artifact(&op(), &artifact).await.unwrap().content.len(),
-            3000
-        );
+        assert_eq!(engine.artifact(&op(), &artifact).await.unwrap().size(), 3000);
         assert_eq!(state(&engine, kernel), "gone");
         let none = engine.collect(&op(), false).await.unwrap();
         assert_eq!((none.sessions.len(), none.orphans.len()), (0, 0), "{none:?}");
@@ -129,20 +122,21 @@ async fn above_the_limit_of_bytes_the_oldest_goes() {
         ids.push(run(&engine, kernel, "count 10 10000").await.id);
         engine.shutdown_kernel(&op(), kernel).await.unwrap();
     }
+    // The end of a session is enough: nobody has to ask, and no tick has to come.
+    assert_eventually!(code_of(&engine, ids[0]).await == "removed_by_retention");
     let done = engine.collect(&op(), false).await.unwrap();
-    assert_eq!(done.sessions.len(), 1, "{done:?}");
-    assert_eq!(done.sessions[0].reason, Overdue::Space);
-    assert_eq!(code_of(&engine, ids[0]).await, "removed_by_retention");
+    assert!(done.sessions.is_empty(), "{done:?}");
     assert_eq!(code_of(&engine, ids[1]).await, "kept");
     assert_eq!(code_of(&engine, ids[2]).await, "kept");
     stop(engine).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_whose_sandbox_is_lost_goes_when_nobody_used_it_for_so_long() {
+async fn a_kernel_of_jupyter_whose_sandbox_is_lost_goes_when_nobody_used_it_for_so_long() {
     let place = Place::with(|config| config.retention.time = Duration::from_millis(500));
     let engine = place.open().await;
-    let (crashed, lost) = (session(&engine).await, session(&engine).await);
+    let (crashed, stays) = (session(&engine).await, session(&engine).await);
+    let lost = common::start(&engine).await;
     let done = run(&engine, lost, "pid").await;
     let kill = Execute {
         code: "kill KILL".into(),
@@ -150,11 +144,14 @@ async fn a_session_whose_sandbox_is_lost_goes_when_nobody_used_it_for_so_long() 
     };
     engine.execute(&op(), crashed, kill).await.unwrap();
     until_state(&engine, crashed, "dead").await;
-    let pid: i32 = done.text.trim().parse().unwrap();
-    let shim = common::parent_of(pid);
-    common::kill(shim);
-    common::kill(pid);
-    until_state(&engine, lost, "dead").await;
+    let other = run(&engine, stays, "pid").await;
+    for (kernel, text) in [(lost, &done.text), (stays, &other.text)] {
+        let pid: i32 = text.trim().parse().unwrap();
+        let shim = common::parent_of(pid);
+        common::kill(shim);
+        common::kill(pid);
+        until_state(&engine, kernel, "dead").await;
+    }
     let mut gone = None;
     let end = tokio::time::Instant::now() + Duration::from_secs(30);
     while gone.is_none() {
@@ -164,8 +161,11 @@ async fn a_session_whose_sandbox_is_lost_goes_when_nobody_used_it_for_so_long() 
         tokio::task::yield_now().await;
     }
     assert_eq!(gone.unwrap().id, lost);
-    assert_eq!(code_of(&engine, done.id).await, "removed_by_retention");
-    assert_eq!(state(&engine, crashed), "dead", "it can go on");
+    assert_ne!(code_of(&engine, done.id).await, "kept");
+    for session in [crashed, stays] {
+        assert_eq!(state(&engine, session), "dead", "it can go on");
+    }
+    assert_eq!(run(&engine, stays, "print on").await.text, "on\n");
     stop(engine).await;
 }
 

@@ -51,6 +51,19 @@ pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> Result<T> {
         .map_err(|_| anyhow!("{what}: nothing within {time:?}"))
 }
 
+/// Looks at a condition until it holds, where nothing can be awaited.
+///
+/// # Errors
+/// When patience ends, or the condition cannot be told.
+pub fn block_until(mut condition: impl FnMut() -> Result<bool>) -> Result<()> {
+    let deadline = Deadline::new();
+    while !condition()? {
+        anyhow::ensure!(!deadline.is_over(), "not within {:?}", patience());
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
 /// Looks at a condition until it holds; panics when patience ends. The condition may `.await`.
 ///
 /// ```text

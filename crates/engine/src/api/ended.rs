@@ -75,7 +75,7 @@ impl Engine {
         let ending = inner.registry.all_unordered().into_iter();
         let ending = ending.filter_map(|handle| inner.ended.ending(&handle));
         let ending = ending.filter(|row| row.removed_micros.is_none());
-        let all = ending.chain(inner.ended.kept());
+        let all = ending.chain(inner.ended.kept_of(|owner| principal.sees(owner)));
         let mine = all.filter(|row| is_mine(row) && shown.insert(row.id));
         Ok(mine.take(MAX_KEPT).map(|row| ended_info(&row, kept)).collect())
     }

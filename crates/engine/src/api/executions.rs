@@ -1,18 +1,21 @@
 //! Commands on executions.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use himalia_outcome::{Excerpt, Page, Sink};
+use himalia_outcome::Excerpt;
 use tokio_util::sync::CancellationToken;
 
 use super::Engine;
 use super::ended::SessionLog;
-use crate::executions::{ArtifactStore, Follower, catch_up, first, language, submission};
+use crate::budget::Pace;
+use crate::executions::{ArtifactStore, Follower, Known, first, language, submission};
 use crate::feed::LogReader;
-use crate::history::{Detail, briefs, walk};
-use crate::kernel::{Answer, Brief, Command, CommandError, Handle, Language, may_block, record};
+use crate::history::briefs;
+use crate::kept::Shared;
+use crate::kernel::{Answer, Brief, Command, CommandError, Handle, Language, Submission, may_block, record};
 use crate::{
-    Action, Closed, EngineError, Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult,
+    Action, EngineError, Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, ExecutionText,
     KernelId, Object, OutputPage, Principal, Provenance, RemovedBy, StoredArtifact, Submitted,
 };
 
@@ -40,10 +43,7 @@ impl Engine {
             Some(name) => self.language(&handle, name).await?,
         };
         let submission = submission(principal, wanted, language)?;
-        match self
-            .command(&handle, Command::Submit(Box::new(submission)))
-            .await?
-        {
+        match self.submit(&handle, submission).await? {
             Answer::Submitted { seq, repeated } => Ok(Submitted {
                 id: ExecutionId { kernel, seq },
                 repeated,
@@ -52,7 +52,7 @@ impl Engine {
         }
     }
 
-    /// What came of an execution so far, at any later time.
+    /// What came of an execution so far, at any later time. Costs what is new in the log since it was asked for lately.
     pub async fn execution(
         &self,
         principal: &Principal,
@@ -69,12 +69,20 @@ impl Engine {
         id: ExecutionId,
     ) -> Result<(ExecutionResult, Provenance), EngineError> {
         let begun = self.known(principal, id).await?;
-        let mut follower = begun.follower(id, begun.excerpt());
-        self.read_to_head(&begun, id, &mut follower).await?;
-        if let Some(brief) = &begun.brief {
-            follower.end_without_record(brief);
+        let look = |known: &Known| {
+            let packages = known.follower().packages().map(str::to_owned);
+            (known.result(begun.brief.as_ref()), packages)
+        };
+        let (mut result, mut packages) = self.at_head(principal, &begun, id, look).await?;
+        let artifacts = begun.artifacts();
+        if !may_block(|| artifacts.has_all(&result.outputs)) {
+            // Older ones gave way. They are made again.
+            begun.known.lock().await.begin_anew();
+            (result, packages) = self.at_head(principal, &begun, id, look).await?;
         }
-        Ok((follower.result(), begun.source.provenance()))
+        let mut provenance = begun.source.provenance();
+        provenance.packages_hash = packages;
+        Ok((result, provenance))
     }
 
     /// What becomes of an execution, from its beginning; events up to the record `after` are not told.
@@ -85,22 +93,56 @@ impl Engine {
         after: Option<u64>,
     ) -> Result<ExecutionFeed, EngineError> {
         let begun = self.known(principal, id).await?;
-        let mut follower = begun.follower(id, begun.excerpt());
-        if let Some(brief) = begun.brief.as_ref().filter(|brief| brief.end.is_some()) {
-            // Its last record may be gone too, and then no other will come.
-            let mut whole = begun.follower(id, begun.excerpt());
-            self.read_to_head(&begun, id, &mut whole).await?;
-            if !whole.is_over() {
-                whole.end_without_record(brief);
-                follower = whole;
-            }
+        let pace = self.inner.budget.paced_stream(principal)?;
+        let after = after.unwrap_or(0);
+        let reads = begun.has_ended();
+        let (known, blank) = self
+            .at_head_if(reads, principal, &begun, id, |known| {
+                (known.follower().clone(), known.blank().clone())
+            })
+            .await?;
+        // If its last record is gone too, no other will come.
+        let ends_here = reads && !known.is_over();
+        let serves = known.seq() <= after || ends_here;
+        let mut follower = if serves { known } else { blank };
+        if ends_here {
+            begun.end(&mut follower);
         }
-        Ok(ExecutionFeed::new(
-            self.reader(&begun, id),
+        Ok(self.feed(&begun, id, follower, after, pace))
+    }
+
+    /// An execution to be waited for: its events up to now are not told, and are not read again.
+    pub async fn watch_execution(
+        &self,
+        principal: &Principal,
+        id: ExecutionId,
+    ) -> Result<ExecutionFeed, EngineError> {
+        let begun = self.known(principal, id).await?;
+        let pace = self.inner.budget.paced_stream(principal)?;
+        let mut known = self
+            .at_head(principal, &begun, id, |known| known.follower().clone())
+            .await?;
+        let after = known.seq();
+        begun.end(&mut known);
+        Ok(self.feed(&begun, id, known, after, pace))
+    }
+
+    fn feed(
+        &self,
+        begun: &Begun,
+        id: ExecutionId,
+        follower: Follower,
+        after: u64,
+        pace: Pace,
+    ) -> ExecutionFeed {
+        let seq = follower.seq().max(id.seq - 1);
+        ExecutionFeed::new(
+            self.reader(&begun.source, seq),
             follower,
             begun.artifacts(),
-            after.unwrap_or(0),
-        ))
+            after,
+            pace,
+        )
     }
 
     /// At most `limit` bytes of an execution's text after `offset` bytes. Whole characters, at least one if there is one.
@@ -113,20 +155,30 @@ impl Engine {
         limit: usize,
     ) -> Result<OutputPage, EngineError> {
         let begun = self.known(principal, id).await?;
-        let mut follower = begun.follower(id, Page::new(offset, limit));
-        self.read_to_head(&begun, id, &mut follower).await?;
-        if let Some(brief) = &begun.brief {
-            follower.end_without_record(brief);
-        }
-        let complete = follower.is_over();
-        let page = follower.into_text();
-        Ok(OutputPage {
-            text: page.text().to_owned(),
-            offset: page.offset(),
-            next: page.next(),
-            bytes_total: page.total(),
-            complete,
-        })
+        let mut part = self
+            .at_head(principal, &begun, id, |known| known.part(offset))
+            .await?;
+        part.complete |= begun.has_ended();
+        let reading = self.inner.budget.reading(principal, begun.source.journal());
+        let mut reading = reading.await?;
+        let mut reader = self.reader(&begun.source, part.seq());
+        part.page(&mut reader, offset, limit, &mut reading).await
+    }
+
+    /// All text of an execution after `offset` bytes, as it is now, piece by piece.
+    pub async fn execution_text(
+        &self,
+        principal: &Principal,
+        id: ExecutionId,
+        offset: u64,
+    ) -> Result<ExecutionText, EngineError> {
+        let begun = self.known(principal, id).await?;
+        let pace = self.inner.budget.paced_stream(principal)?;
+        let part = self
+            .at_head(principal, &begun, id, |known| known.part(offset))
+            .await?;
+        let reader = self.reader(&begun.source, part.seq());
+        Ok(part.text(reader, offset, pace))
     }
 
     /// Every execution of a kernel that is not over, and the latest thousand that are, in the order in which they came. Of a
@@ -150,12 +202,8 @@ impl Engine {
                 Err(other) => return Err(other),
             }
         }
-        let read = tokio::task::spawn_blocking(move || {
-            let cells = walk(log.journal(), Detail::Code)?;
-            Ok(briefs(kernel, cells))
-        });
-        read.await
-            .map_err(|error| EngineError::internal("reading a kernel's log", error))?
+        self.past(principal, &log, |past| briefs(kernel, past.cells()))
+            .await
     }
 
     /// Interrupts an execution, up to three times, or takes it back if it did not run yet. The kernel's process and its
@@ -201,7 +249,8 @@ impl Engine {
     }
 
     /// An artifact by its SHA-256 (64 lower-case hex digits), of any kernel that the principal sees, or of a session of those that
-    /// is over and whose log is kept. Each log has artifacts of its own, so the hash of another tenant's finds nothing.
+    /// is over and whose log is kept. Each log has artifacts of its own, so the hash of another tenant's finds nothing. It is read
+    /// piece by piece: [`StoredArtifact::read`].
     pub async fn artifact(&self, principal: &Principal, sha256: &str) -> Result<StoredArtifact, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let unknown = || EngineError::NotFound {
@@ -221,11 +270,16 @@ impl Engine {
             .filter(|handle| !handle.is_over() && principal.sees(&handle.facts().owner))
             .map(|handle| handle.journal.dir().to_owned())
             .collect();
-        let kept = self.inner.ended.kept().into_iter();
-        let kept = kept.filter(|row| principal.sees(&row.owner));
-        logs.extend(kept.map(|row| self.inner.config.data_dir.join(row.session_dir)));
+        let kept = self.inner.ended.kept_of(|owner| principal.sees(owner));
+        logs.extend(
+            kept.into_iter()
+                .map(|row| self.inner.config.data_dir.join(row.session_dir)),
+        );
         let name = sha256.to_owned();
+        // Directories of many files are looked through.
+        let turn = self.inner.budget.turn(principal).await?;
         let found = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
             logs.iter().find_map(|log| ArtifactStore::beside(log).get(&name))
         });
         let found = found
@@ -251,21 +305,31 @@ impl Engine {
         })?;
         let journal = source.journal();
         if id.seq < journal.first() && id.seq <= journal.head() {
-            return self.remembered(source, id).await;
+            return self.remembered(principal, source, id).await;
         }
-        let record = may_block(|| record(journal, id.seq)).ok_or_else(unknown)?;
-        let submission = first(&record).ok_or_else(unknown)?;
+        let kept = &self.inner.executions;
+        let known = if let Some(known) = kept.get(journal.dir(), id.seq, 0) {
+            known
+        } else {
+            let record = may_block(|| record(journal, id.seq)).ok_or_else(unknown)?;
+            let submission = first(&record).ok_or_else(unknown)?;
+            let follower = follower(id, submission.language, submission.caller, submission.text_chars);
+            kept.add(principal, journal.dir(), id.seq, 0, Known::new(id, follower))
+        };
         Ok(Begun {
             source,
-            language: submission.language,
-            caller: submission.caller,
-            text_chars: submission.text_chars,
+            known,
             brief: None,
         })
     }
 
     /// An execution whose first record the quota took.
-    async fn remembered(&self, source: SessionLog, id: ExecutionId) -> Result<Begun, EngineError> {
+    async fn remembered(
+        &self,
+        principal: &Principal,
+        source: SessionLog,
+        id: ExecutionId,
+    ) -> Result<Begun, EngineError> {
         let removed = || {
             EngineError::Removed {
             by: RemovedBy::Quota,
@@ -283,39 +347,87 @@ impl Engine {
         };
         let brief = briefs.into_iter().find(|brief| brief.seq == id.seq);
         let brief = brief.ok_or_else(removed)?;
+        let (kept, journal) = (&self.inner.executions, source.journal());
+        let oldest = journal.first();
+        let known = kept.get(journal.dir(), id.seq, oldest).unwrap_or_else(|| {
+            let chars = Execute::default().text_chars as u64;
+            let follower = follower(id, brief.language, brief.caller.clone(), chars).knowing(&brief);
+            kept.add(principal, journal.dir(), id.seq, oldest, Known::new(id, follower))
+        });
         Ok(Begun {
             source,
-            language: brief.language,
-            caller: brief.caller.clone(),
-            text_chars: Execute::default().text_chars as u64,
+            known,
             brief: Some(brief),
         })
     }
 
-    async fn read_to_head<S: Sink + Clone>(
+    /// Reads on to where the log ends now, and looks at what is known then.
+    async fn at_head<T>(
         &self,
+        principal: &Principal,
         begun: &Begun,
         id: ExecutionId,
-        follower: &mut Follower<S>,
-    ) -> Result<(), EngineError> {
-        let mut reader = self.reader(begun, id);
-        let read = catch_up(&mut reader, follower, &begun.artifacts()).await;
-        read.map_err(|error| closed(&error))
+        look: impl FnOnce(&Known) -> T,
+    ) -> Result<T, EngineError> {
+        self.at_head_if(true, principal, begun, id, look).await
     }
 
-    fn reader(&self, begun: &Begun, id: ExecutionId) -> LogReader {
-        let draining = self.inner.draining.clone();
-        match &begun.source {
-            SessionLog::Live(handle) => {
-                LogReader::new(handle, id.seq - 1, draining, CancellationToken::new())
-            }
-            SessionLog::Ended(journal, _) => LogReader::of_ended(journal, id.seq - 1),
+    /// The same; what is known already is enough unless `reads`.
+    async fn at_head_if<T>(
+        &self,
+        reads: bool,
+        principal: &Principal,
+        begun: &Begun,
+        id: ExecutionId,
+        look: impl FnOnce(&Known) -> T,
+    ) -> Result<T, EngineError> {
+        let mut known = begun.known.lock().await;
+        let journal = begun.source.journal();
+        if reads && !known.follower().is_over() && known.seq() < journal.head() {
+            let mut reading = self.inner.budget.reading(principal, journal).await?;
+            let mut reader = self.reader(&begun.source, known.seq());
+            known
+                .catch_up(&mut reader, &begun.artifacts(), &mut reading)
+                .await?;
         }
+        let (looked, bytes) = (look(&known), known.weight());
+        self.inner
+            .executions
+            .weigh(journal.dir(), id.seq, &begun.known, bytes);
+        Ok(looked)
+    }
+
+    fn reader(&self, source: &SessionLog, after: u64) -> LogReader {
+        let draining = self.inner.draining.clone();
+        match source {
+            SessionLog::Live(handle) => LogReader::new(handle, after, draining, CancellationToken::new()),
+            SessionLog::Ended(journal, _) => LogReader::of_ended(journal, after),
+        }
+    }
+
+    /// Gives an execution to its kernel, which gets a new sandbox first if its own is gone.
+    async fn submit(&self, handle: &Arc<Handle>, submission: Submission) -> Result<Answer, EngineError> {
+        let order = || Command::Submit(Box::new(submission.clone()));
+        match handle.order(order()).await {
+            Some(Err(CommandError::SandboxLost(_))) => {}
+            answered => return self.answered(handle, answered),
+        }
+        self.inner.resume(handle, None).await?;
+        self.command(handle, order()).await
     }
 
     /// Gives an order, in the caller's terms.
     async fn command(&self, handle: &Handle, command: Command) -> Result<Answer, EngineError> {
-        match handle.order(command).await {
+        let answered = handle.order(command).await;
+        self.answered(handle, answered)
+    }
+
+    fn answered(
+        &self,
+        handle: &Handle,
+        answered: Option<Result<Answer, CommandError>>,
+    ) -> Result<Answer, EngineError> {
+        match answered {
             Some(Ok(answer)) => Ok(answer),
             None | Some(Err(CommandError::NotRunning)) => Err(self.inner.over(handle)),
             Some(Err(CommandError::QueueFull(queued))) => Err(EngineError::QueueFull { queued }),
@@ -324,7 +436,9 @@ impl Engine {
                 incarnation: now,
             }),
             Some(Err(CommandError::FailureLimit(failures))) => Err(EngineError::FailureLimit { failures }),
-            Some(Err(CommandError::KernelDead(cause))) => Err(EngineError::KernelDead { cause }),
+            Some(Err(CommandError::KernelDead(cause) | CommandError::SandboxLost(cause))) => {
+                Err(EngineError::KernelDead { cause })
+            }
             Some(Err(CommandError::KeyReused)) => Err(EngineError::KeyReused),
             Some(Err(error @ CommandError::NotAsked)) => Err(EngineError::Conflict {
                 reason: error.to_string(),
@@ -337,10 +451,8 @@ impl Engine {
 /// An execution in the log of its kernel.
 struct Begun {
     source: SessionLog,
-    language: Language,
-    /// The principal's name.
-    caller: String,
-    text_chars: u64,
+    /// What was read of it.
+    known: Shared<Known>,
     /// What its kernel remembers of it, if its first record is gone.
     brief: Option<Brief>,
 }
@@ -350,25 +462,20 @@ impl Begun {
         ArtifactStore::beside(self.source.journal().dir())
     }
 
-    fn excerpt(&self) -> Excerpt {
-        Excerpt::new(usize::try_from(self.text_chars).unwrap_or(usize::MAX))
+    /// The end of what was read to the log's head, if its kernel remembers one that the log does not have any more.
+    fn end(&self, follower: &mut Follower) {
+        if let Some(brief) = &self.brief {
+            follower.end_without_record(brief);
+        }
     }
 
-    fn follower<S: Sink + Clone>(&self, id: ExecutionId, sink: S) -> Follower<S> {
-        let follower = Follower::new(id, self.language, self.caller.clone(), self.text_chars, sink);
-        match &self.brief {
-            Some(brief) => follower.knowing(brief),
-            None => follower,
-        }
+    /// Its kernel remembers its end, which the log may not have any more.
+    fn has_ended(&self) -> bool {
+        self.brief.as_ref().is_some_and(|brief| brief.end.is_some())
     }
 }
 
-/// Why a log could not be read to its end.
-fn closed(closed: &Closed) -> EngineError {
-    match closed {
-        Closed::Storage => EngineError::Internal {
-            context: "reading a kernel's log".into(),
-        },
-        _ => EngineError::unavailable("the gateway is stopping"),
-    }
+fn follower(id: ExecutionId, language: Language, caller: String, text_chars: u64) -> Follower {
+    let excerpt = Excerpt::new(usize::try_from(text_chars).unwrap_or(usize::MAX));
+    Follower::new(id, language, caller, text_chars, excerpt)
 }

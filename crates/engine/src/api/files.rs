@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::Engine;
 use crate::files::{ByteRange, FileError, MAX_TRANSFER_BYTES, Transfer};
 use crate::kernel::{Command, CommandError, Handle, Phase};
+use crate::refusal::not_done;
 use crate::{
     Action, EngineError, FileDownload, FileListing, FileUpload, KernelId, Object, Principal, RemovedFiles,
 };
@@ -137,15 +138,15 @@ impl Engine {
 
     /// How many bytes may be written, and whether a quota has the say. Where the quota is hard the disk says so itself.
     async fn room(&self, principal: &Principal, kernel: KernelId) -> Result<(u64, bool), EngineError> {
-        let handle = self.handle(principal, kernel)?;
+        let handle = self.with_sandbox(principal, kernel).await?;
         if handle.facts().around.enforcement.disk != Enforcement::Watched {
             return Ok((MAX_TRANSFER_BYTES, false));
         }
-        let lease = &handle.lease;
+        let lease = &handle.lease();
         let found = match lease.provisioner().disk_use(lease.id()).await {
             Ok(Some(found)) => found,
             Ok(None) => return Ok((MAX_TRANSFER_BYTES, false)),
-            Err(error) => return Err(EngineError::internal("cannot measure a session's files", error)),
+            Err(error) => return Err(not_done(lease.id(), "cannot measure a session's files", &error)),
         };
         let room = found.limit_bytes.saturating_sub(found.used_bytes);
         if found.is_over() || room == 0 {
@@ -168,8 +169,8 @@ impl Engine {
         task: FileTask,
     ) -> Result<Transfer, EngineError> {
         self.inner.check_open()?;
-        let handle = self.handle(principal, kernel)?;
-        let permit = Arc::clone(handle.lease.transfers()).try_acquire_owned();
+        let handle = self.with_sandbox(principal, kernel).await?;
+        let permit = Arc::clone(handle.lease().transfers()).try_acquire_owned();
         let permit = permit.map_err(|_| EngineError::Files {
             code: FileError::TooMany,
             reason: "as many transfers as may be are under way in this sandbox".to_owned(),

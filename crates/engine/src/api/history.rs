@@ -1,11 +1,15 @@
 //! What was run in a kernel, read back from its log, also when its session is over.
 
-use serde_json::Value;
+use bytes::Bytes;
 
 use super::Engine;
 use super::ended::SessionLog;
-use crate::history::{Detail, MAX_HISTORY_PAGE, history, notebook, script, walk};
+use crate::history::{Detail, MAX_CELL_BYTES, MAX_HISTORY_PAGE, Past, history, notebook, script};
+use crate::kernel::may_block;
 use crate::{Action, EngineError, History, KernelId, Object, Principal};
+
+/// What is read of a log is in memory as cells, as JSON and as text.
+const COPIES: u64 = 3;
 
 impl Engine {
     /// What native callers and Jupyter clients ran, in the order in which the kernel came to it: at most `limit` entries
@@ -26,26 +30,28 @@ impl Engine {
             ));
         }
         let log = self.log(principal, kernel)?;
-        read(log, Detail::Code, move |cells| {
-            history(kernel, cells, offset, limit)
-        })
-        .await
+        let page = |past: &Past| history(kernel, past.cells(), offset, limit);
+        self.past(principal, &log, page).await
     }
 
     /// The same as a notebook (nbformat 4.5) with all outputs, within 64 MiB: the outputs of earlier cells are left out
-    /// beyond that, and say so.
-    pub async fn notebook(&self, principal: &Principal, kernel: KernelId) -> Result<Value, EngineError> {
+    /// beyond that, and say so. JSON, which counts as the principal's memory until it is dropped.
+    pub async fn notebook(&self, principal: &Principal, kernel: KernelId) -> Result<Bytes, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
         let log = self.log(principal, kernel)?;
+        let budget = &self.inner.budget;
+        let mut reading = budget.reading(principal, log.journal()).await?;
+        let held = budget.memory(principal, memory(&log))?;
         let spec = self.inner.catalog.get(&log.kernelspec()).await.ok();
-        read(log, Detail::Outputs, move |cells| {
-            notebook(kernel, cells, spec.as_ref())
-        })
-        .await
+        let mut past = Past::new(Detail::Outputs);
+        past.read_on(log.journal(), &mut reading).await?;
+        past.cells_mut().set_over(log.is_over());
+        let made = may_block(|| notebook(kernel, past.cells(), spec.as_ref()).to_string());
+        Ok(held.keep(made.into_bytes()))
     }
 
-    /// The same as one Python file. [`EngineError::Unsupported`] where the kernel's language is known to be another.
-    pub async fn script(&self, principal: &Principal, kernel: KernelId) -> Result<String, EngineError> {
+    /// The same as one Python file, in UTF-8. [`EngineError::Unsupported`] where the kernel's language is known to be another.
+    pub async fn script(&self, principal: &Principal, kernel: KernelId) -> Result<Bytes, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
         let log = self.log(principal, kernel)?;
         let spec = self.inner.catalog.get(&log.kernelspec()).await.ok();
@@ -57,23 +63,41 @@ impl Engine {
                 ),
             });
         }
-        read(log, Detail::Code, move |cells| script(kernel, cells)).await
+        let held = self.inner.budget.memory(principal, memory(&log))?;
+        let make = |past: &Past| script(kernel, past.cells());
+        let made = self.past(principal, &log, make).await?;
+        Ok(held.keep(made.into_bytes()))
+    }
+
+    /// What is made of the code that was run in a session: what was read of its log for an earlier question is not read again.
+    pub(super) async fn past<T>(
+        &self,
+        principal: &Principal,
+        log: &SessionLog,
+        make: impl FnOnce(&Past) -> T,
+    ) -> Result<T, EngineError> {
+        let (kept, journal) = (&self.inner.histories, log.journal());
+        let oldest = journal.first();
+        let known = kept.get(journal.dir(), 0, oldest);
+        let known =
+            known.unwrap_or_else(|| kept.add(principal, journal.dir(), 0, oldest, Past::new(Detail::Code)));
+        let mut past = known.lock().await;
+        if past.seq() < journal.head() {
+            let budget = &self.inner.budget;
+            let mut reading = budget.reading(principal, journal).await?;
+            // What is read on is small; nobody can tell how much code a whole log has.
+            let first = (past.seq() == 0).then(|| journal.disk_bytes().min(MAX_CELL_BYTES));
+            let _held = first.map(|bytes| budget.memory(principal, bytes)).transpose()?;
+            past.read_on(journal, &mut reading).await?;
+            kept.weigh(journal.dir(), 0, &known, past.cells().weight());
+        }
+        past.cells_mut().set_over(log.is_over());
+        let bytes = past.cells().weight();
+        self.answer_in_turn(principal, bytes, || make(&past)).await
     }
 }
 
-/// Reads the whole log, where blocking is expected.
-async fn read<T: Send + 'static>(
-    log: SessionLog,
-    detail: Detail,
-    make: impl FnOnce(crate::history::Cells) -> T + Send + 'static,
-) -> Result<T, EngineError> {
-    let made = tokio::task::spawn_blocking(move || {
-        let mut cells = walk(log.journal(), detail)?;
-        if log.is_over() {
-            cells.end();
-        }
-        Ok(make(cells))
-    });
-    made.await
-        .map_err(|error| EngineError::internal("reading a kernel's log", error))?
+/// Memory for what is made of a log: it is there as cells, as JSON and as text.
+fn memory(log: &SessionLog) -> u64 {
+    COPIES * log.journal().disk_bytes().min(MAX_CELL_BYTES)
 }

@@ -93,6 +93,12 @@ impl Engine {
     ) -> Result<KernelModel, EngineError> {
         self.allow(principal, Action::Restart, Object::Kernel(id))?;
         let handle = self.handle(principal, id)?;
+        if handle.is_lost() && handle.facts().outlives_sandbox() {
+            self.inner.resume(&handle, None).await?;
+            return Ok(handle.model());
+        }
+        self.inner.budget.start(principal)?;
+        let turn = self.inner.turn_to_start(principal).await?;
         let limit = self.inner.config.start_timeout + self.inner.config.shutdown_grace;
         let ordered = timeout(limit, handle.order(Command::Restart)).await;
         let late = EngineError::Timeout {
@@ -100,6 +106,7 @@ impl Engine {
             seconds: limit.as_secs(),
         };
         self.answer(&handle, ordered.map_err(|_| late)?)?;
+        self.inner.until_up(&handle, turn);
         Ok(handle.model())
     }
 
@@ -118,6 +125,7 @@ impl Engine {
             return Err(EngineError::bad_request("session_id", reason));
         }
         let handle = self.handle(principal, id)?;
+        let held = self.inner.budget.stream(principal)?;
         let owner = owner_of(principal, &attach.wire_session);
         let connection = Connection::open(Arc::clone(&handle), owner).await;
         // The position is taken before the wait, so that nothing of the start is missed by who was there.
@@ -142,7 +150,7 @@ impl Engine {
         );
         Ok(Attachment {
             requests: Requests::new(handle, owner, Arc::clone(&connection)),
-            feed: Feed::new(reader, owner, connection),
+            feed: Feed::new(reader, owner, connection, held),
         })
     }
 
@@ -156,15 +164,20 @@ impl Engine {
     ) -> Result<EventFeed, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
         let log = self.log(principal, id)?;
+        let pace = self.inner.budget.paced_stream(principal)?;
         let after = after.unwrap_or_else(|| log.journal().head());
         Ok(match &log {
             SessionLog::Live(handle) => {
                 let (draining, replaced) = (self.inner.draining.clone(), CancellationToken::new());
                 let incarnation = handle.snapshot.borrow().incarnation;
-                EventFeed::new(LogReader::new(handle, after, draining, replaced), incarnation)
+                EventFeed::new(
+                    LogReader::new(handle, after, draining, replaced),
+                    incarnation,
+                    pace,
+                )
             }
             SessionLog::Ended(journal, left) => {
-                EventFeed::new(LogReader::of_ended(journal, after), left.incarnation)
+                EventFeed::new(LogReader::of_ended(journal, after), left.incarnation, pace)
             }
         })
     }
@@ -177,6 +190,25 @@ impl Engine {
             Some(handle) => Err(self.inner.over(&handle)),
             None => Err(self.inner.ended.absent(principal, id)),
         }
+    }
+
+    /// A kernel that is not over, in a new sandbox if its own is gone and it outlives that. [`EngineError::Forbidden`] for a principal
+    /// that changes nothing: a start is a change.
+    pub(super) async fn with_sandbox(
+        &self,
+        principal: &Principal,
+        id: KernelId,
+    ) -> Result<Arc<Handle>, EngineError> {
+        let handle = self.handle(principal, id)?;
+        if handle.is_lost() && handle.facts().outlives_sandbox() {
+            if principal.is_read_only() {
+                return Err(EngineError::Forbidden {
+                    action: "start another sandbox for this session, whose own is gone",
+                });
+            }
+            self.inner.resume(&handle, None).await?;
+        }
+        Ok(handle)
     }
 
     /// A kernel of those that the principal sees, one that is over included.

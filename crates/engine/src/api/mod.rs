@@ -1,5 +1,6 @@
 //! The public interface: one type, each method one command or query, each authorised before anything else.
 
+mod budget;
 mod collect;
 mod ended;
 mod executions;
@@ -46,6 +47,9 @@ impl Engine {
     /// The first thing that every command does.
     fn allow(&self, principal: &Principal, action: Action, object: Object<'_>) -> Result<(), EngineError> {
         authorise(principal, action, object)?;
+        if action != Action::Read {
+            tracing::info!(target: "himalia::audit", principal = principal.name(), ?action, ?object);
+        }
         self.inner.note_command();
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use himalia_store::{Store, StoreError};
 use time::OffsetDateTime;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -13,14 +14,18 @@ use tokio_util::task::TaskTracker;
 
 use super::{Drain, Engine};
 use crate::access::authorise;
+use crate::budget::Budget;
 use crate::ended::{EndedSessions, OpenLogs};
 use crate::inner::Inner;
 use crate::jupyter_sessions::JupyterSessions;
-use crate::kernel::{Command, from_micros, wall_micros};
+use crate::kept::Remembered;
+use crate::kernel::{Command, from_micros};
 use crate::kernelspecs::{Catalog, HostEnvironment};
+use crate::memory::MemoryGauge;
 use crate::places::Places;
 use crate::pool::Pool;
 use crate::registry::Registry;
+use crate::resume::WANTS;
 use crate::templates::{self, Templates};
 use crate::{Action, EngineConfig, EngineError, GatewayStatus, Object, Principal, Provisioners};
 
@@ -62,7 +67,9 @@ impl Engine {
         let ended =
             ended.map_err(|error| EngineError::internal("cannot read the list of ended sessions", error))?;
         let catalog = Catalog::of(&config, HostEnvironment::of_this_process());
+        let (wants, wanted) = mpsc::channel(WANTS);
         let inner = Arc::new(Inner {
+            wants,
             provisioners,
             templates: Templates::of(&config),
             pools: OnceLock::new(),
@@ -70,13 +77,18 @@ impl Engine {
             sessions: JupyterSessions::new(store.clone()),
             store,
             registry: Arc::new(Registry::default()),
-            ended: Arc::new(EndedSessions::new(config.retention, ended)),
+            ended: Arc::new(EndedSessions::new(config.retention, ended).with_clock(config.clock.clone())),
             open_logs: OpenLogs::default(),
+            executions: Remembered::default(),
+            histories: Remembered::default(),
             catalog,
             gate: Arc::default(),
             started: OffsetDateTime::now_utc(),
-            last_command: AtomicU64::new(wall_micros()),
+            last_command: AtomicU64::new(config.clock.micros()),
             places: Places::of(&config),
+            unproven: Arc::default(),
+            budget: Budget::of(&config),
+            memory: MemoryGauge::default(),
             draining: CancellationToken::new(),
             stop_actors: CancellationToken::new(),
             actors: TaskTracker::new(),
@@ -89,6 +101,7 @@ impl Engine {
         inner.background.spawn(Arc::clone(&inner).keep_synced());
         inner.background.spawn(Arc::clone(&inner).keep_lifetimes());
         inner.background.spawn(Arc::clone(&inner).keep_collected());
+        inner.background.spawn(Arc::clone(&inner).keep_resumed(wanted));
         if !inner.config.cull.idle_timeout.is_zero() {
             inner.background.spawn(Arc::clone(&inner).keep_culling());
         }
@@ -192,6 +205,6 @@ impl Engine {
 impl Inner {
     /// A command was given now.
     pub(crate) fn note_command(&self) {
-        self.last_command.store(wall_micros(), Ordering::Relaxed);
+        self.last_command.store(self.time().micros(), Ordering::Relaxed);
     }
 }

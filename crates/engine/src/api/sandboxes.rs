@@ -1,5 +1,6 @@
 //! Sessions with the sandboxes that they run in, branches, templates and pools.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::facts::Role;
 use crate::kernel::Handle;
 use crate::left::ended_info;
 use crate::pool::Pool;
+use crate::refusal::not_done;
 use crate::{
     Action, Branch, EndedSession, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal,
     ProvisionerInfo, SessionChange, SessionInfo, StartKernel, TemplateInfo,
@@ -117,11 +119,12 @@ impl Engine {
     }
 
     /// What the sandbox of a kernel uses now, measured from outside; branches share their sandbox. Errors:
-    /// [`EngineError::KernelDead`] when it is gone, [`EngineError::Timeout`] when its provisioner does not say in time.
+    /// [`EngineError::KernelDead`] when it is gone, [`EngineError::Timeout`] when its provisioner does not say in time,
+    /// [`EngineError::Unavailable`] while its container engine is away.
     pub async fn session_usage(&self, principal: &Principal, id: KernelId) -> Result<Usage, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
         let handle = self.handle(principal, id)?;
-        let lease = &handle.lease;
+        let lease = &handle.lease();
         let measured = timeout(USAGE_TIME, lease.provisioner().inspect(lease.id())).await;
         let Ok(measured) = measured else {
             return Err(EngineError::Timeout {
@@ -134,8 +137,25 @@ impl Engine {
             Ok(None) | Err(SandboxError::NotFound(_)) => Err(EngineError::KernelDead {
                 cause: "its sandbox is gone".into(),
             }),
-            Err(error) => Err(EngineError::internal("cannot measure a sandbox", error)),
+            Err(error) => Err(not_done(lease.id(), "cannot measure a sandbox", &error)),
         }
+    }
+
+    /// Bytes of memory that the sandboxes of these sessions use, measured within the last seconds, for lists; branches share their
+    /// sandbox. Sessions that the principal does not see, and those of which nobody can tell, are left out.
+    pub async fn session_memory(
+        &self,
+        principal: &Principal,
+        ids: &[KernelId],
+    ) -> Result<HashMap<KernelId, u64>, EngineError> {
+        self.allow(principal, Action::Read, Object::Gateway)?;
+        let seen = ids.iter().filter_map(|id| self.seen(principal, *id));
+        let (ids, leases): (Vec<KernelId>, Vec<_>) = seen.map(|handle| (handle.id(), handle.lease())).unzip();
+        let used = self.inner.memory.read(&leases).await;
+        let sessions = ids.into_iter().zip(&leases);
+        Ok(sessions
+            .filter_map(|(id, lease)| Some((id, *used.get(&lease.id())?)))
+            .collect())
     }
 
     /// Makes branches of a kernel, one after another: each has the parent's variables as of now, in a process of its own
@@ -153,6 +173,8 @@ impl Engine {
         self.allow(principal, Action::Fork, Object::Kernel(id))?;
         self.allow(principal, Action::Create, Object::Kernels)?;
         let parent = self.handle(principal, id)?;
+        self.inner.budget.start(principal)?;
+        self.inner.check_disk(principal).await?;
         self.inner.fork_kernel(parent, fork).await
     }
 

@@ -23,6 +23,7 @@ impl Engine {
         self.allow(principal, Action::Execute, Object::Kernel(session))?;
         self.allow(principal, Action::Create, Object::Kernels)?;
         let session = self.session_handle(principal, session)?;
+        self.inner.budget.start(principal)?;
         let handle = self.inner.start_further(session, wanted).await?;
         Ok(handle.info())
     }

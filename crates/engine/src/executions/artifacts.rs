@@ -5,12 +5,16 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use himalia_outcome::Artifact;
+use himalia_outcome::{Artifact, Output};
+use serde_json::Value;
 
+use crate::EngineError;
 use crate::kernel::may_block;
 
 /// Bytes, and files, of one kernel; the oldest ones give way.
@@ -18,16 +22,44 @@ const MAX_BYTES: u64 = 512 << 20;
 const MAX_FILES: usize = 4096;
 /// Bytes of a MIME type that is kept.
 const TYPE_BYTES: usize = 100;
+/// The MIME type of tables and plots.
+const JSON_TYPE: &str = "application/json";
 /// The MIME type of what has none that could be kept.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-/// An artifact that was kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An artifact that was kept: an open file, which is read piece by piece. Its content never changes, and stays readable while
+/// this is held, also when the artifact is removed.
+#[derive(Clone, Debug)]
 pub struct StoredArtifact {
+    media_type: String,
+    size: u64,
+    file: Arc<fs::File>,
+}
+
+impl StoredArtifact {
     /// Its MIME type, as the kernel named it: letters, digits and `.+-` around one slash.
-    pub media_type: String,
-    /// Its content.
-    pub content: Bytes,
+    pub fn media_type(&self) -> &str {
+        &self.media_type
+    }
+
+    /// Its length in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// At most `most` bytes from `first` on; fewer at its end alone.
+    pub async fn read(&self, first: u64, most: usize) -> Result<Bytes, EngineError> {
+        let left = usize::try_from(self.size.saturating_sub(first)).unwrap_or(usize::MAX);
+        let (file, mut bytes) = (Arc::clone(&self.file), vec![0; most.min(left)]);
+        let read = tokio::task::spawn_blocking(move || {
+            file.read_exact_at(&mut bytes, first)?;
+            Ok::<_, std::io::Error>(Bytes::from(bytes))
+        });
+        let failed = |error: &dyn std::fmt::Display| EngineError::internal("reading an artifact", error);
+        read.await
+            .map_err(|error| failed(&error))?
+            .map_err(|error| failed(&error))
+    }
 }
 
 /// The artifacts of one kernel.
@@ -67,6 +99,24 @@ impl ArtifactStore {
         fs::rename(file.0, path)
     }
 
+    /// Whether everything is here that a result refers to.
+    pub(crate) fn has_all(&self, outputs: &[Output]) -> bool {
+        outputs.iter().all(|output| {
+            let told = output.table.iter().chain(&output.plot);
+            let mut all = told
+                .map(|value| (JSON_TYPE, value))
+                .chain(output.data.iter().map(|(kind, value)| (&**kind, value)));
+            all.all(|(kind, value)| {
+                let name = value.get("artifact").and_then(Value::as_str);
+                let Some(sha256) = name.and_then(|name| name.strip_prefix("sha256:")) else {
+                    return true;
+                };
+                // What a kernel named like an artifact is none.
+                sha256.len() != 64 || self.dir.join(file_name(sha256, kind)).exists()
+            })
+        })
+    }
+
     fn make_room(&self, bytes: u64) -> std::io::Result<()> {
         let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
         for entry in fs::read_dir(&self.dir)?.flatten() {
@@ -95,8 +145,12 @@ impl ArtifactStore {
             Some((entry.path(), media_type))
         });
         let (path, media_type) = found?;
-        let content = fs::read(path).ok()?.into();
-        Some(StoredArtifact { media_type, content })
+        let file = fs::File::open(path).ok()?;
+        Some(StoredArtifact {
+            media_type,
+            size: file.metadata().ok()?.len(),
+            file: Arc::new(file),
+        })
     }
 }
 
@@ -129,22 +183,41 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_is_kept_is_found_with_its_type() {
+    #[tokio::test]
+    async fn what_is_kept_is_found_with_its_type() {
         let log = tempfile::tempdir().unwrap();
         let store = ArtifactStore::beside(log.path());
-        assert_eq!(store.get(&"a".repeat(64)), None);
+        assert!(store.get(&"a".repeat(64)).is_none());
         store.keep(&[
             artifact("a", "image/svg+xml"),
             artifact("b", "../../x"),
             artifact("b", "../../x"),
         ]);
         let kept = store.get(&"a".repeat(64)).unwrap();
-        assert_eq!(
-            (kept.media_type.as_str(), &kept.content[..]),
-            ("image/svg+xml", &b"content"[..])
-        );
-        assert_eq!(store.get(&"b".repeat(64)).unwrap().media_type, UNKNOWN_TYPE);
+        assert_eq!((kept.media_type(), kept.size()), ("image/svg+xml", 7));
+        assert_eq!(store.get(&"b".repeat(64)).unwrap().media_type(), UNKNOWN_TYPE);
+        // Its file may go while it is read.
+        fs::remove_dir_all(log.path().join("artifacts")).unwrap();
+        for (first, most, part) in [
+            (0, 100, "content"),
+            (3, 2, "te"),
+            (5, 9, "nt"),
+            (7, 1, ""),
+            (99, 1, ""),
+        ] {
+            assert_eq!(kept.read(first, most).await.unwrap(), part, "{first} {most}");
+        }
+    }
+
+    #[test]
+    fn an_artifact_is_kept_once() {
+        let log = tempfile::tempdir().unwrap();
+        let store = ArtifactStore::beside(log.path());
+        store.keep(&[
+            artifact("a", "image/svg+xml"),
+            artifact("b", "../../x"),
+            artifact("b", "../../x"),
+        ]);
         assert_eq!(fs::read_dir(log.path().join("artifacts")).unwrap().count(), 2);
     }
 }

@@ -1,23 +1,30 @@
 //! Waiting for what becomes of an execution.
 
 use himalia_journal::Record;
-use himalia_outcome::Sink;
 
 use super::{ArtifactStore, ExecutionEvent, ExecutionEventKind, ExecutionResult, Follower};
 use crate::Closed;
-use crate::feed::{Batch, LogReader};
-use crate::kernel::{from_micros, may_block, wall_micros};
+use crate::budget::{Pace, work};
+use crate::feed::{Batch, LogReader, PacedReader};
+use crate::kernel::{from_micros, wall_micros};
 
 /// Records and bytes of one batch.
-const BATCH_RECORDS: usize = 256;
-const BATCH_BYTES: usize = 256 << 10;
-/// A record from this size on is folded where a blocking thread is expected.
-const BLOCKING_BYTES: usize = 1 << 20;
+pub(super) const BATCH_RECORDS: usize = 256;
+pub(super) const BATCH_BYTES: usize = 256 << 10;
+
+/// What a wait for an execution ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// It is over, or its own time is and it goes on.
+    Settled,
+    /// It is over, or it asks for input.
+    OverOrAsking,
+}
 
 /// An execution that is followed. Cheap to drop at any time: that stops nothing.
 #[derive(Debug)]
 pub struct ExecutionFeed {
-    reader: LogReader,
+    reader: PacedReader,
     follower: Follower,
     artifacts: ArtifactStore,
     /// Events up to this record are not told.
@@ -25,9 +32,15 @@ pub struct ExecutionFeed {
 }
 
 impl ExecutionFeed {
-    pub(crate) fn new(reader: LogReader, follower: Follower, artifacts: ArtifactStore, after: u64) -> Self {
+    pub(crate) fn new(
+        reader: LogReader,
+        follower: Follower,
+        artifacts: ArtifactStore,
+        after: u64,
+        pace: Pace,
+    ) -> Self {
         Self {
-            reader,
+            reader: PacedReader::new(reader, pace),
             follower,
             artifacts,
             after,
@@ -37,42 +50,64 @@ impl ExecutionFeed {
     /// The next events, at least one; `None` after the last one. Waits while there is none. Texts of one stream that came
     /// together are one event. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<Vec<ExecutionEvent>>, Closed> {
+        self.next_as(|events| events).await
+    }
+
+    /// What is made of them. What is large is made in a turn of the client's principal, so `make` must not wait.
+    pub async fn next_as<T>(
+        &mut self,
+        make: impl FnOnce(Vec<ExecutionEvent>) -> T,
+    ) -> Result<Option<T>, Closed> {
         while !self.follower.is_over() {
-            let events = match self.reader.next(BATCH_RECORDS, BATCH_BYTES).await? {
-                Batch::Gap { from, to } => {
-                    let kind = self.follower.missing(from, to);
-                    vec![ExecutionEvent {
-                        seq: to,
-                        at: from_micros(wall_micros()),
-                        kind,
-                    }]
-                }
-                Batch::Records(records) => {
-                    let mut events: Vec<ExecutionEvent> = Vec::new();
-                    for record in &records {
-                        let event = blocking(record, || self.tell(record));
-                        let Some(event) = event.filter(|event| event.seq > self.after) else {
-                            continue;
-                        };
-                        append(&mut events, event);
-                    }
-                    events
-                }
-            };
+            let read = self.reader.next(BATCH_RECORDS, BATCH_BYTES).await?;
+            let events = work(read.bytes, || self.events(&read.batch));
             if !events.is_empty() {
-                return Ok(Some(events));
+                return Ok(Some(work(read.bytes, || make(events))));
             }
         }
         Ok(None)
     }
 
-    /// Waits until it is over, or until its time is. Cancel-safe.
-    pub async fn settled(&mut self) -> Result<ExecutionResult, Closed> {
-        while !self.follower.is_settled() {
-            let batch = self.reader.next(BATCH_RECORDS, BATCH_BYTES).await?;
-            take(&mut self.follower, &self.artifacts, batch);
+    fn events(&mut self, batch: &Batch) -> Vec<ExecutionEvent> {
+        let mut events = Vec::new();
+        match batch {
+            Batch::Gap { from, to } => events.push(ExecutionEvent {
+                seq: *to,
+                at: from_micros(wall_micros()),
+                kind: self.follower.missing(*from, *to),
+            }),
+            Batch::Records(records) => {
+                for record in records {
+                    let event = self.tell(record);
+                    if let Some(event) = event.filter(|event| event.seq > self.after) {
+                        append(&mut events, event);
+                    }
+                }
+            }
+        }
+        events
+    }
+
+    /// Waits for as long as that takes. Cancel-safe.
+    pub async fn wait(&mut self, until: Until) -> Result<ExecutionResult, Closed> {
+        while !self.has(until) {
+            let read = self.reader.next(BATCH_RECORDS, BATCH_BYTES).await?;
+            work(read.bytes, || {
+                take(&mut self.follower, &self.artifacts, &read.batch);
+            });
         }
         Ok(self.result())
+    }
+
+    fn has(&self, until: Until) -> bool {
+        match until {
+            Until::Settled => self.follower.is_settled(),
+            // A question that was answered since is behind in the log.
+            Until::OverOrAsking => {
+                let is_current = || self.follower.seq() >= self.reader.head();
+                self.follower.is_over() || (self.follower.asks() && is_current())
+            }
+        }
     }
 
     /// What came of it as far as it was read.
@@ -87,39 +122,20 @@ impl ExecutionFeed {
     }
 }
 
-/// Reads everything that there is now, without waiting for more.
-pub(crate) async fn catch_up<S: Sink + Clone>(
-    reader: &mut LogReader,
-    follower: &mut Follower<S>,
-    artifacts: &ArtifactStore,
-) -> Result<(), Closed> {
-    let head = reader.head();
-    while !follower.is_over() && follower.seq() < head {
-        let batch = reader.next(BATCH_RECORDS, BATCH_BYTES).await?;
-        take(follower, artifacts, batch);
-        // A long log is many batches, none of which waits.
-        tokio::task::yield_now().await;
-    }
-    Ok(())
-}
-
-fn take<S: Sink + Clone>(follower: &mut Follower<S>, artifacts: &ArtifactStore, batch: Batch) {
+fn take(follower: &mut Follower, artifacts: &ArtifactStore, batch: &Batch) {
     match batch {
-        Batch::Gap { from, to } => drop(follower.missing(from, to)),
+        Batch::Gap { from, to } => drop(follower.missing(*from, *to)),
         Batch::Records(records) => {
             for record in records {
-                blocking(&record, || artifacts.keep(&follower.record(&record).artifacts));
+                artifacts.keep(&follower.record(record));
             }
         }
     }
 }
 
-fn blocking<T>(record: &Record, work: impl FnOnce() -> T) -> T {
-    if record.body.len() >= BLOCKING_BYTES {
-        may_block(work)
-    } else {
-        work()
-    }
+/// Folds one record, where a blocking thread is expected if it is large.
+pub(super) fn blocking<T>(record: &Record, fold: impl FnOnce() -> T) -> T {
+    work(record.body.len(), fold)
 }
 
 fn append(events: &mut Vec<ExecutionEvent>, event: ExecutionEvent) {

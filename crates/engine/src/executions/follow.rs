@@ -1,44 +1,53 @@
 //! One execution out of a kernel's log: record by record, without any waiting.
 
-use himalia_journal::Record;
-use himalia_outcome::{Artifact, Excerpt, Fold, Output, Sink};
-use himalia_wire::{Channel, Limits, Parts, header, v1};
-use serde::Deserialize;
-use serde_json::{Map, Value};
+mod alone;
+mod mark;
+mod result;
 
-use super::{
-    Death, ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKernel, ExecutionResult,
-    ExecutionStatus, QuotaLoss, TextTruncated,
-};
+use himalia_journal::Record;
+use himalia_outcome::{Artifact, Excerpt, Fold, Sink};
+use himalia_wire::{Channel, Limits, v1};
+use serde::Deserialize;
+
+use super::{ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKernel};
 use crate::kernel::{
     Brief, End, ExecutionRecord, Language, LostVariables, RecordKind, RecordMeta, Replaced, Submission,
-    execution_of, from_micros, owner_of, wall_micros, word,
+    execution_of, from_micros, owner_of, word,
 };
 
+pub(crate) use mark::Mark;
+
 /// Follows one execution. `S` is what becomes of its text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Follower<S = Excerpt> {
     id: ExecutionId,
     language: Language,
     caller: String,
+    client: Option<String>,
     text_chars: usize,
     blank: S,
     fold: Fold<S>,
     ahead: u32,
+    /// Its place in the queue.
+    turn: u64,
     created: u64,
     sent: bool,
+    /// How often it was sent.
+    attempts: u32,
     began: Option<u64>,
     ended: Option<(u64, Ended)>,
     incarnation: u32,
     replaced: Option<Replaced>,
     detached: bool,
     gaps: u64,
+    /// Of the kernel's messages for it.
+    bytes_out: u64,
     /// Records that the quota took.
     removed: u64,
     seq: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Ended {
     status: End,
     cause: Option<String>,
@@ -51,10 +60,10 @@ struct Ended {
 
 /// What a record is to an execution.
 #[derive(Debug, Default)]
-pub(crate) struct Step {
-    pub(crate) event: Option<Kind>,
+struct Step {
+    event: Option<Kind>,
     /// To be kept, since the result refers to them.
-    pub(crate) artifacts: Vec<Artifact>,
+    artifacts: Vec<Artifact>,
 }
 
 /// What was asked for in the first record of an execution; `None` if it is none.
@@ -69,74 +78,9 @@ pub(crate) fn first(record: &Record) -> Option<Submission> {
 }
 
 impl Follower<Excerpt> {
-    /// What came of it so far.
-    pub(crate) fn result(&self) -> ExecutionResult {
-        let outcome = self.fold.outcome();
-        let over = self.ended.as_ref().map(|(at, ended)| (*at, ended));
-        let now = over.map_or_else(wall_micros, |(at, _)| at);
-        let status = match (over, self.began) {
-            (Some((_, ended)), _) => ended.status.into(),
-            (None, Some(_)) => ExecutionStatus::Running,
-            (None, None) => ExecutionStatus::Queued,
-        };
-        let millis = |from: u64, to: u64| to.saturating_sub(from) / 1000;
-        let text = outcome.text;
-        let truncated = (text.bytes_omitted > 0).then(|| TextTruncated {
-            bytes_total: text.bytes_total,
-            bytes_shown: text.bytes_shown(),
-            from: text.head.len() as u64,
-            to: text.bytes_total - text.tail.len() as u64,
-        });
-        let more = truncated.map_or_else(String::new, |cut| {
-            let (id, offset) = (self.id, cut.from);
-            format!(": GET /v1/executions/{id}/output?offset={offset}")
-        });
-        let death = over.and_then(|(_, ended)| {
-            Some(Death {
-                cause: ended.cause.clone()?,
-                incarnation: ended.incarnation,
-                next_incarnation: ended.incarnation
-                    + u32::from(matches!(ended.status, End::KernelDied | End::OomKilled)),
-                variables_lost: ended.variables_lost.clone(),
-            })
-        });
-        ExecutionResult {
-            id: self.id,
-            session: self.id.kernel,
-            language: self.language,
-            caller: self.caller.clone(),
-            status,
-            ran: over.map_or(self.began.is_some(), |(_, ended)| ended.ran),
-            kernel: self.kernel(),
-            execution_count: outcome.execution_count,
-            created: from_micros(self.created),
-            queued_ms: millis(self.created, self.began.unwrap_or(now)),
-            duration_ms: self.began.map_or(0, |began| millis(began, now)),
-            position: (status == ExecutionStatus::Queued).then_some(self.ahead),
-            text: text.text(&more),
-            truncated,
-            outputs: outcome.outputs,
-            outputs_omitted: outcome.outputs_omitted,
-            error: outcome.error,
-            exit_code: outcome.notes.exit_code,
-            failed_before: over.map_or(0, |(_, ended)| ended.failed_before),
-            failures_in_a_row: over.map_or(0, |(_, ended)| ended.failures),
-            variables: outcome.notes.variables,
-            files: outcome.notes.files,
-            input: outcome.input.filter(|_| over.is_none()),
-            death,
-            detached: self.detached,
-            gaps: self.gaps + outcome.unreadable,
-            quota: (self.removed > 0).then_some(QuotaLoss {
-                records_removed: self.removed,
-            }),
-            seq: self.seq,
-        }
-    }
-
     /// The next record with what is to be told of it.
     pub(crate) fn tell(&mut self, record: &Record) -> (Option<ExecutionEvent>, Vec<Artifact>) {
-        let Step { event, artifacts } = self.record(record);
+        let Step { event, artifacts } = self.step(record, true);
         let event = match event {
             None if self.ended.as_ref().is_some_and(|_| self.seq == record.seq) => Some(Kind::Done {
                 result: Box::new(self.result()),
@@ -150,9 +94,46 @@ impl Follower<Excerpt> {
         });
         (event, artifacts)
     }
+
+    /// A hash of the packages that the kernel had at its end.
+    pub(crate) fn packages(&self) -> Option<&str> {
+        self.fold.notes().packages.as_deref()
+    }
+
+    /// UTF-8 bytes of all text so far.
+    pub(crate) fn text_bytes(&self) -> u64 {
+        self.fold.text_bytes()
+    }
+
+    /// UTF-8 bytes of the text that can no longer change.
+    pub(crate) fn final_bytes(&self) -> u64 {
+        self.fold.final_bytes()
+    }
+
+    /// About how many bytes of memory it takes.
+    pub(crate) fn weight(&self) -> usize {
+        size_of::<Self>() + self.fold.weight()
+    }
+}
+
+impl Follower<String> {
+    /// Takes the text that can no longer change.
+    pub(crate) fn take_text(&mut self) -> String {
+        self.fold.take_text()
+    }
 }
 
 impl<S: Sink + Clone> Follower<S> {
+    /// Changes whenever all text so far is taken back.
+    pub(crate) fn turn(&self) -> (u32, u64) {
+        (self.attempts, self.fold.cleared())
+    }
+
+    /// What became of the text that can no longer change.
+    pub(crate) fn text(&self) -> &S {
+        self.fold.text()
+    }
+
     /// From its first record on.
     pub(crate) fn new(id: ExecutionId, language: Language, caller: String, text_chars: u64, sink: S) -> Self {
         let text_chars = usize::try_from(text_chars).unwrap_or(usize::MAX);
@@ -160,18 +141,22 @@ impl<S: Sink + Clone> Follower<S> {
             id,
             language,
             caller,
+            client: None,
             text_chars,
             blank: sink.clone(),
             fold: Fold::over(sink, text_chars),
             ahead: 0,
+            turn: 0,
             created: 0,
             sent: false,
+            attempts: 0,
             began: None,
             ended: None,
             incarnation: 0,
             replaced: None,
             detached: false,
             gaps: 0,
+            bytes_out: 0,
             removed: 0,
             seq: 0,
         }
@@ -180,6 +165,7 @@ impl<S: Sink + Clone> Follower<S> {
     /// Its beginning is not in the log any more: what the kernel core knows of it.
     pub(crate) fn knowing(mut self, brief: &Brief) -> Self {
         self.created = brief.at_micros;
+        self.client.clone_from(&brief.client);
         self.incarnation = brief.incarnation;
         self.sent = brief.running || brief.end.is_some();
         // Nearly so: when it began is not known.
@@ -213,6 +199,11 @@ impl<S: Sink + Clone> Follower<S> {
         self.ended.is_some() || self.detached
     }
 
+    /// It waits for the answer to a question.
+    pub(crate) fn asks(&self) -> bool {
+        self.fold.asks()
+    }
+
     pub(crate) fn seq(&self) -> u64 {
         self.seq
     }
@@ -241,8 +232,13 @@ impl<S: Sink + Clone> Follower<S> {
         Kind::Gap { text }
     }
 
-    /// The next record of the kernel's log.
-    pub(crate) fn record(&mut self, record: &Record) -> Step {
+    /// The next record of the kernel's log. What is returned is to be kept: the result refers to it.
+    pub(crate) fn record(&mut self, record: &Record) -> Vec<Artifact> {
+        self.step(record, false).artifacts
+    }
+
+    /// The same, with what is to be told of it if it is `told`.
+    fn step(&mut self, record: &Record, told: bool) -> Step {
         if self.ended.is_some() {
             return Step::default();
         }
@@ -252,7 +248,7 @@ impl<S: Sink + Clone> Follower<S> {
         let event = match RecordKind::from_byte(record.kind) {
             Some(RecordKind::Execution) if mine || record.seq == self.id.seq => self.own(record, &meta),
             Some(RecordKind::Execution) => self.another(record, &meta),
-            Some(RecordKind::Message) if mine => return self.message(record, &meta),
+            Some(RecordKind::Message) if mine => return self.message(record, &meta, told),
             Some(RecordKind::Request) if mine && meta.channel == Some(Channel::Stdin) => {
                 self.fold.answered();
                 None
@@ -268,12 +264,18 @@ impl<S: Sink + Clone> Follower<S> {
 
     fn own(&mut self, record: &Record, meta: &RecordMeta) -> Option<Kind> {
         match serde_json::from_slice(&record.body).ok()? {
-            ExecutionRecord::Submitted { ahead, .. } => {
+            ExecutionRecord::Submitted {
+                ahead,
+                turn,
+                submission,
+            } => {
                 (self.ahead, self.created, self.incarnation) = (ahead, record.at_micros, meta.incarnation);
+                (self.turn, self.client) = (turn, submission.client);
                 Some(Kind::Queued { position: ahead })
             }
             ExecutionRecord::Sent { replaced, .. } => {
                 (self.sent, self.ahead, self.began) = (true, 0, None);
+                self.attempts += 1;
                 (self.incarnation, self.replaced) = (meta.incarnation, replaced);
                 self.fold = Fold::over(self.blank.clone(), self.text_chars);
                 None
@@ -290,6 +292,7 @@ impl<S: Sink + Clone> Follower<S> {
                 failed_before,
                 variables_lost,
                 failures,
+                turn: _,
             } => {
                 let ended = Ended {
                     status,
@@ -307,19 +310,23 @@ impl<S: Sink + Clone> Follower<S> {
         }
     }
 
-    /// One before it is over.
+    /// One before it ended, or one came whose turn is before its own.
     fn another(&mut self, record: &Record, meta: &RecordMeta) -> Option<Kind> {
-        let before = execution_of(meta.owner).is_some_and(|seq| seq < self.id.seq);
-        if self.sent || !before || self.ahead == 0 {
+        if self.sent || record.seq < self.id.seq {
             return None;
         }
-        match serde_json::from_slice(&record.body).ok()? {
-            ExecutionRecord::Ended { .. } => {
-                self.ahead -= 1;
-                Some(Kind::Queued { position: self.ahead })
+        let ahead = match serde_json::from_slice(&record.body).ok()? {
+            ExecutionRecord::Submitted { turn, .. } if turn < self.turn => self.ahead + 1,
+            // What ran was before it; what was taken back was if its place was.
+            ExecutionRecord::Ended { ran, turn, .. }
+                if ran || (turn, execution_of(meta.owner)?) < (self.turn, self.id.seq) =>
+            {
+                self.ahead.checked_sub(1)?
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        self.ahead = ahead;
+        Some(Kind::Queued { position: ahead })
     }
 
     fn loss(&mut self, record: &Record) -> Option<Kind> {
@@ -339,7 +346,8 @@ impl<S: Sink + Clone> Follower<S> {
         Some(Kind::Gap { text })
     }
 
-    fn message(&mut self, record: &Record, meta: &RecordMeta) -> Step {
+    fn message(&mut self, record: &Record, meta: &RecordMeta, told: bool) -> Step {
+        self.bytes_out = self.bytes_out.saturating_add(record.body.len() as u64);
         let Ok((channel, parts)) = v1::decode(&record.body, &Limits::KERNEL) else {
             return Step::default();
         };
@@ -352,59 +360,17 @@ impl<S: Sink + Clone> Follower<S> {
                     incarnation: self.incarnation,
                     cause: None,
                     variables_lost: None,
+                    sandbox_lost: None,
                 };
                 self.replaced.get_or_insert(before);
                 self.incarnation = meta.incarnation;
             }
             Some(Kind::Started(self.kernel()))
+        } else if told {
+            alone::event_of(channel, &parts, self.text_chars)
         } else {
-            event_of(channel, &parts, self.text_chars)
+            None
         };
         Step { event, artifacts }
     }
-}
-
-/// A message on its own.
-fn event_of(channel: Channel, parts: &Parts, text_chars: usize) -> Option<Kind> {
-    let header = header::peek(&parts.header).ok()?;
-    let kind = &*header.msg_type;
-    let content = || serde_json::from_slice::<Map<String, Value>>(&parts.content).ok();
-    match (channel, kind) {
-        (Channel::Iopub, "stream") => {
-            let mut content = content()?;
-            let Some(Value::String(text)) = content.remove("text") else {
-                return None;
-            };
-            let is_stderr = content.get("name").and_then(Value::as_str) == Some("stderr");
-            Some(if is_stderr {
-                Kind::Stderr { text }
-            } else {
-                Kind::Stdout { text }
-            })
-        }
-        (Channel::Iopub, "display_data") => Some(Kind::Display(output(channel, parts, text_chars)?)),
-        (Channel::Iopub, "execute_result") => Some(Kind::Result(output(channel, parts, text_chars)?)),
-        (Channel::Iopub, "update_display_data") => {
-            Some(Kind::UpdateDisplay(output(channel, parts, text_chars)?))
-        }
-        (Channel::Iopub, "clear_output") => Some(Kind::ClearOutput {
-            wait: content()?.get("wait") == Some(&Value::Bool(true)),
-        }),
-        (Channel::Iopub, "error") => Some(Kind::Error(alone(channel, parts, text_chars).error?)),
-        (Channel::Stdin, "input_request") => {
-            Some(Kind::InputRequest(alone(channel, parts, text_chars).input?))
-        }
-        _ => None,
-    }
-}
-
-fn alone(channel: Channel, parts: &Parts, text_chars: usize) -> himalia_outcome::Outcome {
-    let mut fold = Fold::new(text_chars);
-    // Kept already, from the fold of the whole.
-    drop(fold.message(channel, parts));
-    fold.outcome()
-}
-
-fn output(channel: Channel, parts: &Parts, text_chars: usize) -> Option<Output> {
-    alone(channel, parts, text_chars).outputs.pop()
 }

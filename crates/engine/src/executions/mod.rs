@@ -8,6 +8,9 @@ mod events;
 mod feed;
 mod follow;
 mod id;
+mod known;
+#[cfg(test)]
+mod known_tests;
 mod language;
 mod model;
 mod provenance;
@@ -15,16 +18,17 @@ mod provenance;
 pub(crate) use artifacts::ArtifactStore;
 pub use artifacts::StoredArtifact;
 pub use events::{ExecutionEvent, ExecutionEventKind};
-pub use feed::ExecutionFeed;
-pub(crate) use feed::catch_up;
+pub use feed::{ExecutionFeed, Until};
 pub(crate) use follow::{Follower, first};
 pub use id::ExecutionId;
+pub use known::ExecutionText;
+pub(crate) use known::Known;
 pub(crate) use language::language;
 pub(crate) use model::submission;
 pub use model::{
-    Death, Execute, ExecutionBrief, ExecutionKernel, ExecutionResult, ExecutionStatus, MAX_CODE_BYTES,
-    MAX_FAILURES, MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, QuotaLoss, Submitted,
-    TextTruncated,
+    Death, Execute, ExecutionBrief, ExecutionKernel, ExecutionResult, ExecutionStatus, ExecutionUsage,
+    MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_FAILURES, MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS,
+    OutputPage, QuotaLoss, Submitted, TextTruncated,
 };
 pub use provenance::Provenance;
 pub(crate) use provenance::lock_hash;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use himalia_outcome::{Failure, Input, Output};
+use himalia_outcome::{Failure, Input, Output, is_bidi_control};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -16,12 +16,28 @@ use crate::{EngineError, KernelId, Principal};
 pub const MAX_CODE_BYTES: usize = 1 << 20;
 /// Characters of text that a result may hold.
 pub const MAX_TEXT_CHARS: usize = 1_000_000;
+/// About how many bytes one output takes in a result.
+const OUTPUT_BYTES: usize = 8 << 10;
 /// Bytes of an idempotency key.
 pub const MAX_KEY_BYTES: usize = 256;
 /// Failures in a row that a caller may allow.
 pub const MAX_FAILURES: u32 = 100;
 /// The longest timeout, in milliseconds: 30 days.
 pub const MAX_TIMEOUT_MS: u64 = 30 * 24 * 3_600_000;
+
+/// Characters of what a client calls itself.
+pub const MAX_CLIENT_CHARS: usize = 64;
+
+/// What a client calls itself, as it is shown: without what moves a cursor or changes the direction of a text, and cut. `None` if
+/// nothing is left.
+fn client_name(told: &str) -> Option<String> {
+    let shown = told
+        .chars()
+        .filter(|char| !char.is_control() && !is_bidi_control(*char));
+    let name: String = shown.take(MAX_CLIENT_CHARS).collect();
+    let name = name.trim();
+    (!name.is_empty()).then(|| name.to_owned())
+}
 
 /// An execution that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +62,8 @@ pub struct Execute {
     pub key: Option<String>,
     /// It is refused if so many executions of the session in a row have failed, whatever their code; at most [`MAX_FAILURES`].
     pub max_failures: Option<u32>,
+    /// What the client calls itself, at most [`MAX_CLIENT_CHARS`]: shown as that, and checked by nobody.
+    pub client: Option<String>,
 }
 
 impl Default for Execute {
@@ -61,6 +79,7 @@ impl Default for Execute {
             expect_incarnation: None,
             key: None,
             max_failures: None,
+            client: None,
         }
     }
 }
@@ -159,6 +178,18 @@ pub struct QuotaLoss {
     pub records_removed: u64,
 }
 
+/// What an execution took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ExecutionUsage {
+    /// Processor time in milliseconds, of the kernel's process and of those of its processes that ended meanwhile. From kernels that
+    /// tell, when it has come to its end.
+    pub cpu_ms: Option<u64>,
+    /// The most memory of the kernel's process meanwhile, in bytes. From kernels and systems that tell, when it has come to its end.
+    pub peak_memory_bytes: Option<u64>,
+    /// Bytes of the messages that the kernel sent for it, so far.
+    pub bytes_out: u64,
+}
+
 /// What came of an execution so far: the one result of every interface.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ExecutionResult {
@@ -171,6 +202,9 @@ pub struct ExecutionResult {
     pub language: Language,
     /// Who asked for it: `operator`, or tenant and caller as `tenant/caller`.
     pub caller: String,
+    /// What the client called itself, if it did. Nobody checked it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// How far it is.
     pub status: ExecutionStatus,
     /// Whether the kernel has begun with it. One that never ran can be sent again without a thought.
@@ -215,6 +249,8 @@ pub struct ExecutionResult {
     /// Files that were written, from kernels that tell.
     #[schemars(with = "Option<Map<String, Value>>")]
     pub files: Option<Value>,
+    /// What it took.
+    pub usage: ExecutionUsage,
     /// The question that it waits with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Input>,
@@ -231,6 +267,13 @@ pub struct ExecutionResult {
     pub quota: Option<QuotaLoss>,
     /// Number of the latest record that is in here: where its events go on.
     pub seq: u64,
+}
+
+impl ExecutionResult {
+    /// About how many bytes it takes as JSON.
+    pub fn about_bytes(&self) -> usize {
+        self.text.len() + self.outputs.len() * OUTPUT_BYTES
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
@@ -260,6 +303,9 @@ pub struct ExecutionBrief {
     pub created: OffsetDateTime,
     /// Who asked for it: `operator`, or tenant and caller as `tenant/caller`.
     pub caller: String,
+    /// What the client called itself, if it did. Nobody checked it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// The beginning of its first line of code.
     pub title: String,
     /// `bash`; left out where it is the kernel's own.
@@ -282,6 +328,7 @@ impl ExecutionBrief {
             status: brief.end.map_or(running, ExecutionStatus::from),
             created: from_micros(brief.at_micros),
             caller: brief.caller,
+            client: brief.client,
             title: brief.title,
             language: brief.language,
         }
@@ -350,5 +397,20 @@ pub(crate) fn submission(
         key: wanted.key,
         max_failures: wanted.max_failures,
         caller: principal.name().to_owned(),
+        client: wanted.client.as_deref().and_then(client_name),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_clients_are_cleaned() {
+        let name = |told: &str| client_name(told);
+        assert_eq!(name(" ada's agent "), Some("ada's agent".into()));
+        assert_eq!(name("a\u{1b}[31m\u{202e}b\n"), Some("a[31mb".into()));
+        assert_eq!((name(""), name(" \u{7}\u{202e} ")), (None, None));
+        assert_eq!(name(&"x".repeat(100)).unwrap().len(), MAX_CLIENT_CHARS);
+    }
 }

@@ -27,6 +27,9 @@ pub struct Provenance {
     pub image_digest: Option<String>,
     /// The first 16 hexadecimal digits of the SHA-256 of the lock file of the Python environment, if the gateway built that.
     pub lock_hash: Option<String>,
+    /// The first 16 hexadecimal digits of a SHA-256 of the names and versions of the Python packages that the kernel could import when
+    /// the execution ended: another one after an installation. From kernels that tell.
+    pub packages_hash: Option<String>,
     /// The limits of the session; those that are left out have no bound.
     pub limits: SessionLimits,
 }
@@ -40,6 +43,7 @@ impl Provenance {
             image: around.image.clone(),
             image_digest: around.image_digest.clone(),
             lock_hash: around.lock_hash.clone(),
+            packages_hash: None,
             limits: around.limits.clone(),
         }
     }

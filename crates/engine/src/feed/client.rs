@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::reader::{Batch, Reader};
 use super::{Closed, Delivery, Requests};
+use crate::Held;
 use crate::kernel::{Handle, RecordKind, RecordMeta, from_micros, notice};
 
 /// Messages and bytes of one batch.
@@ -48,6 +49,7 @@ pub struct Feed {
     /// A gap in the log that is to be told with the next output, whose parent it takes.
     gap: Option<(u64, u64)>,
     _connection: Arc<Connection>,
+    _held: Held,
 }
 
 /// The one connected client of an owner, as the next one of the same owner finds it.
@@ -100,12 +102,13 @@ impl Drop for Connection {
 }
 
 impl Feed {
-    pub(crate) fn new(reader: Reader, owner: u64, connection: Arc<Connection>) -> Self {
+    pub(crate) fn new(reader: Reader, owner: u64, connection: Arc<Connection>, held: Held) -> Self {
         Self {
             reader,
             owner,
             gap: None,
             _connection: connection,
+            _held: held,
         }
     }
 

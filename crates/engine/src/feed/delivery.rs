@@ -4,6 +4,8 @@ use bytes::Bytes;
 use himalia_wire::Channel;
 use time::OffsetDateTime;
 
+use crate::EngineError;
+
 /// One message for one client.
 #[derive(Clone, Debug)]
 pub struct Delivery {
@@ -30,4 +32,16 @@ pub enum Closed {
     Replaced,
     /// The log cannot be read; the reason is in the gateway's log.
     Storage,
+}
+
+/// Why a log could not be read to its end.
+impl From<Closed> for EngineError {
+    fn from(closed: Closed) -> Self {
+        match closed {
+            Closed::Storage => Self::Internal {
+                context: "reading a kernel's log".into(),
+            },
+            _ => Self::unavailable("the gateway is stopping"),
+        }
+    }
 }

@@ -8,7 +8,8 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::Closed;
-use super::reader::{Batch, LogReader};
+use super::reader::{Batch, LogReader, PacedReader};
+use crate::budget::{Pace, work};
 use crate::kernel::{RecordKind, RecordMeta, RequestKind, execution_of, from_micros, wall_micros, word};
 
 /// What kind of record an event is.
@@ -67,26 +68,35 @@ const BATCH_BYTES: usize = 256 << 10;
 /// A reader of all records of one kernel's log. Cancel-safe.
 #[derive(Debug)]
 pub struct EventFeed {
-    reader: LogReader,
+    reader: PacedReader,
     /// The kernel's process when the reading began, for gaps.
     incarnation: u32,
 }
 
 impl EventFeed {
-    pub(crate) fn new(reader: LogReader, incarnation: u32) -> Self {
-        Self { reader, incarnation }
+    pub(crate) fn new(reader: LogReader, incarnation: u32, pace: Pace) -> Self {
+        Self {
+            reader: PacedReader::new(reader, pace),
+            incarnation,
+        }
     }
 
     /// The next records in order, at least one, at most 256 or about 256 KiB (one record always fits).
     /// Waits while there is none.
     pub async fn next(&mut self) -> Result<Vec<Event>, Closed> {
+        self.next_as(|events| events).await
+    }
+
+    /// What is made of them. What is large is made in a turn of the client's principal, so `make` must not wait.
+    pub async fn next_as<T>(&mut self, make: impl FnOnce(Vec<Event>) -> T) -> Result<T, Closed> {
         loop {
-            let events: Vec<Event> = match self.reader.next(BATCH_RECORDS, BATCH_BYTES).await? {
+            let read = self.reader.next(BATCH_RECORDS, BATCH_BYTES).await?;
+            let events: Vec<Event> = match &read.batch {
                 Batch::Records(records) => records.iter().filter_map(|record| event(record)).collect(),
-                Batch::Gap { from, to } => vec![self.gap(from, to)],
+                Batch::Gap { from, to } => vec![self.gap(*from, *to)],
             };
             if !events.is_empty() {
-                return Ok(events);
+                return Ok(work(read.bytes, || make(events)));
             }
         }
     }

@@ -10,5 +10,5 @@ pub use client::{Attach, Attachment, Feed};
 pub(crate) use client::{Connection, Seat, start_position};
 pub use delivery::{Closed, Delivery};
 pub use events::{Event, EventFeed, EventKind};
-pub(crate) use reader::{Batch, LogReader, Reader};
+pub(crate) use reader::{Batch, LogReader, PacedReader, Reader};
 pub use requests::Requests;

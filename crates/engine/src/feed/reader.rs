@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Closed;
+use crate::budget::{Pace, Turn};
 use crate::kernel::{Handle, Stage};
 
 /// What was read.
@@ -18,6 +19,33 @@ pub(crate) enum Batch {
         from: u64,
         to: u64,
     },
+}
+
+impl Batch {
+    /// Bytes of its records.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Records(records) => records.iter().map(|record| record.body.len()).sum(),
+            Self::Gap { .. } => 0,
+        }
+    }
+}
+
+/// A position in a log, of a client that takes turns with others for what costs much.
+#[derive(Debug)]
+pub(crate) struct PacedReader {
+    log: LogReader,
+    pace: Pace,
+    /// What was read and waits for its turn.
+    read: Option<Batch>,
+}
+
+/// What was read, and the turn in which it is worked on.
+#[derive(Debug)]
+pub(crate) struct Paced {
+    pub(crate) batch: Batch,
+    pub(crate) bytes: usize,
+    _turn: Option<Turn>,
 }
 
 /// A position in the log of a kernel that is there.
@@ -38,6 +66,43 @@ pub(crate) struct LogReader {
     stage: watch::Receiver<Stage>,
     draining: CancellationToken,
     replaced: CancellationToken,
+}
+
+impl PacedReader {
+    pub(crate) fn new(log: LogReader, pace: Pace) -> Self {
+        Self {
+            log,
+            pace,
+            read: None,
+        }
+    }
+
+    /// The number of the newest record.
+    pub(crate) fn head(&self) -> u64 {
+        self.log.head()
+    }
+
+    /// The next records. Cancel-safe.
+    pub(crate) async fn next(&mut self, records: usize, bytes: usize) -> Result<Paced, Closed> {
+        let mut turn = None;
+        if self.read.is_none() {
+            if !self.log.cursor.in_memory() {
+                turn = Some(self.pace.turn().await);
+            }
+            self.read = Some(self.log.next(records, bytes).await?);
+        }
+        let bytes = self.read.as_ref().map_or(0, Batch::bytes);
+        if turn.is_none() {
+            turn = self.pace.turn_for(bytes).await;
+        }
+        // Nothing is awaited from here on.
+        let batch = self.read.take().unwrap_or(Batch::Records(Vec::new()));
+        Ok(Paced {
+            batch,
+            bytes,
+            _turn: turn,
+        })
+    }
 }
 
 impl Reader {
@@ -102,7 +167,8 @@ impl LogReader {
             }
             // Looked at before the log, so that nothing is missed that was written before the end was announced.
             let complete = *self.stage.borrow_and_update() != Stage::Present;
-            let draining = self.draining.is_cancelled();
+            // Without its actor nothing will ever be announced.
+            let draining = self.draining.is_cancelled() || self.stage.has_changed().is_err();
             self.head.mark_unchanged();
             match self.read(records, bytes)? {
                 Read::Records(records) => return Ok(Batch::Records(records)),

@@ -3,7 +3,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use himalia_shim_protocol::{CHUNK_BYTES, Decoder, Frame, ProtocolError, StreamDone, StreamFrame};
+use himalia_shim_protocol::{CHUNK_BYTES, Decoder, FileHead, Frame, ProtocolError, StreamDone, StreamFrame};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::OwnedSemaphorePermit;
@@ -124,6 +124,19 @@ fn nonsense(error: &ProtocolError) -> EngineError {
     lost(&format!("the sandbox does not keep to the protocol: {error}"))
 }
 
+/// Whether the part that is announced lies in the file.
+fn check(head: &FileHead) -> Result<(), EngineError> {
+    let FileHead {
+        size, first, bytes, ..
+    } = *head;
+    match first.checked_add(bytes) {
+        Some(end) if end <= size => Ok(()),
+        _ => Err(lost(&format!(
+            "the sandbox does not keep to the protocol: {bytes} bytes from byte {first} on of a file of {size}"
+        ))),
+    }
+}
+
 /// A file or an archive that is being read. Dropping it gives it up.
 #[derive(Debug)]
 pub struct FileDownload {
@@ -139,7 +152,10 @@ pub struct FileDownload {
 impl FileDownload {
     pub(crate) async fn file(mut transfer: Transfer) -> Result<Self, EngineError> {
         match transfer.next().await? {
-            StreamFrame::Head(head) => Ok(Self::new(transfer, Some(head.into()), None)),
+            StreamFrame::Head(head) => {
+                check(&head)?;
+                Ok(Self::new(transfer, Some(head.into()), None))
+            }
             _ => Err(lost("the sandbox sent something else than a file")),
         }
     }
@@ -239,6 +255,29 @@ impl FileUpload {
                 reason: format!("{reason}, which is what is left of the disk quota"),
             },
             other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_lies_in_its_file() {
+        let head = |first, bytes, size| FileHead {
+            size,
+            first,
+            bytes,
+            modified_ms: 0,
+            tag: String::new(),
+        };
+        for (first, bytes, size) in [(0, 0, 0), (0, 9, 9), (4, 5, 9), (9, 0, 9)] {
+            assert!(check(&head(first, bytes, size)).is_ok(), "{first} {bytes} {size}");
+        }
+        for (first, bytes, size) in [(0, 10, 9), (5, 5, 9), (u64::MAX, 2, 9), (2, u64::MAX, u64::MAX)] {
+            let error = check(&head(first, bytes, size)).unwrap_err().to_string();
+            assert!(error.contains("does not keep to the protocol"), "{error}");
         }
     }
 }

@@ -18,6 +18,8 @@ const MAX_CELLS: usize = 10_000;
 const CODE_BYTES: usize = 64 << 20;
 /// Bytes of all outputs that are kept, those of the latest executions.
 const OUTPUT_BYTES: usize = 64 << 20;
+/// Bytes of all that is kept of a log, at most.
+pub(crate) const MAX_CELL_BYTES: u64 = (CODE_BYTES + OUTPUT_BYTES) as u64;
 
 /// How much of an execution is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub(crate) struct Ran {
     pub(crate) native: bool,
     /// The principal's name, of a native one. The records of clients do not have it.
     pub(crate) caller: Option<String>,
+    /// What the client called itself.
+    pub(crate) client: Option<String>,
     pub(crate) code: String,
     pub(crate) language: Language,
     pub(crate) incarnation: u32,
@@ -46,8 +50,17 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
+    /// What became of it when its kernel `is_over`: what that had not finished is not queued or running any more.
+    fn status_when(&self, is_over: bool) -> HistoryStatus {
+        match self.status() {
+            HistoryStatus::Queued if is_over && !self.native => HistoryStatus::Aborted,
+            HistoryStatus::Queued | HistoryStatus::Running if is_over => HistoryStatus::KernelDied,
+            status => status,
+        }
+    }
+
     /// What became of it so far.
-    pub(crate) fn status(&self) -> HistoryStatus {
+    fn status(&self) -> HistoryStatus {
         // A native execution ends with a record of its own, which knows more.
         match (
             self.cell.replied().filter(|_| !self.native),
@@ -89,6 +102,7 @@ pub(crate) struct Cells {
     full_from: u64,
     /// Records that are no longer kept, or messages that were dropped.
     pub(crate) gaps: u64,
+    is_over: bool,
 }
 
 #[derive(Deserialize)]
@@ -111,28 +125,34 @@ impl Cells {
             output_bytes: 0,
             full_from: 0,
             gaps: 0,
+            is_over: false,
         }
     }
 
     /// The executions in the order in which the kernel came to them, those that it did not come to last; and how many
     /// earlier ones were left out.
-    pub(crate) fn finish(mut self) -> (Vec<Ran>, u64) {
-        self.ran
-            .sort_by_key(|ran| (ran.began.is_none(), ran.began.unwrap_or(ran.seq)));
-        (self.ran, self.omitted)
+    pub(crate) fn in_order(&self) -> (Vec<&Ran>, u64) {
+        let mut ran: Vec<&Ran> = self.ran.iter().collect();
+        // Nearly all are in order already, which makes this quick.
+        ran.sort_by_key(|ran| (ran.began.is_none(), ran.began.unwrap_or(ran.seq)));
+        (ran, self.omitted)
     }
 
-    /// The kernel is over: what it had not finished is not queued or running any more.
-    pub(crate) fn end(&mut self) {
-        let open = |ran: &&mut Ran| matches!(ran.status(), HistoryStatus::Queued | HistoryStatus::Running);
-        for ran in self.ran.iter_mut().filter(open) {
-            let never_ran = !ran.native && ran.began.is_none();
-            ran.ended = Some(if never_ran {
-                HistoryStatus::Aborted
-            } else {
-                HistoryStatus::KernelDied
-            });
-        }
+    /// Whether the kernel is over, and nothing more will come.
+    pub(crate) fn set_over(&mut self, is_over: bool) {
+        self.is_over = is_over;
+    }
+
+    /// What became of one of them.
+    pub(crate) fn status(&self, ran: &Ran) -> HistoryStatus {
+        ran.status_when(self.is_over)
+    }
+
+    /// About how many bytes of memory it takes.
+    pub(crate) fn weight(&self) -> usize {
+        let places =
+            self.by_key.len() * size_of::<(Key, u64)>() + self.by_record.len() * size_of::<(u64, u64)>();
+        self.code_bytes + self.output_bytes + self.ran.len() * size_of::<Ran>() + places
     }
 
     fn get(&mut self, place: u64) -> Option<&mut Ran> {
@@ -193,6 +213,7 @@ impl Cells {
                 at_micros: record.at_micros,
                 native: true,
                 caller: Some(submission.caller),
+                client: submission.client,
                 code: submission.code,
                 language: submission.language,
                 incarnation: meta.incarnation,
@@ -246,6 +267,7 @@ impl Cells {
             at_micros: record.at_micros,
             native: false,
             caller: None,
+            client: None,
             code: asked.code,
             language: Language::Kernel,
             incarnation: meta.incarnation,

@@ -15,6 +15,8 @@ use crate::{ExecutionId, KernelId};
 
 /// Entries of a page, at most.
 pub const MAX_HISTORY_PAGE: usize = 1000;
+/// About how many bytes an entry takes beside its code.
+const ENTRY_BYTES: usize = 256;
 
 /// What became of something that was run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -65,6 +67,9 @@ pub struct HistoryEntry {
     /// Who asked for it: `operator`, or tenant and caller as `tenant/caller`; `None` when a Jupyter client ran it, which the log does
     /// not tell.
     pub caller: Option<String>,
+    /// What the client called itself, if it did. Nobody checked it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     /// Number of its first record in the log.
     pub seq: u64,
     /// When it was taken.
@@ -95,31 +100,42 @@ pub struct History {
     pub omitted: u64,
 }
 
+impl History {
+    /// About how many bytes it takes as JSON.
+    pub fn about_bytes(&self) -> usize {
+        self.history
+            .iter()
+            .map(|entry| entry.code.len() + ENTRY_BYTES)
+            .sum()
+    }
+}
+
 /// A page: `limit` entries from `offset` on, or the latest ones.
-pub(crate) fn history(kernel: KernelId, cells: Cells, offset: Option<u64>, limit: usize) -> History {
-    let (ran, omitted) = cells.finish();
+pub(crate) fn history(kernel: KernelId, cells: &Cells, offset: Option<u64>, limit: usize) -> History {
+    let (ran, omitted) = cells.in_order();
     let last = ran.len().saturating_sub(limit);
     let from = offset.map_or(last, |offset| {
         usize::try_from(offset).unwrap_or(usize::MAX).min(ran.len())
     });
     let entries = ran.iter().skip(from).take(limit);
     History {
-        history: entries.map(|ran| entry(kernel, ran)).collect(),
+        history: entries.map(|ran| entry(kernel, cells, ran)).collect(),
         offset: from as u64,
         total: ran.len() as u64,
         omitted,
     }
 }
 
-fn entry(kernel: KernelId, ran: &Ran) -> HistoryEntry {
+fn entry(kernel: KernelId, cells: &Cells, ran: &Ran) -> HistoryEntry {
     HistoryEntry {
         id: execution(kernel, ran),
         caller: ran.caller.clone(),
+        client: ran.client.clone(),
         seq: ran.seq,
         at: timestamp(from_micros(ran.at_micros)),
         code: ran.code.clone(),
         language: ran.language,
-        status: ran.status(),
+        status: cells.status(ran),
         execution_count: ran.cell.execution_count(),
         incarnation: ran.incarnation,
     }
@@ -130,9 +146,9 @@ fn execution(kernel: KernelId, ran: &Ran) -> Option<ExecutionId> {
 }
 
 /// A notebook, nbformat 4.5.
-pub(crate) fn notebook(kernel: KernelId, cells: Cells, spec: Option<&KernelSpec>) -> Value {
+pub(crate) fn notebook(kernel: KernelId, cells: &Cells, spec: Option<&KernelSpec>) -> Value {
     let gaps = cells.gaps;
-    let (ran, omitted) = cells.finish();
+    let (ran, omitted) = cells.in_order();
     let mut all = Vec::with_capacity(ran.len() + 1);
     if omitted > 0 || gaps > 0 {
         let text = format!(
@@ -140,7 +156,7 @@ pub(crate) fn notebook(kernel: KernelId, cells: Cells, spec: Option<&KernelSpec>
         );
         all.push(json!({ "cell_type": "markdown", "id": "left-out", "metadata": {}, "source": text }));
     }
-    all.extend(ran.iter().map(|ran| cell(kernel, ran)));
+    all.extend(ran.iter().map(|ran| cell(kernel, cells, ran)));
     let mut metadata = json!({ "himalia": { "session": kernel, "cells_omitted": omitted, "gaps": gaps } });
     if let Some(spec) = spec {
         let language = &spec.spec.language;
@@ -152,14 +168,14 @@ pub(crate) fn notebook(kernel: KernelId, cells: Cells, spec: Option<&KernelSpec>
     json!({ "nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": all })
 }
 
-fn cell(kernel: KernelId, ran: &Ran) -> Value {
+fn cell(kernel: KernelId, cells: &Cells, ran: &Ran) -> Value {
     let mut cell = json!({
         "cell_type": "code",
         // Unique in the log, and the same whenever the notebook is made.
         "id": format!("c{}", ran.seq),
         "metadata": { "himalia": {
             "execution": execution(kernel, ran),
-            "status": ran.status(),
+            "status": cells.status(ran),
             "incarnation": ran.incarnation,
             "at": timestamp(from_micros(ran.at_micros)),
         } },
@@ -177,8 +193,8 @@ fn cell(kernel: KernelId, ran: &Ran) -> Value {
 }
 
 /// The code as one Python file with a `# %%` line above each cell. What did not run to its end is there as comments.
-pub(crate) fn script(kernel: KernelId, cells: Cells) -> String {
-    let (ran, omitted) = cells.finish();
+pub(crate) fn script(kernel: KernelId, cells: &Cells) -> String {
+    let (ran, omitted) = cells.in_order();
     let mut out = format!("# Session {kernel}, as its kernel ran it.\n");
     if omitted > 0 {
         let _ = writeln!(out, "# {omitted} earlier cells are left out.");
@@ -189,7 +205,7 @@ pub(crate) fn script(kernel: KernelId, cells: Cells) -> String {
             out.push_str("\n# The kernel's process was replaced here: all variables were gone.\n");
         }
         incarnation = ran.incarnation;
-        let (status, count) = (ran.status(), ran.cell.execution_count());
+        let (status, count) = (cells.status(ran), ran.cell.execution_count());
         let count = count.map_or_else(|| " ".to_owned(), |count| count.to_string());
         let runs = status == HistoryStatus::Ok;
         let note = if runs {

@@ -6,23 +6,26 @@ use crate::kernel::{MAX_RECENT, from_micros, title};
 use crate::{ExecutionBrief, ExecutionId, ExecutionStatus, KernelId};
 
 /// The latest thousand native executions, in the order in which they came.
-pub(crate) fn briefs(kernel: KernelId, mut cells: Cells) -> Vec<ExecutionBrief> {
-    cells.end();
-    let (mut ran, _) = cells.finish();
+pub(crate) fn briefs(kernel: KernelId, cells: &Cells) -> Vec<ExecutionBrief> {
+    let (mut ran, _) = cells.in_order();
     ran.retain(|ran| ran.native);
     ran.sort_by_key(|ran| ran.seq);
     let omitted = ran.len().saturating_sub(MAX_RECENT);
-    ran.iter().skip(omitted).map(|ran| brief(kernel, ran)).collect()
+    ran.iter()
+        .skip(omitted)
+        .map(|ran| brief(kernel, cells, ran))
+        .collect()
 }
 
-fn brief(kernel: KernelId, ran: &Ran) -> ExecutionBrief {
+fn brief(kernel: KernelId, cells: &Cells, ran: &Ran) -> ExecutionBrief {
     ExecutionBrief {
         id: ExecutionId { kernel, seq: ran.seq },
-        status: status(ran.status()),
+        status: status(cells.status(ran)),
         created: from_micros(ran.at_micros),
         title: title(&ran.code),
         language: ran.language,
         caller: ran.caller.clone().unwrap_or_default(),
+        client: ran.client.clone(),
     }
 }
 

@@ -5,9 +5,9 @@ mod export;
 mod listed;
 mod walk;
 
-pub(crate) use cells::{Cells, Detail};
+pub(crate) use cells::{Detail, MAX_CELL_BYTES};
 pub use export::MAX_HISTORY_PAGE;
 pub use export::{History, HistoryEntry, HistoryStatus};
 pub(crate) use export::{history, notebook, script};
 pub(crate) use listed::briefs;
-pub(crate) use walk::walk;
+pub(crate) use walk::Past;

@@ -9,7 +9,11 @@ impl Kernels for Engine {
         Engine::kernel(self, principal, id)
     }
 
-    async fn start(&self, principal: &Principal, start: StartKernel) -> Result<KernelModel, EngineError> {
+    async fn start(&self, principal: &Principal, mut start: StartKernel) -> Result<KernelModel, EngineError> {
+        // An id that leads to no kernel is not taken over, as in Jupyter. For the operator it is.
+        if !principal.is_operator() {
+            start.id = None;
+        }
         self.start_kernel(principal, start).await
     }
 

@@ -54,6 +54,7 @@ impl Kernels for Fake {
             last_activity: OffsetDateTime::UNIX_EPOCH,
             execution_state: ExecutionState::Starting,
             connections: 0,
+            unresponsive: None,
             reason: None,
             incarnation: 1,
         };

@@ -15,17 +15,20 @@ use himalia_shim_protocol::{Hello, Lane, PerLane, ToGateway};
 use himalia_wire::Channel;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
 
 use super::alarm::Alarm;
 use super::core::Core;
 use super::event::{Answer, CommandError, Effect, Event, Now};
-use super::handle::{Envelope, Handle, Mailboxes, Order, Stage, wall_micros};
+use super::handle::{Envelope, Handle, Mailboxes, Move, Order, Stage};
 use super::lane_io::LaneIo;
 use super::life::Phase;
 use super::listener::Arrival;
 use super::rarely::Rarely;
 use super::teardown::Teardown;
+use crate::KernelId;
+use crate::clock::Clock;
+use crate::inner::Link;
 
 /// Messages of a client's lane that are taken in one round.
 const PER_ROUND: usize = 32;
@@ -36,7 +39,8 @@ pub(crate) struct Actor {
     pub(crate) core: Core,
     pub(crate) handle: Arc<Handle>,
     pub(crate) mailboxes: Mailboxes,
-    pub(crate) arrivals: mpsc::Receiver<Arrival>,
+    /// Connections of the shim; `None` once nobody listens for it any more.
+    pub(crate) arrivals: Option<mpsc::Receiver<Arrival>>,
     pub(crate) teardown: Teardown,
     /// Tells, once, how the sandbox ended; `None` when it was gone from the beginning.
     pub(crate) sandbox_exit: Option<oneshot::Receiver<String>>,
@@ -46,10 +50,16 @@ pub(crate) struct Actor {
     pub(crate) disk: (mpsc::Sender<Option<DiskUse>>, mpsc::Receiver<Option<DiskUse>>),
     /// Ends the actor and leaves the kernel running.
     pub(crate) stop: CancellationToken,
+    /// Ends what listens and watches for the sandbox.
+    pub(crate) done: DropGuard,
+    /// Where it is asked for a new sandbox.
+    pub(crate) wants: mpsc::Sender<KernelId>,
     /// Without a call of the shim by then the sandbox is given up.
     pub(crate) adoption_deadline: Option<Instant>,
     pub(crate) epoch: u64,
     pub(crate) started: Instant,
+    /// What ages are counted by.
+    pub(crate) time: Clock,
 }
 
 /// What only exists while it runs.
@@ -77,7 +87,8 @@ pub(super) struct Running {
 pub(super) enum Wake {
     Stop,
     Order(Option<Order>),
-    Arrival(Option<Arrival>),
+    Move(Option<Move>),
+    Arrival(Arrival),
     Lane(Lane, std::io::Result<()>),
     Urgent(Option<Envelope>),
     Shell(Option<Envelope>),
@@ -169,7 +180,16 @@ impl Running {
                 if let Poll::Ready(order) = mailboxes.orders.poll_recv(cx) {
                     return Poll::Ready(Wake::Order(order));
                 }
-                arrivals.poll_recv(cx).map(Wake::Arrival)
+                if let Poll::Ready(moved) = mailboxes.moves.poll_recv(cx) {
+                    return Poll::Ready(Wake::Move(moved));
+                }
+                match arrivals.as_mut().map(|waiting| waiting.poll_recv(cx)) {
+                    Some(Poll::Ready(Some(arrival))) => return Poll::Ready(Wake::Arrival(arrival)),
+                    // A closed channel is ready for ever: it is asked no more.
+                    Some(Poll::Ready(None)) => *arrivals = None,
+                    Some(Poll::Pending) | None => {}
+                }
+                Poll::Pending
             })) => wake,
             read = poll_fn(|cx| poll_lane(now, cx, true)) => Wake::Lane(Lane::Now, read),
             envelope = mailboxes.urgent.recv(), if takes_urgent => Wake::Urgent(envelope),
@@ -200,11 +220,8 @@ impl Running {
         match wake {
             Wake::Stop => {}
             Wake::Order(order) => self.order(order, now),
-            Wake::Arrival(arrival) => {
-                if let Some(arrival) = arrival {
-                    self.arrival(arrival, now);
-                }
-            }
+            Wake::Move(moved) => self.move_to(moved, now),
+            Wake::Arrival(arrival) => self.arrival(arrival, now),
             Wake::Lane(lane, Ok(())) => self.read(lane, now),
             Wake::Lane(lane, Err(error)) => self.close(lane, &error.to_string(), now),
             Wake::Urgent(envelope) | Wake::Shell(envelope) => self.request(envelope, now),
@@ -255,18 +272,65 @@ impl Running {
         let mono = Instant::now().saturating_duration_since(self.actor.started);
         Now {
             mono: u64::try_from(mono.as_micros()).unwrap_or(u64::MAX),
-            wall: wall_micros(),
+            wall: self.actor.time.micros(),
         }
+    }
+
+    /// Keeps whom to answer, under a number of its own.
+    fn keep(&mut self, reply: oneshot::Sender<Result<Answer, CommandError>>) -> u64 {
+        let waiter = self.next_waiter;
+        self.next_waiter += 1;
+        self.waiters.insert(waiter, reply);
+        waiter
     }
 
     fn order(&mut self, order: Option<Order>, now: Now) {
         let Some(Order { command, reply }) = order else {
             return;
         };
-        let waiter = self.next_waiter;
-        self.next_waiter += 1;
-        self.waiters.insert(waiter, reply);
+        let waiter = self.keep(reply);
         self.step(Event::Command { waiter, command }, now);
+    }
+
+    /// Goes on in a new sandbox, if the one before is gone and buried.
+    fn move_to(&mut self, moved: Option<Move>, now: Now) {
+        let Some(Move {
+            share,
+            link,
+            sandbox_exit,
+            rules,
+            lost,
+            reply,
+        }) = moved
+        else {
+            return;
+        };
+        let waiter = self.keep(reply);
+        self.step(Event::NewSandbox { waiter, rules, lost }, now);
+        if self.actor.core.sandbox_is_gone() {
+            // Refused: whoever made it ends it.
+            return;
+        }
+        let Link {
+            arrivals,
+            socket,
+            done,
+            ..
+        } = link;
+        self.lanes = PerLane {
+            now: None,
+            data: None,
+        };
+        self.protocol = 0;
+        self.actor.arrivals = Some(arrivals);
+        self.actor.done = done;
+        self.actor.sandbox_exit = Some(sandbox_exit);
+        self.actor.handle.set_lease(Arc::clone(share.lease()));
+        self.actor.teardown.socket = socket;
+        self.actor.teardown.share = share;
+        self.actor.teardown.last = false;
+        // The sources are others.
+        self.rarely = [Rarely::new(), Rarely::new()];
     }
 
     fn request(&mut self, envelope: Option<Envelope>, now: Now) {

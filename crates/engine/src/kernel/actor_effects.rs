@@ -53,6 +53,10 @@ impl Running {
             }
             Effect::CheckMemory => self.actor.teardown.check_memory(self.actor.memory.0.clone()),
             Effect::MeasureDisk => self.actor.teardown.measure_disk(self.actor.disk.0.clone()),
+            Effect::WantSandbox => {
+                // One that is not asked for now is asked for by the next request.
+                let _ = self.actor.wants.try_send(self.actor.handle.id());
+            }
             Effect::Over { forget } => self.over = Some(forget),
         }
     }

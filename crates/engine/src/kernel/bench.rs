@@ -6,7 +6,8 @@ use bytes::Bytes;
 use himalia_journal::Record;
 use himalia_shim_protocol::{
     Cause, Event as ShimEvent, Exited, Hello, KernelEntry, KernelSpec, KernelState, Kind, Lane, LinkRange,
-    Origin, PerLane, RefusalKind, Refused, RequestId, RequestMarks, Started, ToGateway, VersionRange,
+    Origin, PerLane, RefusalKind, Refused, RequestId, RequestMarks, Started, Stopped, ToGateway,
+    VersionRange,
 };
 use himalia_wire::{Channel, Limits, Parts, header, v1};
 use serde_json::{Value, json};
@@ -214,6 +215,30 @@ impl Bench {
         }));
     }
 
+    /// The shim ends the process because it was told so itself.
+    pub(super) fn ended_by_shim(&mut self, incarnation: u32) {
+        self.event(ShimEvent::Exited(Exited {
+            incarnation,
+            pid: 1,
+            cause: Cause::Exit { code: 0 },
+            asked: true,
+            detail: String::new(),
+            stderr_tail: String::new(),
+            last_data: 0,
+            usage: None,
+        }));
+    }
+
+    /// A stop is complete; without a request it was the shim's own.
+    pub(super) fn stopped(&mut self, incarnation: u32, request: Option<RequestId>) {
+        self.event(ShimEvent::Stopped(Stopped {
+            incarnation,
+            killed: 0,
+            left: 0,
+            request,
+        }));
+    }
+
     pub(super) fn accepted(&mut self) {
         for lane in Lane::ALL {
             let number = self.high[lane];
@@ -320,5 +345,6 @@ pub(super) fn settings(epoch: u64) -> Settings {
         epoch,
         restart_limit: 5,
         grace_ms: 100,
+        message_bytes: Limits::KERNEL.message_bytes,
     }
 }

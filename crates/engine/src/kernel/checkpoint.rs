@@ -6,12 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::activity::Activity;
 use super::core::Core;
+use super::execution_records::SandboxLoss;
 use super::executions::Executions;
 use super::ledger::{Entry, RequestKind};
 use super::life::{FLUSH_WAIT, PendingExit, Phase};
 use super::messages::word;
 use super::names::Names;
 use super::recovery::Carried;
+use super::sandbox_end::StopBy;
 use crate::ExecutionState;
 
 /// The state as of a place in the journal. JSON; unknown fields of later versions are ignored.
@@ -29,6 +31,9 @@ struct Checkpoint {
     exit: Option<Exited>,
     /// The stop that `exit` belongs to is complete.
     stopped: bool,
+    /// It was not asked for by a gateway.
+    #[serde(default)]
+    told_from_outside: bool,
     state: u32,
     last_activity: u64,
     kernel_session: String,
@@ -46,6 +51,13 @@ struct Checkpoint {
     secret_asked: bool,
     #[serde(default)]
     names: Names,
+    /// In a new sandbox that has not started a process yet.
+    #[serde(default)]
+    moving: bool,
+    #[serde(default)]
+    processes_before: u32,
+    #[serde(default)]
+    loss: Option<SandboxLoss>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -129,6 +141,7 @@ impl Core {
             overtaken: entry.overtaken,
             lost,
         });
+        let stopped = self.life.exit.as_ref().and_then(|exit| exit.stopped);
         let checkpoint = Checkpoint {
             phase: self.life.phase,
             incarnation: self.life.incarnation,
@@ -136,7 +149,8 @@ impl Core {
             told_to_end: self.life.told_to_end,
             reason: self.life.reason.clone(),
             exit: self.life.exit.as_ref().map(|exit| exit.exited.clone()),
-            stopped: self.life.exit.as_ref().is_some_and(|exit| exit.stopped),
+            stopped: stopped.is_some(),
+            told_from_outside: stopped == Some(StopBy::Outside),
             state: word::of_state(self.activity.state),
             last_activity: self.activity.last_micros,
             kernel_session: self.kernel_session.to_string(),
@@ -155,6 +169,9 @@ impl Core {
             executions: self.executions.for_checkpoint(self.now.mono, self.now.wall),
             secret_asked: self.secret_asked,
             names: self.names.clone(),
+            moving: self.life.moving,
+            processes_before: self.life.processes_before,
+            loss: self.life.loss.clone(),
         };
         serde_json::to_vec(&checkpoint).unwrap_or_default()
     }
@@ -172,8 +189,13 @@ impl Core {
         if self.life.phase == Phase::Stopping {
             self.life.stop_deadline = Some(self.stop_deadline());
         }
+        let by = if checkpoint.told_from_outside {
+            StopBy::Outside
+        } else {
+            StopBy::Gateway
+        };
         self.life.exit = checkpoint.exit.map(|exited| PendingExit {
-            stopped: checkpoint.stopped,
+            stopped: checkpoint.stopped.then_some(by),
             ..PendingExit::new(exited, deadline)
         });
         self.activity = Activity {
@@ -183,6 +205,9 @@ impl Core {
         self.kernel_session = checkpoint.kernel_session.into();
         self.secret_asked = checkpoint.secret_asked;
         self.names = checkpoint.names;
+        self.life.moving = checkpoint.moving;
+        self.life.processes_before = checkpoint.processes_before;
+        self.life.loss = checkpoint.loss;
         if let Some(Executing { id, began }) = checkpoint.executing {
             self.stopwatch.began(id, began);
         }

@@ -27,6 +27,7 @@ use super::recovery::Carried;
 use super::rules::{Rules, Stopwatch};
 use super::writes::{Then, Writes};
 use crate::ExecutionState;
+use crate::model::Unresponsive;
 
 /// What does not change while a kernel lives.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +40,8 @@ pub(crate) struct Settings {
     pub(crate) restart_limit: u32,
     /// Grace of a stop, milliseconds.
     pub(crate) grace_ms: u64,
+    /// Bytes of a message of the kernel, without its framing. A larger one becomes a gap.
+    pub(crate) message_bytes: usize,
 }
 
 /// What others see of the kernel.
@@ -53,6 +56,8 @@ pub(crate) struct Snapshot {
     /// It answers heartbeats.
     pub(crate) alive: bool,
     pub(crate) reason: Option<String>,
+    /// It runs and does not answer.
+    pub(crate) unresponsive: Option<Unresponsive>,
     /// Its sandbox is gone: no process can be started in it.
     pub(crate) lost: bool,
     pub(crate) kernel_session: std::sync::Arc<str>,
@@ -83,6 +88,7 @@ pub(crate) struct Core {
     /// Requests of earlier epochs that the shim may not have accepted.
     pub(super) carried: PerLane<BTreeMap<u64, Carried>>,
     pub(super) alive: bool,
+    pub(super) unresponsive: Option<Unresponsive>,
     pub(super) rules: Rules,
     pub(super) stopwatch: Stopwatch,
     pub(super) disk: DiskWatch,
@@ -116,6 +122,7 @@ impl Core {
             early: Vec::new(),
             carried: PerLane::default(),
             alive: true,
+            unresponsive: None,
             rules: Rules {
                 restart_limit: settings.restart_limit,
                 ..Rules::default()
@@ -149,11 +156,13 @@ impl Core {
                 self.take_back(batch, out);
             }
             Event::SandboxGone(cause) => self.sandbox_gone(cause, out),
+            Event::NewSandbox { waiter, rules, lost } => self.new_sandbox(waiter, rules, lost, out),
             Event::Fetched { seq, record } => self.fetched(seq, record.as_ref()),
             Event::MemoryChecked { killed } => self.memory_checked(killed, out),
             Event::DiskMeasured(found) => self.disk_measured(found, out),
             Event::Tick => self.tick(out),
         }
+        self.judge_health();
         if !self.early.is_empty() {
             self.give_held_orders(out);
         }
@@ -281,6 +290,7 @@ impl Core {
             connected,
             alive: self.alive,
             reason: self.life.reason.clone(),
+            unresponsive: self.unresponsive,
             lost: self.life.sandbox_gone,
             kernel_session: self.kernel_session.clone(),
         }
@@ -315,6 +325,11 @@ impl Core {
             Command::Start(spec) => self.start(waiter, *spec, out),
             Command::Interrupt => self.interrupt(waiter, out),
             Command::Restart => self.restart(waiter, out),
+            Command::Revive => self.revive_for_caller(waiter, out),
+            Command::GiveUpSandbox(cause) => {
+                self.give_up_sandbox(cause, out);
+                Ok(true)
+            }
             Command::Claim(claim) => self.claim(waiter, *claim, out),
             Command::Fork(fork) => self.fork(waiter, fork, out),
             Command::AddLink(socket) => self.add_link(waiter, socket, out),

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use himalia_journal::Record;
-use himalia_shim_protocol::{KernelState, Kind, Lane, PerLane, RefusalKind};
+use himalia_shim_protocol::{KernelState, Kind, Lane, PerLane, RefusalKind, RequestId};
 
 use super::bench::Bench;
 use super::event::{Answer, Command, CommandError, Event};
 use super::life::Phase;
+use super::sandbox_end::TOLD_TO_END;
 
 #[test]
 fn requests_that_found_no_process_go_to_the_next_one_in_their_order() {
@@ -210,4 +211,44 @@ fn orders_wait_for_a_lane_that_broke_but_not_for_ever() {
     bench.order(6, Command::Restart);
     bench.step(Event::SandboxGone("gone".into()));
     assert_eq!(bench.done[1..], [(6, Err(CommandError::NotRunning))]);
+}
+
+#[test]
+fn a_sandbox_that_is_told_to_end_from_outside_is_lost_and_no_end_of_the_kernel() {
+    let mut bench = Bench::running();
+    bench.ended_by_shim(1);
+    bench.stopped(1, None);
+    let snapshot = bench.core.snapshot();
+    assert_eq!((snapshot.phase, snapshot.lost), (Phase::Dead, true));
+    assert_eq!(snapshot.reason.as_deref(), Some(TOLD_TO_END));
+    // What the provisioner finds later changes nothing.
+    bench.step(Event::SandboxGone("sandbox_lost: exit(0)".to_owned()));
+    assert_eq!(bench.core.snapshot().reason.as_deref(), Some(TOLD_TO_END));
+    bench.recover();
+    assert_eq!(bench.core.snapshot().phase, Phase::Dead);
+
+    // The same when it dies before it has said all, and for the gateway that was killed in between.
+    for records in 2..=3 {
+        let mut bench = Bench::running();
+        bench.ended_by_shim(1);
+        let before = bench.disk.len();
+        bench.stopped(1, None);
+        bench.disk.truncate(before + records - 2);
+        bench.recover();
+        bench.step(Event::SandboxGone("sandbox_lost: exit(0)".to_owned()));
+        let snapshot = bench.core.snapshot();
+        assert_eq!(snapshot.phase, Phase::Dead, "{records}");
+        assert!(snapshot.reason.unwrap().starts_with("sandbox_lost"));
+    }
+}
+
+#[test]
+fn an_order_of_an_earlier_gateway_ends_the_kernel_for_good() {
+    let mut bench = Bench::running();
+    bench.recover();
+    bench.hello(Lane::Now, KernelState::Running);
+    bench.hello(Lane::Data, KernelState::Running);
+    bench.ended_by_shim(1);
+    bench.stopped(1, Some(RequestId { epoch: 1, number: 2 }));
+    assert_eq!(bench.core.snapshot().phase, Phase::Over);
 }

@@ -31,10 +31,12 @@ impl Core {
         let possible = match command {
             Command::Interrupt | Command::Fork(_) | Command::Ask(_) => self.life.phase == Phase::Running,
             Command::Restart => matches!(self.life.phase, Phase::Running | Phase::Restarting | Phase::Dead),
+            Command::Revive => self.life.phase == Phase::Dead,
             // The sandbox is there without a process, too.
             Command::Open(_) | Command::AddLink(_) => self.has_files(),
             Command::Start(_)
             | Command::Stop(_)
+            | Command::GiveUpSandbox(_)
             | Command::Claim(_)
             // Executions wait in a queue of their own, if they wait at all.
             | Command::Submit(_)

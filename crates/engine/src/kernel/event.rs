@@ -10,7 +10,7 @@ use himalia_shim_protocol::{
 };
 use himalia_wire::Channel;
 
-use super::execution_records::Submission;
+use super::execution_records::{SandboxLoss, Submission};
 use super::executions::Brief;
 use super::ledger::RequestKind;
 use super::questions::{Question, Reply};
@@ -44,6 +44,10 @@ pub(crate) enum Command {
     Start(Box<KernelSpec>),
     Interrupt,
     Restart,
+    /// Start the next process if the kernel is dead. Done when it runs; at once for a kernel that is not dead.
+    Revive,
+    /// The new sandbox is of no use: it is given up. One line.
+    GiveUpSandbox(String),
     /// End the kernel for good. The text becomes its cause of death (`killed_by_user`, `idle_culled` …).
     Stop(&'static str),
     /// From now on the kernel is somebody's: these rules hold, and it is told what it would have been started with. Done
@@ -133,6 +137,9 @@ pub(crate) enum CommandError {
     /// The kernel is dead and stays so.
     #[error("the kernel is dead: {0}")]
     KernelDead(String),
+    /// The kernel can go on in a new sandbox only.
+    #[error("the kernel's sandbox is gone: {0}")]
+    SandboxLost(String),
     #[error("the log of this kernel cannot be written, is the disk full?")]
     DiskFailing,
     /// The execution does not wait for input.
@@ -172,6 +179,12 @@ pub(crate) enum Event {
     },
     /// The sandbox has ended, or is given up. One line.
     SandboxGone(String),
+    /// The kernel has a new sandbox in place of one that is gone; its shim is still to call. What was lost with that one.
+    NewSandbox {
+        waiter: u64,
+        rules: Rules,
+        lost: SandboxLoss,
+    },
     /// The record that [`Effect::Fetch`] asked for; `None` if it is not there any more.
     Fetched {
         seq: u64,
@@ -206,6 +219,8 @@ pub(crate) enum Effect {
     CheckMemory,
     /// Measure the space that the files of the sandbox take.
     MeasureDisk,
+    /// Make a new sandbox: a request waits for it.
+    WantSandbox,
     /// The kernel is over: once the journal is written, end its sandbox. `forget` is whether it was meant to end, so that
     /// nobody wants to see it any more; otherwise it stays listed as dead.
     Over { forget: bool },

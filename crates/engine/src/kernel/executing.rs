@@ -55,7 +55,7 @@ impl Core {
         }
         match self.life.phase {
             Phase::Over | Phase::Stopping => return Err(CommandError::NotRunning),
-            Phase::Dead if !self.rules.revive || self.life.sandbox_gone => {
+            Phase::Dead if !self.rules.revive => {
                 return Err(CommandError::KernelDead(
                     self.life.reason.clone().unwrap_or_default(),
                 ));
@@ -73,16 +73,24 @@ impl Core {
         if self.writes.failing() {
             return Err(CommandError::DiskFailing);
         }
-        if !self.executions.has_room(submission.code.len()) {
+        if !self.executions.has_room(&submission) {
             return Err(CommandError::QueueFull(self.executions.ahead()));
         }
+        if self.life.phase == Phase::Dead && self.life.sandbox_gone {
+            return Err(CommandError::SandboxLost(
+                self.life.reason.clone().unwrap_or_default(),
+            ));
+        }
+        let turn = self.executions.turn_of(&submission);
         let record = ExecutionRecord::Submitted {
             submission: submission.clone(),
-            ahead: self.executions.ahead(),
+            ahead: self.executions.ahead_of(turn),
+            turn,
         };
         self.executions.submitting.push(Submitting {
             waiters: vec![waiter],
             submission,
+            turn,
         });
         self.push_execution(0, &record, Then::Submitted(waiter));
         Ok(false)
@@ -103,10 +111,13 @@ impl Core {
         else {
             return;
         };
-        let Submitting { waiters, submission } = submitting.remove(at);
+        let Submitting {
+            waiters,
+            submission,
+            turn,
+        } = submitting.remove(at);
         self.executions
-            .queue
-            .push_back(Queued::new(seq, self.now.wall, submission));
+            .enqueue(Queued::new(seq, self.now.wall, submission, turn));
         for (at, waiter) in waiters.into_iter().enumerate() {
             let repeated = at > 0;
             out.push(Effect::Done(waiter, Ok(Answer::Submitted { seq, repeated })));
@@ -193,7 +204,15 @@ impl Core {
             header::peek(&parts.header).map_or(0, |header| parent_key(&header.msg_id, &header.session));
         let (seq, attempt) = (queued.seq, queued.attempts);
         let last = std::mem::replace(&mut self.executions.last_incarnation, self.life.incarnation);
-        let replaced = (last != 0 && last != self.life.incarnation).then(|| Replaced {
+        let sandbox_lost = self.life.loss.take();
+        let replaced = last != 0 && last != self.life.incarnation || sandbox_lost.is_some();
+        // Of a session that has run nothing its last process counts.
+        let last = if last == 0 {
+            self.life.processes_before
+        } else {
+            last
+        };
+        let replaced = replaced.then(|| Replaced {
             incarnation: last,
             cause: self.life.reason.as_ref().map(|reason| {
                 reason
@@ -202,7 +221,9 @@ impl Core {
                     .to_owned()
             }),
             variables_lost: self.names.of(last),
+            sandbox_lost,
         });
+        self.executions.served = self.executions.served.max(queued.turn);
         self.executions.current = Some(Current::new(queued, self.life.incarnation));
         self.log_execution(seq, &ExecutionRecord::Sent { attempt, replaced });
         self.request(Request {
@@ -280,6 +301,7 @@ impl Core {
             failed_before,
             variables_lost: lost,
             failures: self.executions.failures(),
+            turn: queued.turn,
         };
         self.log_execution(queued.seq, &ended);
     }

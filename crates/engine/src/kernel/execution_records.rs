@@ -86,6 +86,9 @@ pub(crate) struct Submission {
     pub(crate) max_failures: Option<u32>,
     /// The principal's name.
     pub(crate) caller: String,
+    /// What the client called itself, which nobody checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) client: Option<String>,
 }
 
 /// How an execution ended.
@@ -110,6 +113,42 @@ pub enum StopReason {
     Timeout,
 }
 
+/// Most of each kind that a [`SandboxLoss`] names.
+pub(crate) const MAX_LOST_NAMES: usize = 16;
+
+/// What was lost with a sandbox beside the variables, and cannot be had again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SandboxLoss {
+    /// The files of its work directory, which were not kept.
+    pub files: bool,
+    /// Names of secrets that the session was started with: their values are stored nowhere. At most 16.
+    pub secrets: Vec<String>,
+    /// Ids of the session's additional kernels. At most 16.
+    pub kernels: Vec<String>,
+    /// Ids of sessions that were forks in the same sandbox. At most 16.
+    pub branches: Vec<String>,
+}
+
+impl SandboxLoss {
+    /// What was lost later is lost too.
+    pub(crate) fn add(&mut self, later: Self) {
+        self.files |= later.files;
+        let lists = [
+            (&mut self.secrets, later.secrets),
+            (&mut self.kernels, later.kernels),
+            (&mut self.branches, later.branches),
+        ];
+        for (names, more) in lists {
+            for name in more {
+                if names.len() < MAX_LOST_NAMES && !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+    }
+}
+
 /// The process before the one that an execution runs in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Replaced {
@@ -120,6 +159,9 @@ pub struct Replaced {
     /// What was in it, from kernels that tell.
     #[serde(default)]
     pub variables_lost: Option<LostVariables>,
+    /// What else was lost, if the session has another sandbox since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox_lost: Option<SandboxLoss>,
 }
 
 /// The body of an execution's records.
@@ -132,6 +174,9 @@ pub(crate) enum ExecutionRecord {
         submission: Submission,
         /// Executions that have to end before.
         ahead: u32,
+        /// Its place in the queue; 0 in records of an earlier version.
+        #[serde(default)]
+        turn: u64,
     },
     /// It goes to the kernel, for the first time or again. Its request record follows.
     Sent {
@@ -157,6 +202,9 @@ pub(crate) enum ExecutionRecord {
         /// Executions in a row that failed up to this one, whatever their code.
         #[serde(default)]
         failures: u32,
+        /// The place that it had in the queue.
+        #[serde(default)]
+        turn: u64,
     },
     /// A record of a later version.
     #[serde(other)]

@@ -19,17 +19,17 @@ impl Core {
         let executions = &mut self.executions;
         let seq = execution_of(meta.owner).unwrap_or(record.seq);
         match event {
-            ExecutionRecord::Submitted { submission, .. } => {
-                executions
-                    .queue
-                    .push_back(Queued::new(seq, record.at_micros, submission));
+            ExecutionRecord::Submitted { submission, turn, .. } => {
+                executions.enqueue(Queued::new(seq, record.at_micros, submission, turn));
             }
             ExecutionRecord::Sent { attempt, .. } => {
+                self.life.loss = None;
                 if executions.current(seq).is_some() {
                     executions.send_again();
                 }
                 if let Some(mut queued) = executions.take_queued(seq) {
                     queued.attempts = attempt;
+                    executions.served = executions.served.max(queued.turn);
                     executions.current = Some(Current::new(queued, meta.incarnation));
                     executions.last_incarnation = meta.incarnation;
                 }

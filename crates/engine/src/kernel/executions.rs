@@ -11,10 +11,12 @@ use sha2::{Digest, Sha256};
 
 use super::execution_records::{End, Language, StopReason, Submission};
 
-/// Executions that wait behind the one that runs; a further one is refused.
+/// Executions of one caller that wait behind the one that runs, and of all callers; a further one is refused.
 pub(crate) const MAX_QUEUED: usize = 64;
-/// Bytes of code that wait; a further one is refused.
-pub(crate) const QUEUED_BYTES: usize = 16 << 20;
+pub(crate) const MAX_QUEUED_OF_ALL: usize = 256;
+/// Bytes of code of one caller that wait, and of all callers; a further one is refused.
+pub(crate) const QUEUED_BYTES: usize = 8 << 20;
+pub(crate) const QUEUED_BYTES_OF_ALL: usize = 16 << 20;
 /// Ended executions that are listed, known by their idempotency keys, and counted as having failed before.
 pub(crate) const MAX_RECENT: usize = 1000;
 /// Characters of code in a list.
@@ -28,6 +30,9 @@ pub(super) struct Queued {
     pub(super) submission: Submission,
     /// Times that it was sent.
     pub(super) attempts: u32,
+    /// Its place in the queue.
+    #[serde(default)]
+    pub(super) turn: u64,
     /// Hash of its code.
     code: u64,
     /// Hash of all that is asked, where there is a key.
@@ -83,6 +88,8 @@ pub(crate) struct Brief {
     /// The principal's name.
     #[serde(default = "operator")]
     pub(crate) caller: String,
+    #[serde(default)]
+    pub(crate) client: Option<String>,
     /// It ran and did not come to its end, by whatever but an interrupt.
     #[serde(default)]
     failed: bool,
@@ -111,6 +118,7 @@ pub(super) enum Known {
 pub(super) struct Submitting {
     pub(super) waiters: Vec<u64>,
     pub(super) submission: Submission,
+    pub(super) turn: u64,
 }
 
 /// All of them.
@@ -124,6 +132,9 @@ pub(super) struct Executions {
     pub(super) recent: VecDeque<Brief>,
     /// The process that the latest one was sent to, 0 = none was.
     pub(super) last_incarnation: u32,
+    /// The turn of the latest one that was sent.
+    #[serde(default)]
+    pub(super) served: u64,
 }
 
 /// The beginning of the first line of code that says something.
@@ -138,13 +149,25 @@ fn digest(bytes: &[u8]) -> u64 {
 }
 
 impl Submission {
+    /// Of what is asked, whatever the client calls itself.
     fn fingerprint(&self) -> u64 {
-        digest(&serde_json::to_vec(self).unwrap_or_default())
+        let asked = Self {
+            client: None,
+            ..self.clone()
+        };
+        digest(&serde_json::to_vec(&asked).unwrap_or_default())
+    }
+
+    /// Between whom the kernel's time is shared: the callers, and those clients of the operator that name themselves. What a
+    /// tenant's client calls itself gives its caller no more.
+    fn party(&self) -> (&str, Option<&str>) {
+        let client = self.client.as_deref().filter(|_| self.caller == operator());
+        (&self.caller, client)
     }
 }
 
 impl Queued {
-    pub(super) fn new(seq: u64, at_micros: u64, submission: Submission) -> Self {
+    pub(super) fn new(seq: u64, at_micros: u64, submission: Submission, turn: u64) -> Self {
         let code = digest(submission.language.cell(&submission.code).as_bytes());
         let print = submission.key.as_ref().map_or(0, |_| submission.fingerprint());
         Self {
@@ -152,6 +175,7 @@ impl Queued {
             at_micros,
             submission,
             attempts: 0,
+            turn,
             code,
             print,
         }
@@ -168,6 +192,7 @@ impl Queued {
             language: submission.language,
             incarnation,
             caller: submission.caller.clone(),
+            client: submission.client.clone(),
             failed: false,
             code: self.code,
             key: submission.key.clone().map(|key| (key, self.print)),
@@ -232,11 +257,12 @@ impl Current {
 
     /// How it ended, once it is done.
     pub(super) fn end(&self) -> End {
-        match self.stop.map(|stop| stop.reason).filter(|_| self.raised) {
+        match self.stop.map(|stop| stop.reason) {
+            // Also of code that went on in spite of the interrupts: it did not end within its time.
             Some(StopReason::Timeout) => End::Timeout,
-            Some(StopReason::Interrupt) => End::Interrupted,
+            Some(StopReason::Interrupt) if self.raised => End::Interrupted,
             None if self.raised => End::Error,
-            None => End::Ok,
+            Some(StopReason::Interrupt) | None => End::Ok,
         }
     }
 }
@@ -248,15 +274,50 @@ impl Executions {
         u32::try_from(ahead).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn has_room(&self, code: usize) -> bool {
-        let submitting = self.submitting.iter().map(|one| one.submission.code.len());
-        let bytes: usize = self
+    /// Those that wait, on their way to the journal or there, with their turns.
+    fn waiting(&self) -> impl Iterator<Item = (u64, &Submission)> {
+        let queue = self.queue.iter().map(|one| (one.turn, &one.submission));
+        let submitting = self.submitting.iter().map(|one| (one.turn, &one.submission));
+        queue.chain(submitting)
+    }
+
+    /// Whether one more may wait, for its caller and for all.
+    pub(super) fn has_room(&self, wanted: &Submission) -> bool {
+        let size = |submissions: Vec<&Submission>| {
+            let bytes: usize = submissions.iter().map(|one| one.code.len()).sum();
+            (submissions.len(), bytes + wanted.code.len())
+        };
+        let all = self.waiting().map(|(_, submission)| submission);
+        let (count, bytes) = size(all.collect());
+        let mine = self.waiting().map(|(_, submission)| submission);
+        let (my_count, my_bytes) = size(mine.filter(|one| one.party() == wanted.party()).collect());
+        count < MAX_QUEUED_OF_ALL
+            && bytes <= QUEUED_BYTES_OF_ALL
+            && my_count < MAX_QUEUED
+            && my_bytes <= QUEUED_BYTES
+    }
+
+    /// The place of one that comes now: after the latest one of its caller, and in the next round of all callers. So the callers
+    /// take turns, one execution each, whatever waits of one of them.
+    pub(super) fn turn_of(&self, wanted: &Submission) -> u64 {
+        let mine = self
+            .waiting()
+            .filter(|(_, submission)| submission.party() == wanted.party());
+        mine.map(|(turn, _)| turn).max().unwrap_or(0).max(self.served) + 1
+    }
+
+    /// Executions that have to end before one with this turn that comes now.
+    pub(super) fn ahead_of(&self, turn: u64) -> u32 {
+        let before = self.waiting().filter(|(other, _)| *other <= turn).count();
+        u32::try_from(before + usize::from(self.current.is_some())).unwrap_or(u32::MAX)
+    }
+
+    /// Puts one to its place.
+    pub(super) fn enqueue(&mut self, queued: Queued) {
+        let at = self
             .queue
-            .iter()
-            .map(|one| one.submission.code.len())
-            .chain(submitting)
-            .sum();
-        self.queue.len() + self.submitting.len() < MAX_QUEUED && bytes + code <= QUEUED_BYTES
+            .partition_point(|other| (other.turn, other.seq) < (queued.turn, queued.seq));
+        self.queue.insert(at, queued);
     }
 
     /// What is known of the key of a submission, which is its caller's own.
@@ -314,7 +375,9 @@ impl Executions {
             .current
             .iter()
             .map(|current| current.queued.brief(None, current.began, current.incarnation));
-        let queue = self.queue.iter().map(|one| one.brief(None, false, 0));
+        let mut queue: Vec<&Queued> = self.queue.iter().collect();
+        queue.sort_by_key(|one| one.seq);
+        let queue = queue.into_iter().map(|one| one.brief(None, false, 0));
         self.recent.iter().cloned().chain(current).chain(queue)
     }
 
@@ -356,7 +419,7 @@ impl Executions {
         let failed = self
             .recent
             .iter()
-            .filter(|old| old.code == brief.code && old.end == Some(End::Error));
+            .filter(|old| old.code == brief.code && old.failed);
         let failed = u32::try_from(failed.count()).unwrap_or(u32::MAX);
         self.recent.push_back(brief);
         if self.recent.len() > MAX_RECENT {
@@ -390,6 +453,7 @@ impl Executions {
             current: self.current.clone(),
             recent: self.recent.clone(),
             last_incarnation: self.last_incarnation,
+            served: self.served,
         };
         kept.shift(mono, wall);
         kept
@@ -415,8 +479,9 @@ mod tests {
             key: None,
             max_failures: None,
             caller: String::new(),
+            client: None,
         };
-        let mut current = Current::new(Queued::new(1, 0, submission), 1);
+        let mut current = Current::new(Queued::new(1, 0, submission, 1), 1);
         current.begin(1_000);
         assert_eq!(current.due, Some(11_000));
         current.ask("{}".into(), 4_000);

@@ -12,6 +12,7 @@ use super::execution_records::StopReason;
 use super::life::{Awaited, FLUSH_WAIT, MEMORY_WAIT, PendingExit, Phase, STABLE};
 use super::lifecycle::LifecycleRecord;
 use super::meta::{RecordKind, RecordMeta};
+use super::sandbox_end::{StopBy, TOLD_TO_END};
 use super::synthetic;
 use super::writes::Then;
 
@@ -26,11 +27,14 @@ pub(super) type Ordered = Result<bool, CommandError>;
 
 impl Core {
     pub(super) fn start(&mut self, waiter: u64, spec: KernelSpec, out: &mut Vec<Effect>) -> Ordered {
-        if self.life.phase != Phase::New {
+        let moving = self.life.moving && self.life.phase == Phase::Restarting && !self.life.is_awaited();
+        if self.life.phase != Phase::New && !moving {
             return Err(CommandError::Superseded);
         }
         let id = self.order(&ShimCommand::Start(Box::new(Start { spec })), out)?;
-        self.life.phase = Phase::Starting;
+        if !moving {
+            self.life.phase = Phase::Starting;
+        }
         self.changed = true;
         self.wait(waiter, Awaited::Process(id));
         Ok(false)
@@ -70,7 +74,8 @@ impl Core {
     }
 
     pub(super) fn restart(&mut self, waiter: u64, out: &mut Vec<Effect>) -> Ordered {
-        if self.life.sandbox_gone {
+        // A new sandbox is started, not restarted.
+        if self.life.sandbox_gone || self.life.moving && !self.life.is_awaited() {
             return Err(CommandError::NotRunning);
         }
         match self.life.phase {
@@ -79,11 +84,7 @@ impl Core {
         }
         if self.life.phase == Phase::Restarting {
             // One is under way: its process is the answer to this one too.
-            let id = self.life.waiters.iter().find_map(|waiter| match waiter.what {
-                Awaited::Process(id) => Some(id),
-                _ => None,
-            });
-            if let Some(id) = id {
+            if let Some(id) = self.life.awaited_process() {
                 self.wait(waiter, Awaited::Process(id));
                 return Ok(false);
             }
@@ -101,14 +102,13 @@ impl Core {
         Ok(false)
     }
 
-    /// Starts the next process after a death.
-    pub(super) fn order_restart(&mut self, out: &mut Vec<Effect>) {
-        if self
-            .order(&ShimCommand::Restart(Stop { grace_ms: 0 }), out)
-            .is_err()
-        {
+    /// Starts the next process after a death. The order's request, if it was given.
+    pub(super) fn order_restart(&mut self, out: &mut Vec<Effect>) -> Option<RequestId> {
+        let ordered = self.order(&ShimCommand::Restart(Stop { grace_ms: 0 }), out);
+        if ordered.is_err() {
             self.dead("the sandbox takes no orders".to_owned(), out);
         }
+        ordered.ok()
     }
 
     /// Answered at once: the end is seen when the kernel is over.
@@ -180,7 +180,8 @@ impl Core {
     /// Whether a process has ended, its output is here, and its cause is known.
     pub(super) fn death_is_complete(&self) -> bool {
         let complete = |exit: &PendingExit| {
-            exit.memory.is_none() && self.outbox.received(Lane::Data) >= exit.exited.last_data
+            let said_why = exit.stopped.is_some() || !self.ends_from_outside(exit);
+            said_why && exit.memory.is_none() && self.outbox.received(Lane::Data) >= exit.exited.last_data
         };
         self.life.exit.as_ref().is_some_and(complete)
     }
@@ -208,6 +209,7 @@ impl Core {
         match self.life.phase {
             _ if !asked => self.executions_lost(&exit.cause()),
             Phase::Stopping => self.executions_lost(&self.life.reason.clone().unwrap_or_default()),
+            _ if stopped == Some(StopBy::Outside) => self.executions_lost(TOLD_TO_END),
             _ => self.executions_lost("restart"),
         }
         self.forget_accepted();
@@ -215,18 +217,20 @@ impl Core {
         self.changed = true;
         match self.life.phase {
             Phase::Running | Phase::Starting if self.life.told_to_end => self.over("killed_by_user", out),
+            // What comes next is the end of the sandbox.
+            Phase::Running | Phase::Starting if stopped == Some(StopBy::Outside) => {}
             // Asked for by an earlier gateway; what comes next says whether it was a restart.
             Phase::Running if asked => self.life.phase = Phase::Restarting,
             Phase::Running | Phase::Starting => self.crashed(exit.cause(), out),
             Phase::New | Phase::Restarting | Phase::Stopping | Phase::Dead | Phase::Over => {}
         }
-        if stopped {
-            self.stopped(out);
+        if let Some(by) = stopped {
+            self.stopped(by, out);
         }
     }
 
     /// What a process had accepted is lost with it; what is still on its way goes to the next one.
-    fn forget_accepted(&mut self) {
+    pub(super) fn forget_accepted(&mut self) {
         let outbox = &self.outbox;
         self.ledger.lose(|id| outbox.is_on_its_way(id));
     }
@@ -246,7 +250,7 @@ impl Core {
     }
 
     /// Starts the next process, and says so.
-    pub(super) fn restarting(&mut self, cause: &str, out: &mut Vec<Effect>) {
+    pub(super) fn restarting(&mut self, cause: &str, out: &mut Vec<Effect>) -> Option<RequestId> {
         self.decide(&LifecycleRecord::Restarting {
             cause: cause.to_owned(),
             crashes: self.life.crashes,
@@ -255,50 +259,7 @@ impl Core {
         self.life.phase = Phase::Restarting;
         self.life.reason = Some(format!("restarted after {cause}"));
         self.changed = true;
-        self.order_restart(out);
-    }
-
-    pub(super) fn stopped(&mut self, out: &mut Vec<Effect>) {
-        if let Some(exit) = &mut self.life.exit {
-            // Its last output is still to come.
-            exit.stopped = true;
-            return;
-        }
-        let ours = self.stopwatch.stopped();
-        match self.life.phase {
-            Phase::Stopping => {
-                let cause = self.life.reason.clone().unwrap_or_default();
-                self.over(&cause, out);
-            }
-            // An earlier gateway, or the shim itself, had asked for the end.
-            Phase::Restarting | Phase::Running if !ours && !self.life.is_awaited() => {
-                self.over("killed_by_user", out);
-            }
-            _ => {}
-        }
-    }
-
-    pub(super) fn sandbox_gone(&mut self, cause: String, out: &mut Vec<Effect>) {
-        self.life.sandbox_gone = true;
-        self.life.exit = None;
-        for lane in Lane::ALL {
-            self.outbox.lane_closed(lane);
-        }
-        match self.life.phase {
-            Phase::Over => {}
-            Phase::Stopping => {
-                let cause = self.life.reason.clone().unwrap_or_default();
-                self.over(&cause, out);
-            }
-            Phase::New | Phase::Starting => self.over(&cause, out),
-            Phase::Running | Phase::Restarting if self.life.told_to_end => self.over("killed_by_user", out),
-            Phase::Running | Phase::Restarting => {
-                self.dead(cause, out);
-                out.push(Effect::Over { forget: false });
-            }
-            // It keeps the cause that it died of.
-            Phase::Dead => out.push(Effect::Over { forget: false }),
-        }
+        self.order_restart(out)
     }
 
     /// The kernel is dead but can be restarted by a caller while its sandbox lives.
@@ -313,6 +274,7 @@ impl Core {
             self.say("dead");
         }
         self.life.phase = Phase::Dead;
+        self.life.moving = false;
         self.life.reason = Some(cause);
         self.forget_accepted();
         self.changed = true;
@@ -343,7 +305,7 @@ impl Core {
         self.fail_waiters(out);
     }
 
-    fn fail_waiters(&mut self, out: &mut Vec<Effect>) {
+    pub(super) fn fail_waiters(&mut self, out: &mut Vec<Effect>) {
         let error = CommandError::StartFailed {
             reason: self.life.reason.clone().unwrap_or_default(),
             stderr: String::new(),
@@ -368,7 +330,7 @@ impl Core {
     }
 
     /// A status message in the kernel's name, after all output that came before.
-    fn say(&mut self, state: &str) {
+    pub(super) fn say(&mut self, state: &str) {
         let body = synthetic::status(&self.kernel_session, state);
         self.push_synthetic(Channel::Iopub, 0, body);
     }

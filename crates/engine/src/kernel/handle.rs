@@ -12,11 +12,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 use super::core::Snapshot;
 use super::event::{Answer, Command, CommandError, Request};
+use super::execution_records::SandboxLoss;
 use super::life::Phase;
+use super::rules::Rules;
 use super::streams::Streams;
 use crate::facts::Facts;
 use crate::feed::Seat;
-use crate::lease::Lease;
+use crate::inner::Link;
+use crate::lease::{Lease, Share};
 use crate::model::{Origin, SessionInfo};
 use crate::places::Place;
 use crate::{KernelId, KernelModel};
@@ -48,6 +51,18 @@ pub(crate) struct Order {
     pub(crate) reply: oneshot::Sender<Result<Answer, CommandError>>,
 }
 
+/// A new sandbox on its way to the actor, in place of one that is gone.
+#[derive(Debug)]
+pub(crate) struct Move {
+    pub(crate) share: Share,
+    pub(crate) link: Link,
+    /// Tells, once, how the sandbox ended.
+    pub(crate) sandbox_exit: oneshot::Receiver<String>,
+    pub(crate) rules: Rules,
+    pub(crate) lost: SandboxLoss,
+    pub(crate) reply: oneshot::Sender<Result<Answer, CommandError>>,
+}
+
 /// A message on its way to the actor, with its share of the bytes that may wait.
 #[derive(Debug)]
 pub(crate) struct Envelope {
@@ -59,6 +74,7 @@ pub(crate) struct Envelope {
 #[derive(Debug)]
 pub(crate) struct Mailboxes {
     pub(crate) orders: mpsc::Receiver<Order>,
+    pub(crate) moves: mpsc::Receiver<Move>,
     pub(crate) urgent: mpsc::Receiver<Envelope>,
     pub(crate) shell: mpsc::Receiver<Envelope>,
     pub(crate) snapshot: watch::Sender<Snapshot>,
@@ -70,7 +86,7 @@ pub(crate) struct Mailboxes {
 pub(crate) struct Handle {
     facts: RwLock<Arc<Facts>>,
     /// The sandbox that it is in.
-    pub(crate) lease: Arc<Lease>,
+    lease: RwLock<Arc<Lease>>,
     /// The kernel's place under the limit of kernels; given back at its end.
     pub(crate) place: Mutex<Option<Place>>,
     pub(crate) journal: Journal,
@@ -79,6 +95,7 @@ pub(crate) struct Handle {
     /// Connections for transfers of files.
     pub(crate) streams: Arc<Streams>,
     pub(crate) orders: mpsc::Sender<Order>,
+    moves: mpsc::Sender<Move>,
     pub(crate) urgent: mpsc::Sender<Envelope>,
     pub(crate) shell: mpsc::Sender<Envelope>,
     pub(crate) urgent_bytes: Arc<Semaphore>,
@@ -153,6 +170,7 @@ impl Handle {
         last_activity: u64,
     ) -> (Arc<Self>, Mailboxes) {
         let (orders_in, orders) = mpsc::channel(COMMANDS);
+        let (moves_in, moves) = mpsc::channel(1);
         let (urgent_in, urgent) = mpsc::channel(URGENT);
         let (shell_in, shell) = mpsc::channel(SHELL);
         let (snapshot_in, snapshot) = watch::channel(snapshot);
@@ -160,7 +178,7 @@ impl Handle {
         let bytes = || Arc::new(Semaphore::new(WAITING_BYTES as usize));
         let handle = Self {
             facts: RwLock::new(Arc::new(facts)),
-            lease,
+            lease: RwLock::new(lease),
             place: Mutex::new(None),
             dir: LogDir {
                 path: journal.dir().to_owned(),
@@ -170,6 +188,7 @@ impl Handle {
             journal,
             streams,
             orders: orders_in,
+            moves: moves_in,
             urgent: urgent_in,
             shell: shell_in,
             urgent_bytes: bytes(),
@@ -184,6 +203,7 @@ impl Handle {
         };
         let mailboxes = Mailboxes {
             orders,
+            moves,
             urgent,
             shell,
             snapshot: snapshot_in,
@@ -195,6 +215,22 @@ impl Handle {
     /// Its facts as of now.
     pub(crate) fn facts(&self) -> Arc<Facts> {
         Arc::clone(&self.facts.read())
+    }
+
+    /// The sandbox that it is in, or was in.
+    pub(crate) fn lease(&self) -> Arc<Lease> {
+        Arc::clone(&self.lease.read())
+    }
+
+    /// It is in another sandbox from now on.
+    pub(super) fn set_lease(&self, lease: Arc<Lease>) {
+        *self.lease.write() = lease;
+    }
+
+    /// Whether it is dead and its sandbox is gone.
+    pub(crate) fn is_lost(&self) -> bool {
+        let snapshot = self.snapshot.borrow();
+        snapshot.lost && snapshot.phase == Phase::Dead
     }
 
     /// Changes its facts.
@@ -223,6 +259,7 @@ impl Handle {
             execution_state: snapshot.state,
             connections: self.connections.load(Ordering::Relaxed),
             reason: snapshot.reason.clone(),
+            unresponsive: snapshot.unresponsive,
             incarnation: snapshot.incarnation,
         }
     }
@@ -242,6 +279,16 @@ impl Handle {
     pub(crate) async fn order(&self, command: Command) -> Option<Result<Answer, CommandError>> {
         let (reply, answer) = oneshot::channel();
         self.orders.send(Order { command, reply }).await.ok()?;
+        answer.await.ok()
+    }
+
+    /// Has the actor go on in a new sandbox. Done when that is in the log. `None` when the kernel is over.
+    pub(crate) async fn move_to(
+        &self,
+        of: impl FnOnce(oneshot::Sender<Result<Answer, CommandError>>) -> Move,
+    ) -> Option<Result<Answer, CommandError>> {
+        let (reply, answer) = oneshot::channel();
+        self.moves.send(of(reply)).await.ok()?;
         answer.await.ok()
     }
 

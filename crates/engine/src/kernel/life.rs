@@ -3,6 +3,9 @@
 use himalia_shim_protocol::{Exited, RequestId};
 use serde::{Deserialize, Serialize};
 
+use super::execution_records::SandboxLoss;
+use super::sandbox_end::StopBy;
+
 /// What is being done to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,6 +50,12 @@ pub(super) struct Life {
     pub(super) reason: Option<String>,
     /// A sandbox that is gone cannot start anything.
     pub(super) sandbox_gone: bool,
+    /// It is in a new sandbox, which has not started a process yet.
+    pub(super) moving: bool,
+    /// Processes in the sandboxes before this one: a shim counts its own from 1.
+    pub(super) processes_before: u32,
+    /// What was lost with the sandbox before, until it is said to the next execution.
+    pub(super) loss: Option<SandboxLoss>,
     pub(super) waiters: Vec<Waiter>,
     /// The present stop is over at this time at the latest, monotonic.
     pub(super) stop_deadline: Option<u64>,
@@ -57,7 +66,7 @@ pub(super) struct PendingExit {
     pub(super) exited: Exited,
     pub(super) deadline: u64,
     /// The stop that it belongs to is complete.
-    pub(super) stopped: bool,
+    pub(super) stopped: Option<StopBy>,
     /// Until when it is waited for to know whether memory was the cause.
     pub(super) memory: Option<u64>,
     /// It was.
@@ -69,7 +78,7 @@ impl PendingExit {
         Self {
             exited,
             deadline,
-            stopped: false,
+            stopped: None,
             memory: None,
             oom: false,
         }
@@ -127,6 +136,9 @@ impl Life {
             exit: None,
             reason: None,
             sandbox_gone: false,
+            moving: false,
+            processes_before: 0,
+            loss: None,
             waiters: Vec::new(),
             stop_deadline: None,
         }
@@ -142,9 +154,15 @@ impl Life {
 
     /// Whether somebody waits for a process.
     pub(super) fn is_awaited(&self) -> bool {
-        self.waiters
-            .iter()
-            .any(|waiter| matches!(waiter.what, Awaited::Process(_)))
+        self.awaited_process().is_some()
+    }
+
+    /// The request for the process that somebody waits for.
+    pub(super) fn awaited_process(&self) -> Option<RequestId> {
+        self.waiters.iter().find_map(|waiter| match waiter.what {
+            Awaited::Process(id) => Some(id),
+            _ => None,
+        })
     }
 
     /// Takes out the waiters that `which` selects.

@@ -3,7 +3,10 @@
 use himalia_shim_protocol::Exited;
 use serde::{Deserialize, Serialize};
 
+use super::execution_records::SandboxLoss;
 use super::meta::event_body;
+use super::sandbox_end::StopBy;
+use crate::model::Unanswered;
 
 /// The body of a lifecycle record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +19,12 @@ pub(crate) enum LifecycleRecord {
     /// A process ended.
     Exited(Exited),
     /// A stop is complete.
-    Stopped { killed: u32, left: u32 },
+    Stopped {
+        killed: u32,
+        left: u32,
+        #[serde(default = "by_gateway")]
+        by: StopBy,
+    },
     /// The shim took a request and did not do it, and will not. `record` is the number of the request's record, 0 if it
     /// has none; with `again` it is sent again, under a new one.
     Refused {
@@ -28,6 +36,12 @@ pub(crate) enum LifecycleRecord {
     },
     /// The engine starts the next process after a crash.
     Restarting { cause: String, crashes: u32 },
+    /// The sandbox is gone for the cause, and the kernel goes on in a new one. Its processes are numbered from `processes` on.
+    NewSandbox {
+        cause: String,
+        processes: u32,
+        lost: SandboxLoss,
+    },
     /// The kernel is dead; `over` if it was meant to end, so that nothing of it is kept.
     Dead { cause: String, over: bool },
     /// The kernel was told what it was claimed with, or could not be.
@@ -47,11 +61,20 @@ pub(crate) enum LifecycleRecord {
         limit_bytes: u64,
         step: String,
     },
+    /// The process runs and does not answer: what it leaves unanswered, and what can be done.
+    Unresponsive { problem: Unanswered, advice: String },
+    /// It answers again.
+    Responsive,
     /// Requests of earlier epochs that the shim never accepted: they are sent again. Journal numbers of their records.
     Carried { requests: Vec<u64> },
     /// A record of a later version.
     #[serde(other)]
     Unknown,
+}
+
+/// Records of earlier versions do not say it.
+fn by_gateway() -> StopBy {
+    StopBy::Gateway
 }
 
 impl LifecycleRecord {

@@ -1,5 +1,6 @@
 //! Where a sandbox's shim calls: a unix socket in its directory, and the proof that the caller is that shim.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -8,20 +9,29 @@ use std::time::Duration;
 
 use himalia_lane_socket::LaneSocket;
 use himalia_sandbox::KEY_FILE;
-use himalia_shim_protocol::{Decoder, Denied, Hello, ToGateway, ToShim, VersionRange};
+use himalia_shim_protocol::{Decoder, Denied, Frame, Hello, ToGateway, ToShim, VersionRange};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::lane_io::LaneIo;
 use super::streams::{StreamSocket, Streams};
+use super::unproven::Unproven;
 
-/// Connections that have not proven the key yet.
-const UNPROVEN_MAX: usize = 4;
-/// How long they may take.
+/// Connections of one socket that have not proven the key yet. One more, and the oldest is closed: a shim says its hello as soon as
+/// it is connected, so those that are old are not shims.
+const UNPROVEN_MAX: usize = 16;
+/// How long the head of a hello may take, and how long its rest.
 const PROOF_TIME: Duration = Duration::from_secs(1);
+/// How long a hello waits for room in the budget of all sandboxes.
+const ROOM_TIME: Duration = Duration::from_secs(5);
+/// Connections that are accepted in [`ACCEPT_WINDOW`]: a sandbox that calls without end costs a bounded part of a core.
+const ACCEPT_MAX: u32 = 64;
+/// See [`ACCEPT_MAX`].
+const ACCEPT_WINDOW: Duration = Duration::from_millis(10);
 /// Pause after a failed accept (out of descriptors), so that it does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -47,11 +57,18 @@ pub(crate) struct Listener {
     dir: PathBuf,
     key_hash: [u8; 32],
     epoch: u64,
+    unproven: Arc<Unproven>,
 }
 
 impl Listener {
     /// Binds the socket of this name, in place of one that an earlier gateway left. `key_hash` is the SHA-256 of the sandbox key.
-    pub(crate) fn bind(dir: &Path, name: &str, key_hash: [u8; 32], epoch: u64) -> io::Result<Self> {
+    pub(crate) fn bind(
+        dir: &Path,
+        name: &str,
+        key_hash: [u8; 32],
+        epoch: u64,
+        unproven: Arc<Unproven>,
+    ) -> io::Result<Self> {
         let path = dir.join(name);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -65,6 +82,7 @@ impl Listener {
             dir: dir.to_owned(),
             key_hash,
             epoch,
+            unproven,
         })
     }
 
@@ -76,32 +94,43 @@ impl Listener {
         streams: Arc<Streams>,
         stop: CancellationToken,
     ) {
-        let unproven = Arc::new(Semaphore::new(UNPROVEN_MAX));
+        // Dropping one of them closes a connection that is not proven yet.
+        let mut unproven: VecDeque<oneshot::Sender<()>> = VecDeque::new();
+        let mut pace = Pace::default();
         let this = Arc::new(self);
         loop {
-            let permit = tokio::select! {
-                () = stop.cancelled() => return,
-                permit = Arc::clone(&unproven).acquire_owned() => permit,
-            };
-            let Ok(permit) = permit else { return };
             let accepted = tokio::select! {
                 () = stop.cancelled() => return,
                 accepted = this.socket.accept() => accepted,
             };
             match accepted {
                 Ok((stream, _)) => {
+                    unproven.retain(|kept| !kept.is_closed());
+                    if unproven.len() >= UNPROVEN_MAX {
+                        unproven.pop_front();
+                    }
+                    let (kept, closed) = oneshot::channel();
+                    unproven.push_back(kept);
                     let (this, arrivals, streams) =
                         (Arc::clone(&this), arrivals.clone(), Arc::clone(&streams));
                     tokio::spawn(async move {
-                        let proven = tokio::time::timeout(PROOF_TIME, this.prove(stream)).await;
-                        drop(permit);
+                        let proven = tokio::select! {
+                            proven = this.prove(stream) => proven,
+                            _ = closed => None,
+                        };
                         match proven {
                             // A closed receiver means that the kernel is over.
-                            Ok(Some(Proven::Lane(arrival))) => drop(arrivals.send(*arrival).await),
-                            Ok(Some(Proven::Stream(name, socket))) => streams.arrive(&name, socket),
-                            Ok(None) | Err(_) => {}
+                            Some(Proven::Lane(arrival)) => drop(arrivals.send(*arrival).await),
+                            Some(Proven::Stream(name, socket)) => streams.arrive(&name, socket),
+                            None => {}
                         }
                     });
+                    if let Some(pause) = pace.accepted(Instant::now()) {
+                        tokio::select! {
+                            () = stop.cancelled() => return,
+                            () = tokio::time::sleep(pause) => {}
+                        }
+                    }
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a shim's connection");
@@ -112,14 +141,26 @@ impl Listener {
     }
 
     async fn prove(&self, mut stream: UnixStream) -> Option<Proven> {
-        let mut decoder = Decoder::new();
+        let mut decoder = Decoder::unproven();
         let hello = match self.hello(&mut stream, &mut decoder).await {
             Ok(hello) => hello,
             Err(reason) => {
+                self.unproven.refused(&self.dir, &reason);
                 deny(stream, reason).await;
                 return None;
             }
         };
+        decoder.proven();
+        if hello.epoch_seen > self.epoch {
+            let (seen, ours) = (hello.epoch_seen, self.epoch);
+            tracing::error!(
+                seen,
+                ours,
+                "a shim has seen a later gateway: is another one running?"
+            );
+            deny(stream, format!("epoch {ours} is older than {seen}")).await;
+            return None;
+        }
         if let Some(name) = hello.stream {
             return Some(Proven::Stream(
                 name,
@@ -154,39 +195,75 @@ impl Listener {
         })))
     }
 
+    /// A hello with the right key, or why there is none. Takes at most [`himalia_shim_protocol::HELLO_BYTES`], and those only while
+    /// there is room for them in the budget of all sandboxes.
     async fn hello(&self, stream: &mut UnixStream, decoder: &mut Decoder) -> Result<Box<Hello>, String> {
-        let frame = loop {
-            if let Some(frame) = decoder.next().map_err(|error| error.to_string())? {
-                break frame;
-            }
-            let read = stream
-                .read_buf(decoder.buffer())
-                .await
-                .map_err(|error| error.to_string())?;
-            if read == 0 {
-                return Err("closed before its hello".to_owned());
-            }
-        };
+        let late = |_| "no hello in time".to_owned();
+        let first = timeout(
+            PROOF_TIME,
+            read_until(stream, decoder, |decoder| decoder.wanted() > 0),
+        );
+        let mut frame = first.await.map_err(late)??;
+        let mut room = None;
+        if frame.is_none() {
+            let wait = timeout(ROOM_TIME, self.unproven.room(decoder.wanted()));
+            room = wait.await.map_err(|_| "too many others say hello".to_owned())?;
+            let rest = timeout(PROOF_TIME, read_until(stream, decoder, |_| false));
+            frame = rest.await.map_err(late)??;
+        }
+        let frame = frame.ok_or_else(|| "no hello".to_owned())?;
         let ToGateway::Hello(hello) = ToGateway::parse(frame).map_err(|error| error.to_string())? else {
             return Err("the first frame is no hello".to_owned());
         };
+        drop(room);
         if !same(&Sha256::digest(hello.key.as_bytes()), &self.key_hash) {
-            tracing::warn!(
-                lane = hello.lane.as_str(),
-                "a connection with a wrong sandbox key"
-            );
             return Err("wrong key".to_owned());
         }
-        if hello.epoch_seen > self.epoch {
-            let (seen, ours) = (hello.epoch_seen, self.epoch);
-            tracing::error!(
-                seen,
-                ours,
-                "a shim has seen a later gateway: is another one running?"
-            );
-            return Err(format!("epoch {ours} is older than {seen}"));
-        }
         Ok(hello)
+    }
+}
+
+/// Reads until there is a whole frame, or `enough` of one.
+async fn read_until(
+    stream: &mut UnixStream,
+    decoder: &mut Decoder,
+    enough: impl Fn(&Decoder) -> bool,
+) -> Result<Option<Frame>, String> {
+    loop {
+        let frame = decoder.next().map_err(|error| error.to_string())?;
+        if frame.is_some() || enough(decoder) {
+            return Ok(frame);
+        }
+        let read = stream.read_buf(decoder.buffer()).await;
+        if read.map_err(|error| error.to_string())? == 0 {
+            return Err("closed before its hello".to_owned());
+        }
+    }
+}
+
+/// Holds accepting to [`ACCEPT_MAX`] in each [`ACCEPT_WINDOW`].
+#[derive(Debug, Default)]
+struct Pace {
+    /// When the present window began.
+    began: Option<Instant>,
+    accepted: u32,
+}
+
+impl Pace {
+    /// One more was accepted. How long to wait before the next.
+    fn accepted(&mut self, now: Instant) -> Option<Duration> {
+        let began = *self.began.get_or_insert(now);
+        let age = now.saturating_duration_since(began);
+        if age >= ACCEPT_WINDOW {
+            (self.began, self.accepted) = (Some(now), 1);
+            return None;
+        }
+        self.accepted += 1;
+        if self.accepted < ACCEPT_MAX {
+            return None;
+        }
+        (self.began, self.accepted) = (None, 0);
+        Some(ACCEPT_WINDOW.saturating_sub(age))
     }
 }
 
@@ -204,97 +281,5 @@ fn same(one: &[u8], other: &[u8; 32]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use bytes::BytesMut;
-    use himalia_sandbox::SOCKET_FILE;
-    use himalia_shim_protocol::Lane;
-
-    const KEY: &str = "the key";
-
-    fn hello(key: &str, epoch_seen: u64) -> BytesMut {
-        let hello = Hello {
-            lane: Lane::Now,
-            key: key.into(),
-            protocol: VersionRange::OURS,
-            build: "test".into(),
-            epoch_seen,
-            pid: 1,
-            kernels: Vec::new(),
-            stream: None,
-        };
-        let mut out = BytesMut::new();
-        ToGateway::Hello(Box::new(hello)).encode(&mut out).unwrap();
-        out
-    }
-
-    struct Place {
-        dir: tempfile::TempDir,
-        arrivals: mpsc::Receiver<Arrival>,
-        _stop: tokio_util::sync::DropGuard,
-    }
-
-    fn listen() -> Place {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join(KEY_FILE), KEY).unwrap();
-        let listener = Listener::bind(dir.path(), SOCKET_FILE, Sha256::digest(KEY).into(), 5).unwrap();
-        let (arrivals_in, arrivals) = mpsc::channel(4);
-        let stop = CancellationToken::new();
-        tokio::spawn(listener.run(arrivals_in, Arc::default(), stop.clone()));
-        Place {
-            dir,
-            arrivals,
-            _stop: stop.drop_guard(),
-        }
-    }
-
-    impl Place {
-        async fn call(&self, bytes: &[u8]) -> UnixStream {
-            let mut stream = UnixStream::connect(self.dir.path().join(SOCKET_FILE))
-                .await
-                .unwrap();
-            stream.write_all(bytes).await.unwrap();
-            stream
-        }
-
-        /// What a caller that is not let in hears.
-        async fn denied(&mut self, bytes: &[u8]) -> String {
-            let mut heard = Vec::new();
-            self.call(bytes).await.read_to_end(&mut heard).await.unwrap();
-            assert!(self.arrivals.try_recv().is_err());
-            assert!(self.dir.path().join(KEY_FILE).exists(), "the key is still needed");
-            String::from_utf8_lossy(&heard).into_owned()
-        }
-    }
-
-    #[tokio::test]
-    async fn whoever_proves_the_key_is_let_in_and_the_key_file_goes() {
-        let mut place = listen();
-        let _stream = place.call(&hello(KEY, 5)).await;
-        let arrival = place.arrivals.recv().await.unwrap();
-        assert_eq!(
-            (arrival.hello.lane, arrival.protocol),
-            (Lane::Now, himalia_shim_protocol::PROTOCOL_MAX)
-        );
-        assert!(!place.dir.path().join(KEY_FILE).exists());
-    }
-
-    #[tokio::test]
-    async fn others_hear_why_not() {
-        let mut place = listen();
-        assert!(place.denied(&hello("another", 0)).await.contains("wrong key"));
-        assert!(
-            place
-                .denied(&hello(KEY, 6))
-                .await
-                .contains("epoch 5 is older than 6")
-        );
-        assert!(place.denied(&[0xff; 64]).await.contains("announces"));
-    }
-
-    #[tokio::test]
-    async fn an_older_socket_is_replaced() {
-        let place = listen();
-        assert!(Listener::bind(place.dir.path(), SOCKET_FILE, [0; 32], 6).is_ok());
-    }
-}
+#[path = "listener_tests.rs"]
+mod tests;

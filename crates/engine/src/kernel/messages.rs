@@ -90,7 +90,11 @@ impl Core {
         out: &mut Vec<Effect>,
     ) {
         self.outbox.note_bytes(frame.len());
-        let meta = match v1::view(&frame, &Limits::KERNEL) {
+        let limits = Limits {
+            message_bytes: self.settings.message_bytes,
+            ..Limits::KERNEL
+        };
+        let meta = match v1::view(&frame, &limits) {
             Ok((channel, parts)) if (channel == Channel::Control) == (lane == Lane::Now) => {
                 self.observe(channel, parts, origin, &frame)
             }
@@ -262,16 +266,9 @@ impl Core {
             self.secret_asked = header.msg_type == "input_request" && secrets::asks_for_one(parts.content);
             meta.word |= u32::from(self.secret_asked) * word::SECRET;
         }
-        let id = match origin.answers {
-            Some(id) => Some(id),
-            // A kernel that does not echo identities.
-            None => header::peek_parent(parts.parent_header)
-                .map_err(|error| error.to_string())?
-                .and_then(|parent| {
-                    self.ledger
-                        .find(parent_key(&parent.msg_id, &parent.session), false)
-                }),
-        };
+        let parent = header::peek_parent(parts.parent_header).map_err(|error| error.to_string())?;
+        let key = parent.map(|parent| parent_key(&parent.msg_id, &parent.session));
+        let id = self.answered(channel, &header.msg_type, key, origin.answers);
         let Some(id) = id else { return Ok(()) };
         put_request(meta, Some(id));
         let Some(entry) = self.ledger.get(id) else {
@@ -322,6 +319,31 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// The open request that a message belongs to. The parent decides, since clients go by it: the identity, which kernels echo, only
+    /// tells requests of the same parent apart. A reply that no open request waits for belongs to nobody: it is kept in the log, changes
+    /// nothing, and is shown to no client.
+    fn answered(
+        &self,
+        channel: Option<Channel>,
+        msg_type: &str,
+        parent: Option<u64>,
+        identity: Option<RequestId>,
+    ) -> Option<RequestId> {
+        let by_parent = || parent.and_then(|key| self.ledger.find(key, false));
+        if channel == Some(Channel::Stdin) {
+            // A question goes to whoever is asked, and may come from code that outlived its request.
+            return identity.or_else(by_parent);
+        }
+        let echoed = identity.filter(|id| {
+            let entry = self.ledger.get(*id);
+            entry.is_some_and(|entry| parent == Some(entry.parent))
+        });
+        let id = echoed.or_else(by_parent)?;
+        let entry = self.ledger.get(id)?;
+        let waits = !entry.replied && (entry.kind != RequestKind::Execute || msg_type == "execute_reply");
+        (waits || !msg_type.ends_with("_reply")).then_some(id)
     }
 
     /// The kernel has answered and its output is heard.

@@ -18,6 +18,7 @@ mod execution_recovery;
 mod executions;
 mod exit;
 mod handle;
+mod health;
 mod held;
 mod lane_io;
 mod ledger;
@@ -26,6 +27,7 @@ mod lifecycle;
 mod listener;
 mod messages;
 mod meta;
+mod moving;
 mod names;
 mod outbox;
 mod questions;
@@ -42,19 +44,22 @@ mod shim;
 mod streams;
 mod synthetic;
 mod teardown;
+mod unproven;
 mod writes;
 
 pub(crate) use self::core::{Core, Settings};
 pub(crate) use actor::Actor;
 pub(crate) use actor_effects::may_block;
 pub(crate) use event::{Answer, Claim, Command, CommandError, Effect, Event, Now, Request};
+pub(crate) use execution_records::MAX_LOST_NAMES;
 pub(crate) use execution_records::{
     End, ExecutionRecord, Submission, execution_of, owner_of, owner_of_client,
 };
-pub use execution_records::{Language, OnTimeout, Replaced, StopReason};
+pub use execution_records::{Language, OnTimeout, Replaced, SandboxLoss, StopReason};
 pub(crate) use executions::{Brief, MAX_RECENT, title};
 pub(crate) use handle::{
-    Envelope, Handle, Stage, from_micros, now_micros, record, remove_forgotten_logs, remove_log, wall_micros,
+    Envelope, Handle, Move, Stage, from_micros, now_micros, record, remove_forgotten_logs, remove_log,
+    wall_micros,
 };
 pub(crate) use ledger::{RequestKind, parent_key};
 pub(crate) use life::MEMORY_WAIT;
@@ -69,6 +74,7 @@ pub(crate) use sandbox_end::death_cause;
 pub(crate) use streams::{StreamSocket, Streams};
 pub(crate) use synthetic::notice;
 pub(crate) use teardown::{SESSION_ENDED, Teardown};
+pub(crate) use unproven::Unproven;
 
 #[cfg(test)]
 mod bench;
@@ -77,7 +83,13 @@ mod core_tests;
 #[cfg(test)]
 mod disk_tests;
 #[cfg(test)]
+mod executing_caller_tests;
+#[cfg(test)]
+mod executing_end_tests;
+#[cfg(test)]
 mod executing_tests;
+#[cfg(test)]
+mod health_tests;
 #[cfg(test)]
 mod play;
 #[cfg(test)]

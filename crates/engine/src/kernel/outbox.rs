@@ -59,6 +59,20 @@ impl Outbox {
         }
     }
 
+    /// The kernel has a new sandbox. What waited for the one before is given up: it may have been done there. Numbers of requests
+    /// go on.
+    pub(super) fn begin_again(&mut self) {
+        self.link.begin_again();
+        self.connected = PerLane::default();
+        self.heard = PerLane::default();
+        self.greeted = false;
+        self.unsent = PerLane::default();
+        self.dropped.clear();
+        self.journaled = PerLane::default();
+        self.ack_at = None;
+        self.unacked_bytes = 0;
+    }
+
     /// The version that the sandbox speaks, as of its latest welcome.
     pub(super) fn set_protocol(&mut self, version: u16) {
         self.link.set_protocol(version);

@@ -27,6 +27,7 @@ pub(super) fn submission(code: &str) -> Submission {
         key: None,
         max_failures: None,
         caller: "operator".into(),
+        client: None,
     }
 }
 

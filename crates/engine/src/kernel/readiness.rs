@@ -20,6 +20,11 @@ impl Readiness {
         self.replied && self.heard
     }
 
+    /// It was asked as often as it is, and has never replied.
+    pub(super) fn gave_up(self) -> bool {
+        !self.replied && self.probes >= PATIENT_TIMES
+    }
+
     /// A probe is sent.
     pub(super) fn probed(&mut self, mono: u64) {
         self.probes = self.probes.saturating_add(1);
@@ -88,6 +93,8 @@ mod tests {
         for _ in 0..PATIENT_TIMES {
             readiness.probed(0);
         }
-        assert!(!readiness.nudge_due(u64::MAX));
+        assert!(!readiness.nudge_due(u64::MAX) && readiness.gave_up());
+        readiness.replied(0);
+        assert!(!readiness.gave_up());
     }
 }

@@ -19,8 +19,11 @@ use super::life::{FLUSH_WAIT, PendingExit, Phase};
 use super::lifecycle::LifecycleRecord;
 use super::messages::word;
 use super::meta::{RecordKind, RecordMeta};
+use super::moving::NO_LINKS;
 use super::outbox::Outbox;
+use super::sandbox_end::{StopBy, TOLD_TO_END};
 use crate::ExecutionState;
+use crate::model::{Unanswered, Unresponsive};
 
 /// A request that is in the journal and that the shim may not have accepted.
 #[derive(Clone, Debug)]
@@ -71,7 +74,11 @@ impl Core {
                         last_output = Some(record);
                     }
                 }
-                RecordKind::Lifecycle => core.fold_lifecycle(record),
+                RecordKind::Lifecycle => {
+                    if core.fold_lifecycle(record) {
+                        stored = NO_LINKS;
+                    }
+                }
                 RecordKind::Gap => {}
                 RecordKind::Execution => core.fold_execution(record, &meta),
             }
@@ -162,29 +169,58 @@ impl Core {
         }
     }
 
-    fn fold_lifecycle(&mut self, record: &Record) {
+    /// `true` if the links begin again after it: another sandbox gives them.
+    fn fold_lifecycle(&mut self, record: &Record) -> bool {
         let Ok(event) = serde_json::from_slice::<LifecycleRecord>(&record.body) else {
-            return;
+            return false;
         };
         match event {
+            LifecycleRecord::NewSandbox {
+                cause,
+                processes,
+                lost,
+            } => {
+                self.life.incarnation = processes;
+                self.move_in(&cause, lost);
+                return true;
+            }
             LifecycleRecord::Started { incarnation } => {
                 self.life.incarnation = incarnation;
                 self.life.settle_reason();
                 self.life.phase = Phase::Running;
                 self.life.told_to_end = false;
+                self.life.moving = false;
                 self.life.exit = None;
                 self.stopwatch.reset();
                 self.activity.state = ExecutionState::Starting;
                 self.activity.touch(record.at_micros);
                 self.readiness = super::readiness::Readiness::default();
+                (self.alive, self.unresponsive) = (true, None);
             }
+            LifecycleRecord::Unresponsive {
+                problem: problem @ Unanswered::Heartbeat,
+                ..
+            } => {
+                let since_micros = record.at_micros;
+                self.alive = false;
+                self.unresponsive = Some(Unresponsive {
+                    since_micros,
+                    problem,
+                });
+            }
+            LifecycleRecord::Responsive => (self.alive, self.unresponsive) = (true, None),
             LifecycleRecord::Exited(exited) => {
                 let deadline = self.now.mono + FLUSH_WAIT;
                 self.life.exit = Some(PendingExit::new(exited, deadline));
             }
-            LifecycleRecord::Stopped { .. } => match &mut self.life.exit {
-                Some(exit) => exit.stopped = true,
-                None => self.life.phase = Phase::Over,
+            LifecycleRecord::Stopped { by, .. } => match (&mut self.life.exit, by) {
+                (Some(exit), by) => exit.stopped = Some(by),
+                (None, StopBy::Gateway) => self.life.phase = Phase::Over,
+                (None, StopBy::Outside) => {
+                    self.life.phase = Phase::Dead;
+                    self.life.reason = Some(TOLD_TO_END.to_owned());
+                    self.forget_open();
+                }
             },
             LifecycleRecord::Restarting { cause, crashes } => {
                 self.life.phase = Phase::Restarting;
@@ -195,6 +231,7 @@ impl Core {
             }
             LifecycleRecord::Dead { cause, over } => {
                 self.life.phase = if over { Phase::Over } else { Phase::Dead };
+                self.life.moving = false;
                 self.life.exit = None;
                 self.life.reason = Some(cause);
                 self.forget_open();
@@ -210,7 +247,12 @@ impl Core {
                 }
             }
             LifecycleRecord::Refused { record, again, .. } => self.fold_refused(record, again),
-            LifecycleRecord::StartFailed { .. }
+            // A kernel that never answered is asked anew.
+            LifecycleRecord::Unresponsive {
+                problem: Unanswered::KernelInfo,
+                ..
+            }
+            | LifecycleRecord::StartFailed { .. }
             | LifecycleRecord::Bound { .. }
             | LifecycleRecord::Forked { .. }
             | LifecycleRecord::ForkFailed { .. }
@@ -219,6 +261,7 @@ impl Core {
             | LifecycleRecord::DiskQuota { .. }
             | LifecycleRecord::Unknown => {}
         }
+        false
     }
 
     fn fold_refused(&mut self, record: u64, again: bool) {

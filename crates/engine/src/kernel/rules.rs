@@ -90,6 +90,10 @@ impl Stopwatch {
         self.stopping = ordered;
     }
 
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
     fn limit(&mut self, limit: Option<u64>, now: Now) {
         let Some(timed) = &mut self.running else { return };
         timed.due = limit.map(|limit| {
@@ -163,22 +167,26 @@ impl Core {
         self.end_process(TIMED_OUT.to_owned(), out);
     }
 
-    /// An execution for a dead kernel whose sandbox lives starts its next process, where the rules say so. The request
-    /// waits for it.
+    /// An execution for a dead kernel starts its next process, where the rules say so. The request waits for it.
     pub(super) fn revive_for(&mut self, request: &Request, out: &mut Vec<Effect>) {
         if request.kind == RequestKind::Execute {
             self.revive(out);
         }
     }
 
-    /// Starts the next process of a dead kernel whose sandbox lives, where the rules say so.
-    pub(super) fn revive(&mut self, out: &mut Vec<Effect>) {
-        if !self.rules.revive || self.life.phase != Phase::Dead || self.life.sandbox_gone {
-            return;
+    /// Starts the next process of a dead kernel, where the rules say so. Asks for a sandbox first, if that is gone.
+    /// The order's request, if one was given.
+    pub(super) fn revive(&mut self, out: &mut Vec<Effect>) -> Option<RequestId> {
+        if !self.rules.revive || self.life.phase != Phase::Dead {
+            return None;
+        }
+        if self.life.sandbox_gone {
+            out.push(Effect::WantSandbox);
+            return None;
         }
         let cause = self.life.reason.clone().unwrap_or_default();
         // Not counted as a crash of its own; above 0, so that it stays known why.
         self.life.crashes = self.life.crashes.max(1);
-        self.restarting(&cause, out);
+        self.restarting(&cause, out)
     }
 }

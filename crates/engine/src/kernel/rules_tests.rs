@@ -129,7 +129,7 @@ fn a_kernel_that_was_stopped_for_its_execution_can_be_used_at_once() {
         incarnation: 1,
         killed: 0,
         left: 0,
-        request: None,
+        request: Some(RequestId { epoch: 1, number: 2 }),
     }));
     assert_eq!(bench.core.snapshot().phase, Phase::Restarting);
     bench.started(2);

@@ -11,6 +11,8 @@ use super::event::{Answer, CommandError, Effect};
 use super::life::{Awaited, Phase, Waiter};
 use super::lifecycle::LifecycleRecord;
 use super::meta::{RecordKind, RecordMeta};
+use super::moving::NEVER_USED;
+use super::sandbox_end::StopBy;
 use super::writes::Then;
 use crate::ExecutionState;
 
@@ -20,6 +22,7 @@ const SETTLE: u64 = 2_000_000;
 
 impl Core {
     pub(super) fn shim(&mut self, lane: Lane, frame: ToGateway, out: &mut Vec<Effect>) {
+        let frame = self.numbered(frame);
         match self.outbox.check(lane, &frame) {
             Some(LinkCheck::Seen) => return,
             Some(LinkCheck::Hole { from, to }) => {
@@ -69,7 +72,7 @@ impl Core {
             ShimEvent::Started(started) => self.started(&started, out),
             ShimEvent::StartFailed(failed) => self.start_failed(&failed, out),
             ShimEvent::Exited(exited) => self.exited(exited, out),
-            ShimEvent::Stopped(_) => self.stopped(out),
+            ShimEvent::Stopped(stopped) => self.stopped(StopBy::of(&stopped), out),
             ShimEvent::Refused(refused) => self.refused(&refused, refusal.1, out),
             ShimEvent::Bound(bound) => self.bound(bound, out),
             ShimEvent::Forked(forked) => self.forked(forked, out),
@@ -99,6 +102,7 @@ impl Core {
                 let record = LifecycleRecord::Stopped {
                     killed: stopped.killed,
                     left: stopped.left,
+                    by: StopBy::of(stopped),
                 };
                 (stopped.incarnation, record)
             }
@@ -132,9 +136,12 @@ impl Core {
             self.settle_exit(out);
         }
         self.met = (KernelState::Running, started.incarnation);
+        // The shim says only what changes after the start.
+        self.alive = true;
         self.life.incarnation = started.incarnation;
         self.life.since = self.now.mono;
         self.life.told_to_end = false;
+        self.life.moving = false;
         self.life.settle_reason();
         self.activity.state = ExecutionState::Starting;
         self.activity.touch(self.now.wall);
@@ -169,6 +176,9 @@ impl Core {
         }
         match self.life.phase {
             Phase::Starting => self.over("start_failed", out),
+            Phase::Restarting if self.life.moving => {
+                self.give_up_sandbox(format!("start_failed: {}", failed.reason), out);
+            }
             Phase::Restarting if asked => self.dead(format!("restart failed: {}", failed.reason), out),
             Phase::Restarting => self.crashed(failed.reason.clone(), out),
             _ => {}
@@ -255,7 +265,7 @@ impl Core {
         if !self.outbox.has_heard_hello(lane) {
             self.settle_carried(lane, entry);
             if lane == Lane::Now {
-                self.met = entry.map_or((KernelState::New, 0), |entry| (entry.state, entry.incarnation));
+                self.met = self.met_in(hello);
             }
             if self.outbox.heard_hello(lane) {
                 self.settle_epoch(out);
@@ -320,6 +330,11 @@ impl Core {
             Phase::New if matches!(state, KernelState::Connecting | KernelState::Running) => {
                 self.take_running(shim_incarnation);
                 self.probe();
+            }
+            // An earlier gateway had made this sandbox, and was killed before it had started anything there, or before it had
+            // ended the one that it gave up.
+            Phase::Dead | Phase::Restarting if state == KernelState::New && self.never_used() => {
+                self.sandbox_gone(NEVER_USED.to_owned(), out);
             }
             // A start whose caller is gone.
             Phase::Dead | Phase::Over => {

@@ -158,6 +158,9 @@ impl Teardown {
         if let Err(error) = noted {
             tracing::error!(kernel = %id, %error, "cannot note a kernel's end");
         }
-        drop(handle.place.lock().take());
+        // A session that goes on in another sandbox keeps its place.
+        if forget || !handle.facts().outlives_sandbox() {
+            drop(handle.place.lock().take());
+        }
     }
 }

@@ -16,6 +16,11 @@ pub(crate) const FRESH: Duration = Duration::from_secs(5);
 /// How soon an unknown name may cause the next search.
 const SOONEST: Duration = Duration::from_secs(1);
 
+/// The kernelspec of Python 3 …
+const NATIVE: &str = "python3";
+/// … and the name that means it since there was another one (`jupyter_client`'s `NATIVE_KERNEL_NAME`).
+const OLD_NATIVE: &str = "python";
+
 /// Finds kernelspecs. At most one search runs at a time; who comes meanwhile waits for its result.
 #[derive(Debug)]
 pub(crate) struct Catalog {
@@ -75,10 +80,15 @@ impl Catalog {
         Err(unknown())
     }
 
-    /// The kernelspec for a start: the named one, or the default.
+    /// The kernelspec for a start: the named one, or the default. `python` means [`NATIVE`], as for Jupyter's own clients, unless
+    /// there is one of that name.
     pub(crate) async fn get_or_default(&self, name: Option<&str>) -> Result<KernelSpec, EngineError> {
         if let Some(name) = name.filter(|name| !name.is_empty()) {
-            return self.get(name).await;
+            let found = self.get(name).await;
+            return match found {
+                Err(unknown) if name == OLD_NATIVE => self.get(NATIVE).await.map_err(|_| unknown),
+                other => other,
+            };
         }
         let default = self.list().await?.default.clone();
         self.get(&default).await

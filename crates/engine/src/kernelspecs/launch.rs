@@ -14,6 +14,9 @@ pub(crate) const SANDBOX_WORK_DIR: &str = "/session";
 /// The module of our own launcher, which can be bound late, forked, and started by a zygote.
 const LAUNCHER: [&str; 2] = ["-m", "himalia_kernel"];
 
+/// Python's option that keeps the working directory off its path.
+const SAFE_PATH: &str = "-P";
+
 /// Whether a kernelspec starts our own launcher.
 pub(crate) fn is_ours(spec: &KernelSpec) -> bool {
     spec.spec.argv.windows(2).any(|words| words == LAUNCHER)
@@ -110,7 +113,8 @@ pub(crate) fn launch(
     let mut argv: Vec<String> = spec.spec.argv.iter().map(|word| place(word, &spec.dir)).collect();
     if let Some(first) = argv.first_mut() {
         if !request.in_container {
-            let path = env.get("PATH").map(String::as_str).unwrap_or_default();
+            // Never the request's: what is found here is bound into the sandbox, and may become a zygote outside of it.
+            let path = base_env.get("PATH").map(String::as_str).unwrap_or_default();
             let program = program::resolve(first, paths::prefix_of(&spec.dir), path)
                 .map_err(|problem| failed(format!("kernelspec {}: {problem}", spec.name)))?;
             *first = utf8(&program).map_err(failed)?;
@@ -119,6 +123,7 @@ pub(crate) fn launch(
             "python3".clone_into(first);
         }
     }
+    safe_path(&mut argv);
     Ok(Launch {
         argv,
         env,
@@ -127,6 +132,17 @@ pub(crate) fn launch(
         cwd: utf8(&choice.cwd).map_err(failed)?,
         interrupt_mode: spec.spec.interrupt_mode,
     })
+}
+
+/// Has our launcher come from where it is installed, never from the directory in which the kernel starts: files there are
+/// the session's. Our own kernelspec says so itself; copies of an older one do not.
+fn safe_path(argv: &mut Vec<String>) {
+    let Some(at) = argv.windows(2).position(|words| words == LAUNCHER) else {
+        return;
+    };
+    if !argv[..at].iter().any(|word| word == SAFE_PATH) {
+        argv.insert(at, SAFE_PATH.to_owned());
+    }
 }
 
 /// Fills in what depends on the kernelspec's place: `{resource_dir}` and `{prefix}`, which is `/usr` for one that

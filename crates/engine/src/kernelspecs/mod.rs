@@ -29,6 +29,7 @@ mod paths;
 mod program;
 mod read;
 mod search;
+mod shown;
 mod template;
 
 #[cfg(test)]
@@ -38,3 +39,4 @@ pub(crate) use catalog::Catalog;
 pub(crate) use environment::check as check_variables;
 pub(crate) use host::HostEnvironment;
 pub(crate) use launch::{Launch, LaunchRequest, SANDBOX_WORK_DIR, is_ours, launch};
+pub(crate) use shown::to_tenant;

@@ -11,7 +11,8 @@ pub(super) const PROBLEM_BEGINS: &str = "argv[0]";
 ///
 /// A path is taken as it is. A bare `python…` of a kernelspec that lies below a prefix is that prefix's
 /// interpreter: ipykernel's own kernelspec says only `python`, which Jupyter takes for the interpreter
-/// that Jupyter itself runs in. Any other bare word is looked up on `path`, the kernel's own.
+/// that Jupyter itself runs in. Any other bare word is looked up on `path`: that of the kernelspec, the template or the
+/// host, never that of a request.
 pub(super) fn resolve(word: &str, prefix: Option<&Path>, path: &str) -> Result<PathBuf, String> {
     if word.contains('/') {
         let file = Path::new(word);

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use himalia_sandbox::{Isolation, Network};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::{Origin, SessionLimits};
 use crate::KernelId;
+use crate::kernel::from_micros;
 
 /// A kernel, as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +28,59 @@ pub struct KernelModel {
     pub connections: u32,
     /// Why it is in this state, where that needs saying: the cause of death, a restart that followed a crash.
     pub reason: Option<String>,
+    /// It runs and does not answer; `None` for one that answers or is only busy.
+    pub unresponsive: Option<Unresponsive>,
     /// Counts kernel processes, from 1.
     pub incarnation: u32,
+}
+
+/// That a kernel does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unresponsive {
+    /// Since when, microseconds since 1970.
+    pub since_micros: u64,
+    /// What it leaves unanswered.
+    pub problem: Unanswered,
+}
+
+/// What a kernel leaves unanswered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unanswered {
+    /// Three heartbeats: its process is stopped, thrashes, or has lost the thread that answers them.
+    Heartbeat,
+    /// Twelve `kernel_info_request`s since its process was started.
+    KernelInfo,
+}
+
+impl Unanswered {
+    /// The word of the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Heartbeat => "heartbeat",
+            Self::KernelInfo => "kernel_info",
+        }
+    }
+
+    /// What is the matter and what can be done about it, in a sentence each.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::Heartbeat => {
+                "The kernel's process does not answer heartbeats: it is stopped, out of memory, or blocked as a whole. \
+                 Interrupt it; if it stays silent, restart it, which loses its variables, or delete it."
+            }
+            Self::KernelInfo => {
+                "The kernel's process runs and has never answered. Restart it, or delete it and look at its kernelspec."
+            }
+        }
+    }
+}
+
+impl Unresponsive {
+    /// Since when.
+    pub fn since(&self) -> OffsetDateTime {
+        from_micros(self.since_micros)
+    }
 }
 
 /// The state of a kernel as Jupyter names it, and one more.

@@ -115,6 +115,14 @@ pub struct SessionInfo {
     pub end: Option<SessionEnd>,
 }
 
+impl SessionInfo {
+    /// What its sandbox may use of the host's memory in all, in bytes ([`SessionLimits::memory_total`]).
+    pub fn memory_total(&self) -> Option<u64> {
+        self.limits
+            .memory_total(self.files, self.isolation != Isolation::None)
+    }
+}
+
 /// The end of a session whose log is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionEnd {

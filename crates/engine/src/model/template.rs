@@ -17,9 +17,11 @@ pub struct Template {
     pub kernelspec: Option<String>,
     /// Who makes the sandbox.
     pub provisioner: ProvisionerChoice,
-    /// Image of the root, for `docker`; `None` is the provisioner's own. Callers may name one of
-    /// [`EngineConfig::images`](crate::EngineConfig::images) instead.
+    /// Image of the root, for `docker`; `None` is the provisioner's own.
     pub image: Option<String>,
+    /// Images that callers may name instead, all of them in [`EngineConfig::images`](crate::EngineConfig::images). Callers
+    /// of a tenant need the tenant's grant too ([`TenantLimits::images`](crate::TenantLimits::images)).
+    pub images: Vec<String>,
     /// Runtime of the container engine, for `docker`; `None` is the provisioner's own.
     pub runtime: Option<String>,
     /// The weakest isolation that will do. Callers may ask for more, never for less.
@@ -27,8 +29,13 @@ pub struct Template {
     /// What of the network kernels see. `Open` needs `docker` and a name in
     /// [`EngineConfig::networks`](crate::EngineConfig::networks).
     pub network: Network,
+    /// Networks that callers may ask for instead, in [`EngineConfig::networks`](crate::EngineConfig::networks); as
+    /// [`Self::images`].
+    pub networks: Vec<String>,
     /// Limits of a session that asks for nothing.
     pub limits: SessionLimits,
+    /// Which sizes of `limits` nobody chose.
+    pub usual_sizes: UsualSizes,
     /// The most that a session may ask for; a field that is `None` allows no more than `limits` gives.
     pub max: SessionLimits,
     /// A session idle for so long is ended; `None` never, beside what
@@ -45,8 +52,9 @@ pub struct Template {
     pub files: FilesMode,
     /// How many kernels are kept ready.
     pub pool: PoolConfig,
-    /// Those that may share a zygote, and with it memory pages.
-    pub trust_domain: String,
+    /// Those that may share a zygote, and with it memory pages. `None`: everybody where there are no tenants, else each
+    /// tenant for itself, and kernels of a pool, which may become anybody's, are no forks of a zygote.
+    pub trust_domain: Option<String>,
 }
 
 impl Default for Template {
@@ -55,10 +63,13 @@ impl Default for Template {
             kernelspec: None,
             provisioner: ProvisionerChoice::Auto,
             image: None,
+            images: Vec::new(),
             runtime: None,
             isolation: Isolation::None,
             network: Network::None,
+            networks: Vec::new(),
             limits: SessionLimits::default(),
+            usual_sizes: UsualSizes::default(),
             max: SessionLimits::default(),
             idle_timeout: None,
             lifetime: None,
@@ -66,7 +77,7 @@ impl Default for Template {
             preload: Vec::new(),
             files: FilesMode::Ephemeral,
             pool: PoolConfig::default(),
-            trust_domain: "gateway".to_owned(),
+            trust_domain: None,
         }
     }
 }
@@ -91,7 +102,7 @@ pub enum FilesMode {
     /// They end with the sandbox.
     #[default]
     Ephemeral,
-    /// They are kept under the session's id and survive its sandbox.
+    /// They survive its sandbox, and end with the session.
     Session,
 }
 
@@ -126,6 +137,33 @@ pub struct SessionLimits {
     /// the kernel's process is replaced (or ended, for `/v1`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution_ms: Option<u64>,
+}
+
+/// Sizes of a template that are what they are because nobody chose them. They are those of file systems in memory, so they
+/// shrink where all such file systems together would be more than half of the session's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UsualSizes {
+    /// [`SessionLimits::disk_bytes`], of files that are not kept.
+    pub disk: bool,
+    /// [`SessionLimits::tmp_bytes`].
+    pub tmp: bool,
+    /// [`SessionLimits::shm_bytes`].
+    pub shm: bool,
+}
+
+impl SessionLimits {
+    /// What a sandbox with these limits may use of the host's memory, in bytes: its own limit and, where it has a root of its
+    /// own, the file systems in memory beside it. `None`: there is no limit.
+    pub fn memory_total(&self, files: FilesMode, has_root: bool) -> Option<u64> {
+        let in_memory = if has_root {
+            let disk = self.disk_bytes.filter(|_| files == FilesMode::Ephemeral);
+            [disk, self.tmp_bytes, self.shm_bytes]
+        } else {
+            [None; 3]
+        };
+        self.memory_bytes
+            .map(|memory| in_memory.into_iter().flatten().fold(memory, u64::saturating_add))
+    }
 }
 
 /// How many kernels of a template are kept ready.

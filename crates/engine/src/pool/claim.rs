@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_sandbox::{LimitReport, SandboxError};
 use himalia_store::KernelLife;
 use tokio::time::timeout;
 
@@ -10,14 +11,17 @@ use super::late::binding;
 use super::member::Pooled;
 use crate::facts::Facts;
 use crate::inner::Inner;
-use crate::kernel::{Claim, Command, Handle, wall_micros};
+use crate::kernel::{Claim, Command, Handle};
 use crate::model::StartPath;
 use crate::start::{Accepted, millis_since};
+use crate::templates::Plan;
 
 /// Members that a claim tries, should they die in its hands.
 const TRIES: usize = 3;
 /// How long a kernel may take to be told what it was claimed with; the shim itself waits 5 s.
 const BIND_TIME: Duration = Duration::from_secs(10);
+/// How long a sandbox may take to get other limits.
+const CHANGE_TIME: Duration = Duration::from_secs(10);
 
 impl Inner {
     /// A kernel of the template's pool, bound and with its row, not yet in the registry.
@@ -47,15 +51,22 @@ impl Inner {
                 self.background.spawn(pooled.end());
                 continue;
             }
+            let enforcement = match change_limits(&pooled, plan).await {
+                Ok(enforcement) => enforcement,
+                Err(why) => {
+                    self.background.spawn(pooled.end());
+                    return Err(Some(why));
+                }
+            };
+            pooled.handle.journal.set_quota(self.log_quota(&plan.limits));
             let claim = Claim {
                 bind,
-                rules: self.rules(
-                    accepted.origin,
-                    &plan.limits,
-                    pooled.handle.facts().around.enforcement.disk,
-                ),
+                rules: self.rules(accepted.origin, &plan.limits, enforcement.disk),
             };
-            return self.bind(accepted, pooled, claim).await.map_err(Some);
+            return self
+                .bind(accepted, pooled, claim, enforcement)
+                .await
+                .map_err(Some);
         }
         Err(Some("those that were ready had died".to_owned()))
     }
@@ -65,6 +76,7 @@ impl Inner {
         accepted: &Accepted,
         pooled: Pooled,
         claim: Claim,
+        enforcement: LimitReport,
     ) -> Result<Arc<Handle>, String> {
         let handle = Arc::clone(&pooled.handle);
         let ordered = timeout(BIND_TIME, handle.order(Command::Claim(Box::new(claim)))).await;
@@ -79,7 +91,11 @@ impl Inner {
             return Err(format!("the one that was ready could not be bound: {failure}"));
         }
         let before = handle.facts();
-        handle.change_facts(|facts| claimed(facts, accepted));
+        let now = self.time().micros();
+        handle.change_facts(|facts| {
+            claimed(facts, accepted, now);
+            facts.around.enforcement = enforcement;
+        });
         let record = handle.facts().record(&pooled.place, KernelLife::Live, 1);
         if let Err(error) = self.store.insert_kernel(record).await {
             tracing::error!(kernel = %accepted.id, %error, "cannot note a claimed kernel");
@@ -92,15 +108,37 @@ impl Inner {
     }
 }
 
+/// Gives the sandbox the limits of a plan, as far as they are other ones. Tells who enforces them.
+///
+/// # Errors
+/// Why that cannot be done, one line; the sandbox is of no use then.
+async fn change_limits(pooled: &Pooled, plan: &Plan) -> Result<LimitReport, String> {
+    let facts = pooled.handle.facts();
+    let change = plan.change_from(&facts.around.limits);
+    if change.is_nothing() {
+        return Ok(facts.around.enforcement);
+    }
+    let id = pooled.handle.lease().id();
+    match timeout(CHANGE_TIME, plan.provisioner.change_limits(id, change)).await {
+        Ok(Ok(enforcement)) => Ok(enforcement),
+        Ok(Err(SandboxError::BadSpec { field, reason })) => Err(format!("limits.{field} {reason}")),
+        Ok(Err(error)) => {
+            // The text may name paths of the host.
+            tracing::warn!(sandbox = %id, %error, "cannot change the limits of a pooled kernel");
+            Err("this host did not let its limits be changed".to_owned())
+        }
+        Err(_) => Err("its limits were not changed in time".to_owned()),
+    }
+}
+
 /// What changes with a claim.
-fn claimed(facts: &mut Facts, accepted: &Accepted) {
+fn claimed(facts: &mut Facts, accepted: &Accepted, created_micros: u64) {
     let plan = &accepted.plan;
-    let created_micros = wall_micros();
     let lifetime = plan
         .lifetime
         .map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     facts.id = accepted.id;
-    facts.owner.clone_from(&accepted.owner);
+    accepted.principal.owner().clone_into(&mut facts.owner);
     facts.created_micros = created_micros;
     facts.origin = accepted.origin;
     facts.around.limits = plan.limits.clone();
@@ -108,6 +146,7 @@ fn claimed(facts: &mut Facts, accepted: &Accepted) {
     facts.expires_micros = lifetime.map(|time| created_micros.saturating_add(time));
     facts.labels.clone_from(&plan.labels);
     facts.session_name.clone_from(&accepted.session_name);
+    facts.around.given.clone_from(&accepted.given);
     facts.start_path = StartPath::Pool;
     facts.start_ms = millis_since(accepted.begun);
     if accepted.launch.cwd != accepted.launch.base_cwd && plan.shares_files() {

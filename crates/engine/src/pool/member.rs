@@ -8,7 +8,8 @@ use tokio::time::timeout;
 
 use crate::facts::Whereabouts;
 use crate::inner::Inner;
-use crate::kernel::{Command, Handle, Phase, Rules, Stage, wall_micros};
+use crate::kept_files::new_name;
+use crate::kernel::{Command, Handle, Phase, Rules, Stage};
 use crate::kernelspecs::is_ours;
 use crate::start::{facts, warm_zygote};
 use crate::{EngineError, KernelId};
@@ -70,8 +71,10 @@ impl Inner {
     pub(super) async fn start_pooled(self: &Arc<Self>, template: &str) -> Result<Pooled, EngineError> {
         let (plan, launch) = self.for_nobody(template).await?;
         warm_zygote(&plan, &launch).await;
-        let (id, created_micros) = (KernelId::random(), wall_micros());
-        let made = self.make_sandbox(&plan, &launch, id, created_micros).await?;
+        let (id, created_micros) = (KernelId::random(), self.time().micros());
+        let made = self
+            .make_sandbox(&plan, &launch, id, created_micros, new_name(&plan))
+            .await?;
         let (facts, place, mut spec) = (
             facts(&plan, &made, id, created_micros),
             made.place.clone(),

@@ -1,5 +1,6 @@
 //! Which of the host's paths a kernel needs in a root that is built for it.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::EngineError;
@@ -12,18 +13,23 @@ const MAX_LINKS: usize = 16;
 /// Paths that a kernelspec may add in `metadata.himalia.binds`.
 const MAX_EXTRA: usize = 64;
 
+/// What of the host a built root has beside the system.
+#[derive(Debug)]
+pub(super) struct Binds {
+    /// Paths, in order, none below another.
+    pub(super) paths: Vec<PathBuf>,
+    /// The environment as `env` and the interpreter's prefix as `python`, where they are among the paths.
+    pub(super) names: BTreeMap<&'static str, PathBuf>,
+}
+
 /// The program with the prefix that it lies in and those behind its links, the kernelspec's directory, directories on
-/// its own `PYTHONPATH`, and what it adds itself. In order, none below another. Looks at the disk.
+/// its own `PYTHONPATH`, and what it adds itself. Looks at the disk.
 ///
 /// A home directory is never bound because a program lies in its `bin`.
 ///
 /// # Errors
 /// [`EngineError::KernelStart`] when the kernelspec adds what cannot be bound.
-pub(super) fn binds(
-    program: &Path,
-    spec: &KernelSpec,
-    home: Option<&Path>,
-) -> Result<Vec<PathBuf>, EngineError> {
+pub(super) fn binds(program: &Path, spec: &KernelSpec, home: Option<&Path>) -> Result<Binds, EngineError> {
     let mut found = Vec::new();
     for file in chain(program) {
         found.push(prefix(&file, home).unwrap_or(file));
@@ -33,6 +39,8 @@ pub(super) fn binds(
     for base in bases {
         found.extend(prefix(&base, home));
     }
+    found.retain(|path| !is_system(path));
+    let names = names(&found);
     found.push(spec.dir.clone());
     let python_path = spec
         .spec
@@ -44,12 +52,30 @@ pub(super) fn binds(
     found.extend(extra(spec)?);
     let real: Vec<PathBuf> = found.iter().filter_map(|path| path.canonicalize().ok()).collect();
     found.extend(real);
-    found.retain(|path| path.parent().is_some() && !SYSTEM.iter().any(|system| path.starts_with(system)));
+    found.retain(|path| path.parent().is_some() && !is_system(path));
     found.sort();
     found.dedup();
     let all = found.clone();
     found.retain(|path| !all.iter().any(|other| other != path && path.starts_with(other)));
-    Ok(found)
+    Ok(Binds { paths: found, names })
+}
+
+/// Whether every built root has it.
+fn is_system(path: &Path) -> bool {
+    SYSTEM.iter().any(|system| path.starts_with(system))
+}
+
+/// The first virtual environment and the first other prefix of a Python among these.
+fn names(prefixes: &[PathBuf]) -> BTreeMap<&'static str, PathBuf> {
+    let mut names = BTreeMap::new();
+    for prefix in prefixes {
+        if prefix.join("pyvenv.cfg").is_file() {
+            names.entry("env").or_insert_with(|| prefix.clone());
+        } else if prefix.join("bin/python3").exists() {
+            names.entry("python").or_insert_with(|| prefix.clone());
+        }
+    }
+    names
 }
 
 /// A program and the files that its links name, one after another.
@@ -188,7 +214,7 @@ mod tests {
         let of = |program: &Path, extra: serde_json::Value| {
             let found = binds(program, &spec(&root.join("spec"), &extra), Some(&home)).unwrap();
             let short = |path: PathBuf| path.strip_prefix(&root).unwrap().display().to_string();
-            found.into_iter().map(short).collect::<Vec<_>>()
+            found.paths.into_iter().map(short).collect::<Vec<_>>()
         };
         assert_eq!(
             of(&home.join("venv/bin/python"), json!([root.join("data")])),
@@ -205,15 +231,12 @@ mod tests {
         .unwrap();
         fs::create_dir_all(root.join("opt/other/lib")).unwrap();
         assert!(of(&home.join("venv/bin/python"), json!([])).contains(&"opt/other".to_owned()));
-        assert!(
-            binds(
-                Path::new("/usr/bin/env"),
-                &spec(Path::new("/usr/share/k"), &json!([])),
-                None
-            )
-            .unwrap()
-            .is_empty()
-        );
+        let spec_of_system = spec(Path::new("/usr/share/k"), &json!([]));
+        let system = binds(Path::new("/usr/bin/env"), &spec_of_system, None).unwrap();
+        assert!(system.paths.is_empty() && system.names.is_empty(), "{system:?}");
+        let named = binds(&home.join("bin/python"), &spec_of_system, Some(&home)).unwrap();
+        let expected = [("env", home.join("venv")), ("python", root.join("opt/py"))];
+        assert_eq!(named.names, BTreeMap::from(expected));
     }
 
     #[test]

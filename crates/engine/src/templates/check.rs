@@ -2,6 +2,7 @@
 
 use himalia_sandbox::Network;
 
+use super::grants::check_lists;
 use crate::kernelspecs::check_variables;
 use crate::model::{FilesMode, ProvisionerChoice, SessionLimits, Template};
 use crate::{EngineConfig, EngineError};
@@ -31,6 +32,10 @@ pub(crate) fn check(config: &EngineConfig) -> Result<(), EngineError> {
         }
         one(config, template)
             .map_err(|reason| EngineError::bad_request("templates", format!("{name}.{reason}")))?;
+    }
+    for (name, tenant) in &config.tenants {
+        check_lists(config, &tenant.networks, &tenant.images)
+            .map_err(|reason| EngineError::bad_request("tenants", format!("{name}.{reason}")))?;
     }
     let defaults = &config.defaults;
     if defaults.pool.size > 0 {
@@ -63,6 +68,10 @@ fn one(config: &EngineConfig, template: &Template) -> Result<(), String> {
         .filter(|image| !config.images.contains(*image))
     {
         return Err(format!("image {image:?} is not in the list of images"));
+    }
+    check_lists(config, &template.networks, &template.images)?;
+    if template.trust_domain.as_ref().is_some_and(String::is_empty) {
+        return Err("trust_domain must not be empty".to_owned());
     }
     check_variables(&template.env).map_err(|error| error.to_string())?;
     if template.preload.len() > MAX_PRELOAD {

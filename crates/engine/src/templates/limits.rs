@@ -2,17 +2,21 @@
 
 use himalia_sandbox::Limits;
 
-use crate::model::{SessionLimits, Template};
+use crate::model::{FilesMode, SessionLimits, Template};
 use crate::{EngineError, NotOffered};
 
-/// The limits of a session: what was asked for where that is allowed, else the template's.
+/// A size that shrinks is a multiple of this, and not less.
+const MIB: u64 = 1 << 20;
+
+/// The limits of a session: what was asked for where that is allowed, else the template's. Sizes of file systems in memory
+/// that neither of them chose shrink with the memory.
 ///
 /// # Errors
 /// [`EngineError::NotOffered`] names the first field that asks for more than the template allows;
 /// [`EngineError::BadRequest`] one that is zero.
 pub(super) fn settle(template: &Template, asked: &SessionLimits) -> Result<SessionLimits, EngineError> {
     let (has, max) = (&template.limits, &template.max);
-    Ok(SessionLimits {
+    let settled = SessionLimits {
         memory_bytes: one(
             "limits.memory_bytes",
             has.memory_bytes,
@@ -52,7 +56,55 @@ pub(super) fn settle(template: &Template, asked: &SessionLimits) -> Result<Sessi
             max.execution_ms,
             asked.execution_ms,
         )?,
-    })
+    };
+    Ok(shrink(settled, template, asked))
+}
+
+/// With `/tmp`, `/dev/shm` and files that are not kept in at most half of the memory, as far as nobody chose their sizes.
+fn shrink(mut limits: SessionLimits, template: &Template, asked: &SessionLimits) -> SessionLimits {
+    let Some(memory) = limits.memory_bytes else {
+        return limits;
+    };
+    let usual = template.usual_sizes;
+    let in_memory = template.files == FilesMode::Ephemeral;
+    let mut sizes = [
+        (
+            &mut limits.disk_bytes,
+            usual.disk && asked.disk_bytes.is_none(),
+            in_memory,
+        ),
+        (
+            &mut limits.tmp_bytes,
+            usual.tmp && asked.tmp_bytes.is_none(),
+            true,
+        ),
+        (
+            &mut limits.shm_bytes,
+            usual.shm && asked.shm_bytes.is_none(),
+            true,
+        ),
+    ];
+    let sum = |shrinks: bool, sizes: &[(&mut Option<u64>, bool, bool)]| {
+        sizes
+            .iter()
+            .filter(|(_, is_usual, counts)| *counts && *is_usual == shrinks)
+            .fold(0_u64, |sum, (size, ..)| sum.saturating_add(size.unwrap_or(0)))
+    };
+    let (chosen, unchosen) = (sum(false, &sizes), sum(true, &sizes));
+    let room = (memory / 2).saturating_sub(chosen);
+    if unchosen > room {
+        for (size, _, _) in sizes
+            .iter_mut()
+            .filter(|(_, is_usual, counts)| *is_usual && *counts)
+        {
+            if let Some(bytes) = size {
+                let share = u128::from(*bytes) * u128::from(room) / u128::from(unchosen);
+                let share = u64::try_from(share).unwrap_or(u64::MAX);
+                *bytes = (share / MIB * MIB).max(MIB);
+            }
+        }
+    }
+    limits
 }
 
 /// One limit. `has` and `max` that say nothing allow everything.
@@ -96,6 +148,80 @@ pub(super) fn of_sandbox(limits: &SessionLimits) -> Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::UsualSizes;
+
+    fn sized(memory: u64, usual: UsualSizes) -> Template {
+        Template {
+            limits: SessionLimits {
+                memory_bytes: Some(memory * MIB),
+                disk_bytes: Some(1024 * MIB),
+                tmp_bytes: Some(256 * MIB),
+                shm_bytes: Some(64 * MIB),
+                ..SessionLimits::default()
+            },
+            usual_sizes: usual,
+            ..Template::default()
+        }
+    }
+
+    #[test]
+    fn sizes_that_nobody_chose_fit_into_half_of_the_memory() {
+        let all = UsualSizes {
+            disk: true,
+            tmp: true,
+            shm: true,
+        };
+        let settled = |template: &Template, asked: &SessionLimits| {
+            let limits = settle(template, asked).unwrap();
+            let sizes = [limits.disk_bytes, limits.tmp_bytes, limits.shm_bytes];
+            (
+                sizes.map(|size| size.unwrap() / MIB),
+                limits.memory_total(template.files, true).unwrap() / MIB,
+            )
+        };
+        let nothing = SessionLimits::default();
+        assert_eq!(
+            settled(&sized(4096, all), &nothing),
+            ([1024, 256, 64], 4096 + 1344)
+        );
+        assert_eq!(settled(&sized(512, all), &nothing), ([195, 48, 12], 512 + 255));
+        // By the memory that is asked for, too.
+        let little = SessionLimits {
+            memory_bytes: Some(512 * MIB),
+            ..SessionLimits::default()
+        };
+        assert_eq!(settled(&sized(4096, all), &little), ([195, 48, 12], 767));
+        // What the caller or the template chose stays, and the others have the rest.
+        let chosen = SessionLimits {
+            disk_bytes: Some(200 * MIB),
+            ..little.clone()
+        };
+        assert_eq!(settled(&sized(4096, all), &chosen), ([200, 44, 11], 767));
+        let too_much = SessionLimits {
+            disk_bytes: Some(1024 * MIB),
+            ..little.clone()
+        };
+        assert_eq!(settled(&sized(4096, all), &too_much), ([1024, 1, 1], 512 + 1026));
+        assert_eq!(
+            settled(&sized(512, UsualSizes::default()), &nothing),
+            ([1024, 256, 64], 512 + 1344)
+        );
+        // Kept files are not in memory.
+        let kept = Template {
+            files: FilesMode::Session,
+            ..sized(512, all)
+        };
+        assert_eq!(settled(&kept, &nothing), ([1024, 204, 51], 512 + 255));
+        let plain = settle(&sized(512, all), &nothing).unwrap();
+        assert_eq!(
+            plain.memory_total(FilesMode::Ephemeral, false),
+            plain.memory_bytes
+        );
+        assert_eq!(
+            SessionLimits::default().memory_total(FilesMode::Ephemeral, true),
+            None
+        );
+    }
 
     #[test]
     fn less_is_always_allowed_and_more_up_to_the_maximum() {

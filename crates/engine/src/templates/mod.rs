@@ -5,6 +5,7 @@
 
 mod binds;
 mod check;
+mod grants;
 mod limits;
 pub(crate) mod packages;
 mod plan;
@@ -17,7 +18,7 @@ use crate::model::{KernelSpec, Origin, Template, TemplateInfo};
 use crate::{EngineConfig, EngineError};
 
 pub(crate) use check::check;
-pub(crate) use plan::{Offer, Plan, check_labels, duration, plan};
+pub(crate) use plan::{Offer, Plan, check_labels, duration, plan, trust_domain};
 pub(crate) use sandbox_spec::{sandbox_spec, zygote_spec};
 
 /// The templates of a configuration.

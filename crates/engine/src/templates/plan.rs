@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_sandbox::{Isolation, MAX_LABEL_BYTES, MAX_LABELS, Network, Provisioner};
+use himalia_sandbox::{Isolation, LimitChange, MAX_LABEL_BYTES, MAX_LABELS, Network, Provisioner};
 
+use super::grants::Grants;
 use super::{Chosen, limits};
 use crate::model::{FilesMode, KernelSpec, ProvisionerChoice, SessionLimits, StartKernel, Template};
 use crate::provisioners::{DOCKER, LOCAL, Provisioners};
@@ -35,7 +36,8 @@ pub(crate) struct Plan {
     pub(crate) lifetime: Option<Duration>,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) preload: Vec<String>,
-    pub(crate) trust_domain: String,
+    /// Who may share a zygote with it; `None`: nobody.
+    pub(crate) trust_domain: Option<String>,
     pub(crate) labels: BTreeMap<String, String>,
     /// Why no kernel of the template's pool will do, whatever its variables.
     pub(crate) unlike_pool: Option<String>,
@@ -47,17 +49,47 @@ impl Plan {
         self.provisioner.isolation() == Isolation::None
     }
 
+    /// What changes for a sandbox that was made with other limits.
+    pub(crate) fn change_from(&self, limits: &SessionLimits) -> LimitChange {
+        LimitChange {
+            from: limits::of_sandbox(limits),
+            to: limits::of_sandbox(&self.limits),
+            runtime: self.runtime.clone(),
+        }
+    }
+
     /// Whether its kernels run in a container, with files of an image.
     pub(crate) fn in_container(&self) -> bool {
         self.provisioner.kind() == DOCKER
     }
 }
 
-/// Settles a start.
+/// The trust domain of all where there are no tenants.
+const COMMON_DOMAIN: &str = "gateway";
+
+/// Who may share a zygote with a kernel of this template and owner; `None`: nobody.
+pub(crate) fn trust_domain(
+    config: &EngineConfig,
+    template: &Template,
+    owner: Option<&str>,
+) -> Option<String> {
+    match &template.trust_domain {
+        Some(named) => Some(named.clone()),
+        None if config.tenants.is_empty() => Some(COMMON_DOMAIN.to_owned()),
+        None => owner.map(|owner| format!("tenant/{owner}")),
+    }
+}
+
+/// Settles a start for an owner; `None`: it is not known yet whose the kernel will be.
 ///
 /// # Errors
 /// [`EngineError::NotOffered`] and [`EngineError::BadRequest`], naming the field.
-pub(crate) fn plan(offer: Offer<'_>, chosen: Chosen, start: &StartKernel) -> Result<Plan, EngineError> {
+pub(crate) fn plan(
+    offer: Offer<'_>,
+    chosen: Chosen,
+    start: &StartKernel,
+    owner: Option<&str>,
+) -> Result<Plan, EngineError> {
     let Chosen { name, template, spec } = chosen;
     let isolation = start.isolation.unwrap_or_default().max(template.isolation);
     let network = start.network.clone().unwrap_or_else(|| template.network.clone());
@@ -70,10 +102,18 @@ pub(crate) fn plan(offer: Offer<'_>, chosen: Chosen, start: &StartKernel) -> Res
         runtime: template.runtime.as_deref(),
     };
     let provisioner = Arc::clone(choose(offer.provisioners, &wants)?);
-    refuse(&offer, &template, &wants, &*provisioner, start)?;
+    refuse(&wants, &*provisioner)?;
+    let grants = Grants {
+        config: offer.config,
+        name: &name,
+        template: &template,
+        owner,
+    };
+    grants.check(start)?;
     check_labels(&start.labels)?;
     let limits = limits::settle(&template, &start.limits)?;
-    let unlike_pool = unlike(&template, &limits, &wants, start);
+    let unlike_pool = unlike(&template, &limits, &wants, start, &*provisioner);
+    let trust_domain = trust_domain(offer.config, &template, owner);
     Ok(Plan {
         unlike_pool,
         isolation,
@@ -89,7 +129,7 @@ pub(crate) fn plan(offer: Offer<'_>, chosen: Chosen, start: &StartKernel) -> Res
         files: template.files,
         env: template.env,
         preload: template.preload,
-        trust_domain: template.trust_domain,
+        trust_domain,
         labels: start.labels.clone(),
     })
 }
@@ -126,39 +166,15 @@ fn choose<'a>(all: &'a Provisioners, wants: &Wants<'_>) -> Result<&'a Arc<dyn Pr
     })
 }
 
-fn refuse(
-    offer: &Offer<'_>,
-    template: &Template,
-    wants: &Wants<'_>,
-    provisioner: &dyn Provisioner,
-    start: &StartKernel,
-) -> Result<(), EngineError> {
+fn refuse(wants: &Wants<'_>, provisioner: &dyn Provisioner) -> Result<(), EngineError> {
     let kind = provisioner.kind();
-    let networks = &offer.config.networks;
-    if let Network::Open(name) = wants.network {
-        let no = |reason: String| Err(EngineError::not_offered(NotOffered::Network, "network", reason));
-        if kind != DOCKER {
-            return no(format!(
-                "provisioner {kind} gives no network; an open one needs docker"
-            ));
-        }
-        if !networks.contains(name) {
-            return no(format!(
-                "{name:?} is not one of the networks that the operator named"
-            ));
-        }
+    if kind != DOCKER && matches!(wants.network, Network::Open(_)) {
+        let reason = format!("provisioner {kind} gives no network; an open one needs docker");
+        return Err(EngineError::not_offered(NotOffered::Network, "network", reason));
     }
-    if let Some(image) = wants.image {
-        let no = |reason: String| Err(EngineError::not_offered(NotOffered::Image, "image", reason));
-        if kind != DOCKER {
-            return no(format!("provisioner {kind} runs no images"));
-        }
-        let known = offer.config.images.iter().any(|known| known == image);
-        if !known && start.image.is_some() && template.image.as_deref() != Some(image) {
-            return no(format!(
-                "{image:?} is not one of the images that the operator named"
-            ));
-        }
+    if kind != DOCKER && wants.image.is_some() {
+        let reason = format!("provisioner {kind} runs no images");
+        return Err(EngineError::not_offered(NotOffered::Image, "image", reason));
     }
     // The level of another runtime is known to the provisioner alone, which refuses too.
     let given = provisioner.isolation();
@@ -186,12 +202,14 @@ pub(crate) fn duration(
     Ok(settled.map(Duration::from_millis))
 }
 
-/// The first thing in which a session is unlike those that its template's pool holds.
+/// The first thing in which a session is unlike those that its template's pool holds, and that a sandbox cannot be given
+/// while it lives.
 fn unlike(
     template: &Template,
     limits: &SessionLimits,
     wants: &Wants<'_>,
     start: &StartKernel,
+    provisioner: &dyn Provisioner,
 ) -> Option<String> {
     let of_pool = limits::settle(template, &SessionLimits::default()).ok()?;
     if wants.image != template.image.as_deref() {
@@ -200,9 +218,13 @@ fn unlike(
     if *wants.network != template.network {
         return Some("it has a network of its own".to_owned());
     }
-    let same_log = limits.output_bytes == of_pool.output_bytes;
-    if !same_log || limits::of_sandbox(limits) != limits::of_sandbox(&of_pool) {
-        return Some("it has limits of its own".to_owned());
+    let change = LimitChange {
+        from: limits::of_sandbox(&of_pool),
+        to: limits::of_sandbox(limits),
+        runtime: template.runtime.clone(),
+    };
+    if let Some(fixed) = provisioner.fixed_limit(&change) {
+        return Some(format!("limits.{} {}", fixed.field, fixed.reason));
     }
     let stronger = start.isolation.is_some_and(|asked| asked > template.isolation);
     if stronger && template.provisioner == ProvisionerChoice::Auto && wants.isolation > Isolation::Namespaces
@@ -265,7 +287,7 @@ mod tests {
                     problem: None,
                 },
             };
-            plan(offer, chosen, start)
+            plan(offer, chosen, start, Some("operator"))
         }
 
         fn kind(&self, template: &Template, start: &StartKernel) -> &'static str {
@@ -301,20 +323,31 @@ mod tests {
         }
     }
 
+    /// A template that grants an image and a network.
+    fn generous() -> Template {
+        Template {
+            images: vec!["known".to_owned()],
+            networks: vec!["net".to_owned()],
+            ..Template::default()
+        }
+    }
+
     #[test]
     fn the_wishes_choose_the_provisioner() {
         let place = place(&[(LOCAL, Isolation::Namespaces), (DOCKER, Isolation::Container)]);
-        let auto = Template::default();
+        let auto = generous();
         assert_eq!(place.kind(&auto, &StartKernel::default()), LOCAL);
         assert_eq!(place.kind(&auto, &level(Isolation::Namespaces)), LOCAL);
         assert_eq!(place.kind(&auto, &level(Isolation::Container)), DOCKER);
         assert_eq!(place.kind(&auto, &image("known")), DOCKER);
         assert_eq!(place.kind(&auto, &network("net")), DOCKER);
-        assert_eq!(place.refusal(&image("unknown")), ("image_not_allowed", "image"));
-        assert_eq!(
-            place.refusal(&network("host")),
-            ("network_unsupported", "network")
-        );
+        // Without a grant what the gateway has is not to be had.
+        for name in ["unknown", "known"] {
+            assert_eq!(place.refusal(&image(name)), ("image_not_allowed", "image"));
+        }
+        for name in ["host", "net"] {
+            assert_eq!(place.refusal(&network(name)), ("network_unsupported", "network"));
+        }
         assert_eq!(
             place.refusal(&level(Isolation::Microvm)),
             ("isolation_unavailable", "isolation")
@@ -346,20 +379,55 @@ mod tests {
         let place = place(&[(LOCAL, Isolation::Namespaces), (DOCKER, Isolation::Container)]);
         let template = Template {
             idle_timeout: Some(Duration::from_mins(1)),
-            ..Template::default()
+            ..generous()
         };
         let unlike = |start: &StartKernel| place.plan(&template, start).unwrap().unlike_pool;
         assert_eq!(unlike(&StartKernel::default()), None);
         assert!(unlike(&image("known")).unwrap().contains("image"));
         let mut start = StartKernel::default();
         start.limits.memory_bytes = Some(5);
-        assert!(unlike(&start).unwrap().contains("limits"));
-        // Time is watched by the gateway.
+        // The stub changes nothing of a sandbox that lives.
+        assert_eq!(
+            unlike(&start).as_deref(),
+            Some("limits.memory_bytes is set when a sandbox starts")
+        );
+        // Time and the log are the gateway's own.
+        let mut start = StartKernel::default();
+        start.limits.output_bytes = Some(5);
+        assert_eq!(unlike(&start), None);
         let mut start = StartKernel::default();
         start.limits.execution_ms = Some(5);
         start.idle_timeout = Some(Duration::from_secs(5));
         assert_eq!(unlike(&start), None);
         start.idle_timeout = Some(Duration::from_hours(1));
         assert!(place.plan(&template, &start).is_err());
+    }
+
+    #[test]
+    fn tenants_share_no_zygote_unless_the_template_says_so() {
+        let mut config = EngineConfig::new("/nowhere");
+        let (plain, named) = (
+            Template::default(),
+            Template {
+                trust_domain: Some("all".to_owned()),
+                ..Template::default()
+            },
+        );
+        let domain =
+            |config: &EngineConfig, template: &Template, owner| trust_domain(config, template, owner);
+        for owner in [None, Some("operator")] {
+            assert_eq!(domain(&config, &plain, owner).as_deref(), Some("gateway"));
+        }
+        config
+            .tenants
+            .insert("acme".to_owned(), crate::TenantLimits::default());
+        let of = |owner| domain(&config, &plain, Some(owner)).unwrap();
+        assert_ne!(of("acme"), of("other"));
+        assert_ne!(of("acme"), of("operator"));
+        // Whose a pooled kernel will be is not known yet.
+        assert_eq!(domain(&config, &plain, None), None);
+        for owner in [None, Some("acme"), Some("other")] {
+            assert_eq!(domain(&config, &named, owner).as_deref(), Some("all"));
+        }
     }
 }

@@ -8,12 +8,11 @@ use himalia_sandbox::{Files, Isolation, SandboxKey, SandboxSpec, ZygoteSpec};
 use super::plan::Plan;
 use super::{binds, limits};
 use crate::kernelspecs::{HostEnvironment, Launch, is_ours};
-use crate::model::FilesMode;
 use crate::pool::late;
 use crate::provisioners::LOCAL;
 use crate::{EngineError, KernelId};
 
-/// The sandbox of a start. Looks at the disk.
+/// The sandbox of a start, on the files that are kept under a name, if they are. Looks at the disk.
 ///
 /// # Errors
 /// [`EngineError::KernelStart`] for paths that a kernelspec adds and that cannot be bound.
@@ -22,6 +21,7 @@ pub(crate) fn sandbox_spec(
     launch: &Launch,
     host: &HostEnvironment,
     id: KernelId,
+    kept_files: Option<&str>,
     key: SandboxKey,
 ) -> Result<SandboxSpec, EngineError> {
     let mut spec = SandboxSpec::new(key);
@@ -30,27 +30,26 @@ pub(crate) fn sandbox_spec(
     spec.network = plan.network.clone();
     spec.image.clone_from(&plan.image);
     spec.runtime.clone_from(&plan.runtime);
-    spec.files = match plan.files {
-        FilesMode::Ephemeral => Files::Ephemeral,
-        FilesMode::Session => Files::Session(id.to_string()),
-    };
+    spec.files = kept_files.map_or(Files::Ephemeral, |name| Files::Session(name.to_owned()));
     spec.labels = BTreeMap::from([("kernel".to_owned(), id.to_string())]);
     if let Some(program) = program_in_built_root(plan, launch) {
         let home = host.home();
-        spec.binds = binds::binds(program, &plan.spec, home.as_deref())?;
+        let found = binds::binds(program, &plan.spec, home.as_deref())?;
+        (spec.binds, spec.names) = (found.paths, found.names);
     }
     spec.zygote = zygote_spec(plan, launch);
     Ok(spec)
 }
 
-/// The zygote that a start can be forked from; `None` for kernels that are not ours and where a root is not built.
+/// The zygote that a start can be forked from; `None` for kernels that are not ours, where a root is not
+/// built, and where nobody may share one.
 pub(crate) fn zygote_spec(plan: &Plan, launch: &Launch) -> Option<ZygoteSpec> {
     let python = program_in_built_root(plan, launch)?;
     if !is_ours(&plan.spec) || late::changed_at_start(launch).is_some() {
         return None;
     }
     Some(ZygoteSpec {
-        trust_domain: plan.trust_domain.clone(),
+        trust_domain: plan.trust_domain.clone()?,
         python: python.to_owned(),
         env: launch.base_env.clone(),
         preload: plan.preload.clone(),

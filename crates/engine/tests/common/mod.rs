@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use himalia_engine::{
-    Attach, Attachment, Closed, Delivery, Drain, Engine, EngineConfig, KernelId, Principal, StartKernel,
+    Attach, Attachment, Closed, Delivery, Drain, Engine, EngineConfig, ExecutionId, ExecutionResult,
+    KernelId, Principal, StartKernel, Until,
 };
 use himalia_sandbox::{LocalConfig, LocalProvisioner};
 use himalia_testkit::patience::within;
@@ -94,6 +95,12 @@ impl Place {
     }
 
     pub async fn open(&self) -> Engine {
+        let (config, provisioner) = self.parts();
+        Engine::open(config, Arc::new(provisioner)).await.unwrap()
+    }
+
+    /// What an engine is opened with.
+    pub fn parts(&self) -> (EngineConfig, LocalProvisioner) {
         let shim = binaries::path("himalia-shim").unwrap();
         let provisioner = LocalProvisioner::new(LocalConfig::new(self.run.path(), shim)).unwrap();
         let mut config = EngineConfig::new(self.data.path());
@@ -103,7 +110,7 @@ impl Place {
         // What ends is gone, unless a test is about what is kept.
         config.retention.time = std::time::Duration::ZERO;
         (self.change)(&mut config);
-        Engine::open(config, Arc::new(provisioner)).await.unwrap()
+        (config, provisioner)
     }
 
     /// The next gateway, for which the time of all that is over is over.
@@ -166,6 +173,15 @@ pub async fn stop(engine: Engine) {
         .await
         .unwrap()
         .unwrap();
+}
+
+/// What came of an execution, once it is over and written down.
+pub async fn settled(engine: &Engine, principal: &Principal, id: ExecutionId) -> ExecutionResult {
+    let mut feed = engine.follow_execution(principal, id, None).await.unwrap();
+    within("the end of an execution", feed.wait(Until::Settled))
+        .await
+        .unwrap()
+        .unwrap()
 }
 
 /// A client.

@@ -19,6 +19,9 @@ struct Args {
     /// Only on this socket: shell, control, stdin, iopub or hb.
     #[arg(long, env = "HIMALIA_HOSTILE_SOCKET")]
     socket: Option<String>,
+    /// Bytes of the banner in every `kernel_info_reply`.
+    #[arg(long, env = "HIMALIA_HOSTILE_BANNER", default_value_t = 0)]
+    banner: usize,
 }
 
 fn main() -> ExitCode {
@@ -27,6 +30,7 @@ fn main() -> ExitCode {
         connection_file: args.connection_file,
         at_start: args.at_start,
         socket: args.socket,
+        banner: args.banner,
     };
     match hostile::run(&options) {
         Ok(()) => ExitCode::SUCCESS,

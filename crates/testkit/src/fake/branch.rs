@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 /// Longer than a shim waits for a fork that need not wait.
-const LATE: Duration = Duration::from_secs(11);
+const LATE: Duration = Duration::from_secs(16);
 
 /// How `himalia_bind_request` is answered.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]

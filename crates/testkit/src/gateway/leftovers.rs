@@ -1,9 +1,11 @@
-//! Processes that outlive a gateway on purpose, and must not outlive a test.
+//! What a gateway may leave: processes that outlive it on purpose, and must not outlive a test; and nothing at all once it was told
+//! to end its kernels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -57,6 +59,90 @@ pub(super) fn kill(root: &Path) {
             }
         }
         std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// What is there of the gateway whose directories are in `root`, a line for each: processes, mounts, control groups, and sockets,
+/// keys and directories of sandboxes, and the run directory itself.
+pub(super) fn left(root: &Path) -> Vec<String> {
+    let run = root.join("run");
+    let processes = find(root).into_iter().map(|pid| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        format!(
+            "process {pid}: {}",
+            String::from_utf8_lossy(&line).replace('\0', " ")
+        )
+    });
+    let shown = |what: &'static str, paths: Vec<PathBuf>| {
+        let lines = paths
+            .into_iter()
+            .map(move |path| format!("{what} {}", path.display()));
+        lines.collect::<Vec<_>>()
+    };
+    let mut all: Vec<String> = processes.collect();
+    all.extend(shown("mount", mounts(root)));
+    all.extend(shown("control group", groups(&run)));
+    all.extend(shown("in the run directory:", entries(&run)));
+    if run.exists() {
+        all.push(format!("the run directory {}", run.display()));
+    }
+    all.extend(shown("user ids reserved:", uids(&root.join("data"))));
+    all
+}
+
+/// Notes of user ids that the gateway of a data directory has, where it is root.
+fn uids(data: &Path) -> Vec<PathBuf> {
+    let notes = fs::read_dir("/run/himalia/uids").into_iter().flatten().flatten();
+    notes
+        .map(|note| note.path())
+        .filter(|note| fs::read(note).is_ok_and(|text| text == data.as_os_str().as_bytes()))
+        .collect()
+}
+
+/// Mounts of this process's namespace below a directory.
+fn mounts(root: &Path) -> Vec<PathBuf> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let places = table.lines().filter_map(|line| line.split(' ').nth(4));
+    places
+        .map(PathBuf::from)
+        .filter(|place| place.starts_with(root))
+        .collect()
+}
+
+/// Control groups of the sandboxes of a run directory, under both versions.
+fn groups(run: &Path) -> Vec<PathBuf> {
+    let name = format!("himalia{}", run.display().to_string().replace('/', "-"));
+    let mut found = Vec::new();
+    walk(Path::new("/sys/fs/cgroup"), &mut |path, kind| {
+        if kind.is_dir() && path.parent().is_some_and(|above| above.ends_with(&name)) {
+            found.push(path.to_owned());
+        }
+    });
+    found
+}
+
+/// Sockets, keys and directories of sandboxes, whose names are long.
+fn entries(run: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    walk(run, &mut |path, kind| {
+        let name = path.file_name().unwrap_or_default();
+        if kind.is_socket() || kind.is_dir() && name.len() >= 16 || name == "key" {
+            found.push(path.to_owned());
+        }
+    });
+    found
+}
+
+/// Everything below a directory; links are not followed.
+fn walk(dir: &Path, look: &mut impl FnMut(&Path, fs::FileType)) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let (path, Ok(kind)) = (entry.path(), entry.file_type()) else {
+            continue;
+        };
+        look(&path, kind);
+        if kind.is_dir() {
+            walk(&path, look);
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use crate::client::{Connect, Framing, WsClient};
 use crate::http::Http;
+use crate::patience;
 use process::Process;
 
 pub use kernelspecs::write_kernelspec;
@@ -71,7 +72,8 @@ impl Builder {
     }
 }
 
-/// A running gateway with directories of its own. Dropping it kills it and everything that it started.
+/// A running gateway with directories of its own. Dropping it ends it with its kernels, and fails the test if anything of them is left
+/// then; one that its test has ended already, and whatever is left, is killed.
 #[derive(Debug)]
 pub struct Gateway {
     process: Option<Process>,
@@ -219,14 +221,42 @@ impl Gateway {
     }
 }
 
+impl Gateway {
+    /// Tells it to end with its kernels, as Ctrl-C does, and looks what is left then. Blocks.
+    ///
+    /// # Errors
+    /// When it does not end, or leaves anything.
+    fn end_with_kernels(&mut self) -> Result<()> {
+        let Some(mut process) = self.process.take() else {
+            // Its test ended it, and its kernels were meant to live.
+            return Ok(());
+        };
+        if process.exited()?.is_some() {
+            return Ok(());
+        }
+        // Also one that its test has stopped.
+        process.signal(Signal::CONT)?;
+        process.signal(Signal::INT)?;
+        let root = self.root.path();
+        patience::block_until(|| Ok(process.exited()?.is_some())).context("the gateway does not end")?;
+        let clean = patience::block_until(|| Ok(leftovers::left(root).is_empty()));
+        clean.with_context(|| format!("left behind: {}", leftovers::left(root).join("; ")))
+    }
+}
+
 impl Drop for Gateway {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        let failed = std::thread::panicking();
+        let ended = if failed { Ok(()) } else { self.end_with_kernels() };
+        if failed || ended.is_err() {
             let log = self.log();
             let tail = log.char_indices().rev().nth(8000).map_or(0, |(index, _)| index);
             eprintln!("--- the gateway's log ---\n{}", &log[tail..]);
         }
         drop(self.process.take());
         leftovers::kill(self.root.path());
+        if let Err(error) = ended {
+            panic!("{error:#}");
+        }
     }
 }

@@ -12,6 +12,8 @@ Code of an execute_request, one attack per request; N and BYTES have defaults:
   attack unknown-command         a ZMTP command that does not exist
   attack wrong-hmac [N]          messages with wrong, short, long and absent signatures
   attack forged-replies [N]      replies and output for requests of others, seen and guessed
+  attack stray-replies [N]       N replies to nobody, and one of another type, on the way of the request's own
+  attack replay-reply [N]        the request's reply, N times, before the reply itself
   attack forged-status           `dead` and `restarting`, as if the server had said so
   attack replay [N]              one properly signed message, N times
   attack big-header [BYTES]      1 MB of header
@@ -49,6 +51,8 @@ pub enum Attack {
     UnknownCommand,
     WrongHmac(usize),
     ForgedReplies(usize),
+    StrayReplies(usize),
+    ReplayReply(usize),
     ForgedStatus,
     Replay(usize),
     BigHeader(usize),
@@ -90,6 +94,8 @@ impl Attack {
             "unknown-command" => Self::UnknownCommand,
             "wrong-hmac" => Self::WrongHmac(count(1000)?),
             "forged-replies" => Self::ForgedReplies(count(16)?),
+            "stray-replies" => Self::StrayReplies(count(16)?),
+            "replay-reply" => Self::ReplayReply(count(100)?),
             "forged-status" => Self::ForgedStatus,
             "replay" => Self::Replay(count(100)?),
             "big-header" => Self::BigHeader(count(1_000_000)?),
@@ -129,7 +135,7 @@ mod tests {
     #[test]
     fn help_names_every_attack() {
         let names = HELP.lines().filter(|line| line.starts_with("  attack "));
-        assert_eq!(names.clone().count(), 21);
+        assert_eq!(names.clone().count(), 23);
         for line in names {
             let line = line.trim().split("  ").next().unwrap();
             let plain = line.split(" [").next().unwrap();

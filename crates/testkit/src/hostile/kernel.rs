@@ -25,6 +25,8 @@ pub struct Options {
     pub at_start: Option<AtStart>,
     /// On which socket (`shell`, `control`, `stdin`, `iopub`, `hb`); `None` is all.
     pub socket: Option<String>,
+    /// Bytes of the banner in every `kernel_info_reply`; 0 is the usual one.
+    pub banner: usize,
 }
 
 /// Requests that are remembered for forgeries.
@@ -37,6 +39,7 @@ pub(super) struct State {
     iopub: Mutex<Vec<Box<dyn Duplex>>>,
     stdin: Mutex<Vec<Box<dyn Duplex>>>,
     seen: Mutex<Vec<(Vec<Bytes>, Bytes)>>,
+    banner: usize,
 }
 
 /// A request and the connection that it came from.
@@ -58,6 +61,7 @@ pub fn run(options: &Options) -> Result<()> {
         iopub: Mutex::default(),
         stdin: Mutex::default(),
         seen: Mutex::default(),
+        banner: options.banner,
     });
     let sockets = [
         (Socket::Shell, "shell", "ROUTER"),
@@ -164,6 +168,11 @@ impl State {
                 Some(json!({ "status": "ok", "execution_count": 1, "payload": [], "user_expressions": {} }))
             }
             "interrupt_request" | "shutdown_request" => Some(json!({ "status": "ok", "restart": false })),
+            "kernel_info_request" if self.banner > 0 => {
+                let mut info = requests::kernel_info();
+                info["banner"] = "b".repeat(self.banner).into();
+                Some(info)
+            }
             other => requests::answer(other, &content),
         };
         if let (Some(reply), Some(kind)) = (reply, peek.msg_type.strip_suffix("_request")) {

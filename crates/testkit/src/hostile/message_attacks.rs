@@ -14,6 +14,18 @@ pub(super) fn play(attack: Attack, asked: &mut Asked<'_>) -> io::Result<()> {
     match attack {
         Attack::WrongHmac(times) => wrong_hmac(asked, times),
         Attack::ForgedReplies(guesses) => return forged_replies(asked, guesses),
+        Attack::StrayReplies(times) => return stray_replies(asked, times),
+        Attack::ReplayReply(times) => {
+            let content = json!({ "status": "error", "ename": "Replayed", "evalue": "", "traceback": [] });
+            let reply = asked
+                .state
+                .maker
+                .message("execute_reply", &asked.parts.header, &content);
+            let frames = zmq::encode(asked.identities, &reply, &asked.state.signer);
+            for _ in 0..times {
+                asked.peer.write_all(&zmtp::message(&frames))?;
+            }
+        }
         Attack::ForgedStatus => {
             for state in ["dead", "restarting", "starting", "\u{0}", "dead\" or so"] {
                 asked.publish("status", &json!({ "execution_state": state }).to_string(), false);
@@ -162,6 +174,26 @@ fn wrong_hmac(asked: &Asked<'_>, times: usize) {
         frames[1] = Bytes::copy_from_slice(signature);
         asked.state.publish_raw(&zmtp::message(&frames));
     }
+}
+
+/// Replies under the identity of the running request that are none to it.
+fn stray_replies(asked: &mut Asked<'_>, times: usize) -> io::Result<()> {
+    let error = json!({ "status": "error", "ename": "Stray", "evalue": "", "traceback": [] });
+    let nobody = Bytes::from_static(br#"{"msg_id":"nobody","session":"x","msg_type":"execute_request"}"#);
+    for number in 0..times {
+        let parent = if number % 2 == 0 {
+            nobody.clone()
+        } else {
+            Bytes::from_static(b"{}")
+        };
+        let reply = asked.state.maker.message("execute_reply", &parent, &error);
+        asked.reply(asked.identities, &reply)?;
+    }
+    let other = asked
+        .state
+        .maker
+        .message("inspect_reply", &asked.parts.header, &error);
+    asked.reply(asked.identities, &other)
 }
 
 /// Replies and output for what others asked, and replies to request numbers that it guesses.

@@ -56,8 +56,13 @@ impl Log {
             key: None,
             max_failures: None,
             caller: "operator".into(),
+            client: None,
         };
-        let record = ExecutionRecord::Submitted { submission, ahead: 0 };
+        let record = ExecutionRecord::Submitted {
+            submission,
+            ahead: 0,
+            turn: 0,
+        };
         self.put(RecordKind::Execution, &meta(0, 0), record.to_body())
     }
 
@@ -69,6 +74,7 @@ impl Log {
             failed_before: 0,
             variables_lost: None,
             failures: 0,
+            turn: 0,
         };
         self.put(RecordKind::Execution, &meta(owner_of(seq), 0), record.to_body());
     }
@@ -166,7 +172,7 @@ fn filled(detail: Detail) -> Log {
 
 #[test]
 fn history_is_in_the_order_of_the_kernel_and_paged() {
-    let all = history(kernel(), filled(Detail::Code).cells, None, 10);
+    let all = history(kernel(), &filled(Detail::Code).cells, None, 10);
     let told: Vec<_> = all
         .history
         .iter()
@@ -187,15 +193,15 @@ fn history_is_in_the_order_of_the_kernel_and_paged() {
             ("1/0\nmore", "kernel_died", None, false),
         ]
     );
-    let latest = history(kernel(), filled(Detail::Code).cells, None, 1);
+    let latest = history(kernel(), &filled(Detail::Code).cells, None, 1);
     assert_eq!(
         (latest.offset, latest.total, latest.history[0].seq),
         (2, 3, all.history[2].seq)
     );
-    let page = history(kernel(), filled(Detail::Code).cells, Some(1), 1);
+    let page = history(kernel(), &filled(Detail::Code).cells, Some(1), 1);
     assert_eq!(page.history[0], all.history[1]);
     assert!(
-        history(kernel(), filled(Detail::Code).cells, Some(9), 1)
+        history(kernel(), &filled(Detail::Code).cells, Some(9), 1)
             .history
             .is_empty()
     );
@@ -203,7 +209,7 @@ fn history_is_in_the_order_of_the_kernel_and_paged() {
 
 #[test]
 fn a_notebook_has_cells_with_their_outputs() {
-    let book = notebook(kernel(), filled(Detail::Outputs).cells, None);
+    let book = notebook(kernel(), &filled(Detail::Outputs).cells, None);
     assert_eq!(
         (&book["nbformat"], &book["nbformat_minor"]),
         (&json!(4), &json!(5))
@@ -218,7 +224,7 @@ fn a_notebook_has_cells_with_their_outputs() {
 
 #[test]
 fn a_script_runs_what_ran() {
-    let text = script(kernel(), filled(Detail::Code).cells);
+    let text = script(kernel(), &filled(Detail::Code).cells);
     assert!(
         text.ends_with("\n# %% [1]\nprint('hi')\n\n# %% [2]\n1 + 1\n\n# %% [ ] kernel_died\n# 1/0\n# more\n"),
         "{text}"
@@ -235,16 +241,16 @@ fn bash_keeps_its_text_and_its_name() {
         }
         log
     };
-    let page = history(kernel(), filled().cells, None, 10);
+    let page = history(kernel(), &filled().cells, None, 10);
     assert_eq!(
         (page.history[1].code.as_str(), page.history[1].language),
         ("printf 'a\\n'", Language::Bash)
     );
     assert_eq!(json!(page.history[1])["language"], "bash");
-    let book = notebook(kernel(), filled().cells, None);
+    let book = notebook(kernel(), &filled().cells, None);
     assert_eq!(book["cells"][0]["source"], "%%bash\nls -l\necho \"$HOME\" ");
     assert_eq!(book["cells"][0]["metadata"]["himalia"]["language"], "bash");
-    let text = script(kernel(), filled().cells);
+    let text = script(kernel(), &filled().cells);
     for wanted in [
         "import subprocess\nsubprocess.run([\"bash\", \"-c\", \"\"\"ls -l\necho \"$HOME\" \"\"\"], check=True)\n",
         "subprocess.run([\"bash\", \"-c\", \"printf 'a\\\\n'\"], check=True)\n",
@@ -259,7 +265,7 @@ fn what_is_too_much_is_left_out_and_counted() {
     for number in 1..=12_000 {
         log.client(number, &json!({"code": "x"}), 0);
     }
-    let page = history(kernel(), log.cells, None, 1000);
+    let page = history(kernel(), &log.cells, None, 1000);
     assert!(
         page.total <= 10_000 && page.total + page.omitted == 12_000,
         "{} {}",
@@ -272,7 +278,7 @@ fn what_is_too_much_is_left_out_and_counted() {
         log.client(number, &json!({"code": "x"}), 0);
         log.says(0, number, Channel::Iopub, "display_data", &picture, false);
     }
-    let book = notebook(kernel(), log.cells, None);
+    let book = notebook(kernel(), &log.cells, None);
     let kept = |cell: &&Value| cell["outputs"][0]["output_type"] == "display_data";
     assert_eq!(book["cells"].as_array().unwrap().iter().filter(kept).count(), 4);
 }

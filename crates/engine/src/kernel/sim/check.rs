@@ -6,10 +6,13 @@ use himalia_shim_protocol::{Lane, PerLane};
 use himalia_wire::{Channel, Limits, header, v1};
 use serde::Deserialize;
 
+use super::process::STRAY;
+use super::sandboxes::is_move;
 use super::world::{World, fingerprint};
 use crate::ExecutionState;
 use crate::kernel::life::Phase;
 use crate::kernel::lifecycle::LifecycleRecord;
+use crate::kernel::messages::word;
 use crate::kernel::meta::{RecordKind, RecordMeta};
 use crate::kernel::synthetic::ENGINE_SESSION;
 
@@ -38,15 +41,23 @@ fn journal(world: &World) -> Result<BTreeSet<String>, String> {
         data: 0_u64,
     };
     let mut requests = BTreeSet::new();
+    let mut moves = 0;
     for record in &world.disk.records {
         let (meta, seq) = (RecordMeta::decode(&record.meta), record.seq);
+        if is_move(record) {
+            // Another sandbox has the word.
+            (moves, last) = (moves + 1, PerLane::default());
+            continue;
+        }
+        let gone = world.gone.get(&moves);
         let kind = RecordKind::from_byte(record.kind).ok_or("a record of no kind")?;
         if kind == RecordKind::Request {
             requests.insert(key_of(&record.body));
             continue;
         }
         let Some(lane) = meta.lane else { continue };
-        let sent = &world.shim.sent[lane];
+        let sent = gone.map_or(&world.shim.sent[lane], |gone| &gone.sent[lane]);
+        let dropped = gone.map_or(&world.shim.dropped, |gone| &gone.dropped);
         if kind == RecordKind::Gap {
             let gap: Gap = serde_json::from_slice(&record.body).map_err(|error| error.to_string())?;
             if gap.from != last[lane] + 1 || gap.to != meta.link {
@@ -55,7 +66,7 @@ fn journal(world: &World) -> Result<BTreeSet<String>, String> {
                     gap.from, gap.to, last[lane]
                 ));
             }
-            if let Some(kept) = (gap.from..=gap.to).find(|link| !world.shim.dropped.contains(link)) {
+            if let Some(kept) = (gap.from..=gap.to).find(|link| !dropped.contains(link)) {
                 return Err(format!("record {seq}: a gap over {kept}, which was not dropped"));
             }
             last[lane] = gap.to;
@@ -96,7 +107,7 @@ fn journal(world: &World) -> Result<BTreeSet<String>, String> {
     Ok(requests)
 }
 
-fn key_of(frame: &bytes::Bytes) -> String {
+pub(super) fn key_of(frame: &bytes::Bytes) -> String {
     let (_, parts) = v1::decode(frame, &Limits::KERNEL).unwrap();
     let header = header::peek(&parts.header).unwrap();
     format!("{}/{}", header.session, header.msg_id)
@@ -108,6 +119,14 @@ fn owner(world: &World, meta: &RecordMeta, seq: u64, frame: &bytes::Bytes) -> Re
         return Ok(());
     }
     let (_, parts) = v1::decode(frame, &Limits::KERNEL).unwrap();
+    if parts.content == STRAY {
+        return match meta.word & (word::REPLY | word::DONE) {
+            0 if meta.owner == 0 => Ok(()),
+            // It may stand in for the reply that was dropped.
+            _ if world.shim.dropped_all_kinds => Ok(()),
+            _ => Err(format!("record {seq}: a stray reply was taken for one")),
+        };
+    }
     let parent = header::peek_parent(&parts.parent_header).unwrap().unwrap();
     let expected = if parent.session == ENGINE_SESSION {
         0
@@ -126,9 +145,11 @@ fn owner(world: &World, meta: &RecordMeta, seq: u64, frame: &bytes::Bytes) -> Re
 
 /// No request is begun twice; one in the journal is begun, or was lost with a process.
 fn once(world: &World, journaled: &BTreeSet<String>) -> Result<(), String> {
+    let sent_before = world.sent_before();
     for (key, asked) in &world.asked {
         let begun = world.shim.begun.get(key).copied().unwrap_or(0);
-        let (known, lost) = (journaled.contains(key), world.shim.lost.contains(key));
+        let lost = world.shim.lost.contains(key) || sent_before.contains(key);
+        let known = journaled.contains(key);
         if begun > 1 {
             return Err(format!("{key} ran {begun} times"));
         }
@@ -173,6 +194,9 @@ fn ended(world: &World) -> Result<(), String> {
             }
             Some(RecordKind::Message) if meta.channel != Some(Channel::Iopub) => {
                 let (_, parts) = v1::decode(&record.body, &Limits::KERNEL).unwrap();
+                if parts.content == STRAY {
+                    continue;
+                }
                 let parent = header::peek_parent(&parts.parent_header).unwrap().unwrap();
                 replied.insert(format!("{}/{}", parent.session, parent.msg_id));
             }
@@ -187,9 +211,11 @@ fn ended(world: &World) -> Result<(), String> {
             _ => {}
         }
     }
+    let sent_before = world.sent_before();
     for (key, record) in open {
         let end = replied.contains(&key) || refused.contains(&record);
-        let lost = world.shim.lost.contains(&key) || world.shim.dropped_all_kinds;
+        let lost =
+            world.shim.lost.contains(&key) || sent_before.contains(&key) || world.shim.dropped_all_kinds;
         if world.asked[&key].replies && !end && !lost {
             return Err(format!("{key}, last sent with record {record}, has no end"));
         }
@@ -213,7 +239,12 @@ fn rest(world: &World) -> Result<(), String> {
     if snapshot.phase != Phase::Running {
         return Err(format!("the kernel is {:?}", snapshot.phase));
     }
-    let incarnation = world.shim.process.as_ref().map(|process| process.incarnation);
+    let before = core.life.processes_before;
+    let incarnation = world
+        .shim
+        .process
+        .as_ref()
+        .map(|process| process.incarnation + before);
     if incarnation != Some(snapshot.incarnation) {
         return Err(format!(
             "incarnation {} is seen, {incarnation:?} runs",

@@ -13,6 +13,8 @@ impl World {
             };
             self.note(|| format!("the next message is refused: {kind:?}"));
             self.shim.refuse_next = Some(kind);
+        } else if self.rng.percent(15) {
+            self.lose_sandbox();
         } else if self.rng.percent(40) && self.deaths_left > 0 {
             self.deaths_left -= 1;
             self.note(|| "the kernel dies".to_owned());
@@ -43,6 +45,7 @@ impl World {
         self.note(|| "gateway is killed".to_owned());
         let gateway = self.gateway.take();
         self.waiters.clear();
+        self.ordered_move = false;
         if let Some(batch) = gateway.and_then(|gateway| gateway.at_disk)
             && self.rng.percent(50)
         {

@@ -3,7 +3,7 @@
 //!
 //! Every schedule mixes clients' requests and callers' orders with faults: the gateway is killed (with a batch at the
 //! disk that is then there or not), connections break with what was under way, lanes overtake each other, the kernel
-//! dies, the disk is slow or full. Then all faults end, everything is let run until nothing moves, and the promises are
+//! dies, its sandbox is lost and it gets another one, the disk is slow or full. Then all faults end, everything is let run until nothing moves, and the promises are
 //! checked (`check`). A failure names its seed.
 //!
 //! - `HIMALIA_SIM_SEED=n` runs one schedule and prints what happened in it.
@@ -23,6 +23,7 @@ mod faults;
 mod network;
 mod process;
 mod rng;
+mod sandboxes;
 mod shim;
 mod wire;
 mod world;

@@ -97,7 +97,7 @@ impl World {
     pub(super) fn dial(&mut self, lane: Lane) -> bool {
         // A connection whose end the gateway has not noticed yet is replaced.
         let busy = self.wires[lane].as_ref().is_some_and(|wire| wire.shim);
-        if busy || self.gateway.is_none() {
+        if busy || self.gateway.is_none() || !self.sandbox_lives {
             return false;
         }
         let hello = self.shim.link.hello(lane, "key", "sim", 1);

@@ -8,6 +8,9 @@ use himalia_wire::{Channel, Parts, v1};
 
 use super::rng::Rng;
 
+/// The content of a reply that belongs to nobody.
+pub(super) const STRAY: &str = r#"{"status":"error","stray":true}"#;
+
 /// A request inside the kernel.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
@@ -119,12 +122,35 @@ impl Process {
             Some(job),
             r#"{"status":"ok"}"#,
         );
-        if rng.percent(50) {
-            steps.extend([reply, idle]);
+        let order = if rng.percent(50) {
+            [reply, idle]
         } else {
-            steps.extend([idle, reply]);
+            [idle, reply]
+        };
+        for step in order {
+            if rng.percent(10) {
+                steps.push_back(self.stray(job, rng));
+            }
+            steps.push_back(step);
+        }
+        if rng.percent(10) {
+            let again = self.message(job.channel, &format!("{stem}_reply"), Some(job), STRAY);
+            steps.push_back(again);
         }
         steps
+    }
+
+    /// A reply that is none to the job that it seems to answer.
+    fn stray(&mut self, job: &Job, rng: &mut Rng) -> Emit {
+        let execution = job.msg_type == "execute_request";
+        let mut parent = job.clone();
+        let msg_type = if execution && rng.percent(30) {
+            "inspect_reply"
+        } else {
+            parent.header = Bytes::from_static(br#"{"msg_id":"nobody","session":"nowhere"}"#);
+            "execute_reply"
+        };
+        self.message(job.channel, msg_type, Some(&parent), STRAY)
     }
 
     pub(super) fn is_idle(&self) -> bool {

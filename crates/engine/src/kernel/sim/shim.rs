@@ -125,6 +125,20 @@ impl SimShim {
         }
     }
 
+    /// What the model knows of requests to the sandbox before, all of which are over.
+    pub(super) fn remember(&mut self, before: &Self) {
+        self.begun.clone_from(&before.begun);
+        self.refused.clone_from(&before.refused);
+        self.lost.clone_from(&before.lost);
+        self.deaths = before.deaths + 1;
+        if let Some(process) = &before.process {
+            for thread in [&process.shell, &process.control] {
+                let jobs = thread.waiting.iter().chain(&thread.present);
+                self.lost.extend(jobs.map(|job| job.key.clone()));
+            }
+        }
+    }
+
     /// A frame with a request number.
     pub(super) fn request(&mut self, lane: Lane, pending: &Pending) -> Result<(), String> {
         if pending.kind == Kind::Start && !self.known {

@@ -30,7 +30,7 @@ pub(super) struct Wire {
 pub(super) fn bytes_of(item: &Item) -> Bytes {
     let mut out = BytesMut::with_capacity(item.wire_bytes());
     out.extend_from_slice(item.prefix());
-    out.extend_from_slice(item.body());
+    out.extend(item.body().pieces().flatten());
     out.freeze()
 }
 

@@ -7,6 +7,7 @@ use himalia_shim_protocol::{KernelSpec, Lane, PerLane, Welcome};
 
 use super::disk::Disk;
 use super::rng::Rng;
+use super::sandboxes::Gone;
 use super::shim::{KERNEL, SimShim};
 use super::wire::{Down, Wire};
 use crate::kernel::core::{Core, Settings};
@@ -52,6 +53,14 @@ pub(super) struct World {
     pub(super) breaks_left: u32,
     pub(super) orders_left: u32,
     pub(super) disk_faults_left: u32,
+    pub(super) losses_left: u32,
+    pub(super) sandbox_lives: bool,
+    /// A gateway that starts finds the sandbox.
+    pub(super) row_names_it: bool,
+    /// A move is being written.
+    pub(super) ordered_move: bool,
+    /// Sandboxes that are gone, by how many moves were in the log before.
+    pub(super) gone: BTreeMap<usize, Gone>,
     pub(super) next_waiter: u64,
     /// Somebody is finding out whether memory was the cause of a death.
     pub(super) memory_asked: bool,
@@ -83,6 +92,11 @@ impl World {
             breaks_left: rng.small(6),
             orders_left: rng.small(4),
             disk_faults_left: rng.small(5),
+            losses_left: rng.small(3),
+            sandbox_lives: true,
+            row_names_it: true,
+            ordered_move: false,
+            gone: BTreeMap::new(),
             next_waiter: 1,
             memory_asked: false,
             waiters: BTreeSet::from([0]),
@@ -90,19 +104,9 @@ impl World {
             rng,
         };
         world.start_gateway();
-        let spec = KernelSpec {
-            argv: vec!["kernel".into()],
-            env: BTreeMap::new(),
-            cwd: "/".into(),
-            interrupt_mode: himalia_shim_protocol::InterruptMode::Signal,
-            kernel_name: "sim".into(),
-            limits: himalia_shim_protocol::ResourceLimits::default(),
-            connect_ms: 1000,
-            via_zygote: false,
-        };
         world.step(Event::Command {
             waiter: 0,
-            command: Command::Start(Box::new(spec)),
+            command: Command::Start(Box::new(spec())),
         });
         world
     }
@@ -128,6 +132,7 @@ impl World {
             epoch: self.epoch,
             restart_limit: 5,
             grace_ms: 100,
+            message_bytes: himalia_wire::Limits::KERNEL.message_bytes,
         };
         let core = if self.epoch == 1 {
             Core::new(settings, self.now)
@@ -139,6 +144,9 @@ impl World {
         let epoch = self.epoch;
         self.note(|| format!("gateway {epoch} starts"));
         self.gateway = Some(Gateway { core, at_disk: None });
+        if self.epoch > 1 {
+            self.find_sandbox();
+        }
     }
 
     pub(super) fn step(&mut self, event: Event) {
@@ -169,7 +177,8 @@ impl World {
             Effect::Send(lane, pending) => (lane, Down::Request(pending)),
             Effect::Ack(lane, link) => (Lane::Now, Down::Ack(lane, link)),
             Effect::Over { forget } => {
-                self.over = Some(forget);
+                // A lost sandbox is buried, and the kernel goes on in another one.
+                self.over = forget.then_some(true);
                 return;
             }
             Effect::Fetch(seq) => {
@@ -181,7 +190,7 @@ impl World {
                 return;
             }
             // No kernel of the simulation has watched files.
-            Effect::ProcessStarted(..) | Effect::MeasureDisk => return,
+            Effect::ProcessStarted(..) | Effect::MeasureDisk | Effect::WantSandbox => return,
             Effect::CheckMemory => {
                 self.memory_asked = true;
                 return;
@@ -222,6 +231,7 @@ impl World {
                 94 => self.fault(lane),
                 95 | 96 => self.crash(),
                 97 => self.order(),
+                98 => drop(self.go_on()),
                 _ => {
                     if self.gateway.is_none() {
                         self.start_gateway();
@@ -244,7 +254,7 @@ impl World {
             }
             self.now.mono += 10;
             self.now.wall = self.now.mono;
-            let mut moved = self.disk_done(false);
+            let mut moved = self.disk_done(false) | self.go_on();
             for lane in Lane::ALL {
                 moved |= self.dial(lane) | self.gateway_takes(lane) | self.shim_takes(lane) | self.pump(lane);
             }
@@ -270,6 +280,20 @@ impl World {
             self.step(Event::Tick);
         }
         Err("it does not come to rest".to_owned())
+    }
+}
+
+/// What a shim is told to start.
+pub(super) fn spec() -> KernelSpec {
+    KernelSpec {
+        argv: vec!["kernel".into()],
+        env: BTreeMap::new(),
+        cwd: "/".into(),
+        interrupt_mode: himalia_shim_protocol::InterruptMode::Signal,
+        kernel_name: "sim".into(),
+        limits: himalia_shim_protocol::ResourceLimits::default(),
+        connect_ms: 1000,
+        via_zygote: false,
     }
 }
 

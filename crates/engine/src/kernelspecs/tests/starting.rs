@@ -87,14 +87,40 @@ fn the_command_line_is_filled_in() {
     assert_eq!(launch.argv, expected);
 }
 
+/// The gateway's user runs the program, or binds the directories around it: both are the operator's choice.
 #[test]
-fn a_bare_program_is_found_on_the_kernels_path() {
+fn a_bare_program_is_never_looked_up_on_a_requests_path() {
+    let place = Place::new();
+    for dir in ["asked", "template", "spec"] {
+        place.program(&format!("{dir}/sh"));
+    }
+    let (asked, template, own) = (place.text("asked"), place.text("template"), place.text("spec"));
+    let plain = spec(r#"{"argv": ["sh", "{connection_file}"]}"#);
+    let mut wanted = request([("PATH", &asked)]);
+    let launched = launch(&plain, &wanted, &host()).unwrap();
+    assert_eq!(launched.argv[0], "/usr/bin/sh");
+    wanted.template_env = env([("PATH", &template)]);
+    let launched = launch(&plain, &wanted, &host()).unwrap();
+    assert_eq!(launched.argv[0], format!("{template}/sh"));
+    // The kernel itself has what was asked for.
+    assert_eq!(launched.env["PATH"], asked);
+    // A kernelspec that has the request decide is not asked either.
+    let sly = spec(&format!(
+        r#"{{"argv": ["sh", "{{connection_file}}"], "env": {{"PATH": "${{KERNEL_BIN}}:{own}"}}}}"#
+    ));
+    let launched = launch(&sly, &request([("KERNEL_BIN", &asked)]), &host()).unwrap();
+    assert_eq!(launched.argv[0], format!("{own}/sh"));
+    assert_eq!(launched.env["PATH"], format!("{asked}:{own}"));
+}
+
+#[test]
+fn a_bare_program_is_found_where_the_kernel_runs() {
     let launched = launch(
         &spec(r#"{"argv": ["sh", "{connection_file}"]}"#),
-        &request([("PATH", "/nonexistent:/bin")]),
+        &request([]),
         &host(),
     );
-    assert_eq!(launched.unwrap().argv[0], "/bin/sh");
+    assert_eq!(launched.unwrap().argv[0], "/usr/bin/sh");
     // In a container it is looked up among the image's files.
     let mut inside = request([]);
     inside.shares_files = false;
@@ -109,7 +135,12 @@ fn a_bare_program_is_found_on_the_kernels_path() {
     // Our own launcher comes with the mount and runs on the image's interpreter.
     let ours = spec_of(r#"["/opt/env/bin/python3", "-m", "himalia_kernel", "-f", "{connection_file}"]"#);
     let launched = launch(&ours, &inside, &host()).unwrap();
-    assert_eq!(launched.argv[..3], ["python3", "-m", "himalia_kernel"]);
+    assert_eq!(launched.argv[..4], ["python3", "-P", "-m", "himalia_kernel"]);
+    let says = spec_of(r#"["python3", "-P", "-m", "himalia_kernel", "-f", "{connection_file}"]"#);
+    assert_eq!(
+        launch(&says, &inside, &host()).unwrap().argv[..4],
+        launched.argv[..4]
+    );
     assert_eq!(launched.env["PYTHONPATH"], "/himalia/kernel");
     // In a root that is built from the host's files it is the host's program, in a home of the kernel's own.
     inside.in_container = false;

@@ -1,0 +1,57 @@
+//! What principals take of what there is for all of them.
+
+use super::Engine;
+use crate::access::authorise;
+use crate::budget::work;
+use crate::{Action, BudgetUse, EngineError, Held, Object, Principal, Turn};
+
+impl Engine {
+    /// One more request of a principal. [`EngineError::OverBudget`] when its tenant sends more than it may.
+    pub fn count_request(&self, principal: &Principal) -> Result<(), EngineError> {
+        self.inner.budget.request(principal)
+    }
+
+    /// To be awaited before a principal is told of an error that [`EngineError::is_limit`]: 200 ms for a tenant.
+    pub async fn hold_back(&self, principal: &Principal) {
+        self.inner.budget.hold_back(principal).await;
+    }
+
+    /// Connections that clients may have at once.
+    pub fn max_connections(&self) -> usize {
+        usize::try_from(self.inner.config.max_connections).unwrap_or(usize::MAX)
+    }
+
+    /// A connection of a principal, until the guard is dropped. [`EngineError::OverBudget`].
+    pub fn hold_connection(&self, principal: &Principal) -> Result<Held, EngineError> {
+        self.inner.budget.connection(principal)
+    }
+
+    /// Memory for an answer of about so many bytes, until the guard is dropped. [`EngineError::OverBudget`].
+    pub fn hold_memory(&self, principal: &Principal, bytes: u64) -> Result<Held, EngineError> {
+        self.inner.budget.memory(principal, bytes)
+    }
+
+    /// The turn for decoding a picture, until it is dropped: one at a time, fair between principals. Waits at most 30 s:
+    /// [`EngineError::Busy`]. [`EngineError::OverBudget`] where too much of the same tenant waits already.
+    pub async fn picture_turn(&self, principal: &Principal) -> Result<Turn, EngineError> {
+        self.inner.budget.picture(principal).await
+    }
+
+    /// Makes an answer of about so many bytes; one that is large is made in a turn of the principal's. Waits for that at most
+    /// 30 s: [`EngineError::Busy`]. [`EngineError::OverBudget`] where too much of the same tenant waits already.
+    pub async fn answer_in_turn<T>(
+        &self,
+        principal: &Principal,
+        bytes: usize,
+        make: impl FnOnce() -> T,
+    ) -> Result<T, EngineError> {
+        let _turn = self.inner.budget.turn_for_answer(principal, bytes).await?;
+        Ok(work(bytes, make))
+    }
+
+    /// What each tenant and the operator use now, and what they were refused, by their names. For the operator.
+    pub fn budgets(&self, principal: &Principal) -> Result<Vec<BudgetUse>, EngineError> {
+        authorise(principal, Action::Read, Object::Upkeep)?;
+        Ok(self.inner.budget.uses())
+    }
+}

@@ -1,0 +1,130 @@
+use super::*;
+
+fn turns(numbers: [usize; 3]) -> Arc<Turns> {
+    Turns::new("turns", "pieces of work", numbers)
+}
+
+fn of(tenant: &str, caller: &str) -> Principal {
+    Principal::of_tenant(tenant, caller).unwrap()
+}
+
+fn now(turns: &Arc<Turns>, who: &Principal) -> Turn {
+    match turns.enter(who).unwrap() {
+        Entered::Now(turn) => turn,
+        Entered::Later(_) => panic!("{} waits", who.name()),
+    }
+}
+
+fn later(turns: &Arc<Turns>, who: &Principal) -> oneshot::Receiver<Turn> {
+    match turns.enter(who).unwrap() {
+        Entered::Now(_) => panic!("{} does not wait", who.name()),
+        Entered::Later(told) => told,
+    }
+}
+
+#[test]
+fn a_tenant_leaves_turns_to_others_and_all_leave_one_to_the_operator() {
+    let turns = turns([3, 2, 1]);
+    let (ada, eve, other) = (of("acme", "ada"), of("evil", "eve"), of("other", "x"));
+    let held = (now(&turns, &eve), later(&turns, &eve), now(&turns, &ada));
+    let mut waits = later(&turns, &other);
+    let operator = now(&turns, &Principal::operator());
+    drop(operator);
+    assert!(waits.try_recv().is_err(), "the operator's is no tenant's");
+    drop(held.2);
+    assert!(waits.try_recv().is_ok());
+}
+
+#[test]
+fn whoever_had_none_for_the_longest_time_is_next() {
+    let turns = turns([3, 2, 1]);
+    let (ada, bob, eve) = (of("acme", "ada"), of("acme", "bob"), of("evil", "eve"));
+    let running = (now(&turns, &ada), now(&turns, &eve));
+    let mut ada_waits: Vec<_> = (0..5).map(|_| later(&turns, &ada)).collect();
+    let mut bob_waits = later(&turns, &bob);
+    drop(running.0);
+    let first = bob_waits.try_recv().unwrap();
+    assert!(ada_waits[0].try_recv().is_err());
+    drop(first);
+    let second = ada_waits[0].try_recv().unwrap();
+    // One that has gone away is passed over.
+    drop(ada_waits.remove(1));
+    drop(second);
+    assert!(ada_waits[1].try_recv().is_ok());
+    drop((ada_waits, running.1));
+    let state = turns.state.lock();
+    assert_eq!((state.now, state.tenants), (0, 0));
+    assert!(state.owners.values().all(|owner| owner.now == 0));
+}
+
+#[test]
+fn a_turn_that_nobody_takes_goes_to_the_next() {
+    let turns = turns([3, 2, 1]);
+    let ada = of("acme", "ada");
+    let running = now(&turns, &ada);
+    let (gone, mut waits) = (later(&turns, &ada), later(&turns, &ada));
+    drop(gone);
+    drop(running);
+    assert!(waits.try_recv().is_ok());
+}
+
+#[test]
+fn only_so_many_wait() {
+    let turns = turns([3, 2, 1]);
+    let eve = of("evil", "eve");
+    let running = now(&turns, &eve);
+    let waits: Vec<_> = (0..WAITING).map(|_| later(&turns, &eve)).collect();
+    let Err(error) = turns.enter(&eve) else {
+        panic!("one too many")
+    };
+    assert_eq!(error.code(), "over_budget");
+    assert_eq!(turns.uses(), [("evil".to_owned(), 1, 1, 1)]);
+    drop((running, waits));
+}
+
+#[tokio::test]
+async fn clients_of_events_wait_beside_requests_and_all_get_their_turn() {
+    let turns = turns([3, 2, 1]);
+    let eve = of("evil", "eve");
+    let running = now(&turns, &eve);
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..4 * WAITING {
+        let (turns, eve) = (Arc::clone(&turns), eve.clone());
+        clients.spawn(async move { drop(turns.next_of_many(&eve).await) });
+    }
+    // They do not keep requests of the same tenant from waiting, nor the work of another.
+    let request = later(&turns, &eve);
+    drop(now(&turns, &of("acme", "ada")));
+    drop(running);
+    drop(request.await);
+    clients.join_all().await;
+    assert_eq!(turns.uses()[1], ("evil".to_owned(), 0, 4 * WAITING as u64 + 2, 0));
+}
+
+#[tokio::test]
+async fn work_in_parts_lets_others_go_between() {
+    let turns = turns([1, 1, 1]);
+    let (ada, eve) = (of("acme", "ada"), of("evil", "eve"));
+    let mut long = now(&turns, &eve);
+    long.since = long.since.checked_sub(SLICE).unwrap();
+    // Nobody waits: it is not given away.
+    let long = long.go_on(Duration::ZERO).await.unwrap();
+    let waits = later(&turns, &ada);
+    let going = tokio::spawn(long.go_on(Duration::from_mins(1)));
+    let adas = waits.await.unwrap();
+    assert_eq!(turns.state.lock().owners["evil"].now, 0);
+    drop(adas);
+    drop(going.await.unwrap().unwrap());
+    assert_eq!(turns.state.lock().now, 0);
+}
+
+#[tokio::test]
+async fn nobody_waits_for_ever() {
+    let turns = turns([3, 2, 1]);
+    let eve = of("evil", "eve");
+    let running = now(&turns, &eve);
+    let error = turns.next(&eve, Duration::ZERO).await.unwrap_err();
+    assert_eq!((error.code(), error.retryable()), ("busy", true));
+    drop(running);
+    assert!(turns.next(&eve, Duration::from_secs(10)).await.is_ok());
+}

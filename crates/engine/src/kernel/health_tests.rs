@@ -1,0 +1,89 @@
+//! Kernels that stop answering, and those that are only busy.
+
+use himalia_shim_protocol::{Heartbeat, Lane, ToGateway};
+use serde_json::Value;
+
+use super::event::Event;
+use super::meta::RecordKind;
+use super::play::Play;
+use crate::model::Unanswered;
+
+fn beat(play: &mut Play, alive: bool) {
+    let frame = ToGateway::Heartbeat {
+        kernel: 1,
+        heartbeat: Heartbeat { alive },
+    };
+    play.bench.step(Event::Shim(Lane::Now, frame));
+}
+
+fn problem(play: &Play) -> Option<Unanswered> {
+    play.bench.core.snapshot().unresponsive.map(|found| found.problem)
+}
+
+/// What the log says of the kernel's health.
+fn told(play: &Play) -> Vec<String> {
+    let lifecycle = play
+        .bench
+        .disk
+        .iter()
+        .filter(|record| record.kind == RecordKind::Lifecycle as u8);
+    let events = lifecycle.map(|record| serde_json::from_slice::<Value>(&record.body).unwrap());
+    let health = events.filter(|event| event["event"].as_str().unwrap().ends_with("responsive"));
+    health
+        .map(|event| match event["advice"].as_str() {
+            Some(advice) => {
+                assert!(advice.contains("restart") || advice.contains("Restart"));
+                event["problem"].as_str().unwrap().to_owned()
+            }
+            None => "answers".to_owned(),
+        })
+        .collect()
+}
+
+#[test]
+fn a_heart_that_stops_is_told_once_and_when_it_beats_again() {
+    let mut play = Play::new();
+    play.execute("for ever");
+    play.status("busy");
+    play.wait(3_600_000_000);
+    assert_eq!(problem(&play), None, "busy is busy");
+    beat(&mut play, false);
+    let since = play.bench.core.snapshot().unresponsive.unwrap().since_micros;
+    play.wait(1_000_000);
+    beat(&mut play, false);
+    assert_eq!(problem(&play), Some(Unanswered::Heartbeat));
+    assert_eq!(
+        play.bench.core.snapshot().unresponsive.unwrap().since_micros,
+        since
+    );
+    // The next gateway knows it from the log.
+    play.bench.recover();
+    assert_eq!(problem(&play), Some(Unanswered::Heartbeat));
+    beat(&mut play, true);
+    assert_eq!(problem(&play), None);
+    assert_eq!(told(&play), ["heartbeat", "answers"]);
+}
+
+#[test]
+fn a_process_that_ends_is_not_silent_any_more() {
+    let mut play = Play::new();
+    beat(&mut play, false);
+    play.bench.exited(1);
+    assert_eq!(problem(&play), None);
+    play.bench.started(2);
+    assert_eq!(problem(&play), None, "the next one has a heart of its own");
+    assert_eq!(told(&play), ["heartbeat"]);
+}
+
+#[test]
+fn one_that_never_answered_is_told_after_all_questions() {
+    let mut play = Play::new();
+    play.bench.core.readiness = super::readiness::Readiness::default();
+    for _ in 0..12 {
+        assert_eq!(problem(&play), None);
+        play.bench.core.readiness.probed(play.bench.now.mono);
+        play.wait(1);
+    }
+    assert_eq!(problem(&play), Some(Unanswered::KernelInfo));
+    assert_eq!(told(&play), ["kernel_info"]);
+}

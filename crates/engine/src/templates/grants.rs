@@ -1,0 +1,165 @@
+//! Which networks and images a caller may ask for: what the template itself has, what it grants beside that, and for a
+//! tenant's callers of these what the tenant is granted.
+
+use himalia_sandbox::Network;
+
+use crate::model::{StartKernel, Template};
+use crate::{EngineConfig, EngineError, NotOffered};
+
+/// What is granted to one start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grants<'a> {
+    pub(super) config: &'a EngineConfig,
+    /// Name of the template.
+    pub(super) name: &'a str,
+    pub(super) template: &'a Template,
+    /// Whose start it is; `None`: the gateway's own.
+    pub(super) owner: Option<&'a str>,
+}
+
+impl Grants<'_> {
+    /// Refuses a network or an image that is asked for and not granted.
+    ///
+    /// # Errors
+    /// [`EngineError::NotOffered`], naming the field and who does not grant it.
+    pub(super) fn check(&self, start: &StartKernel) -> Result<(), EngineError> {
+        let tenant = self.owner.and_then(|owner| self.config.tenants.get(owner));
+        if let Some(Network::Open(name)) = &start.network
+            && self.template.network != Network::Open(name.clone())
+        {
+            let of_tenant = tenant.map(|tenant| tenant.networks.as_slice());
+            self.granted(name, &self.template.networks, of_tenant, "networks")
+                .map_err(|reason| EngineError::not_offered(NotOffered::Network, "network", reason))?;
+        }
+        if let Some(name) = &start.image
+            && self.template.image.as_ref() != Some(name)
+        {
+            let of_tenant = tenant.map(|tenant| tenant.images.as_slice());
+            self.granted(name, &self.template.images, of_tenant, "images")
+                .map_err(|reason| EngineError::not_offered(NotOffered::Image, "image", reason))?;
+        }
+        Ok(())
+    }
+
+    fn granted(
+        &self,
+        name: &String,
+        of_template: &[String],
+        of_tenant: Option<&[String]>,
+        list: &str,
+    ) -> Result<(), String> {
+        if !of_template.contains(name) {
+            let template = self.name;
+            return Err(format!(
+                "{name:?} is not among the {list} of the template {template}"
+            ));
+        }
+        if of_tenant.is_some_and(|granted| !granted.contains(name)) {
+            let tenant = self.owner.unwrap_or_default();
+            return Err(format!("{name:?} is not among the {list} of the tenant {tenant}"));
+        }
+        Ok(())
+    }
+}
+
+/// Checks that a template, or a tenant, grants only what the operator has named.
+///
+/// # Errors
+/// What is wrong, beginning with the name of the list.
+pub(super) fn check_lists(
+    config: &EngineConfig,
+    networks: &[String],
+    images: &[String],
+) -> Result<(), String> {
+    for (list, granted, known) in [
+        ("networks", networks, &config.networks),
+        ("images", images, &config.images),
+    ] {
+        if let Some(name) = granted.iter().find(|name| !known.contains(name)) {
+            return Err(format!(
+                "{list} has {name:?}, which is not in the gateway's list of {list}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TenantLimits;
+
+    fn refusal(template: &Template, owner: Option<&str>, start: &StartKernel) -> Option<String> {
+        let mut config = EngineConfig::new("/nowhere");
+        let tenant = TenantLimits {
+            networks: vec!["lab".to_owned(), "other".to_owned()],
+            images: vec!["tools".to_owned()],
+            ..TenantLimits::default()
+        };
+        config.tenants.insert("acme".to_owned(), tenant);
+        config.tenants.insert("plain".to_owned(), TenantLimits::default());
+        let grants = Grants {
+            config: &config,
+            name: "t",
+            template,
+            owner,
+        };
+        grants.check(start).err().map(|error| error.to_string())
+    }
+
+    fn network(name: &str) -> StartKernel {
+        StartKernel {
+            network: Some(Network::Open(name.to_owned())),
+            ..StartKernel::default()
+        }
+    }
+
+    fn image(name: &str) -> StartKernel {
+        StartKernel {
+            image: Some(name.to_owned()),
+            ..StartKernel::default()
+        }
+    }
+
+    #[test]
+    fn template_and_tenant_both_grant() {
+        let template = Template {
+            network: Network::Open("own".to_owned()),
+            networks: vec!["lab".to_owned()],
+            image: Some("plain".to_owned()),
+            images: vec!["tools".to_owned()],
+            ..Template::default()
+        };
+        for owner in [None, Some("operator"), Some("acme"), Some("plain")] {
+            // The template's own, and nothing at all.
+            for start in [network("own"), image("plain"), StartKernel::default()] {
+                assert_eq!(refusal(&template, owner, &start), None, "{owner:?}");
+            }
+            let none = StartKernel {
+                network: Some(Network::None),
+                ..StartKernel::default()
+            };
+            assert_eq!(refusal(&template, owner, &none), None, "{owner:?}");
+        }
+        for start in [network("lab"), image("tools")] {
+            assert_eq!(refusal(&template, Some("operator"), &start), None);
+            assert_eq!(refusal(&template, Some("acme"), &start), None);
+        }
+        assert_eq!(
+            refusal(&template, Some("plain"), &network("lab")).unwrap(),
+            "network: \"lab\" is not among the networks of the tenant plain"
+        );
+        assert_eq!(
+            refusal(&template, Some("plain"), &image("tools")).unwrap(),
+            "image: \"tools\" is not among the images of the tenant plain"
+        );
+        assert_eq!(
+            refusal(&template, Some("acme"), &network("other")).unwrap(),
+            "network: \"other\" is not among the networks of the template t"
+        );
+        assert_eq!(
+            refusal(&Template::default(), Some("operator"), &image("tools")).unwrap(),
+            "image: \"tools\" is not among the images of the template t"
+        );
+    }
+}
