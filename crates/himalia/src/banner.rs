@@ -44,7 +44,10 @@ impl Banner<'_> {
         let secret = &self.token.text.0;
         let variable = match &self.token.origin {
             Origin::Made(path) => {
-                writeln!(out, "  with token  {url}?token={secret}")?;
+                writeln!(
+                    out,
+                    "  with token  {url}#token={secret}\n              (signs a browser in, as often as it is opened)"
+                )?;
                 writeln!(out, "  token file  {}", path.display())?;
                 format!("JUPYTER_GATEWAY_AUTH_TOKEN={secret}")
             }
@@ -171,7 +174,7 @@ mod tests {
             text.contains("  viewer      http://127.0.0.1:4711/lab/#sign-in=once\n"),
             "{text}"
         );
-        assert!(text.contains("http://127.0.0.1:4711/lab/?token=canary"));
+        assert!(text.contains("http://127.0.0.1:4711/lab/#token=canary"));
         assert!(text.contains("  isolation   namespaces\n"), "{text}");
         let command =
             "JUPYTER_GATEWAY_AUTH_TOKEN=canary jupyter lab --gateway-url=http://127.0.0.1:4711/lab/";

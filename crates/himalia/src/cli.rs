@@ -18,8 +18,8 @@ Examples:
   himalia serve --listen 0.0.0.0:8888 --token-file /run/secrets/himalia
                                       serve other machines; a token of your own is required
   himalia doctor                      what works on this machine, and what does not
-  himalia session new eda             a session of the running gateway
-  himalia exec eda 'print(6 * 7)'     run code in it
+  himalia exec eda 'print(6 * 7)'     run code in the session eda, which is started if there is none
+  himalia session ls                  the sessions of the running gateway
 
 Then attach JupyterLab with the command that `serve` prints. Every option of `serve` can also be an
 environment variable (HIMALIA_LISTEN) or a line of a TOML file (listen = \"…\", see --config).
@@ -27,14 +27,14 @@ Flags win over variables, variables over the file.";
 
 const EXEC_EXAMPLES: &str = "\
 Examples:
-  himalia session new eda             start the session first
-  himalia exec eda 'df = 6 * 7'       variables stay for later calls
+  himalia exec eda 'df = 6 * 7'       start session eda if there is none, and run code in it
+  himalia exec eda 'print(df)'        variables stay for later calls
   himalia exec eda --upload sales.csv --file report.py --timeout 10m
   himalia exec eda --bash 'ls -l; nproc'
   echo 'print(1)' | himalia exec eda - --json
 
 Plots are shown in terminals that can (Kitty, Ghostty, WezTerm, iTerm2) and saved into the working directory
-in others; --plots saves them anywhere. In a terminal input() and getpass() ask you; elsewhere they raise.
+in others; --plots saves them anywhere. Each saved plot is named with its path. In a terminal input() and getpass() ask you; elsewhere they raise.
 Ctrl-C interrupts the code; a second Ctrl-C leaves it running.
 
 Exit codes:
@@ -109,8 +109,10 @@ pub(crate) enum Command {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Say what this machine can and cannot do; takes the options of `serve`
+    /// Say what this machine can and cannot do, or what is the matter with a session; takes the options of `serve`
     Doctor {
+        /// Id or name of a session of the gateway that runs on this data directory
+        session: Option<String>,
         #[command(flatten)]
         settings: Settings,
         /// Print JSON: {"ok", "findings": [{"level", "topic", "text"}]}
@@ -164,11 +166,14 @@ pub(crate) enum SessionCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// List them
+    /// List them: state, age, time without activity, memory in use
     Ls {
         /// Those with this label, or with this label and value; may be given several times
         #[arg(long = "label", value_name = "NAME[=VALUE]")]
         labels: Vec<String>,
+        /// Show also whole ids, kernelspec, isolation, how each was started, its parent, owner and labels
+        #[arg(long)]
+        wide: bool,
         #[command(flatten)]
         gateway: GatewayArgs,
     },
@@ -201,7 +206,7 @@ pub(crate) enum SessionCommand {
 /// What to run, and where.
 #[derive(Debug, Args)]
 pub(crate) struct ExecArgs {
-    /// A session: its id, the beginning of its id, its name, or its label `name`
+    /// A session: its id, the beginning of its id, its name, or its label `name`. If there is none, one of this name is started
     pub(crate) session: String,
     /// The code; `-`, or nothing, reads it from standard input
     #[arg(conflicts_with = "file")]
@@ -215,6 +220,16 @@ pub(crate) struct ExecArgs {
     /// File to put into the session's work directory first; may be given again
     #[arg(long, value_name = "FILE")]
     pub(crate) upload: Vec<PathBuf>,
+    /// Refuse to start a session
+    #[arg(long, conflicts_with = "template")]
+    pub(crate) no_create: bool,
+    /// Template or kernelspec of a session that is started [default: the gateway's default kernelspec]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) template: Option<String>,
+    /// Write output to a terminal as it is; otherwise a terminal gets text, colours and line ends only, and nothing
+    /// that sets the clipboard, makes links or moves the cursor
+    #[arg(long)]
+    pub(crate) raw: bool,
     /// Save plots into this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,

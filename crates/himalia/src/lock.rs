@@ -2,12 +2,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+
+/// Name of the file that is locked.
+pub(crate) const FILE: &str = "lock";
 
 /// Holds a directory until it is dropped or the process ends, however it ends.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(crate) struct DirLock {
 pub(crate) fn take(dir: &Path) -> anyhow::Result<DirLock> {
     let mut file = open(dir)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        // The one that had it may have removed the directory at its end.
+        Ok(()) if !is_there(&file, dir) => return take(dir),
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {
             let mut holder = String::new();
@@ -52,8 +57,15 @@ pub(crate) fn wait(dir: &Path, waiting: impl FnOnce()) -> anyhow::Result<DirLock
     Ok(DirLock { _file: file })
 }
 
+/// Whether this is still the file of the directory.
+fn is_there(file: &File, dir: &Path) -> bool {
+    let inode = |meta: std::fs::Metadata| meta.ino();
+    let own = file.metadata().map(inode).ok();
+    own == std::fs::metadata(dir.join(FILE)).map(inode).ok()
+}
+
 fn open(dir: &Path) -> anyhow::Result<File> {
-    let path = dir.join("lock");
+    let path = dir.join(FILE);
     let mut options = OpenOptions::new();
     options
         .read(true)

@@ -12,10 +12,12 @@ mod config;
 mod doctor;
 mod env;
 mod hex;
+mod host_uids;
 mod lock;
 mod log;
 mod paths;
 mod programs;
+mod reload;
 mod rundir;
 mod sandboxes;
 mod serve;
@@ -44,11 +46,11 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
-        Command::Serve(settings) => serve::run(Config::load(settings)?),
+        Command::Serve(settings) => serve::run(Config::load(settings.clone())?, settings),
         Command::Up { settings, build } => {
-            let config = Config::load_warm(settings)?;
+            let config = Config::load_warm(settings.clone())?;
             env::build(&config.env_dir, &build)?;
-            serve::run(config)
+            serve::run(config, settings)
         }
         Command::Env(EnvCommand::Build { dir, build }) => {
             let env = env::build(&paths::env_dir(dir)?, &build)?;
@@ -62,7 +64,17 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Exec(args) => client::exec(args),
         Command::Gc { dry_run, gateway } => client::collect(&gateway, dry_run),
         Command::Mcp { gateway } => client::mcp(gateway),
-        Command::Doctor { settings, json } => doctor::run(&Config::load(settings)?, json),
+        Command::Doctor {
+            session,
+            settings,
+            json,
+        } => {
+            let config = Config::load(settings)?;
+            match session {
+                Some(session) => doctor::session(&config, &session, json),
+                None => doctor::run(&config, json),
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -45,11 +46,20 @@ pub(crate) fn absolute(key: &'static str, path: &Path) -> Result<PathBuf, Config
 
 /// Makes a directory for this user alone, with its parents, if it is missing.
 pub(crate) fn make_private(dir: &Path) -> anyhow::Result<()> {
+    /// A gateway that ends may take an empty parent with it, as often as gateways end.
+    const TRIES: u32 = 10;
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700);
-    builder
-        .create(dir)
-        .with_context(|| format!("cannot make the directory {}", dir.display()))
+    let mut made = builder.create(dir);
+    for _ in 0..TRIES {
+        if made
+            .as_ref()
+            .is_err_and(|error| error.kind() == ErrorKind::NotFound)
+        {
+            made = builder.create(dir);
+        }
+    }
+    made.with_context(|| format!("cannot make the directory {}", dir.display()))
 }
 
 /// The first regular executable file called `name` on `PATH`.

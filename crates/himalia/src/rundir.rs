@@ -7,12 +7,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
-use himalia_sandbox::{RUNTIME_NAME_BYTES, SOCKET_PATH_BYTES};
+use himalia_sandbox::{RUNTIME_NAME_BYTES, SOCKET_PATH_BYTES, remove_run_dir};
 use sha2::{Digest as _, Sha256};
 
 use crate::hex::hex;
-use crate::paths;
+use crate::sandboxes::{DOCKER_DIR, NAMESPACES_DIR};
+use crate::{lock, paths};
 
+/// Where the data directory says which run directory is its own.
+const NOTE: &str = "run-dir";
 /// What is below the run directory at most: `/`, a provisioner's directory, `/`, a sandbox's name with its suffix, and a
 /// socket in it.
 const BELOW: usize = 2 + 1 + 32 + 3 + 1 + RUNTIME_NAME_BYTES;
@@ -22,8 +25,8 @@ pub(crate) const MAX_BYTES: usize = SOCKET_PATH_BYTES - BELOW;
 /// Chooses and makes the run directory. The choice is kept in the data directory and made again only when that
 /// directory has gone, so that a gateway that is started from another login finds its kernels.
 pub(crate) fn prepare(given: Option<&Path>, data_dir: &Path) -> anyhow::Result<PathBuf> {
-    let note = data_dir.join("run-dir");
-    let dir = if let Some(known) = given.map(Path::to_owned).or_else(|| recall(&note)) {
+    let note = data_dir.join(NOTE);
+    let dir = if let Some(known) = given.map(Path::to_owned).or_else(|| recall(data_dir)) {
         known
     } else {
         let chosen = choose(data_dir);
@@ -62,11 +65,31 @@ fn base() -> PathBuf {
 }
 
 /// The directory that was chosen before, if it is still there.
-fn recall(note: &Path) -> Option<PathBuf> {
+pub(crate) fn recall(data_dir: &Path) -> Option<PathBuf> {
     use std::ffi::OsStr;
-    let bytes = fs::read(note).ok()?;
+    let bytes = fs::read(data_dir.join(NOTE)).ok()?;
     let dir = PathBuf::from(OsStr::from_bytes(&bytes));
     (dir.is_absolute() && dir.is_dir()).then_some(dir)
+}
+
+/// Removes the run directory, and the one that was made for all of this user's gateways, unless something has files there:
+/// sandboxes that live on, another gateway. To be called by the one that holds its lock.
+pub(crate) fn remove(dir: &Path) {
+    for below in [NAMESPACES_DIR, DOCKER_DIR] {
+        remove_run_dir(&dir.join(below));
+    }
+    let others = fs::read_dir(dir).map(|entries| {
+        let names = entries.flatten().map(|entry| entry.file_name());
+        names.filter(|name| name != lock::FILE).count()
+    });
+    if others.is_ok_and(|count| count == 0) {
+        let _ = fs::remove_file(dir.join(lock::FILE));
+        let _ = fs::remove_dir(dir);
+    }
+    let base = base();
+    if dir.starts_with(&base) {
+        let _ = fs::remove_dir(base);
+    }
 }
 
 /// Refuses a directory in which socket paths would not fit into a socket address.
@@ -82,7 +105,7 @@ pub(crate) fn check_length(dir: &Path) -> anyhow::Result<()> {
 }
 
 /// Makes `dir` for this user alone, or checks that it is that.
-fn private(dir: &Path) -> anyhow::Result<()> {
+pub(crate) fn private(dir: &Path) -> anyhow::Result<()> {
     paths::make_private(dir)?;
     let meta = fs::symlink_metadata(dir).with_context(|| format!("cannot look at {}", dir.display()))?;
     let user = rustix::process::geteuid().as_raw();
@@ -118,7 +141,29 @@ mod tests {
         assert_eq!(fs::metadata(&given).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(prepare(None, data.path()).unwrap(), given, "it is remembered");
         fs::remove_dir(&given).unwrap();
-        assert_eq!(recall(&data.path().join("run-dir")), None);
+        assert_eq!(recall(data.path()), None);
+    }
+
+    #[test]
+    fn what_is_used_no_more_is_removed_and_nothing_else() {
+        let data = tempfile::tempdir().unwrap();
+        let above = tempfile::Builder::new().prefix("r").tempdir_in("/tmp").unwrap();
+        let run = prepare(Some(&above.path().join("run")), data.path()).unwrap();
+        let _lock = lock::take(&run).unwrap();
+        let sandbox = run.join("n").join("0".repeat(32));
+        fs::create_dir_all(&sandbox).unwrap();
+        fs::create_dir_all(run.join("d")).unwrap();
+        fs::write(run.join("n/zygotes.log"), "x").unwrap();
+        remove(&run);
+        assert!(sandbox.is_dir() && run.join("lock").exists() && !run.join("d").exists());
+        fs::remove_dir(&sandbox).unwrap();
+        fs::create_dir_all(run.join("n/zygotes/home")).unwrap();
+        fs::write(run.join("of-the-operator"), "x").unwrap();
+        remove(&run);
+        assert!(!run.join("n").exists() && run.join("of-the-operator").exists());
+        fs::remove_file(run.join("of-the-operator")).unwrap();
+        remove(&run);
+        assert!(!run.exists() && above.path().exists());
     }
 
     #[test]

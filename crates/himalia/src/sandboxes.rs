@@ -13,13 +13,14 @@ use himalia_sandbox::{
 
 use crate::config::Config;
 use crate::env::{self, PythonEnv};
+use crate::host_uids::{HostUids, Owner};
 use crate::programs::{JAIL, SHIM};
 use crate::settings::IsolationSetting;
 
 /// Directories of provisioners in the run directory, one each, since each clears what it does not know. That of level
 /// none has the run directory itself.
-const NAMESPACES_DIR: &str = "n";
-const DOCKER_DIR: &str = "d";
+pub(crate) const NAMESPACES_DIR: &str = "n";
+pub(crate) const DOCKER_DIR: &str = "d";
 
 /// What was chosen.
 #[derive(Debug)]
@@ -27,6 +28,16 @@ pub(crate) struct Chosen {
     pub(crate) provisioners: Provisioners,
     /// Levels that can be had, that of kernels which ask for nothing first.
     pub(crate) levels: Vec<Isolation>,
+    /// Held for as long as the gateway runs.
+    pub(crate) uids: HostUids,
+}
+
+/// The gateway, as the one that ids are reserved for.
+pub(crate) fn owner<'a>(config: &'a Config, run_dir: &'a Path) -> Owner<'a> {
+    Owner {
+        data_dir: &config.data_dir,
+        run_dir,
+    }
 }
 
 /// Tries what the settings name and chooses. `listen` is where clients come in.
@@ -49,8 +60,14 @@ pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> a
         },
         Err(missing) => Err(missing),
     };
+    let said = config.sandboxes.host_uids.as_ref();
+    let mut uids = HostUids::shared(said);
     let namespaces: Result<Arc<dyn Provisioner>, String> = match namespaces {
-        Ok(settings) => Ok(Arc::new(NamespacesProvisioner::new(settings)?)),
+        Ok(mut settings) => {
+            uids = HostUids::reserve(said, owner(config, run_dir), config.max_kernels)?;
+            settings.host_uids.clone_from(&uids.ranges);
+            Ok(Arc::new(NamespacesProvisioner::new(settings)?))
+        }
         Err(reason) => Err(reason),
     };
     match (wanted, namespaces) {
@@ -84,7 +101,7 @@ pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> a
     }
     let mut levels: Vec<Isolation> = all.first().map(|one| one.isolation()).into_iter().collect();
     if config.sandboxes.docker_wanted {
-        let docker = docker(config, run_dir, &shim, &package)?;
+        let docker = docker(config, run_dir, &shim, &package, &uids)?;
         if let Err(error) = docker.report().await {
             tracing::warn!(%error, "the container engine is not to be had now");
         }
@@ -95,6 +112,7 @@ pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> a
     Ok(Chosen {
         provisioners: Provisioners::new(all),
         levels,
+        uids,
     })
 }
 
@@ -139,7 +157,7 @@ pub(crate) async fn namespaces_config(
     let cgroups = tokio::task::spawn_blocking(move || CgroupRoot::detect(&detect)).await;
     Ok(NamespacesConfig {
         private_dirs: vec![run_dir.to_owned()],
-        host_uids: config.sandboxes.host_uids.clone(),
+        host_uids: HostUids::shared(config.sandboxes.host_uids.as_ref()).ranges,
         cgroups: cgroups.context("looking for control groups")?,
         ..NamespacesConfig::new(own, &config.data_dir, shim, jail, package)
     })
@@ -151,6 +169,7 @@ pub(crate) fn docker(
     run_dir: &Path,
     shim: &Path,
     package: &Path,
+    uids: &HostUids,
 ) -> anyhow::Result<DockerProvisioner> {
     let docker = config.sandboxes.docker.clone();
     Ok(DockerProvisioner::new(DockerConfig {
@@ -159,6 +178,8 @@ pub(crate) fn docker(
         runtimes: docker.runtimes,
         runtime: docker.runtime,
         networks: docker.networks,
+        host_uids: uids.ranges.clone(),
+        host_uids_taken: uids.in_use.clone(),
         ..DockerConfig::new(run_dir.join(DOCKER_DIR), shim, package)
     })?)
 }

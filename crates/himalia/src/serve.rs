@@ -1,6 +1,7 @@
 //! `himalia serve`: the wiring, and the order of the beginning and the end.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -15,16 +16,18 @@ use crate::address::Address;
 use crate::banner::Banner;
 use crate::config::Config;
 use crate::env::PythonEnv;
-use crate::settings::OnStop;
-use crate::signals::{Ending, Signals};
-use crate::token::{self, Token};
+use crate::host_uids::{HostUids, Owner};
+use crate::reload::Reload;
+use crate::settings::{OnStop, Settings};
+use crate::signals::{Ending, Said, Signals};
+use crate::token::Token;
 use crate::{lock, log, paths, rundir, sandboxes, tenants, viewer};
 
 /// Open files that the gateway asks for, if the hard limit allows it: a kernel needs about six, a client one.
 const OPEN_FILES: u64 = 65_536;
 
-/// Serves until a signal ends it.
-pub(crate) fn run(config: Config) -> anyhow::Result<ExitCode> {
+/// Serves until a signal ends it. `said` is what the configuration was made of: its tokens are read again on SIGHUP.
+pub(crate) fn run(config: Config, said: Settings) -> anyhow::Result<ExitCode> {
     log::start(&config)?;
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -32,20 +35,20 @@ pub(crate) fn run(config: Config) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build();
     let runtime = runtime.context("cannot start threads")?;
-    let code = runtime.block_on(Box::pin(serve(config)))?;
+    let code = runtime.block_on(Box::pin(serve(config, said)))?;
     // Whatever still waits in a blocking thread must not delay the end.
     runtime.shutdown_background();
     Ok(code)
 }
 
-async fn serve(config: Config) -> anyhow::Result<ExitCode> {
+async fn serve(config: Config, said: Settings) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::catch().context("cannot catch signals")?;
     paths::make_private(&config.data_dir)?;
     let _data_lock = lock::take(&config.data_dir)?;
     let run_dir = rundir::prepare(config.run_dir.as_deref(), &config.data_dir)?;
     let _run_lock = lock::take(&run_dir)?;
-    let token = token::obtain(&config.token, &config.data_dir)?;
-    let tokens = tenants::tokens(&token, &config.tenants)?;
+    let (token, tokens) = tenants::read(&config)?;
+    let reload = Reload::new(said, &config, tokens.clone());
     // Bound before the engine starts, so that an address that is taken costs nothing; clients wait in the backlog.
     let listener = TcpListener::bind(config.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", config.listen))?;
@@ -66,13 +69,11 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
         viewer: Viewer::new(viewer::FILES),
         sign_in_code: Some(himalia_http::Token::new(&sign_in_code)),
         sign_ins_file: Some(config.data_dir.join("sign-ins")),
+        new_tokens: Some(reload.subscribe()),
         ..http_config(&config, &token, tokens)
     };
     let http = himalia_http::serve(listener, engine.clone(), http_config, shutdown.clone());
     let mut http = tokio::spawn(http);
-    if token::is_short(&token) && !address.ip().is_loopback() {
-        tracing::warn!("the token is short, and other machines can try to guess it");
-    }
     if !config.tenants.callers.is_empty() && chosen.levels.contains(&Isolation::None) {
         tracing::warn!(
             "kernels of tenants can reach each other: at level none they are processes of one user"
@@ -80,17 +81,27 @@ async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     }
     print_banner(&config, &engine, &token, &sign_in_code, address, &chosen.levels).await?;
 
-    let ending = tokio::select! {
-        ending = signals.next() => ending,
-        ended = &mut http => {
-            let _ = engine.drain(&Principal::operator(), Drain::KeepKernels).await;
-            ended.context("the HTTP server failed")??;
-            anyhow::bail!("the HTTP server ended by itself");
+    let ending = loop {
+        let said = tokio::select! {
+            said = signals.next() => said,
+            ended = &mut http => {
+                let _ = engine.drain(&Principal::operator(), Drain::KeepKernels).await;
+                ended.context("the HTTP server failed")??;
+                anyhow::bail!("the HTTP server ended by itself");
+            }
+        };
+        match said {
+            Said::End(ending) => break ending,
+            Said::Reload => reload.run(),
         }
     };
     tokio::select! {
-        result = end(&config, ending, &engine, shutdown, http) => result.map(|()| ExitCode::SUCCESS),
-        _ = signals.next() => {
+        result = end(&config, ending, &engine, shutdown, http) => {
+            result?;
+            tidy(&config, &run_dir, chosen.uids).await;
+            Ok(ExitCode::SUCCESS)
+        }
+        _ = signals.ending() => {
             tracing::warn!("a second signal: not waiting any longer");
             Ok(ExitCode::from(ending.hurried()))
         }
@@ -120,6 +131,19 @@ async fn end(
     Ok(())
 }
 
+/// Leaves nothing on the host that no sandbox and no kept file needs.
+async fn tidy(config: &Config, run_dir: &Path, uids: HostUids) {
+    let (data_dir, run_dir) = (config.data_dir.clone(), run_dir.to_owned());
+    let tidied = tokio::task::spawn_blocking(move || {
+        uids.give_back(Owner {
+            data_dir: &data_dir,
+            run_dir: &run_dir,
+        });
+        rundir::remove(&run_dir);
+    });
+    let _ = tidied.await;
+}
+
 /// The engine's settings. `<data-dir>/kernelspecs` is added by the engine.
 pub(crate) fn engine_config(config: &Config) -> EngineConfig {
     let mut kernelspec_dirs = config.kernelspec_dirs.clone();
@@ -142,6 +166,8 @@ pub(crate) fn engine_config(config: &Config) -> EngineConfig {
         images: config.sandboxes.docker.images.clone(),
         networks: config.sandboxes.docker.networks.clone(),
         tenants: config.tenants.limits.clone(),
+        message_bytes: config.message_bytes,
+        min_free_bytes: config.min_free_bytes,
         ..EngineConfig::new(&config.data_dir)
     }
 }

@@ -1,7 +1,8 @@
-//! Signals that end the gateway.
+//! Signals that end the gateway, and the one that has it read its tokens again.
 
 use std::io;
 
+use rustix::termios::isatty;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::Config;
@@ -14,6 +15,14 @@ pub(crate) enum Ending {
     Interrupt,
     /// SIGTERM, or SIGHUP when the terminal went away.
     Terminate,
+}
+
+/// What a signal says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    End(Ending),
+    /// SIGHUP without an end of a terminal: tokens are to be read again.
+    Reload,
 }
 
 impl Ending {
@@ -40,6 +49,7 @@ pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Option<Signal>,
+    on_terminal: bool,
 }
 
 impl Signals {
@@ -52,11 +62,12 @@ impl Signals {
             hangup: (!hangup_is_ignored())
                 .then(|| signal(SignalKind::hangup()))
                 .transpose()?,
+            on_terminal: is_on_terminal(),
         })
     }
 
     /// Waits for the next one.
-    pub(crate) async fn next(&mut self) -> Ending {
+    pub(crate) async fn next(&mut self) -> Said {
         let hangup = async {
             match &mut self.hangup {
                 Some(hangup) => hangup.recv().await,
@@ -64,11 +75,29 @@ impl Signals {
             }
         };
         tokio::select! {
-            _ = self.interrupt.recv() => Ending::Interrupt,
-            _ = self.terminate.recv() => Ending::Terminate,
-            _ = hangup => Ending::Terminate,
+            _ = self.interrupt.recv() => Said::End(Ending::Interrupt),
+            _ = self.terminate.recv() => Said::End(Ending::Terminate),
+            // One that has hung up is none any more.
+            _ = hangup => if self.on_terminal && !is_on_terminal() {
+                Said::End(Ending::Terminate)
+            } else {
+                Said::Reload
+            },
         }
     }
+
+    /// Waits for the next one that ends the gateway.
+    pub(crate) async fn ending(&mut self) -> Ending {
+        loop {
+            if let Said::End(ending) = self.next().await {
+                return ending;
+            }
+        }
+    }
+}
+
+fn is_on_terminal() -> bool {
+    isatty(io::stdin()) || isatty(io::stdout()) || isatty(io::stderr())
 }
 
 /// Whether this process was started with SIGHUP ignored; see `SigIgn` in proc(5).

@@ -3,11 +3,26 @@
 use anyhow::{Context as _, bail};
 use himalia_http::Tokens;
 
-use crate::config::{TenantToken, Tenants};
+use crate::config::{Config, TenantToken, Tenants};
 use crate::token::{self, Token};
 
+/// All tokens as the configuration and its files say now; the operator's also as such.
+pub(crate) fn read(config: &Config) -> anyhow::Result<(Token, Tokens)> {
+    let token = token::obtain(&config.token, &config.data_dir)?;
+    if !config.listen.ip().to_canonical().is_loopback()
+        && let Err(reason) = token::check_strength(&token.text.0)
+    {
+        bail!(
+            "token: {} can be reached from other machines, and the token {reason}",
+            config.listen
+        );
+    }
+    let tokens = tokens(&token, &config.tenants)?;
+    Ok((token, tokens))
+}
+
 /// Reads the files of tokens and puts all together. An error names the key, and no token.
-pub(crate) fn tokens(operator: &Token, tenants: &Tenants) -> anyhow::Result<Tokens> {
+fn tokens(operator: &Token, tenants: &Tenants) -> anyhow::Result<Tokens> {
     let mut tokens = Tokens::new(himalia_http::Token::new(&operator.text.0));
     for caller in &tenants.callers {
         let key = &caller.key;

@@ -16,7 +16,7 @@ use crate::settings::Secret;
 const RANDOM_BYTES: usize = 24;
 /// The longest token.
 const MAX_BYTES: usize = 512;
-/// Below this length a token that strangers can try gets a warning; a tenant's is refused.
+/// Below this length a token that strangers can try is refused.
 const SHORT: usize = 16;
 /// Different characters of a tenant's token, at least.
 const VARIED: usize = 8;
@@ -86,11 +86,6 @@ pub(crate) fn check_strength(text: &str) -> Result<(), String> {
         ));
     }
     Ok(())
-}
-
-/// Whether a token should be longer where strangers can try.
-pub(crate) fn is_short(token: &Token) -> bool {
-    token.text.0.len() < SHORT
 }
 
 /// The token in the first line of a file.

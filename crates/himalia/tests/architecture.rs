@@ -1,4 +1,4 @@
-//! The arrows between the crates are those of ARCHITECTURE.md.
+//! The arrows between the crates are those of ARCHITECTURE.md, and images start from what is named exactly.
 
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
@@ -134,6 +134,65 @@ fn no_crate_knows_what_it_must_not() {
             assert!(
                 !found[*name].iter().any(|dependency| dependency == other),
                 "{name} must not know {other}"
+            );
+        }
+    }
+}
+
+/// What `#[ignore]` leaves out, nobody runs: but for the tests in containers, which `make test-docker` runs by that mark.
+#[test]
+fn no_test_is_left_out_but_those_that_need_an_engine() {
+    fn look(dir: &std::path::Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(dir).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                look(&path, found);
+            } else if path.extension().is_some_and(|kind| kind == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                if text.lines().any(|line| line.trim_start().starts_with("#[ignore")) {
+                    found.push(path.display().to_string());
+                }
+            }
+        }
+    }
+    let mut found = Vec::new();
+    look(
+        std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")),
+        &mut found,
+    );
+    found.retain(|path| !path.contains("/sandbox/tests/docker/"));
+    assert!(found.is_empty(), "{found:?}");
+}
+
+#[test]
+fn images_start_from_digests() {
+    let docker = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docker");
+    let files = [
+        "kernel/Dockerfile",
+        "gateway/Dockerfile",
+        "gateway/prebuilt.Dockerfile",
+    ];
+    let is_digest = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    for file in files {
+        let text = std::fs::read_to_string(format!("{docker}/{file}")).unwrap();
+        let stages: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("FROM "))
+            .collect();
+        let bases: Vec<&str> = stages
+            .iter()
+            .filter_map(|stage| stage.split(' ').next())
+            .collect();
+        assert!(!bases.is_empty(), "{file}");
+        for base in bases {
+            let argument = base.trim_start_matches("${").trim_end_matches('}');
+            let default = text
+                .lines()
+                .find_map(|line| line.strip_prefix(&format!("ARG {argument}=")));
+            let digest = default.and_then(|image| image.split_once("@sha256:"));
+            assert!(
+                digest.is_some_and(|(_, digest)| is_digest(digest)),
+                "{file}: {base} = {default:?}"
             );
         }
     }

@@ -3,7 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Runs `himalia` with no environment but a home directory.
 fn himalia(args: &[&str], variables: &[(&str, &str)]) -> Output {
@@ -25,6 +30,67 @@ fn refused(code: i32, args: &[&str], variables: &[(&str, &str)]) -> String {
     assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
     assert!(output.stdout.is_empty());
     said
+}
+
+/// In place of a gateway: answers one request, and is gone then. Its URL, and the first line of the request.
+fn answering(body: &'static str) -> (String, JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let served = thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        drop(listener);
+        let mut request = Vec::new();
+        let mut byte = [0];
+        while !request.ends_with(b"\r\n\r\n") {
+            socket.read_exact(&mut byte).unwrap();
+            request.push(byte[0]);
+        }
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close";
+        let reply = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        socket.write_all(reply.as_bytes()).unwrap();
+        let text = String::from_utf8(request).unwrap();
+        text.lines().next().unwrap().to_owned()
+    });
+    (url, served)
+}
+
+#[test]
+fn exec_says_that_there_is_no_session_before_it_waits_for_code() {
+    let (url, served) = answering(r#"{"sessions": []}"#);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_himalia"))
+        .args(["exec", "nobody", "--no-create", "--url", &url])
+        .env_clear()
+        .env("HIMALIA_TOKEN", "canary")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Nobody types anything, and the end of the code does not come either.
+    let keyboard = child.stdin.take();
+    let (send, ended) = mpsc::channel();
+    thread::spawn(move || send.send(child.wait_with_output().unwrap()));
+    let output = ended.recv_timeout(Duration::from_mins(1));
+    drop(keyboard);
+    let output = output.unwrap_or_else(|_| panic!("waits for code of a session that does not exist"));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("no session has this id") && said.contains("nobody"),
+        "{said}"
+    );
+    assert!(served.join().unwrap().starts_with("GET /v1/sessions "));
+}
+
+#[test]
+fn a_list_of_sessions_is_one_request() {
+    let (url, served) = answering(
+        r#"{"sessions": [{"id": "11111111-2222-4333-8444-555555555555", "state": "idle", "memory_used_bytes": 35651584}]}"#,
+    );
+    let output = himalia(&["session", "ls", "--url", &url], &[("HIMALIA_TOKEN", "canary")]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains(" 34 MiB "), "{text}");
+    assert!(served.join().unwrap().starts_with("GET /v1/sessions "));
 }
 
 #[test]
@@ -195,6 +261,37 @@ fn no_isolation_is_for_loopback_only() {
     );
     let said = refused(2, &["serve", "--docker-host", "tcp://h:1"], &[]);
     assert!(said.contains("--docker-host"), "{said}");
+}
+
+#[test]
+fn a_token_that_can_be_guessed_is_for_loopback_only() {
+    let data = tempfile::tempdir().unwrap();
+    let run = tempfile::Builder::new().prefix("h").tempdir_in("/tmp").unwrap();
+    let (data, run) = (data.path().to_str().unwrap(), run.path().join("r"));
+    let run = run.to_str().unwrap();
+    let file = std::path::Path::new(data).join("token");
+    std::fs::write(&file, "aaaaaaaaaaaaaaaaaaaaaaaa\n").unwrap();
+    let file = file.to_str().unwrap();
+    for token in [["--token", "short-canary"], ["--token-file", file]] {
+        let args = [
+            "serve",
+            "--listen",
+            "0.0.0.0:0",
+            "--data-dir",
+            data,
+            "--run-dir",
+            run,
+        ];
+        let said = refused(1, &[&args[..], &token].concat(), &[]);
+        assert!(
+            said.contains("token: 0.0.0.0:0 can be reached from other machines"),
+            "{said}"
+        );
+        assert!(
+            said.contains("16 characters") && !said.contains("canary"),
+            "{said}"
+        );
+    }
 }
 
 #[test]

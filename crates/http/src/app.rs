@@ -1,6 +1,6 @@
 //! What handlers share, and how the router is put together.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use axum::extract::{Request, State};
@@ -9,15 +9,19 @@ use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
 use himalia_engine::Engine;
+use parking_lot::RwLock;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use crate::auth::{Backoff, SignIns, authenticate, cors};
+use crate::auth::{Backoff, SignIns, Tokens, authenticate, cors};
 use crate::config::{ConfigError, HttpConfig};
 use crate::error::ApiError;
+use crate::jupyter::policy;
+use crate::listen::Holders;
+use crate::openapi::openapi;
 use crate::prefix::{self, Target};
-use crate::v1::thumbnail::Turns;
 use crate::{render, routes};
 
 /// Shared by all handlers; clones name the same.
@@ -28,11 +32,13 @@ pub(crate) struct App(Arc<Inner>);
 struct Inner {
     engine: Engine,
     config: HttpConfig,
+    tokens: RwLock<Arc<Tokens>>,
     backoff: Backoff,
     sign_ins: SignIns,
+    holders: Arc<Holders>,
     shutdown: CancellationToken,
     streams: TaskTracker,
-    thumbnails: Turns,
+    description: OnceLock<Value>,
 }
 
 impl App {
@@ -49,14 +55,17 @@ impl App {
             SystemTime::now(),
         );
         let (backoff, streams) = (Backoff::default(), TaskTracker::new());
+        let tokens = RwLock::new(Arc::new(config.tokens.clone()));
         Ok(Self(Arc::new(Inner {
             engine,
             config,
+            tokens,
             backoff,
             sign_ins,
+            holders: Arc::default(),
             shutdown,
             streams,
-            thumbnails: Turns::default(),
+            description: OnceLock::new(),
         })))
     }
 
@@ -68,12 +77,33 @@ impl App {
         &self.0.config
     }
 
+    /// The tokens that count now.
+    pub(crate) fn tokens(&self) -> Arc<Tokens> {
+        Arc::clone(&self.0.tokens.read())
+    }
+
+    /// From now on these count; connections end that showed one that does not.
+    pub(crate) fn set_tokens(&self, tokens: Tokens) {
+        let tokens = Arc::new(tokens);
+        *self.0.tokens.write() = Arc::clone(&tokens);
+        let ended = self.0.holders.end_revoked(&tokens);
+        tracing::info!(
+            connections = ended,
+            "tokens have changed; connections of revoked ones end"
+        );
+    }
+
     pub(crate) fn backoff(&self) -> &Backoff {
         &self.0.backoff
     }
 
     pub(crate) fn sign_ins(&self) -> &SignIns {
         &self.0.sign_ins
+    }
+
+    /// Connections by whose they are.
+    pub(crate) fn holders(&self) -> &Arc<Holders> {
+        &self.0.holders
     }
 
     /// Cancelled when the gateway stops.
@@ -86,9 +116,9 @@ impl App {
         &self.0.streams
     }
 
-    /// The turns in which thumbnails are made.
-    pub(crate) fn thumbnails(&self) -> &Turns {
-        &self.0.thumbnails
+    /// The description of the API, with the base URL of this gateway. Made once: that takes longer than most answers.
+    pub(crate) fn description(&self) -> &Value {
+        self.0.description.get_or_init(|| openapi(&self.url("")))
     }
 
     /// A path below the base URL, as clients see it.
@@ -125,14 +155,19 @@ pub fn router(
 async fn enter(State((app, routes)): State<(App, Router)>, mut request: Request) -> Response {
     match prefix::resolve(&app.config().base_url, request.uri(), request.method()) {
         Target::Inside { uri, token } => {
+            let of_jupyter = policy::is_of_jupyter(uri.path());
             *request.uri_mut() = uri;
             if let Some(token) = token {
                 request.extensions_mut().insert(token);
             }
-            match routes.oneshot(request).await {
+            let mut response = match routes.oneshot(request).await {
                 Ok(response) => response,
                 Err(never) => match never {},
+            };
+            if of_jupyter {
+                policy::restrict(&app, &mut response);
             }
+            response
         }
         Target::Redirect(location) => prefix::redirect(&location),
         Target::Outside => ApiError::not_found("Not Found").into_response(),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
+use tokio::sync::watch;
 
 use crate::auth::{AllowedOrigins, Token, Tokens};
 use crate::mounted::Mounted;
@@ -18,6 +19,9 @@ pub struct HttpConfig {
     pub base_url: String,
     /// The operator's token and those of tenants' callers; kept as hashes, never shown.
     pub tokens: Tokens,
+    /// Those that count in place of them from when they are sent: connections of tokens that are no longer there, or that stand for
+    /// somebody else, end.
+    pub new_tokens: Option<watch::Receiver<Tokens>>,
     /// Origins other than the gateway's own that browsers may call from. Empty: none.
     pub allow_origin: AllowedOrigins,
     /// Largest request body, bytes. Larger: 413.
@@ -27,8 +31,6 @@ pub struct HttpConfig {
     /// Time from a connection's readiness for a request to the end of that request's headers; also how long a
     /// connection may stay idle between two requests. Longer: closed.
     pub header_timeout: Duration,
-    /// Connections at once, sockets and event streams included. More wait in the listener's backlog.
-    pub max_connections: usize,
     /// Connections at once that have not yet sent a request with a right token. When one more arrives, the oldest of
     /// them is closed, so that idle strangers cannot keep clients out.
     pub max_waiting: usize,
@@ -72,11 +74,11 @@ impl HttpConfig {
         Self {
             base_url: "/".into(),
             tokens: Tokens::new(Token::new(token)),
+            new_tokens: None,
             allow_origin: AllowedOrigins::default(),
             body_bytes: 8 << 20,
             body_timeout: Duration::from_secs(30),
             header_timeout: Duration::from_secs(30),
-            max_connections: 4096,
             max_waiting: 1024,
             message_bytes: 64 << 20,
             ping_interval: Duration::from_secs(25),
@@ -120,7 +122,6 @@ impl HttpConfig {
         };
         for (field, value) in [
             ("body_bytes", self.body_bytes),
-            ("max_connections", self.max_connections),
             ("max_waiting", self.max_waiting),
             ("message_bytes", self.message_bytes),
         ] {

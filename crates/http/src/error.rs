@@ -10,6 +10,8 @@
 //! | `KernelLimit` | 403, reason `Resource Limit` | 429 `kernel_limit` |
 //! | `NotOffered` | 400 | 422 `isolation_unavailable`, `network_unsupported`, `image_not_allowed`, `limit_exceeded`, `provisioner_unavailable` |
 //! | `Fork` | | 409 `busy`, `hazard`, `undone`; 501 `unsupported`; 413 `files_too_large`; 500 `probe_failed`, `failed` |
+//! | `OverBudget` | 429 | 429 `over_budget` |
+//! | `DiskFull` | 507 | 507 `disk_full` |
 //! | `QueueFull` | | 429 `queue_full` |
 //! | `IncarnationMismatch`, `KernelDead` | | 409 `kernel_restarted`, `kernel_dead` |
 //! | `FailureLimit` | | 409 `failure_limit` |
@@ -39,6 +41,7 @@ use himalia_engine::{EndedSession, EngineError, FileError, ForkError, Hazard};
 
 /// An error on its way to a client. `render` gives it the body of the dialect that the client speaks.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one error")]
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     /// The status in the native API, where it differs.
@@ -52,6 +55,8 @@ pub(crate) struct ApiError {
     /// The Jupyter body's `reason`; the status' own phrase if `None`.
     pub(crate) reason: Option<&'static str>,
     pub(crate) retryable: bool,
+    /// A limit is the reason: it is held back.
+    pub(crate) is_limit: bool,
     pub(crate) retry_after: Option<u64>,
     /// Close the connection after the reply.
     pub(crate) close: bool,
@@ -85,6 +90,7 @@ impl ApiError {
             detail: None,
             reason: None,
             retryable: false,
+            is_limit: false,
             retry_after: None,
             close: false,
             stderr: None,
@@ -180,7 +186,7 @@ impl ApiError {
 impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
         let message = error.to_string();
-        let (code, retryable) = (error.code(), error.retryable());
+        let (code, retryable, is_limit) = (error.code(), error.retryable(), error.is_limit());
         let made = match error {
             EngineError::NotFound { .. } => Self::not_found(message),
             EngineError::NameEnded { last, .. } => Self {
@@ -235,6 +241,14 @@ impl From<EngineError> for ApiError {
                 stderr: (!stderr_tail.is_empty()).then_some(stderr_tail),
                 ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, code, message)
             },
+            EngineError::OverBudget { retry_after, .. } => Self {
+                retry_after: Some(retry_after),
+                ..Self::new(StatusCode::TOO_MANY_REQUESTS, code, message)
+            },
+            EngineError::DiskFull { .. } => Self {
+                retry_after: Some(10),
+                ..Self::new(StatusCode::INSUFFICIENT_STORAGE, code, message)
+            },
             EngineError::QueueFull { .. } => Self {
                 retry_after: Some(1),
                 ..Self::new(StatusCode::TOO_MANY_REQUESTS, code, message)
@@ -260,7 +274,11 @@ impl From<EngineError> for ApiError {
                 Self::internal("unexpected")
             }
         };
-        Self { retryable, ..made }
+        Self {
+            retryable,
+            is_limit,
+            ..made
+        }
     }
 }
 

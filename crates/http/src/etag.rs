@@ -11,10 +11,7 @@ use crate::hex::hex;
 
 /// 200 with the value, or 304 without a body if the caller has it already.
 pub(crate) fn json(request: &HeaderMap, value: &impl Serialize) -> Result<Response, ApiError> {
-    let body = serde_json::to_vec(value).map_err(|error| {
-        tracing::error!(%error, "a reply cannot be written as JSON");
-        ApiError::internal("writing the reply")
-    })?;
+    let body = body(value)?;
     let tag = tag(&body);
     let mut response = if matches(request, &tag) {
         StatusCode::NOT_MODIFIED.into_response()
@@ -27,6 +24,14 @@ pub(crate) fn json(request: &HeaderMap, value: &impl Serialize) -> Result<Respon
     };
     set(response.headers_mut(), &tag);
     Ok(response)
+}
+
+/// A value as JSON.
+pub(crate) fn body(value: &impl Serialize) -> Result<Vec<u8>, ApiError> {
+    serde_json::to_vec(value).map_err(|error| {
+        tracing::error!(%error, "a reply cannot be written as JSON");
+        ApiError::internal("writing the reply")
+    })
 }
 
 /// The entity tag of some bytes, with its quotes.

@@ -148,10 +148,6 @@ async fn bad_bodies_name_their_fault() {
         ("{}", "Missing field in JSON data: path"),
         ("{\"path\": \"a\"}", "Missing field in JSON data: type"),
         (
-            "{\"path\": \"a\", \"type\": \"b\", \"kernel\": {\"id\": \"x\"}}",
-            "kernel.id: not a UUID",
-        ),
-        (
             "{\"path\": \"a\", \"type\": \"b\", \"kernel\": \"x\"}",
             "kernel: expected an object, got a string",
         ),
@@ -165,6 +161,67 @@ async fn bad_bodies_name_their_fault() {
         (reply.status, &reply.json()["short_message"]),
         (501, &reply.json()["message"])
     );
+}
+
+/// No sandbox can be started here, so what is understood ends in 500.
+#[tokio::test]
+async fn names_and_ids_of_kernels_are_read_as_jupyter_server_reads_them() {
+    let gateway = Gateway::start().await;
+    for kernel in [
+        json!({"name": "python3"}),
+        json!({"name": "python"}),
+        json!({"name": "python", "id": "foo"}),
+        json!({"id": "foo"}),
+    ] {
+        let body = json!({"path": "a", "type": "notebook", "kernel": kernel}).to_string();
+        let reply = gateway.call("POST", "/api/sessions", &[], &body).await;
+        assert_eq!(reply.status, 500, "{body}: {}", reply.message());
+    }
+    let reply = gateway
+        .call("POST", "/api/kernels", &[], "{\"name\": \"python\"}")
+        .await;
+    assert_eq!(reply.status, 500, "{}", reply.message());
+    // It is no kernelspec.
+    assert_eq!(gateway.get("/api/kernelspecs/python").await.status, 404);
+}
+
+#[tokio::test]
+async fn answers_of_the_jupyter_api_run_and_load_nothing_in_a_browser() {
+    let policy = |base: &str| {
+        format!("frame-ancestors 'self'; report-uri {base}/api/security/csp-report; default-src 'none'")
+    };
+    let gateway = Gateway::start().await;
+    for (method, path, status) in [
+        ("GET", "/api", 200),
+        ("HEAD", "/api/kernels", 200),
+        ("GET", "/api/kernelspecs", 200),
+        ("GET", "/api/kernels/zzz", 404),
+        ("PUT", "/api/kernels", 405),
+        ("GET", "/api/none", 404),
+    ] {
+        let reply = gateway.call(method, path, &[], "").await;
+        assert_eq!(reply.status, status, "{path}");
+        let said = reply.header("content-security-policy");
+        assert_eq!(said, Some(policy("").as_str()), "{method} {path}");
+    }
+    let stranger = gateway.bare("GET", "/api/kernels", &[], "").await;
+    let said = stranger.header("content-security-policy");
+    assert_eq!((stranger.status, said), (401, Some(policy("").as_str())));
+    assert_eq!(
+        gateway
+            .get("/v1/sessions")
+            .await
+            .header("content-security-policy"),
+        None
+    );
+    assert_ne!(
+        gateway.get("/").await.header("content-security-policy"),
+        Some(policy("").as_str())
+    );
+    let below = Gateway::with(|config| config.base_url = "/lab".into()).await;
+    let reply = below.get("/lab/api/kernels").await;
+    let said = reply.header("content-security-policy");
+    assert_eq!((reply.status, said), (200, Some(policy("/lab").as_str())));
 }
 
 #[tokio::test]

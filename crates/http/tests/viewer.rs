@@ -81,6 +81,7 @@ async fn the_page_is_for_everybody_and_may_do_little() {
             ),
             ("x-content-type-options", "nosniff"),
             ("referrer-policy", "no-referrer"),
+            ("x-dns-prefetch-control", "off"),
             ("cross-origin-opener-policy", "same-origin"),
         ] {
             assert_eq!(reply.header(name), Some(wanted), "{path}: {name}");
@@ -120,6 +121,9 @@ async fn the_frame_is_a_sandbox_that_loads_its_scripts_by_their_address() {
                 gateway.address
             );
             assert_eq!(reply.header("content-security-policy"), Some(&*wanted), "{base}");
+            let connections = reply.header("connection-allowlist");
+            assert_eq!(connections, Some("(response-origin); webrtc=block"), "{base}");
+            assert_eq!(reply.header("x-dns-prefetch-control"), Some("off"), "{base}");
         }
     }
 }

@@ -48,6 +48,18 @@ impl Call {
         })
     }
 
+    /// What the client calls itself: by the header of its request, or as the protocol has it.
+    pub(crate) fn client(&self) -> Option<String> {
+        let parts = self.context.extensions.get::<http::request::Parts>();
+        let header = parts.and_then(|parts| parts.headers.get("x-himalia-caller"));
+        let header = header.and_then(|name| std::str::from_utf8(name.as_bytes()).ok());
+        if let Some(name) = header {
+            return Some(name.to_owned());
+        }
+        let told = self.context.meta.client_info()?;
+        Some(format!("{} {}", told.name, told.version))
+    }
+
     pub(crate) fn take_arguments(&mut self) -> JsonObject {
         std::mem::take(&mut self.arguments)
     }

@@ -5,12 +5,12 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use himalia_engine::ExecutionResult;
+use himalia_engine::{EngineError, ExecutionResult};
 use rmcp::model::{ContentBlock, Resource};
 use serde_json::{Map, Value};
 
 use crate::call::Call;
-use crate::limits::{IMAGES, LINKS};
+use crate::limits::{IMAGES, LINKS, RESOURCE_BYTES};
 
 /// Images that models take, the best first.
 const KINDS: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
@@ -45,14 +45,14 @@ pub(crate) async fn of(call: &Call, result: &ExecutionResult, mut budget: u64) -
             let small = KINDS.contains(&one.kind) && one.bytes <= budget && images < IMAGES;
             let label = format!("{}{}, {} bytes", one.kind, one.size, one.bytes);
             let content = if small {
-                call.engine.artifact(&call.principal, one.sha256).await.ok()
+                content(call, one.sha256).await.ok()
             } else {
                 None
             };
             let uri = uri(one.sha256);
-            if let Some(artifact) = content {
+            if let Some(content) = content {
                 (images, budget) = (images + 1, budget - one.bytes);
-                let data = BASE64_STANDARD.encode(&artifact.content);
+                let data = BASE64_STANDARD.encode(&content);
                 shown.content.push(ContentBlock::image(data, one.kind));
                 shown.lines.push(format!("[image {images}: {label}]"));
             } else {
@@ -65,6 +65,11 @@ pub(crate) async fn of(call: &Call, result: &ExecutionResult, mut budget: u64) -
         }
     }
     shown
+}
+
+async fn content(call: &Call, sha256: &str) -> Result<impl AsRef<[u8]>, EngineError> {
+    let artifact = call.engine.artifact(&call.principal, sha256).await?;
+    artifact.read(0, RESOURCE_BYTES).await
 }
 
 /// The name of an artifact as a resource.

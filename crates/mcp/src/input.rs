@@ -52,8 +52,9 @@ impl Round {
     }
 }
 
-/// The question for the client's user, if the execution asks one that the client can pass on.
-pub(crate) fn question(call: &Call, result: &ExecutionResult) -> Option<InputRequiredResult> {
+/// The question for the client's user, if the execution asks one that the client can pass on. It says that the code asks, and
+/// in which session, so that it cannot pass for a question of the client.
+pub(crate) fn question(call: &Call, session: &str, result: &ExecutionResult) -> Option<InputRequiredResult> {
     let input = result.input.as_ref().filter(|input| !input.password)?;
     let version = call.context.protocol_version()?;
     let can = call.context.client_capabilities()?.elicitation?;
@@ -63,13 +64,13 @@ pub(crate) fn question(call: &Call, result: &ExecutionResult) -> Option<InputReq
         return None;
     }
     let message = match input.prompt.trim() {
-        "" => "The code asks for input.",
-        prompt => prompt,
+        "" => format!("The code in session {session} asks for input."),
+        prompt => format!("The code in session {session} asks: {prompt}"),
     };
     let field = PrimitiveSchemaDefinition::String(StringSchema::new());
     let form = ElicitRequestParams::FormElicitationParams {
         meta: None,
-        message: message.to_owned(),
+        message,
         requested_schema: ElicitationSchema::builder()
             .required_property(FIELD, field)
             .build()

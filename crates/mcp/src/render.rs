@@ -75,6 +75,10 @@ fn error(text: &mut String, result: &ExecutionResult) {
             &format!("[this very code failed {} times before]", result.failed_before),
         );
     }
+    if result.failures_in_a_row > 1 {
+        let failures = result.failures_in_a_row;
+        line(text, &format!("[{failures} executions in a row failed]"));
+    }
     if let Some(death) = &result.death {
         line(
             text,

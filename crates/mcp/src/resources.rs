@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use himalia_engine::{Engine, EngineError, KernelId, Principal, StoredArtifact};
+use himalia_engine::{Engine, EngineError, KernelId, Principal};
 use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, ResourceContents, ResourceTemplate};
 
@@ -49,12 +49,10 @@ async fn file(
                 .map(|(bytes, _)| Some(bytes)),
         }
     };
-    let bytes = read.await.map_err(|error: EngineError| match error {
-        error if error.is_absent() || matches!(error, EngineError::Files { .. }) => {
-            ErrorData::resource_not_found(error.to_string(), None)
-        }
-        error => ErrorData::internal_error(error.to_string(), None),
-    })?;
+    let bytes = match read.await {
+        Ok(bytes) => bytes,
+        Err(error) => return Err(refused(engine, principal, error).await),
+    };
     let Some(bytes) = bytes else {
         let text = format!("larger than {RESOURCE_BYTES} bytes: GET /v1/sessions/{session}/files/{path}");
         return Err(ErrorData::invalid_params(text, None));
@@ -77,22 +75,46 @@ async fn artifact(
     let artifact = match engine.artifact(principal, sha256).await {
         Ok(artifact) => artifact,
         Err(EngineError::NotFound { .. }) => return Err(unknown()),
-        Err(error) => return Err(ErrorData::internal_error(error.to_string(), None)),
+        Err(error) => return Err(refused(engine, principal, error).await),
     };
-    if artifact.content.len() > RESOURCE_BYTES {
+    // Before any of it is read.
+    if artifact.size() > RESOURCE_BYTES as u64 {
         let text = format!("larger than {RESOURCE_BYTES} bytes: GET /v1/artifacts/{sha256}");
         return Err(ErrorData::invalid_params(text, None));
     }
-    Ok(ReadResourceResult::new(vec![contents(uri, artifact)]))
+    let read = async {
+        let held = engine.hold_memory(principal, artifact.size())?;
+        let content = artifact.read(0, RESOURCE_BYTES).await?;
+        Ok((content, held))
+    };
+    match read.await {
+        Ok((content, _held)) => {
+            let contents = contents(uri, artifact.media_type(), &content);
+            Ok(ReadResourceResult::new(vec![contents]))
+        }
+        Err(error) => Err(refused(engine, principal, error).await),
+    }
 }
 
-fn contents(uri: &str, artifact: StoredArtifact) -> ResourceContents {
-    let kind = artifact.media_type;
+/// What is said instead; one that a limit refuses waits for it.
+async fn refused(engine: &Engine, principal: &Principal, error: EngineError) -> ErrorData {
+    if error.is_limit() {
+        engine.hold_back(principal).await;
+    }
+    match error {
+        error if error.is_absent() || matches!(error, EngineError::Files { .. }) => {
+            ErrorData::resource_not_found(error.to_string(), None)
+        }
+        error => ErrorData::internal_error(error.to_string(), None),
+    }
+}
+
+fn contents(uri: &str, kind: &str, content: &[u8]) -> ResourceContents {
     let is_text = kind.starts_with("text/") || kind == "image/svg+xml" || kind.ends_with("json");
-    let text = std::str::from_utf8(&artifact.content).ok().filter(|_| is_text);
+    let text = std::str::from_utf8(content).ok().filter(|_| is_text);
     match text {
         Some(text) => ResourceContents::text(text, uri),
-        None => ResourceContents::blob(BASE64_STANDARD.encode(&artifact.content), uri),
+        None => ResourceContents::blob(BASE64_STANDARD.encode(content), uri),
     }
     .with_mime_type(kind)
 }
@@ -104,11 +126,7 @@ mod tests {
     #[test]
     fn text_is_text_and_the_rest_is_base64() {
         let shown = |kind: &str, content: &'static [u8]| {
-            let artifact = StoredArtifact {
-                media_type: kind.into(),
-                content: content.into(),
-            };
-            serde_json::to_value(contents("himalia://artifacts/aa", artifact)).unwrap()
+            serde_json::to_value(contents("himalia://artifacts/aa", kind, content)).unwrap()
         };
         assert_eq!(shown("text/html", b"<p>")["text"], "<p>");
         assert_eq!(shown("image/png", b"\x89P")["blob"], "iVA=");

@@ -15,6 +15,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{Call, principal};
+use crate::failure::Failure;
 use crate::{limits, resources, tools};
 
 /// Told to models by clients that do so.
@@ -83,7 +84,13 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_params(format!("no such tool: {name}"), None));
         };
         let call = Call::new(self.engine.clone(), request, context, self.shutdown.clone())?;
+        let principal = call.principal.clone();
         let answer = (tool.run)(call).await;
+        if let Err(Failure::Engine(error)) = &answer
+            && error.is_limit()
+        {
+            self.engine.hold_back(&principal).await;
+        }
         Ok(answer.unwrap_or_else(|failure| failure.into_result().into()))
     }
 

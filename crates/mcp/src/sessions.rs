@@ -37,6 +37,7 @@ pub(crate) fn to_json(info: &SessionInfo) -> Value {
         "name": info.name,
         "state": info.kernel.execution_state.as_str(),
         "reason": info.kernel.reason,
+        "unresponsive": info.kernel.unresponsive.map(|found| found.problem.advice()),
         "incarnation": info.kernel.incarnation,
         "template": info.template,
         "parent": info.parent,
@@ -52,6 +53,9 @@ pub(crate) fn to_line(info: &SessionInfo) -> String {
     }
     if let Some(reason) = &info.kernel.reason {
         let _ = write!(line, " ({reason})");
+    }
+    if let Some(found) = info.kernel.unresponsive {
+        let _ = write!(line, " (does not answer: {})", found.problem.as_str());
     }
     let _ = write!(
         line,

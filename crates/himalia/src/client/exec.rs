@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
-use super::console::Console;
+use super::console::{Console, Stream};
 use super::http::Client;
 use super::keyboard::{self, Keyboard};
 use super::plots::Plots;
@@ -45,28 +45,23 @@ struct Run<'a> {
     asked: bool,
     keyboard: Keyboard,
     console: Console,
+    /// What the caller calls the session.
+    name: String,
     plots: Plots,
 }
 
 /// Runs code, and shows it to its end.
 pub(super) async fn exec(client: &Client, args: ExecArgs) -> anyhow::Result<ExitCode> {
-    let session = find(client, &args.session).await?;
-    let (code, asks) = match (args.code.as_deref(), &args.file) {
-        (Some("-") | None, None) => {
-            if keyboard::is_there() {
-                Console::new().say("the code, and Ctrl-D at its end:")?;
-            }
-            let mut code = String::new();
-            std::io::stdin()
-                .read_to_string(&mut code)
-                .context("standard input")?;
-            (code, false)
-        }
-        (Some(code), None) => (code.to_owned(), keyboard::is_there()),
-        (_, Some(file)) => {
-            let code = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
-            (code, keyboard::is_there())
-        }
+    // A name that is wrong is said before anybody types code for it.
+    let found = lookup(client, &args.session).await?;
+    if found.is_none() && args.no_create {
+        return Err(none(&args.session));
+    }
+    let (code, asks) = read_code(&args)?;
+    let mut console = Console::new(args.raw);
+    let session = match found {
+        Some(id) => id,
+        None => create(client, &args, &mut console).await?,
     };
     for file in &args.upload {
         upload(client, &session, file).await?;
@@ -97,10 +92,32 @@ pub(super) async fn exec(client: &Client, args: ExecArgs) -> anyhow::Result<Exit
         interrupts: 0,
         asked: false,
         keyboard: Keyboard::default(),
-        console: Console::new(),
+        console,
+        name: clean(&args.session),
         plots,
     };
     run.follow(lines).await
+}
+
+/// The code that is wanted, and whether the keyboard is free for questions of it.
+fn read_code(args: &ExecArgs) -> anyhow::Result<(String, bool)> {
+    match (args.code.as_deref(), &args.file) {
+        (Some("-") | None, None) => {
+            if keyboard::is_there() {
+                Console::new(false).say("the code, and Ctrl-D at its end:")?;
+            }
+            let mut code = String::new();
+            std::io::stdin()
+                .read_to_string(&mut code)
+                .context("standard input")?;
+            Ok((code, false))
+        }
+        (Some(code), None) => Ok((code.to_owned(), keyboard::is_there())),
+        (_, Some(file)) => {
+            let code = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+            Ok((code, keyboard::is_there()))
+        }
+    }
 }
 
 /// Puts a file into the session's work directory, under its own name.
@@ -109,7 +126,7 @@ async fn upload(client: &Client, session: &str, file: &Path) -> anyhow::Result<(
     let name = file.file_name().and_then(|name| name.to_str());
     let name = name.with_context(|| format!("{}: has no name in UTF-8", what()))?;
     let opened = std::fs::File::open(file).with_context(what)?;
-    let path = format!("/v1/sessions/{session}/files/{}", encoded(name));
+    let path = format!("/v1/sessions/{session}/files/{}", super::encoded(name));
     let reply = client.put_file(&path, opened).await.with_context(what)?;
     match reply.status {
         200 | 201 => Ok(()),
@@ -117,22 +134,38 @@ async fn upload(client: &Client, session: &str, file: &Path) -> anyhow::Result<(
     }
 }
 
-/// One segment of a path, encoded so that it stays one (RFC 3986 unreserved characters stand as they are).
-fn encoded(name: &str) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
+/// Starts a session of the name that was given.
+async fn create(client: &Client, args: &ExecArgs, console: &mut Console) -> anyhow::Result<String> {
+    let wish = args
+        .template
+        .as_ref()
+        .map_or_else(|| json!({}), |name| json!({ "template": name }));
+    let session = super::start(client, &args.session, &wish).await?;
+    let part = |name: &str| clean(session[name].as_str().unwrap_or("?"));
+    console.say(&format!(
+        "started session {} ({}, isolation {})",
+        part("name"),
+        part("template"),
+        part("isolation")
+    ))?;
+    Ok(part("id"))
 }
 
 /// A session by its name, its label `name`, its id or the beginning of its id.
 pub(super) async fn find(client: &Client, wanted: &str) -> anyhow::Result<String> {
+    lookup(client, wanted).await?.ok_or_else(|| none(wanted))
+}
+
+fn none(wanted: &str) -> anyhow::Error {
+    anyhow::anyhow!(
+        "no session has this id, this name or this label `name`: {wanted} (`himalia session ls` lists them, `himalia session \
+         new NAME` starts one)",
+        wanted = clean(wanted)
+    )
+}
+
+/// The same; `None` if there is none.
+async fn lookup(client: &Client, wanted: &str) -> anyhow::Result<Option<String>> {
     let reply = client.get("/v1/sessions").await?;
     let body = super::expect(&reply, 200)?;
     let all: Vec<&Value> = body["sessions"].as_array().into_iter().flatten().collect();
@@ -143,12 +176,8 @@ pub(super) async fn find(client: &Client, wanted: &str) -> anyhow::Result<String
         found = all.iter().filter(begins).collect();
     }
     match found[..] {
-        [one] => Ok(one["id"].as_str().unwrap_or_default().to_owned()),
-        [] => bail!(
-            "no session has this id, this name or this label `name`: {wanted} (`himalia session ls` lists them, `himalia session \
-             new NAME` starts one)",
-            wanted = clean(wanted)
-        ),
+        [one] => Ok(Some(one["id"].as_str().unwrap_or_default().to_owned())),
+        [] => Ok(None),
         _ => bail!("more than one session begins with {}", clean(wanted)),
     }
 }
@@ -239,8 +268,8 @@ impl Run<'_> {
         }
         let text = event["text"].as_str().unwrap_or_default();
         match word {
-            "stdout" => self.console.out(text)?,
-            "stderr" | "gap" => self.console.err(text)?,
+            "stdout" => self.console.print(Stream::Out, text)?,
+            "stderr" | "gap" => self.console.print(Stream::Err, text)?,
             _ if is_output => {
                 let shown = event["data"]["text/plain"].as_str().unwrap_or("<no text>");
                 self.console.value(shown)?;
@@ -281,14 +310,20 @@ impl Run<'_> {
     fn ask(&mut self, event: &Value) -> anyhow::Result<()> {
         self.asked = true;
         self.keyboard.ask(event["password"] == true);
-        self.console.err(event["prompt"].as_str().unwrap_or_default())
+        if keyboard::is_there() {
+            // A prompt of the code must not pass for a question of the shell or of this command.
+            self.console
+                .say(&format!("the code in session {} asks:", self.name))?;
+        }
+        self.console
+            .print(Stream::Err, event["prompt"].as_str().unwrap_or_default())
     }
 
     async fn answer(&mut self, value: String) -> anyhow::Result<()> {
         self.asked = false;
         if self.keyboard.show() {
             // The line break was not shown either.
-            self.console.err("\n")?;
+            self.console.print(Stream::Err, "\n")?;
         } else if value != keyboard::END_OF_INPUT {
             self.console.line_was_typed();
         }
@@ -313,7 +348,7 @@ impl Run<'_> {
             _ => 1,
         };
         if self.quiet {
-            self.console.out(&format!("{result:#}\n"))?;
+            self.console.print(Stream::Out, &format!("{result:#}\n"))?;
             return Ok(ExitCode::from(code));
         }
         self.console.end_line()?;

@@ -10,6 +10,7 @@ mod plots;
 mod show;
 mod stream;
 mod target;
+mod terminal;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -42,6 +43,14 @@ pub(crate) fn collect(gateway: &GatewayArgs, dry_run: bool) -> anyhow::Result<Ex
     let wish = json!({ "dry_run": dry_run });
     let reply = runtime()?.block_on(Box::pin(client.post("/v1/gc", &wish)))?;
     print(gateway.json, &expect(&reply, 200)?, show::collected)
+}
+
+/// A session as the gateway shows it.
+pub(crate) fn session(gateway: &GatewayArgs, session: &str) -> anyhow::Result<Value> {
+    let client = connect(gateway)?;
+    let path = format!("/v1/sessions/{}", encoded(session));
+    let reply = runtime()?.block_on(Box::pin(client.get(&path)))?;
+    expect(&reply, 200)
 }
 
 /// Serves MCP on standard input and output.
@@ -79,7 +88,11 @@ async fn call(command: SessionCommand) -> anyhow::Result<ExitCode> {
             }
             new(&gateway, &name, &wish).await
         }
-        SessionCommand::Ls { labels, gateway } => list(&gateway, &labels).await,
+        SessionCommand::Ls {
+            labels,
+            wide,
+            gateway,
+        } => list(&gateway, &labels, wide).await,
         SessionCommand::Fork {
             session,
             count,
@@ -96,15 +109,20 @@ async fn call(command: SessionCommand) -> anyhow::Result<ExitCode> {
 
 async fn new(gateway: &GatewayArgs, name: &str, wish: &Value) -> anyhow::Result<ExitCode> {
     let client = connect(gateway)?;
-    let path = format!("/v1/sessions/{}", quoted(name));
+    let session = start(&client, name, wish).await?;
+    print(gateway.json, &session, |session| {
+        show::sessions(std::slice::from_ref(session), true)
+    })
+}
+
+/// The session of this name, started if there is none.
+async fn start(client: &Client, name: &str, wish: &Value) -> anyhow::Result<Value> {
+    let path = format!("/v1/sessions/{}", encoded(name));
     let reply = client.put(&path, wish).await?;
     if ![200, 201].contains(&reply.status) {
         bail!("{}", reply.problem());
     }
-    let body = reply.json()?;
-    print(gateway.json, &body, |session| {
-        show::sessions(&json!({ "sessions": [session] }))
-    })
+    reply.json()
 }
 
 /// Labels of a command line.
@@ -116,24 +134,27 @@ fn labels_of(given: &[String]) -> anyhow::Result<BTreeMap<&str, &str>> {
     pairs.collect()
 }
 
-async fn list(gateway: &GatewayArgs, labels: &[String]) -> anyhow::Result<ExitCode> {
+async fn list(gateway: &GatewayArgs, labels: &[String], wide: bool) -> anyhow::Result<ExitCode> {
     let client = connect(gateway)?;
     let mut path = "/v1/sessions".to_owned();
     for (at, label) in labels.iter().enumerate() {
         path.push_str(if at == 0 { "?label=" } else { "&label=" });
-        path.push_str(&quoted(label));
+        path.push_str(&encoded(label));
     }
     let body = expect(&client.get(&path).await?, 200)?;
-    print(gateway.json, &body, show::sessions)
+    print(gateway.json, &body, |body| {
+        let sessions = body["sessions"].as_array();
+        show::sessions(sessions.map_or(&[], Vec::as_slice), wide)
+    })
 }
 
-/// A text as a value in a query.
-fn quoted(text: &str) -> String {
-    let quote = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => char::from(byte).to_string(),
+/// A text as one segment of a path or one value in a query (RFC 3986 unreserved characters stand as they are).
+fn encoded(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
         other => format!("%{other:02X}"),
     };
-    text.bytes().map(quote).collect()
+    text.bytes().map(encode).collect()
 }
 
 async fn fork(gateway: &GatewayArgs, session: &str, wish: &Value) -> anyhow::Result<ExitCode> {

@@ -112,7 +112,8 @@ impl Plots {
             }
             None => self.save(&directory, execution, ending, &bytes)?,
         };
-        let text = format!("plot saved as {}", file.display());
+        let whole = std::path::absolute(&file).unwrap_or_else(|_| file.clone());
+        let text = format!("plot saved: {}", whole.display());
         self.latest = Some(file);
         Ok(Some(text))
     }
@@ -133,7 +134,7 @@ impl Plots {
                     opened
                         .write_all(bytes)
                         .with_context(|| file.display().to_string())?;
-                    return Ok(file.strip_prefix(".").map(Path::to_owned).unwrap_or(file));
+                    return Ok(file);
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error).with_context(|| file.display().to_string()),

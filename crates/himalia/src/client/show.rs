@@ -3,33 +3,22 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
-/// Heads of the columns of [`row`].
-const HEAD: [&str; 8] = [
-    "ID",
-    "NAME",
-    "TEMPLATE",
-    "STATE",
-    "ISOLATION",
-    "STARTED BY",
-    "LAST ACTIVITY",
-    "PARENT",
-];
-
-/// A table of sessions.
-pub(super) fn sessions(body: &Value) -> String {
-    let empty = Vec::new();
-    let sessions = body["sessions"].as_array().unwrap_or(&empty);
+/// A table of sessions; `wide` has all columns.
+pub(super) fn sessions(sessions: &[Value], wide: bool) -> String {
     if sessions.is_empty() {
         return "no sessions\n".to_owned();
     }
-    table(sessions)
+    table(sessions, wide)
 }
 
 /// A table of the branches that were made.
 pub(super) fn branches(body: &Value) -> String {
     let branches = || body["branches"].as_array().into_iter().flatten();
-    let mut text = table(branches().map(|branch| &branch["session"]));
+    let sessions: Vec<Value> = branches().map(|branch| branch["session"].clone()).collect();
+    let mut text = table(&sessions, true);
     for hazard in branches().flat_map(|branch| branch["hazards"].as_array().into_iter().flatten()) {
         let part = |name: &str| clean(hazard[name].as_str().unwrap_or_default());
         let _ = writeln!(
@@ -85,18 +74,84 @@ fn size(bytes: &Value) -> String {
     }
 }
 
-fn row(session: &Value) -> [String; 8] {
-    [
-        "id",
-        "name",
-        "template",
-        "state",
-        "isolation",
-        "started_by",
-        "last_activity",
-        "parent",
-    ]
-    .map(|field| clean(session[field].as_str().unwrap_or("-")))
+/// What a column of a list shows.
+type Column = (&'static str, fn(&Value) -> String);
+
+const NARROW: [Column; 6] = [
+    ("SESSION", |session| match session["name"].as_str() {
+        Some(name) => clean(name),
+        None => word(session, "id"),
+    }),
+    ("STATE", state),
+    ("AGE", |session| since(&session["created"])),
+    ("IDLE FOR", |session| match session["state"].as_str() {
+        Some("busy") => "-".to_owned(),
+        _ => since(&session["last_activity"]),
+    }),
+    ("MEMORY", |session| size(&session["memory_used_bytes"])),
+    ("TEMPLATE", |session| word(session, "template")),
+];
+
+const WIDE: [Column; 13] = [
+    NARROW[0],
+    ("ID", |session| word(session, "id")),
+    NARROW[1],
+    NARROW[2],
+    NARROW[3],
+    NARROW[4],
+    NARROW[5],
+    ("KERNELSPEC", |session| word(session, "kernelspec")),
+    ("ISOLATION", |session| word(session, "isolation")),
+    ("STARTED BY", |session| word(session, "started_by")),
+    ("OWNER", |session| word(session, "owner")),
+    ("PARENT", |session| word(session, "parent")),
+    ("LABELS", labels),
+];
+
+fn word(session: &Value, member: &str) -> String {
+    clean(session[member].as_str().unwrap_or("-"))
+}
+
+/// The state, with the reason if there is one.
+fn state(session: &Value) -> String {
+    match session["reason"].as_str() {
+        Some(reason) => clean(&format!("{} ({reason})", word(session, "state"))),
+        None => word(session, "state"),
+    }
+}
+
+fn labels(session: &Value) -> String {
+    let pairs = session["labels"].as_object().into_iter().flatten();
+    let pairs: Vec<String> = pairs
+        .map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    if pairs.is_empty() {
+        return "-".to_owned();
+    }
+    clean(&pairs.join(","))
+}
+
+/// The time from a moment (RFC 3339) to now, as a person says it.
+fn since(moment: &Value) -> String {
+    let Some(then) = moment
+        .as_str()
+        .and_then(|text| OffsetDateTime::parse(text, &Rfc3339).ok())
+    else {
+        return "-".to_owned();
+    };
+    span((OffsetDateTime::now_utc() - then).whole_seconds())
+}
+
+/// A number of seconds in its two largest units.
+fn span(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m {}s", seconds % 60),
+        (0, _, _) => format!("{hours}h {}m", minutes % 60),
+        _ => format!("{days}d {}h", hours % 24),
+    }
 }
 
 /// What others wrote must not steer the terminal.
@@ -104,16 +159,21 @@ pub(super) fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(100).collect()
 }
 
-fn table<'a>(sessions: impl IntoIterator<Item = &'a Value>) -> String {
-    let mut rows = vec![HEAD.map(str::to_owned)];
-    rows.extend(sessions.into_iter().map(row));
+fn table(sessions: &[Value], wide: bool) -> String {
+    let columns: &[Column] = if wide { &WIDE } else { &NARROW };
+    let mut rows: Vec<Vec<String>> = vec![columns.iter().map(|(head, _)| (*head).to_owned()).collect()];
+    rows.extend(
+        sessions
+            .iter()
+            .map(|session| columns.iter().map(|(_, cell)| cell(session)).collect()),
+    );
     let width = |column: usize| {
         rows.iter()
             .map(|row| row[column].chars().count())
             .max()
             .unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
     let mut text = String::new();
     for row in &rows {
         let mut line = String::new();
@@ -133,15 +193,36 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_and_controls_are_left_out() {
-        let one = json!({"id": "a-b", "name": "n", "template": "x\u{1b}[31m", "state": "idle", "isolation": "none",
-            "started_by": "cold", "last_activity": "2026", "parent": null});
-        let text = sessions(&json!({"sessions": [one]}));
+        let moment = |ago| {
+            let then = OffsetDateTime::now_utc() - time::Duration::seconds(ago);
+            then.format(&Rfc3339).unwrap()
+        };
+        let one = json!({"id": "0123456789", "name": "n", "template": "x\u{1b}[31m", "state": "idle",
+            "created": moment(90_000), "last_activity": moment(3_700), "memory_used_bytes": 34 << 20});
+        let text = sessions(std::slice::from_ref(&one), false);
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].starts_with("ID   NAME  TEMPLATE  STATE"), "{text}");
-        assert!(
-            lines[1].starts_with("a-b  n     x[31m     idle") && lines[1].ends_with("2026           -"),
+        assert_eq!(
+            lines[0], "SESSION  STATE  AGE    IDLE FOR  MEMORY  TEMPLATE",
             "{text}"
         );
-        assert_eq!(sessions(&json!({"sessions": []})), "no sessions\n");
+        assert_eq!(
+            lines[1], "n        idle   1d 1h  1h 1m     34 MiB  x[31m",
+            "{text}"
+        );
+        let dead = json!({"id": "0123456789", "state": "dead", "reason": "oom", "isolation": "none", "labels": {"a": "b"}});
+        let text = sessions(&[dead], true);
+        for part in ["0123456789", "dead (oom)", "none", "a=b"] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert_eq!(sessions(&[], false), "no sessions\n");
+    }
+
+    #[test]
+    fn spans_have_their_two_largest_units() {
+        let shown: Vec<String> = [-1, 0, 59, 61, 3_599, 7_260, 90_000]
+            .into_iter()
+            .map(span)
+            .collect();
+        assert_eq!(shown, ["0s", "0s", "59s", "1m 1s", "59m 59s", "2h 1m", "1d 1h"]);
     }
 }

@@ -18,7 +18,7 @@ pub(crate) use tenants::TenantCaller;
 pub(crate) use tenants::{TenantToken, Tenants};
 
 use crate::paths;
-use crate::settings::{LogFormat, OnStop, Seconds, Secret, Settings};
+use crate::settings::{ByteSize, LogFormat, OnStop, Seconds, Secret, Settings};
 use crate::token;
 
 /// The most kernels that can be asked for.
@@ -47,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) cull: CullConfig,
     pub(crate) orphan_ttl: Duration,
     pub(crate) retention: Retention,
+    pub(crate) message_bytes: usize,
+    pub(crate) min_free_bytes: u64,
     pub(crate) on_sigterm: OnStop,
     pub(crate) on_interrupt: OnStop,
     pub(crate) log: String,
@@ -122,7 +124,11 @@ impl Config {
                 format!("is not between 1 and {MAX_KERNELS}"),
             ));
         }
-        let tenants = Tenants::check(settings.tenants.unwrap_or_default(), max_kernels)?;
+        let tenants = Tenants::check(
+            settings.tenants.unwrap_or_default(),
+            max_kernels,
+            &sandboxes.docker,
+        )?;
         let default_kernel = settings.default_kernel.unwrap_or_else(|| "python3".into());
         if default_kernel.is_empty() {
             return Err(ConfigError::new("default_kernel", "is empty"));
@@ -169,11 +175,23 @@ impl Config {
                 time: settings.retention.map_or(kept.time, Seconds::duration),
                 bytes: settings.retention_bytes.map_or(kept.bytes, |size| size.0),
             },
+            message_bytes: message_bytes(settings.max_message)?,
+            min_free_bytes: settings.min_free_disk.map_or(1 << 30, |size| size.0),
             on_sigterm: settings.on_sigterm.unwrap_or(OnStop::Keep),
             on_interrupt: settings.on_interrupt.unwrap_or(OnStop::Stop),
             log,
             log_format: settings.log_format.unwrap_or(LogFormat::Text),
         })
+    }
+}
+
+/// A shim takes no larger message than the most.
+fn message_bytes(said: Option<ByteSize>) -> Result<usize, ConfigError> {
+    const MOST: u64 = 256 << 20;
+    let bytes = said.map_or(32 << 20, |size| size.0);
+    match usize::try_from(bytes) {
+        Ok(bytes) if bytes as u64 <= MOST => Ok(bytes),
+        _ => Err(ConfigError::new("max_message", "is more than 256MiB")),
     }
 }
 

@@ -16,8 +16,6 @@ use crate::settings::{
 
 /// Image of sandboxes when nobody says.
 const IMAGE: &str = "himalia-kernel";
-/// Host user ids when nobody says.
-const HOST_UIDS: RangeInclusive<u32> = 200_000..=265_535;
 /// Most templates.
 const MAX_TEMPLATES: usize = 64;
 
@@ -25,7 +23,8 @@ const MAX_TEMPLATES: usize = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct Sandboxes {
     pub(crate) isolation: IsolationSetting,
-    pub(crate) host_uids: RangeInclusive<u32>,
+    /// What the operator said.
+    pub(crate) host_uids: Option<RangeInclusive<u32>>,
     /// Whether something needs the Docker engine.
     pub(crate) docker_wanted: bool,
     pub(crate) docker: Docker,
@@ -43,6 +42,25 @@ pub(crate) struct Docker {
     pub(crate) runtimes: BTreeMap<String, Isolation>,
     /// The default of `runtimes`.
     pub(crate) runtime: String,
+}
+
+impl Docker {
+    /// Checks that networks and images that are granted to callers are some of `[docker]`. An error has the field and what
+    /// is wrong with it.
+    pub(super) fn check_grants(
+        &self,
+        networks: &[String],
+        images: &[String],
+    ) -> Result<(), (&'static str, String)> {
+        if let Some(name) = networks.iter().find(|name| !self.networks.contains(name)) {
+            return Err(("networks", format!("{name:?} is not in [docker] networks")));
+        }
+        if let Some(name) = images.iter().find(|name| !self.images.contains(name)) {
+            let reason = format!("{name:?} is neither [docker] image nor in its images");
+            return Err(("images", reason));
+        }
+        Ok(())
+    }
 }
 
 impl Sandboxes {
@@ -98,7 +116,7 @@ impl Sandboxes {
         let docker_wanted = docker_said || templates.values().chain([&defaults]).any(wants_docker);
         Ok(Self {
             isolation,
-            host_uids: settings.host_uids.take().map_or(HOST_UIDS, |uids| uids.0),
+            host_uids: settings.host_uids.take().map(|uids| uids.0),
             docker_wanted,
             docker,
             defaults,

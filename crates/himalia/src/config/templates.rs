@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use himalia_engine::{FilesMode, ProvisionerChoice, SessionLimits, Template};
+use himalia_engine::{FilesMode, ProvisionerChoice, SessionLimits, Template, UsualSizes};
 use himalia_sandbox::{Isolation, Network};
 
 use super::ConfigError;
@@ -57,6 +57,13 @@ impl Reader<'_> {
                 format!("{image:?} is neither [docker] image nor in its images"),
             );
         }
+        let networks = own.networks.as_ref().or(base.networks.as_ref());
+        let networks = networks.cloned().unwrap_or_default();
+        let images = own.images.as_ref().or(base.images.as_ref());
+        let images = images.cloned().unwrap_or_default();
+        self.docker
+            .check_grants(&networks, &images)
+            .map_err(|(field, reason)| ConfigError::new(format!("{key}.{field}"), reason))?;
         let mut env = base.env.clone();
         env.extend(own.env.clone());
         if let Some(name) = env
@@ -74,6 +81,13 @@ impl Reader<'_> {
             return bad("preload", format!("has more than {MAX_PRELOAD} modules"));
         }
         let limits = limits(key, &own.limits(), &base.limits(), true)?;
+        let said = own.limits();
+        let usual = |own: Option<ByteSize>, base: Option<ByteSize>| own.or(base).is_none();
+        let usual_sizes = UsualSizes {
+            disk: usual(said.disk, base.disk),
+            tmp: usual(said.tmp, base.tmp),
+            shm: usual(said.shm, base.shm),
+        };
         let none = LimitsTable::default();
         let max = self::limits(
             &format!("{key}.max"),
@@ -88,10 +102,13 @@ impl Reader<'_> {
             kernelspec: None,
             provisioner: own.provisioner.or(base.provisioner).unwrap_or_default(),
             image,
+            images,
             runtime: own.runtime.clone().or_else(|| base.runtime.clone()),
             isolation: own.isolation.or(base.isolation).unwrap_or_default(),
             network,
+            networks,
             limits,
+            usual_sizes,
             max,
             idle_timeout: time(own.idle_timeout, base.idle_timeout),
             lifetime: time(own.lifetime, base.lifetime),
@@ -102,10 +119,10 @@ impl Reader<'_> {
                 .pool
                 .as_ref()
                 .map_or(Ok(plain.pool), |table| pool(&format!("{key}.pool"), table))?,
-            trust_domain: (own.trust_domain.clone().or_else(|| base.trust_domain.clone()))
-                .unwrap_or(plain.trust_domain),
+            trust_domain: own.trust_domain.clone().or_else(|| base.trust_domain.clone()),
         };
-        if template.trust_domain.is_empty() || template.trust_domain.len() > NAME_BYTES {
+        let domain = template.trust_domain.as_ref();
+        if domain.is_some_and(|domain| !(1..=NAME_BYTES).contains(&domain.len())) {
             return bad("trust_domain", format!("has not 1 to {NAME_BYTES} characters"));
         }
         self.place(key, own, &mut template)?;

@@ -3,18 +3,21 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use himalia_engine::{Principal, TenantLimits};
+use himalia_engine::{Principal, Share, TenantLimits};
 
 use super::ConfigError;
+use super::sandboxes::Docker;
 use crate::hex::digest;
 use crate::paths;
-use crate::settings::{Secret, TenantTable, TokenSetting};
+use crate::settings::{Scope, Secret, TenantTable, TokenSetting};
 use crate::token;
 
 /// Most tenants.
 const MAX_TENANTS: usize = 1000;
 /// Most callers of one tenant.
 const MAX_CALLERS: usize = 1000;
+/// The largest number of connections, of clients, or of anything a second.
+const MAX_RATE: u32 = 1_000_000;
 /// What a token's digest begins with.
 const DIGEST: &str = "sha256:";
 /// SHA-256 of nothing.
@@ -47,10 +50,11 @@ pub(crate) enum TenantToken {
 }
 
 impl Tenants {
-    /// Checks the tables; `max_kernels` is the gateway's.
+    /// Checks the tables; `max_kernels` is the gateway's, and `docker` has what can be granted.
     pub(super) fn check(
         tables: BTreeMap<String, TenantTable>,
         max_kernels: u32,
+        docker: &Docker,
     ) -> Result<Self, ConfigError> {
         if tables.len() > MAX_TENANTS {
             let reason = format!("are {}, at most {MAX_TENANTS} are possible", tables.len());
@@ -67,6 +71,9 @@ impl Tenants {
                     format!("{most} is not between 1 and {max_kernels}, the gateway's own"),
                 );
             }
+            docker
+                .check_grants(&table.networks, &table.images)
+                .map_err(|(field, reason)| ConfigError::new(format!("tenants.{name}.{field}"), reason))?;
             match table.tokens.len() {
                 1..=MAX_CALLERS => {}
                 0 => return bad("tokens", "there are none, so nobody could call".into()),
@@ -77,11 +84,25 @@ impl Tenants {
                     );
                 }
             }
+            if let Some(caller) = table
+                .scopes
+                .keys()
+                .find(|caller| !table.tokens.contains_key(*caller))
+            {
+                return bad(
+                    &format!("scopes.{caller}"),
+                    "there is no such caller among the tokens".into(),
+                );
+            }
             for (caller, setting) in table.tokens {
                 let principal = Principal::of_tenant(&name, &caller).map_err(|error| {
                     ConfigError::new(format!("tenants.{name}.tokens.{caller}"), error.to_string())
                 })?;
                 let key = format!("tenants.{name}.tokens.{caller}");
+                let principal = match table.scopes.get(&caller) {
+                    Some(Scope::Read) => principal.read_only(),
+                    Some(Scope::All) | None => principal,
+                };
                 let token = checked(&key, setting)?;
                 all.callers.push(TenantCaller {
                     key,
@@ -89,8 +110,30 @@ impl Tenants {
                     token,
                 });
             }
+            let base = Share::default();
+            for (field, said) in [
+                ("connections", table.connections),
+                ("streams", table.streams),
+                ("requests_per_second", table.requests_per_second),
+                ("starts_per_second", table.starts_per_second),
+            ] {
+                if let Some(number) = said.filter(|number| !(1..=MAX_RATE).contains(number)) {
+                    return bad(field, format!("{number} is not between 1 and {MAX_RATE}"));
+                }
+            }
+            let share = Share {
+                memory_bytes: table.memory.map_or(base.memory_bytes, |size| size.0),
+                connections: table.connections.unwrap_or(base.connections),
+                streams: table.streams.unwrap_or(base.streams),
+                requests_per_second: table.requests_per_second.unwrap_or(base.requests_per_second),
+                starts_per_second: table.starts_per_second.unwrap_or(base.starts_per_second),
+                disk_bytes: table.disk.map_or(base.disk_bytes, |size| size.0),
+            };
             let limits = TenantLimits {
                 max_kernels: table.max_kernels,
+                networks: table.networks,
+                images: table.images,
+                share,
             };
             all.limits.insert(name, limits);
         }
@@ -127,21 +170,59 @@ mod tests {
     const LONG: &str = "0123456789abcdef-canary";
 
     fn check(text: &str) -> Result<Tenants, ConfigError> {
-        Tenants::check(toml::from_str(text).unwrap(), 10)
+        let docker = Docker {
+            socket: PathBuf::new(),
+            images: vec!["plain".to_owned(), "tools".to_owned()],
+            networks: vec!["lab".to_owned()],
+            runtimes: BTreeMap::new(),
+            runtime: "runc".to_owned(),
+        };
+        Tenants::check(toml::from_str(text).unwrap(), 10, &docker)
+    }
+
+    #[test]
+    fn a_tenant_is_granted_what_there_is() {
+        let granted =
+            format!("[acme]\nnetworks = [\"lab\"]\nimages = [\"tools\"]\n[acme.tokens]\nada = \"{LONG}\"");
+        let limits = check(&granted).unwrap().limits.remove("acme").unwrap();
+        assert_eq!(
+            (limits.networks, limits.images),
+            (vec!["lab".to_owned()], vec!["tools".to_owned()])
+        );
+        for (list, name) in [("networks", "host"), ("images", "other")] {
+            let text = format!("[acme]\n{list} = [\"{name}\"]\n[acme.tokens]\nada = \"{LONG}\"");
+            let said = check(&text).unwrap_err().to_string();
+            assert!(
+                said.starts_with(&format!("tenants.acme.{list}: {name:?} is n")),
+                "{said}"
+            );
+        }
     }
 
     #[test]
     fn tenants_have_callers_and_limits() {
         let digest = "ab".repeat(32);
         let tenants = check(&format!(
-            "[acme]\nmax_kernels = 3\n[acme.tokens]\nada = \"{LONG}\"\nbob = \"sha256:{digest}\"\n\
-             eve = {{ file = \"/run/eve\" }}\n[other.tokens]\nada = \"another-{LONG}\""
+            "[acme]\nmax_kernels = 3\nmemory = \"8MiB\"\nstreams = 9\n[acme.tokens]\nada = \"{LONG}\"\nbob = \"sha256:{digest}\"\n\
+             eve = {{ file = \"/run/eve\" }}\n[acme.scopes]\nbob = \"read\"\n[other.tokens]\nada = \"another-{LONG}\""
         ))
         .unwrap();
         assert_eq!(tenants.limits["acme"].max_kernels, Some(3));
-        assert_eq!(tenants.limits["other"].max_kernels, None);
+        assert_eq!(tenants.limits["other"], TenantLimits::default());
+        let share = Share {
+            memory_bytes: 8 << 20,
+            streams: 9,
+            ..Share::default()
+        };
+        assert_eq!(tenants.limits["acme"].share, share);
         let names: Vec<_> = tenants.callers.iter().map(|one| one.principal.name()).collect();
         assert_eq!(names, ["acme/ada", "acme/bob", "acme/eve", "other/ada"]);
+        let readers: Vec<_> = tenants
+            .callers
+            .iter()
+            .map(|one| one.principal.is_read_only())
+            .collect();
+        assert_eq!(readers, [false, true, false, false]);
         assert!(matches!(
             tenants.callers[1].token,
             TenantToken::Digest([0xab, ..])
@@ -161,6 +242,14 @@ mod tests {
             (
                 format!("[acme]\nmax_kernels = 11\ntokens.a = \"{LONG}\""),
                 "tenants.acme.max_kernels",
+            ),
+            (
+                format!("[acme]\nstreams = 0\ntokens.a = \"{LONG}\""),
+                "tenants.acme.streams",
+            ),
+            (
+                format!("[acme]\nscopes.b = \"read\"\ntokens.a = \"{LONG}\""),
+                "tenants.acme.scopes.b",
             ),
             ("[acme]".into(), "tenants.acme.tokens"),
             (

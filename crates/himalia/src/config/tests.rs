@@ -1,4 +1,4 @@
-use himalia_engine::FilesMode;
+use himalia_engine::{FilesMode, Template};
 use himalia_sandbox::{Isolation, Network};
 
 use super::*;
@@ -134,6 +134,7 @@ fn templates_take_what_they_do_not_say_from_the_defaults() {
         network = "lab"
         memory = "1GiB"
         files = "session"
+        tmp = "256MiB"
         "#,
     )
     .unwrap();
@@ -141,7 +142,7 @@ fn templates_take_what_they_do_not_say_from_the_defaults() {
     assert!(sandboxes.docker_wanted);
     assert_eq!(sandboxes.docker.images, ["himalia-kernel", "science"]);
     assert_eq!(sandboxes.docker.runtime, "runc");
-    assert_eq!(sandboxes.host_uids, 200_000..=265_535);
+    assert_eq!(sandboxes.host_uids, None);
     let defaults = &sandboxes.defaults;
     assert_eq!(defaults.limits.memory_bytes, Some(4 * GIB));
     assert_eq!(
@@ -149,6 +150,12 @@ fn templates_take_what_they_do_not_say_from_the_defaults() {
         (Some(256), None)
     );
     assert_eq!(defaults.limits.disk_bytes, Some(GIB));
+    let usual = |template: &Template| {
+        let usual = template.usual_sizes;
+        (usual.disk, usual.tmp, usual.shm)
+    };
+    assert_eq!(usual(defaults), (true, true, true));
+    assert_eq!(usual(&sandboxes.templates["open"]), (true, false, true));
     assert_eq!(defaults.limits.open_files, Some(4096));
     assert_eq!((defaults.kernelspec.as_deref(), defaults.pool.size), (None, 0));
     let python = &sandboxes.templates["python3"];
@@ -232,6 +239,8 @@ fn tables_that_cannot_work_name_their_key() {
         ("[templates.x]\npreload = [\"os; rm\"]", "templates.x.preload"),
         ("[templates.x]\nenv = { \"A=B\" = \"\" }", "templates.x.env"),
         ("[templates.x]\ntrust_domain = \"\"", "templates.x.trust_domain"),
+        ("[templates.x]\nnetworks = [\"lab\"]", "templates.x.networks"),
+        ("[defaults]\nimages = [\"tools\"]", "defaults.images"),
         ("[templates.x.pool]\nsize = 3\nmax = 2", "templates.x.pool.max"),
         ("[templates.x.pool]\nsize = 1000", "templates.x.pool.max"),
         ("[templates.x.pool]\nmax_age = 0", "templates.x.pool.max_age"),

@@ -4,12 +4,15 @@ mod files;
 mod host;
 mod python;
 mod sandboxes;
+mod session;
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use crate::config::Config;
+use crate::cli::GatewayArgs;
+use crate::client;
+use crate::config::{Config, TokenSource};
 
 /// How a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,32 @@ impl Finding {
     }
 }
 
+/// Prints what is the matter with a session of the gateway that runs on the configuration's data directory; the exit code is 1 if
+/// something is.
+pub(crate) fn session(config: &Config, session: &str, as_json: bool) -> anyhow::Result<ExitCode> {
+    let (token, token_file) = match &config.token {
+        TokenSource::Given(token) => (Some(token.clone()), None),
+        TokenSource::File(file) => (None, Some(file.clone())),
+        TokenSource::Made => (None, None),
+    };
+    let gateway = GatewayArgs {
+        url: None,
+        token,
+        token_file,
+        data_dir: Some(config.data_dir.clone()),
+        json: true,
+    };
+    let findings = session::look(&client::session(&gateway, session)?);
+    let bad = findings.iter().any(|finding| finding.level == Level::Bad);
+    let text = if as_json {
+        json(&findings, !bad)
+    } else {
+        lines(&findings)
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::from(u8::from(bad)))
+}
+
 /// Prints all findings; the exit code is 1 if one of them is bad.
 pub(crate) fn run(config: &Config, as_json: bool) -> anyhow::Result<ExitCode> {
     let mut findings = host::look();
@@ -86,7 +115,7 @@ fn json(findings: &[Finding], ok: bool) -> String {
     format!("{:#}\n", serde_json::json!({ "ok": ok, "findings": findings }))
 }
 
-fn plain(findings: &[Finding]) -> String {
+fn lines(findings: &[Finding]) -> String {
     let mut out = String::new();
     for Finding { level, topic, text } in findings {
         let mut lines = text.lines();
@@ -95,6 +124,11 @@ fn plain(findings: &[Finding]) -> String {
             let _ = writeln!(out, "{:23} {line}", "");
         }
     }
+    out
+}
+
+fn plain(findings: &[Finding]) -> String {
+    let mut out = lines(findings);
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     let (bad, warnings) = (count(Level::Bad), count(Level::Warn));
     let _ = match (bad, warnings) {

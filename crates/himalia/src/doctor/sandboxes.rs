@@ -8,13 +8,14 @@ use himalia_sandbox::{Enforcement, EngineReport, Isolation, LimitReport, try_out
 
 use super::{Finding, Level};
 use crate::config::Config;
+use crate::host_uids::HostUids;
 use crate::programs::{JAIL, SHIM, version};
 use crate::settings::IsolationSetting;
 use crate::{paths, rundir, sandboxes};
 
 /// What makes gVisor known to Docker, in a form in which its sandboxes reach the gateway.
 const RUNSC: &str = r#"for it, install gVisor's runsc and add to /etc/docker/daemon.json, then restart Docker:
-  {"runtimes": {"runsc": {"path": "/usr/local/bin/runsc", "runtimeArgs": ["--host-uds=open"]}}}"#;
+  {"runtimes": {"runsc": {"path": "/usr/local/bin/runsc", "runtimeArgs": ["--host-uds=open", "--oci-seccomp"]}}}"#;
 
 /// Tries everything in a directory of its own, so that a running gateway is not touched.
 pub(super) fn look(config: &Config) -> anyhow::Result<Vec<Finding>> {
@@ -146,10 +147,15 @@ fn word(enforcement: Enforcement) -> &'static str {
 async fn docker(config: &Config, dir: &Path) -> Vec<Finding> {
     let topic = "Docker";
     let wanted = config.sandboxes.docker_wanted;
+    let uids = HostUids::shared(config.sandboxes.host_uids.as_ref());
     let asked = async {
         let shim = SHIM.find(config.shim.as_deref())?;
         let package = sandboxes::kernel_package(config)?;
-        anyhow::Ok(sandboxes::docker(config, dir, &shim, &package)?.report().await?)
+        anyhow::Ok(
+            sandboxes::docker(config, dir, &shim, &package, &uids)?
+                .report()
+                .await?,
+        )
     };
     match asked.await {
         Ok(report) => engine(&report, wanted),
@@ -200,7 +206,7 @@ fn engine(report: &EngineReport, wanted: bool) -> Vec<Finding> {
     }
     for warning in &report.warnings {
         let mut text = warning.clone();
-        if warning.contains("--host-uds=open") {
+        if warning.contains("runtimeArgs") {
             text = format!("{text}\n{RUNSC}");
         }
         let level = if wanted { Level::Warn } else { Level::Info };
@@ -239,7 +245,8 @@ mod tests {
         };
         assert!(has(Level::Good, "28, interface 1.50, cgroups version 1"));
         assert!(has(Level::Warn, "memory: cgroup, pids: nobody"));
-        assert!(has(Level::Info, "--host-uds=open"));
+        // What its sandboxes need to reach the gateway, and to have a seccomp filter inside.
+        assert!(has(Level::Info, r#"["--host-uds=open", "--oci-seccomp"]"#));
         assert!(has(Level::Warn, "is not there") && has(Level::Warn, "has holes"));
         assert!(
             engine(&report, false)

@@ -16,7 +16,7 @@ use clap::Args;
 use serde::Deserialize;
 
 pub(crate) use tables::{DockerTable, LimitsTable, PoolTable, TemplateTable};
-pub(crate) use tenants::{TenantTable, TokenSetting};
+pub(crate) use tenants::{Scope, TenantTable, TokenSetting};
 pub(crate) use values::{
     ByteSize, DockerHost, HostUids, IsolationSetting, LogFormat, OnStop, Processors, Seconds, Secret,
 };
@@ -245,6 +245,22 @@ pub(crate) struct Settings {
         help_heading = "Stopping"
     )]
     pub(crate) retention_bytes: Option<ByteSize>,
+    /// Largest message of a kernel, at most 256MiB; a larger one is dropped and marked as a gap [default: 32MiB]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "HIMALIA_MAX_MESSAGE",
+        help_heading = "Kernels"
+    )]
+    pub(crate) max_message: Option<ByteSize>,
+    /// Disk of the data directory that must be free for a new session [default: 1GiB]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "HIMALIA_MIN_FREE_DISK",
+        help_heading = "Kernels"
+    )]
+    pub(crate) min_free_disk: Option<ByteSize>,
     /// What SIGTERM does to kernels [default: keep]
     #[arg(
         long,
@@ -316,6 +332,8 @@ impl Settings {
             orphan_ttl: self.orphan_ttl.or(file.orphan_ttl),
             retention: self.retention.or(file.retention),
             retention_bytes: self.retention_bytes.or(file.retention_bytes),
+            max_message: self.max_message.or(file.max_message),
+            min_free_disk: self.min_free_disk.or(file.min_free_disk),
             on_sigterm: self.on_sigterm.or(file.on_sigterm),
             on_interrupt: self.on_interrupt.or(file.on_interrupt),
             log: self.log.or(file.log),

@@ -16,9 +16,9 @@ pub(crate) struct DockerTable {
     pub(crate) host: Option<DockerHost>,
     /// Image of sandboxes that name none.
     pub(crate) image: Option<String>,
-    /// Further images that templates and callers may name.
+    /// Further images that templates may name and grant.
     pub(crate) images: Vec<String>,
-    /// Networks of the engine that templates and callers may name.
+    /// Networks of the engine that templates may name and grant.
     pub(crate) networks: Vec<String>,
     /// The engine's runtimes, each with the level that it gives.
     pub(crate) runtimes: Option<BTreeMap<String, Isolation>>,
@@ -31,9 +31,13 @@ pub(crate) struct TemplateTable {
     pub(crate) kernelspec: Option<String>,
     pub(crate) provisioner: Option<ProvisionerChoice>,
     pub(crate) image: Option<String>,
+    /// Images that callers may ask for instead.
+    pub(crate) images: Option<Vec<String>>,
     pub(crate) runtime: Option<String>,
     /// `none`, or a name of `[docker] networks`.
     pub(crate) network: Option<String>,
+    /// Networks that callers may ask for instead.
+    pub(crate) networks: Option<Vec<String>>,
     /// At least.
     pub(crate) isolation: Option<Isolation>,
     pub(crate) memory: Option<ByteSize>,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Deserializer, de};
 
-use super::values::Secret;
+use super::values::{ByteSize, Secret};
 
 /// `[tenants.NAME]`; what is `None` was not said.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -13,8 +13,31 @@ use super::values::Secret;
 pub(crate) struct TenantTable {
     /// Kernels that may live at once.
     pub(crate) max_kernels: Option<u32>,
+    /// Of the networks that templates grant, those that its callers may ask for.
+    pub(crate) networks: Vec<String>,
+    /// The same of images.
+    pub(crate) images: Vec<String>,
+    /// Its part of what there is for all: `memory`, `connections`, `streams`, `requests_per_second`, `starts_per_second`, `disk`.
+    pub(crate) memory: Option<ByteSize>,
+    pub(crate) connections: Option<u32>,
+    pub(crate) streams: Option<u32>,
+    pub(crate) requests_per_second: Option<u32>,
+    pub(crate) starts_per_second: Option<u32>,
+    pub(crate) disk: Option<ByteSize>,
     /// By the names of its callers.
     pub(crate) tokens: BTreeMap<String, TokenSetting>,
+    /// What a caller may do, where that is not everything.
+    pub(crate) scopes: BTreeMap<String, Scope>,
+}
+
+/// What a caller may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Scope {
+    /// All that its tenant may.
+    All,
+    /// See what there is.
+    Read,
 }
 
 /// How the token of a caller is said.

@@ -1,6 +1,7 @@
 //! WebSocket messages that are wrong: the documented close code with a reason, and no harm to anybody else.
 
 use bytes::Bytes;
+use himalia_testkit::assert_eventually;
 use himalia_testkit::client::{Framing, WsClient};
 use himalia_wire::{Channel, build, v1};
 use serde_json::json;
@@ -128,12 +129,20 @@ async fn messages_without_a_way_are_dropped_and_the_connection_goes_on() {
         legacy.send_raw(Message::text(message.to_string())).await.unwrap();
     }
     assert_eq!(legacy.execute("print on").await.unwrap().stdout(), "on\n");
+    assert!(gateway.log().contains("unknown channel"), "{}", gateway.log());
     // A type that the kernel does not know gets no answer and blocks nothing.
     socket
         .request(Channel::Shell, "no_such_request", &json!({}))
         .await
         .unwrap();
     assert_eq!(socket.execute("print on").await.unwrap().stdout(), "on\n");
+    // The first few are logged one by one, and all are counted.
+    drop(socket);
+    let counted = |log: String| {
+        log.lines()
+            .any(|line| line.contains("were dropped") && line.contains("count=7"))
+    };
+    assert_eventually!(counted(gateway.log()), "{}", gateway.log());
 }
 
 #[tokio::test]

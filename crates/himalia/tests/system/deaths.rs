@@ -1,8 +1,8 @@
 //! Kernels that die, fork, hang, are restarted or told to end.
 
-use himalia_testkit::assert_eventually;
 use himalia_testkit::client::{Received, WsClient};
 use himalia_testkit::gateway::Gateway;
+use himalia_testkit::{assert_eventually, binaries};
 use himalia_wire::Channel;
 use serde_json::{Value, json};
 
@@ -73,6 +73,31 @@ async fn a_death_is_told_and_a_new_process_takes_over() {
         assert_eq!(incarnation(&gateway, &kernel, &mut socket).await, 2);
         delete(&gateway, &kernel).await;
     }
+    assert_clean(&gateway).await;
+}
+
+#[tokio::test]
+async fn a_kernel_that_wants_it_is_interrupted_by_a_message() {
+    let spec = json!({
+        "argv": [binaries::fake_kernel().unwrap(), "-f", "{connection_file}"],
+        "display_name": "x", "language": "x", "interrupt_mode": "message",
+    });
+    let gateway = Gateway::builder().kernelspec("told", spec).start().await.unwrap();
+    let kernel = gateway.start_kernel("told").await.unwrap();
+    let mut socket = gateway.connect(&kernel).await.unwrap();
+    for _ in 0..2 {
+        // Signals do nothing: only the message can end it.
+        let cell = socket.start("ignore-sigint\nprint begun\nhang").await.unwrap();
+        let begun = |received: &Received| received.text("text") == "begun\n";
+        socket.next_where("its output", begun).await.unwrap();
+        assert_eq!(order(&gateway, &kernel, "interrupt").await, 204);
+        let replied = |received: &Received| {
+            received.msg_type == "execute_reply" && received.parent.as_deref() == Some(cell.as_str())
+        };
+        let reply = socket.next_where("its reply", replied).await.unwrap();
+        assert_eq!(reply.text("ename"), "KeyboardInterrupt");
+    }
+    delete(&gateway, &kernel).await;
     assert_clean(&gateway).await;
 }
 

@@ -253,6 +253,110 @@ async fn what_is_refused_says_why_and_whether_to_try_again() {
     assert_eq!(reply.json().unwrap()["incarnation"], 2);
 }
 
+/// Starts code that no interrupt ends, before the file `gate` exists.
+async fn stubborn(gateway: &Gateway, session: &str, members: &Value) -> Response {
+    let gate = gateway.file("gate");
+    let mut body = json!({"code": format!("ignore-sigint\nwait-file {}\nprint end", gate.display())});
+    for (name, value) in members.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    post(gateway, session, &body).await
+}
+
+#[tokio::test]
+async fn every_wait_has_an_end_whatever_the_code_does() {
+    let gateway = gateway(&[]).await;
+    let id = session(&gateway).await;
+    let wanted = json!({"timeout_ms": 100, "wait_s": 0.5});
+    let reply = stubborn(&gateway, &id, &wanted).await.expect(202).unwrap();
+    let path = reply.header("location").unwrap().to_owned();
+    assert_eq!(reply.json().unwrap()["status"], "running");
+    assert_eq!(reply.json().unwrap()["detached"], false);
+    // What waits behind it is answered for in its own time.
+    let behind = json!({"code": "print next", "timeout_ms": 100, "wait_s": 0.2});
+    let behind = post(&gateway, &id, &behind).await.expect(202).unwrap();
+    assert_eq!(behind.json().unwrap()["status"], "queued");
+    // A wait for what runs already ends, too.
+    let shown = show(&gateway, &format!("{path}?wait_s=0.1")).await;
+    assert_eq!(shown["status"], "running");
+    for (query, detail) in [
+        ("wait_s=601", "wait_s: must be 0 to 600 seconds"),
+        ("wait_s=x", "wait_s: expected a number"),
+    ] {
+        let reply = gateway.http().get(&format!("{path}?{query}")).await.unwrap();
+        assert_eq!(problem(&reply), (400, "bad_request".into(), false));
+        assert_eq!(reply.json().unwrap()["detail"], detail);
+    }
+    fs::write(gateway.file("gate"), "").unwrap();
+    let ended = show(&gateway, &format!("{path}?wait_s=600")).await;
+    assert_eq!(
+        (&ended["status"], &ended["text"]),
+        (&json!("timeout"), &json!("end\n")),
+        "its time was over"
+    );
+    let next = behind.header("location").unwrap();
+    let next = show(&gateway, &format!("{next}?wait_s=600")).await;
+    assert_eq!(next["status"], "ok", "its own time begins with its work");
+}
+
+#[tokio::test]
+async fn a_wait_ends_with_a_question() {
+    let gateway = gateway(&[]).await;
+    let id = session(&gateway).await;
+    let body = json!({"code": "input name?", "allow_stdin": true, "background": true});
+    let taken = post(&gateway, &id, &body).await.expect(202).unwrap();
+    let path = taken.header("location").unwrap();
+    let asked = show(&gateway, &format!("{path}?wait_s=600")).await;
+    assert_eq!(asked["input"]["prompt"], "name?");
+    let (path_of_input, answer) = (format!("{path}/input"), json!({"value": "ada"}));
+    let answered = gateway.http().post(&path_of_input, Some(&answer)).await;
+    answered.unwrap().expect(202).unwrap();
+    let ended = show(&gateway, &format!("{path}?wait_s=600")).await;
+    assert_eq!(ended["text"], "input: ada\n");
+}
+
+#[tokio::test]
+async fn a_retry_in_another_form_is_the_same_execution() {
+    let gateway = gateway(&[]).await;
+    let id = session(&gateway).await;
+    let path = format!("/v1/sessions/{id}/executions");
+    let mut seen = Vec::new();
+    for (accept, more) in [
+        ("application/json", json!({})),
+        ("application/json", json!({"background": true})),
+        ("application/json", json!({"wait_s": 7})),
+        ("text/event-stream", json!({})),
+        ("application/x-ndjson", json!({})),
+    ] {
+        let mut body = json!({"code": "print once", "idempotency_key": "k"});
+        body.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let headers = [("accept", accept), ("content-type", "application/json")];
+        let body = body.to_string();
+        let http = gateway.http();
+        let reply = http
+            .request("POST", &path, &headers, Some(body.as_bytes()))
+            .await
+            .unwrap();
+        assert!(
+            matches!(reply.status, 200 | 202),
+            "{accept} {more}: {}",
+            reply.text()
+        );
+        seen.push(reply.header("location").unwrap().to_owned());
+    }
+    seen.dedup();
+    assert_eq!(seen.len(), 1);
+    assert_eq!(
+        show(&gateway, &path).await["executions"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+}
+
 #[tokio::test]
 async fn artifacts_cannot_harm_who_looks_at_them() {
     let gateway = gateway(&[]).await;

@@ -47,8 +47,35 @@ async fn two_hundred_thousand_small_prints() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_megabytes_at_once() {
+async fn a_message_that_is_too_large_is_a_marked_gap() {
     let gateway = gateway(&[]).await;
+    let kernel = gateway.start_kernel("fake").await.unwrap();
+    let mut socket = gateway.connect(&kernel).await.unwrap();
+    let cell = socket
+        .execute("display text/plain 40000000\nprint after")
+        .await
+        .unwrap();
+    assert_eq!(cell.of_type("display_data").count(), 0);
+    assert_eq!(cell.status(), "ok");
+    assert!(cell.stdout().ends_with("after\n"), "{}", cell.stdout());
+    // The link lives, and what fits is whole.
+    let next = socket.execute("display text/plain 30000000").await.unwrap();
+    let shown: Vec<&Received> = next.of_type("display_data").collect();
+    assert!(shown.len() == 1 && shown[0].parts.content.len() > 30_000_000);
+    let log = format!("/v1/sessions/{kernel}/events?after=0");
+    let mut events = gateway.http().events(&log, None).await.unwrap();
+    let gap = loop {
+        let event = events.next().await.unwrap();
+        if event.event == "gap" {
+            break event.data;
+        }
+    };
+    assert!(gap.contains("40000"), "{gap}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_megabytes_at_once() {
+    let gateway = gateway(&["--max-message", "256MiB"]).await;
     let kernel = gateway.start_kernel("fake").await.unwrap();
     let mut socket = gateway.connect(&kernel).await.unwrap();
     let pid = gateway.pid().unwrap();

@@ -5,7 +5,7 @@ use himalia_testkit::client::{Framing, Received, WsClient};
 use himalia_testkit::gateway::Gateway;
 use serde_json::{Value, json};
 
-use crate::common::{delete, gateway, leftovers, model, resident, start_with, until, until_state};
+use crate::common::{Log, delete, gateway, leftovers, model, resident, start_with, until, until_state};
 
 /// Memory that the gateway may have gained after an attack, in MiB.
 const GROWTH: u64 = 64;
@@ -142,6 +142,85 @@ async fn forged_replies_reach_nobody() {
         .unclaimed()
         .filter(|received| received.msg_type == "execute_reply");
     assert_eq!(replies.count(), 0, "forged replies arrived");
+}
+
+#[tokio::test]
+async fn stray_replies_change_nothing_and_are_in_the_log() {
+    const STRAYS: usize = 8;
+    let gateway = gateway(&[]).await;
+    let kernel = start_with(&gateway, &json!({ "name": "hostile" })).await;
+    let mut client = gateway.connect(&kernel).await.unwrap();
+    for _ in 0..5 {
+        let cell = client
+            .execute(&format!("attack stray-replies {STRAYS}"))
+            .await
+            .unwrap();
+        assert_eq!(cell.status(), "ok");
+    }
+    let replies = |client: &WsClient| {
+        let is_reply = |received: &&Received| received.msg_type.ends_with("_reply");
+        client.unclaimed().filter(is_reply).count()
+    };
+    assert_eq!(replies(&client), 0, "a stray reply arrived");
+    let path = format!("/v1/sessions/{kernel}/executions");
+    let body = json!({ "code": format!("attack stray-replies {STRAYS}") });
+    let reply = gateway.http().post(&path, Some(&body)).await.unwrap();
+    let execution = reply.expect(200).unwrap().json().unwrap();
+    assert_eq!(execution["status"], "ok", "{execution}");
+    assert!(execution["error"].is_null(), "{execution}");
+    // Each of them is a message of the log that belongs to no execution.
+    let mut log = Log::after(&gateway, &kernel, 0).await;
+    let ended = |data: &Value| data["kind"] == "execution" && data["detail"]["event"] == "ended";
+    let records = log.until(ended).await;
+    let strays = records
+        .iter()
+        .filter(|data| data["kind"] == "message" && data["content"]["ename"] == "Stray");
+    let strays: Vec<&Value> = strays.collect();
+    assert_eq!(strays.len(), 6 * (STRAYS + 1));
+    for stray in strays {
+        assert!(
+            stray["execution"].is_null() && stray["channel"] == "shell",
+            "{stray}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_banner_of_100_mb_harms_nobody() {
+    const BANNER: usize = 100_000_000;
+    let gateway = gateway(&[]).await;
+    let other = gateway.start_kernel("fake").await.unwrap();
+    let mut neighbour = gateway.connect(&other).await.unwrap();
+    neighbour.execute("set x 1").await.unwrap();
+    let pid = gateway.pid().unwrap();
+    let before = resident(pid);
+    let env = json!({ "HIMALIA_HOSTILE_BANNER": BANNER.to_string() });
+    let kernel = start_with(&gateway, &json!({ "name": "hostile", "env": env })).await;
+    let mut client = gateway.connect(&kernel).await.unwrap();
+    assert_eq!(client.execute("works").await.unwrap().stdout(), "works");
+    assert_eq!(neighbour.execute("get x").await.unwrap().stdout(), "1\n");
+    delete(&gateway, &kernel).await;
+    assert_eventually!(
+        resident(pid) < before + GROWTH,
+        "from {before} to {} MiB",
+        resident(pid)
+    );
+}
+
+#[tokio::test]
+async fn a_reply_counts_once() {
+    let gateway = gateway(&[]).await;
+    let kernel = start_with(&gateway, &json!({ "name": "hostile" })).await;
+    let mut client = gateway.connect(&kernel).await.unwrap();
+    for _ in 0..3 {
+        let cell = client.execute("attack replay-reply 100").await.unwrap();
+        assert_eq!(cell.reply()["ename"], "Replayed", "the first one is the reply");
+        assert_eq!(client.execute("after").await.unwrap().status(), "ok");
+    }
+    let replies = client
+        .unclaimed()
+        .filter(|received| received.msg_type == "execute_reply");
+    assert_eq!(replies.count(), 0, "another one arrived");
 }
 
 #[tokio::test(flavor = "multi_thread")]

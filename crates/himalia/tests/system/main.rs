@@ -11,6 +11,9 @@
 //! | `environment` | what kernels see of the gateway's and of each other's variables: nothing |
 //! | `bad_requests`, `bad_messages`, `secrets` | what the gateway refuses, and how |
 //! | `hostile` | kernels that attack |
+//! | `idle` | what a gateway costs that has nothing to do |
+//! | `unproven` | whoever calls a sandbox's socket without its key |
+//! | `silence` | kernels that do not answer |
 //! | `lifetimes` | culling, orphans, shims of an earlier version |
 //! | `logs` | logs of kernels that have ended |
 //! | `executions` | code over REST: waited for, streamed, read later, over a kill of the gateway; `himalia exec` |
@@ -33,12 +36,15 @@ mod executions;
 mod files;
 mod floods;
 mod hostile;
+mod idle;
 mod lifetimes;
 mod logs;
 mod namespaces;
 mod secrets;
 mod session_kernels;
 mod sessions;
+mod silence;
 mod starts;
 mod stopping;
+mod unproven;
 mod viewer;

@@ -9,6 +9,10 @@ use crate::common::{until, until_state};
 
 /// A gateway whose kernelspec `boxed` has what it needs in its sandbox.
 async fn boxed() -> Gateway {
+    boxed_with(&[]).await
+}
+
+async fn boxed_with(args: &[&str]) -> Gateway {
     binaries::path("himalia-jail").unwrap();
     let fake = binaries::fake_kernel().unwrap();
     let spec = json!({
@@ -16,6 +20,7 @@ async fn boxed() -> Gateway {
         "interrupt_mode": "signal", "metadata": {"himalia": {"binds": [fake]}},
     });
     let builder = Gateway::builder().kernelspec("boxed", spec);
+    let builder = args.iter().fold(builder, |builder, arg| builder.arg(*arg));
     builder
         .arg("--isolation")
         .arg("namespaces")
@@ -63,6 +68,77 @@ async fn a_kernel_in_a_sandbox_runs_and_outlives_the_gateway() {
         entries.map(|entry| entry.file_name()).collect::<Vec<_>>()
     };
     himalia_testkit::assert_eventually!(left().is_empty(), "{:?}", left());
+}
+
+async fn execute(gateway: &Gateway, session: &str, code: &str) -> Value {
+    let path = format!("/v1/sessions/{session}/executions");
+    let body = json!({ "code": code });
+    let reply = gateway.http().post(&path, Some(&body)).await.unwrap();
+    reply.expect(200).unwrap().json().unwrap()
+}
+
+/// The session of the name `eda`; whether it was started, and what it is.
+async fn put(gateway: &Gateway) -> (bool, Value) {
+    let body = json!({"template": "boxed"});
+    let reply = gateway.http().json("PUT", "/v1/sessions/eda", Some(&body)).await;
+    let reply = reply.unwrap();
+    (reply.status == 201, reply.json().unwrap())
+}
+
+/// The sandbox is killed, and the gateway after it.
+async fn lose_all(gateway: &mut Gateway, session: &str) {
+    let own = gateway.pid();
+    for pid in gateway.processes().into_iter().filter(|pid| Some(*pid) != own) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+    gateway.kill().await.unwrap();
+    gateway.start().await.unwrap();
+    until_state(gateway, session, "dead").await;
+}
+
+#[tokio::test]
+async fn a_session_goes_on_in_a_new_sandbox_with_its_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("himalia.toml");
+    std::fs::write(&file, "[defaults]\nfiles = \"session\"\n").unwrap();
+    let mut gateway = boxed_with(&["--config", file.to_str().unwrap()]).await;
+    let (started, session) = put(&gateway).await;
+    assert!(started, "{session}");
+    let id = session["id"].as_str().unwrap().to_owned();
+    let first = execute(&gateway, &id, "append /session/note mine").await;
+    assert_eq!(first["status"], "ok", "{first}");
+
+    lose_all(&mut gateway, &id).await;
+    let (started, session) = put(&gateway).await;
+    assert_eq!(
+        (started, &session["id"], &session["incarnation"]),
+        (false, &json!(id), &json!(2)),
+        "{session}"
+    );
+    until_state(&gateway, &id, "idle").await;
+    let second = execute(&gateway, &id, "append /session/note yours").await;
+    assert_eq!(second["status"], "ok", "{second}");
+    let replaced = &second["kernel"]["replaced"];
+    assert_eq!(replaced["incarnation"], 1, "{second}");
+    let cause = replaced["cause"].as_str().unwrap();
+    assert!(cause.starts_with("sandbox_lost"), "{second}");
+    assert_eq!(replaced["sandbox_lost"]["files"], false, "{second}");
+
+    // Nobody has used it when its files are asked for.
+    lose_all(&mut gateway, &id).await;
+    let note = format!("/v1/sessions/{id}/files/note");
+    let read = gateway.http().get(&note).await.unwrap().expect(200).unwrap();
+    assert_eq!(read.text(), "mine\nyours\n");
+    gateway.http().delete(&note).await.unwrap().expect(204).unwrap();
+    assert_eq!(show(&gateway, &id).await["incarnation"], 3);
+    let path = format!("/v1/executions/{}", first["id"].as_str().unwrap());
+    gateway.http().get(&path).await.unwrap().expect(200).unwrap();
+
+    let path = format!("/v1/sessions/{id}");
+    gateway.http().delete(&path).await.unwrap().expect(204).unwrap();
+    let kept = std::fs::read_dir(gateway.file("data/files")).unwrap().count();
+    assert_eq!(kept, 0, "they go with their session");
 }
 
 #[tokio::test]

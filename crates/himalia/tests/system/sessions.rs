@@ -275,13 +275,23 @@ async fn sessions_can_be_seen_and_ended_from_a_shell() {
     let output = session(&gateway, &["ls"]).await;
     let text = String::from_utf8(output.stdout).unwrap();
     let row = text.lines().find(|line| line.starts_with(&kernel));
+    assert!(row.is_some_and(|row| row.contains("fake")), "{text}");
     assert!(
-        row.is_some_and(|row| row.contains("fake") && row.contains("none")),
+        row.is_some_and(|row| row.contains("iB  ")),
+        "memory in use: {text}"
+    );
+    let output = session(&gateway, &["ls", "--wide"]).await;
+    let text = String::from_utf8(output.stdout).unwrap();
+    let row = text.lines().find(|line| line.starts_with(&kernel));
+    assert!(
+        row.is_some_and(|row| row.contains("none") && row.contains("operator")),
         "{text}"
     );
     let output = session(&gateway, &["ls", "--json"]).await;
     let list: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(list["sessions"][0]["id"], kernel.as_str());
+    let used = list["sessions"][0]["memory_used_bytes"].as_u64();
+    assert!(used.is_some_and(|bytes| bytes > 1 << 20), "{list:#}");
     let output = session(&gateway, &["rm", &kernel]).await;
     assert!(
         output.status.success(),

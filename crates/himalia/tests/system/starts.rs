@@ -173,3 +173,35 @@ async fn a_caller_that_goes_away_leaves_no_kernel() {
     };
     assert_eventually!(agree().await, "{:?}", gateway.processes());
 }
+
+#[tokio::test]
+async fn the_answer_to_a_start_says_that_the_kernel_is_starting() {
+    let sleeps = json!({
+        "argv": ["sh", "-c", "exec sleep 1000", "{connection_file}"], "display_name": "sleeps", "language": "none",
+    });
+    let gateway = Gateway::builder()
+        .kernelspec("sleeps", sleeps)
+        .start()
+        .await
+        .unwrap();
+    let http = gateway.http();
+    let kernel = http
+        .post("/api/kernels", Some(&json!({ "name": "sleeps" })))
+        .await;
+    let kernel = kernel.unwrap().expect(201).unwrap().json().unwrap();
+    let wanted = json!({ "path": "a.ipynb", "type": "notebook", "kernel": { "name": "sleeps" } });
+    let session = http.post("/api/sessions", Some(&wanted)).await;
+    let session = session.unwrap().expect(201).unwrap().json().unwrap();
+    // As with `jupyter_server`: before the kernel is ready, and as it is shown afterwards.
+    for model in [&kernel, &session["kernel"]] {
+        assert_eq!(
+            (&model["execution_state"], &model["connections"]),
+            (&json!("starting"), &json!(0)),
+            "{model}"
+        );
+        let id = model["id"].as_str().unwrap();
+        let shown = crate::common::model(&gateway, id).await;
+        assert_eq!(shown["execution_state"], "starting", "{shown}");
+        delete(&gateway, id).await;
+    }
+}

@@ -3,19 +3,23 @@
 use std::time::{Instant, SystemTime};
 
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use himalia_engine::Principal;
 
+use super::audit::Asked;
 use super::cookie;
 use super::credential::{PathToken, presented};
 use super::origin::{Origin, judge};
+use super::token::hash;
+use super::tokens::Shown;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::listen::Peer;
 use crate::routes::{self, Access};
+use crate::ws::Handshake;
 
 /// The authenticated principal of a request. A handler that takes it cannot run for a stranger.
 #[derive(Clone, Debug)]
@@ -39,6 +43,9 @@ pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, n
     let route = request.extensions().get::<MatchedPath>().cloned();
     let pattern = route.as_ref().map(MatchedPath::as_str);
     let access = pattern.and_then(|path| routes::access(request.method(), path));
+    if request.headers().get_all(header::HOST).iter().nth(1).is_some() {
+        return ApiError::bad_request("Host: is there more than once").into_response();
+    }
     let origin = judge(request.headers(), &app.config().allow_origin);
     if origin == Origin::Refused && access != Some(Access::Anywhere) {
         let is_websocket = request.headers().contains_key(header::SEC_WEBSOCKET_KEY);
@@ -49,43 +56,70 @@ pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, n
         };
         return error.into_response();
     }
-    if access.is_none_or(|access| access == Access::Token) {
-        match check(&app, &request, &origin) {
-            Ok(caller) => request.extensions_mut().insert(caller),
+    let (method, path) = (request.method().clone(), request.uri().path());
+    let is_websocket = Handshake::is_asked(request.headers());
+    let peer = request.extensions().get::<Peer>();
+    let asked = Asked::new(&method, pattern, path, peer, is_websocket);
+    let needs_token = access.is_none_or(|access| access == Access::Token);
+    let (response, principal) = if needs_token {
+        let (principal, shown) = match check(&app, &request, &origin) {
+            Ok(known) => known,
             Err(error) => return error.into_response(),
         };
-    }
-    let method = request.method().clone();
-    let response = next.run(request).await;
+        let let_in = admitted(&app, &principal, shown, peer)
+            .and_then(|()| Ok(app.engine().count_request(&principal)?))
+            .and_then(|()| in_scope(&principal, &method, pattern, is_websocket));
+        let response = match let_in {
+            Ok(()) => {
+                request.extensions_mut().insert(Caller(principal.clone()));
+                next.run(request).await
+            }
+            Err(error) => error.into_response(),
+        };
+        (held_back(&app, &principal, response).await, Some(principal))
+    } else {
+        (next.run(request).await, None)
+    };
+    asked.answered(principal.as_ref(), response.status());
     // The route's pattern: neither ids nor a query with a token.
     tracing::debug!(%method, route = pattern, status = response.status().as_u16());
     response
 }
 
-fn check(app: &App, request: &Request, origin: &Origin) -> Result<Caller, ApiError> {
-    let path_token = request.extensions().get::<PathToken>();
-    let peer = request.extensions().get::<Peer>();
-    let Some(token) = presented(request.uri(), request.headers(), path_token) else {
-        return by_cookie(app, request, origin, peer);
-    };
-    let Some(principal) = app.config().tokens.principal(&token) else {
-        return Err(wrong_token(app, peer));
-    };
-    if let Some(peer) = peer {
-        peer.admit();
+/// The one place where a principal's answers pass: one that a limit refuses waits.
+async fn held_back(app: &App, principal: &Principal, response: Response) -> Response {
+    let error = response.extensions().get::<Box<ApiError>>();
+    if error.is_some_and(|error| error.is_limit) {
+        app.engine().hold_back(principal).await;
     }
-    Ok(Caller(principal.clone()))
+    response
+}
+
+/// Who sent a request, and by what that is known.
+fn check(app: &App, request: &Request, origin: &Origin) -> Result<(Principal, Shown), ApiError> {
+    let path_token = request.extensions().get::<PathToken>();
+    let Some(token) = presented(request.uri(), request.headers(), path_token) else {
+        return by_cookie(app, request, origin);
+    };
+    let tokens = app.tokens();
+    let Some(principal) = tokens.principal(&token) else {
+        return Err(wrong_token(app, request.extensions().get::<Peer>()));
+    };
+    Ok((principal.clone(), Shown::Token(hash(&token))))
 }
 
 /// A browser that signed in is who its token is. A cookie that nobody knows is no guess: it is of a sign-in that
 /// is over, or of a token that is none any more.
-fn by_cookie(app: &App, request: &Request, origin: &Origin, peer: Option<&Peer>) -> Result<Caller, ApiError> {
+fn by_cookie(app: &App, request: &Request, origin: &Origin) -> Result<(Principal, Shown), ApiError> {
     let (headers, now) = (request.headers(), SystemTime::now());
+    let tokens = app.tokens();
     let known = cookie::presented(headers).into_iter().find_map(|secret| {
         let mark = app.sign_ins().knows(secret, now)?;
-        app.config().tokens.marked(&mark)
+        let principal = tokens.marked(&mark)?;
+        let secret = hash(secret.as_bytes());
+        Some((principal, Shown::SignIn { secret, mark }))
     });
-    let Some(principal) = known else {
+    let Some((principal, shown)) = known else {
         return Err(ApiError::unauthenticated());
     };
     if !cookie::counts(request.method(), headers, *origin == Origin::Own) {
@@ -93,10 +127,38 @@ fn by_cookie(app: &App, request: &Request, origin: &Origin, peer: Option<&Peer>)
             "a browser's sign-in counts for pages of this gateway only",
         ));
     }
+    Ok((principal.clone(), shown))
+}
+
+/// A caller that is known: its connection counts. One that has too many loses this one.
+fn admitted(app: &App, principal: &Principal, shown: Shown, peer: Option<&Peer>) -> Result<(), ApiError> {
     if let Some(peer) = peer {
-        peer.admit();
+        let admitted = peer.admit(app.engine(), principal);
+        admitted.map_err(|error| ApiError {
+            close: true,
+            ..ApiError::from(error)
+        })?;
+        peer.showed(principal, shown);
     }
-    Ok(Caller(principal.clone()))
+    Ok(())
+}
+
+/// A token whose scope is `read` is for `GET`, `HEAD` and streams of events. The engine refuses all else to it, too; here it is
+/// refused whatever the request says.
+fn in_scope(
+    principal: &Principal,
+    method: &Method,
+    pattern: Option<&str>,
+    is_websocket: bool,
+) -> Result<(), ApiError> {
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    let writes = is_websocket && pattern.is_some_and(|pattern| pattern.ends_with("/channels"));
+    if !principal.is_read_only() || (reads && !writes) {
+        return Ok(());
+    }
+    Err(ApiError::forbidden(
+        "the scope of this token is read: GET, HEAD and streams of events",
+    ))
 }
 
 /// What a wrong token, or a wrong code, is answered with, and noted for.

@@ -1,5 +1,6 @@
 //! Who is calling, and from where: tokens, the back-off for wrong ones, browsers that signed in, origins and CORS.
 
+mod audit;
 mod backoff;
 pub(crate) mod cookie;
 mod cors;
@@ -18,4 +19,6 @@ pub use origin::AllowedOrigins;
 pub(crate) use origin::may_be_rebound;
 pub(crate) use sign_ins::SignIns;
 pub use token::Token;
+pub(crate) use token::hash;
+pub(crate) use tokens::Shown;
 pub use tokens::Tokens;

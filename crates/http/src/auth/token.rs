@@ -42,7 +42,7 @@ impl Token {
     }
 }
 
-pub(super) fn hash(bytes: &[u8]) -> [u8; 32] {
+pub(crate) fn hash(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 

@@ -10,6 +10,15 @@ use crate::hex::hex;
 /// Bytes of a mark, written as twice as many hexadecimal digits.
 const MARK_BYTES: usize = 16;
 
+/// By what the latest request of a connection was known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// The hash of a token.
+    Token([u8; 32]),
+    /// A browser's cookie: the hash of its secret, and the mark of the token that it signed in with.
+    SignIn { secret: [u8; 32], mark: String },
+}
+
 /// Whom each token stands for: the operator's first, then those of tenants' callers.
 #[derive(Clone, Debug)]
 pub struct Tokens {
@@ -40,15 +49,39 @@ impl Tokens {
 
     /// Whom a presented text stands for. It is compared with every token, whichever is right, so that the time does not tell.
     pub(crate) fn principal(&self, presented: &[u8]) -> Option<&Principal> {
-        let presented = hash(presented);
+        self.find(&hash(presented), |known, presented| known.ct_eq(presented))
+    }
+
+    /// `equal` says it in constant time. It is asked about every token, and what it says is never branched on: the types see to that.
+    fn find(
+        &self,
+        presented: &[u8; 32],
+        mut equal: impl FnMut(&[u8; 32], &[u8; 32]) -> Choice,
+    ) -> Option<&Principal> {
         // One past the end is nobody.
         let mut found = self.all.len() as u64;
         for (at, (token, _)) in (0_u64..).zip(&self.all) {
-            let right = token.hash().ct_eq(&presented) & Choice::from(u8::from(!token.is_empty()));
+            let right = equal(token.hash(), presented) & Choice::from(u8::from(!token.is_empty()));
             found.conditional_assign(&at, right);
         }
         let (_, principal) = self.all.get(usize::try_from(found).ok()?)?;
         Some(principal)
+    }
+
+    /// Whether a connection may go on that showed this for this principal.
+    pub(crate) fn still(&self, shown: &Shown, principal: &Principal) -> bool {
+        let now = match shown {
+            Shown::Token(hash) => self.find(hash, |known, shown| known.ct_eq(shown)),
+            Shown::SignIn { mark, .. } => self.marked(mark),
+        };
+        now == Some(principal)
+    }
+
+    /// Callers by name whose tokens are here and not there, one for each.
+    pub fn without<'a>(&'a self, other: &Self) -> Vec<&'a str> {
+        let is_there = |one: &(Token, Principal)| other.all.contains(one);
+        let all = self.all.iter().filter(|one| !is_there(one));
+        all.map(|(_, principal)| principal.name()).collect()
     }
 
     /// What a sign-in with a token is kept under; it tells nothing of the token. With another token in its place the sign-in is void.
@@ -109,6 +142,26 @@ mod tests {
         assert!(Tokens::new(Token::new("")).principal(b"").is_none());
     }
 
+    /// Case A2: what is compared is of one length, and all of it is compared, whatever is presented. How long that takes is no test: a
+    /// loaded machine would have the say.
+    #[test]
+    fn every_token_is_compared_whichever_is_right() {
+        let tokens = tokens();
+        let known: Vec<[u8; 32]> = tokens.all.iter().map(|(token, _)| *token.hash()).collect();
+        let long = "x".repeat(1 << 20);
+        for presented in ["the operator's", "ada's", "bob's", "ada'", "", &long] {
+            let mut compared = Vec::new();
+            let presented_hash = hash(presented.as_bytes());
+            let found = tokens.find(&presented_hash, |token, shown| {
+                assert_eq!(*shown, presented_hash);
+                compared.push(*token);
+                token.ct_eq(shown)
+            });
+            assert_eq!(compared, known, "{presented:.20}");
+            assert_eq!(found, tokens.principal(presented.as_bytes()));
+        }
+    }
+
     #[test]
     fn a_token_is_not_given_twice() {
         let mut tokens = tokens();
@@ -129,6 +182,35 @@ mod tests {
             .unwrap();
         assert_eq!(tokens.principal(b"eve's"), Some(&eve));
         assert!(tokens.add(Token::new("eve's"), ada()).is_err());
+    }
+
+    #[test]
+    fn what_was_shown_counts_as_long_as_it_stands_for_the_same() {
+        let (before, mut now) = (tokens(), Tokens::new(Token::new("the operator's next")));
+        let shown = |text: &str| {
+            let mark = before.mark(text.as_bytes()).unwrap();
+            let secret = [0; 32];
+            [
+                Shown::Token(hash(text.as_bytes())),
+                Shown::SignIn { secret, mark },
+            ]
+        };
+        now.add(Token::new("ada's"), ada()).unwrap();
+        now.add(Token::new("bob's"), ada().read_only()).unwrap();
+        let bob = Principal::of_tenant("acme", "bob").unwrap();
+        let operator = Principal::operator();
+        for (text, who, still) in [
+            ("ada's", &ada(), true),
+            ("bob's", &bob, false),
+            ("the operator's", &operator, false),
+        ] {
+            for shown in shown(text) {
+                assert!(before.still(&shown, who), "{text}");
+                assert_eq!(now.still(&shown, who), still, "{text}");
+            }
+        }
+        assert_eq!(before.without(&now), ["operator", "acme/bob"]);
+        assert_eq!(now.without(&before), ["operator", "acme/ada"]);
     }
 
     #[test]

@@ -7,5 +7,6 @@ pub(crate) mod kernels;
 pub(crate) mod kernelspecs;
 pub(crate) mod me;
 mod models;
+pub(crate) mod policy;
 mod quirks;
 pub(crate) mod sessions;

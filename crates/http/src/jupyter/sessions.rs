@@ -54,7 +54,7 @@ pub(crate) async fn create(
         return Err(ApiError::bad_request("Missing field in JSON data: type"));
     };
     let env = variables::read(&mut fields, "env")?;
-    let kernel = kernel(&mut fields)?.unwrap_or_default();
+    let kernel = kernel(&mut fields, UnknownId::Ignored)?.unwrap_or_default();
     let new = NewSession {
         path,
         kind,
@@ -97,7 +97,7 @@ pub(crate) async fn change(
         path: fields.string("path")?,
         name: fields.string("name")?,
         kind: fields.string("type")?,
-        kernel: kernel(&mut fields)?,
+        kernel: kernel(&mut fields, UnknownId::Refused)?,
     };
     if let Some(mut notebook) = fields.object("notebook")? {
         patch.path = patch.path.or(notebook.string("path")?);
@@ -118,12 +118,24 @@ pub(crate) async fn end(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// What becomes of a kernel id that is no UUID, and so that of no kernel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UnknownId {
+    /// A kernel is started, as `jupyter_server` does for every id that it does not know.
+    Ignored,
+    Refused,
+}
+
 /// The member `kernel`; one that names nothing counts as absent.
-fn kernel(fields: &mut Fields) -> Result<Option<KernelRef>, ApiError> {
+fn kernel(fields: &mut Fields, unknown: UnknownId) -> Result<Option<KernelRef>, ApiError> {
     let Some(mut kernel) = fields.object("kernel")? else {
         return Ok(None);
     };
-    let id = optional_kernel_id(&mut kernel, "id")?;
+    let id = if unknown == UnknownId::Ignored {
+        kernel.string("id")?.and_then(|text| text.parse().ok())
+    } else {
+        optional_kernel_id(&mut kernel, "id")?
+    };
     let name = kernel.string("name")?.filter(|n| !n.is_empty());
     Ok((id.is_some() || name.is_some()).then_some(KernelRef { id, name }))
 }

@@ -1,11 +1,12 @@
 //! One connection: HTTP/1.1 with limits on headers, upgrades allowed.
 
 use std::convert::Infallible;
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 
 use axum::Router;
-use axum::body::Body;
-use hyper::body::Incoming;
+use axum::body::{Body, Bytes, HttpBody};
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -26,7 +27,11 @@ pub(crate) async fn serve(stream: TcpStream, peer: Peer, router: Router, app: Ap
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(peer.clone());
             let router = router.clone();
-            async move { Ok::<_, Infallible>(respond(router, request).await) }
+            let peer = peer.clone();
+            async move {
+                let response = respond(router, request).await;
+                Ok::<_, Infallible>(response.map(|body| Answering { body, _peer: peer }))
+            }
         })
     };
     let mut builder = http1::Builder::new();
@@ -52,6 +57,32 @@ pub(crate) async fn serve(stream: TcpStream, peer: Peer, router: Router, app: Ap
     };
     if let Err(error) = end {
         tracing::debug!(peer = %peer.address(), %error, "connection ended");
+    }
+}
+
+/// The body of an answer; while it is sent the connection is not idle.
+struct Answering {
+    body: Body,
+    _peer: Peer,
+}
+
+impl HttpBody for Answering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

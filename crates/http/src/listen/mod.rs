@@ -1,6 +1,7 @@
 //! Accepting connections: TCP options, limits, and the drain at the end.
 
 mod connection;
+mod holders;
 mod peer;
 mod unacknowledged;
 mod waiting;
@@ -11,13 +12,15 @@ use std::time::Duration;
 use himalia_engine::Engine;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app::App;
+use crate::auth::Tokens;
 use crate::config::{ConfigError, HttpConfig};
 
+pub(crate) use holders::Holders;
 pub(crate) use peer::Peer;
 pub(crate) use unacknowledged::unacknowledged;
 use waiting::Waiting;
@@ -46,21 +49,31 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     let app = App::new(engine, config, shutdown.clone())?;
-    let permits = Arc::new(Semaphore::new(app.config().max_connections));
+    // Those that wait give way to each other, so a new one finds room whatever is held.
+    let most = app
+        .engine()
+        .max_connections()
+        .saturating_add(app.config().max_waiting);
+    let permits = Arc::new(Semaphore::new(most.saturating_add(1).min(Semaphore::MAX_PERMITS)));
     let waiting = Arc::new(Waiting::new(app.config().max_waiting));
     let router = app.clone().into_router();
     let connections = TaskTracker::new();
     let stop_now = CancellationToken::new();
+    let mut new_tokens = app.config().new_tokens.clone();
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => break,
+            tokens = changed(&mut new_tokens) => {
+                app.set_tokens(tokens);
+                continue;
+            }
             accepted = accept(&listener, &permits) => accepted,
         };
         let Some((stream, address, permit)) = accepted else {
             continue;
         };
         prepare(&stream, app.config());
-        let peer = Peer::new(address, permit, &waiting);
+        let peer = Peer::new(address, permit, &waiting, app.holders());
         let serve = connection::serve(stream, peer, router.clone(), app.clone());
         let stop_now = stop_now.clone();
         connections.spawn(async move {
@@ -89,6 +102,27 @@ pub async fn serve(
         stop_now.cancel();
     }
     Ok(())
+}
+
+/// Serves an upgraded connection, which counts as long, until its sign-in has ended.
+pub(crate) async fn until_ended(peer: Option<Peer>, serve: impl Future<Output = ()>) {
+    let Some(peer) = peer else {
+        return serve.await;
+    };
+    tokio::select! {
+        () = serve => {}
+        () = peer.evicted() => tracing::debug!(peer = %peer.address(), "the sign-in of a socket has ended"),
+    }
+}
+
+/// The next tokens. Never if nobody changes them.
+async fn changed(new_tokens: &mut Option<watch::Receiver<Tokens>>) -> Tokens {
+    if let Some(new) = new_tokens
+        && new.changed().await.is_ok()
+    {
+        return new.borrow_and_update().clone();
+    }
+    std::future::pending().await
 }
 
 type Accepted = (TcpStream, std::net::SocketAddr, tokio::sync::OwnedSemaphorePermit);

@@ -1,40 +1,63 @@
 //! The other end of a connection.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use himalia_engine::{Engine, EngineError, Held, Principal};
+use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
+use super::holders::Holders;
 use super::waiting::Waiting;
+use crate::auth::{Shown, Tokens};
 
-/// Put into every request's extensions; an upgraded connection keeps it. The connection counts until the last clone
-/// is dropped.
+/// Who has a peer while nothing is asked or answered: the connection, and the service that gives it to requests. Whoever looks is
+/// one more.
+const HAVE_IDLE: usize = 3;
+
+/// Put into every request's extensions, and held as long as its answer; an upgraded connection keeps it. The connection counts
+/// until the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer(Arc<Inner>);
 
 #[derive(Debug)]
-struct Inner {
+pub(super) struct Inner {
     address: SocketAddr,
     admitted: AtomicBool,
     place: u64,
     evicted: CancellationToken,
     waiting: Arc<Waiting>,
+    holders: Arc<Holders>,
+    /// Whose it is, once it is admitted.
+    owner: OnceLock<String>,
+    /// Whose its latest request was, and by what that was known.
+    shown: Mutex<Option<(Principal, Shown)>>,
+    /// What it counts as, once it is admitted.
+    held: Mutex<Option<Held>>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Peer {
     /// A new connection, waiting to be admitted.
-    pub(crate) fn new(address: SocketAddr, permit: OwnedSemaphorePermit, waiting: &Arc<Waiting>) -> Self {
+    pub(super) fn new(
+        address: SocketAddr,
+        permit: OwnedSemaphorePermit,
+        waiting: &Arc<Waiting>,
+        holders: &Arc<Holders>,
+    ) -> Self {
         let (place, evicted) = waiting.enter();
-        let (admitted, waiting) = (AtomicBool::new(false), waiting.clone());
         Self(Arc::new(Inner {
             address,
-            admitted,
+            admitted: AtomicBool::new(false),
             place,
             evicted,
-            waiting,
+            waiting: Arc::clone(waiting),
+            holders: Arc::clone(holders),
+            owner: OnceLock::new(),
+            shown: Mutex::default(),
+            held: Mutex::default(),
             _permit: permit,
         }))
     }
@@ -44,16 +67,77 @@ impl Peer {
         self.0.address
     }
 
-    /// It showed a right token: it no longer has to give way.
-    pub(crate) fn admit(&self) {
-        if !self.0.admitted.swap(true, Ordering::Relaxed) {
-            self.0.waiting.leave(self.0.place);
+    /// It showed the right token of a principal: it counts as a connection of that one, and no longer has to give way to
+    /// strangers. Where the principal has as many as it may, an idle one of its tenant gives way; where all have, one of the
+    /// tenant that has the most.
+    pub(crate) fn admit(&self, engine: &Engine, principal: &Principal) -> Result<(), EngineError> {
+        if self.0.admitted.swap(true, Ordering::Relaxed) {
+            return Ok(());
         }
+        let held = self.hold(engine, principal).inspect_err(|_| {
+            self.0.admitted.store(false, Ordering::Relaxed);
+        })?;
+        self.0.waiting.leave(self.0.place);
+        let owner = self.0.owner.get_or_init(|| held.owner().to_owned());
+        self.0.holders.enter(owner, self.0.place, Arc::downgrade(&self.0));
+        *self.0.held.lock() = Some(held);
+        Ok(())
     }
 
-    /// Resolves when it has to give way to newer connections.
+    fn hold(&self, engine: &Engine, principal: &Principal) -> Result<Held, EngineError> {
+        let operator = Principal::operator();
+        engine.hold_connection(principal).or_else(|error| {
+            let owner = match &error {
+                EngineError::OverBudget { gateways: true, .. } => None,
+                _ => Some(principal.owner()),
+            };
+            if !self.0.holders.evict(owner, operator.owner()) {
+                return Err(error);
+            }
+            engine.hold_connection(principal)
+        })
+    }
+
+    /// Whose its request is, and by what that is known.
+    pub(crate) fn showed(&self, principal: &Principal, shown: Shown) {
+        *self.0.shown.lock() = Some((principal.clone(), shown));
+    }
+
+    /// Whether it is this connection.
+    pub(super) fn is(&self, other: &Arc<Inner>) -> bool {
+        Arc::ptr_eq(&self.0, other)
+    }
+
+    /// Resolves when it has to give way to newer connections, or its sign-in has ended.
     pub(crate) async fn evicted(&self) {
         self.0.evicted.cancelled().await;
+    }
+}
+
+impl Inner {
+    /// Whether nothing is asked on it and nothing is being answered.
+    pub(super) fn is_idle(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) <= HAVE_IDLE && self.held.lock().is_some()
+    }
+
+    pub(super) fn is_signed(&self, sign_in: &[u8; 32]) -> bool {
+        let shown = self.shown.lock();
+        matches!(&*shown, Some((_, Shown::SignIn { secret, .. })) if secret == sign_in)
+    }
+
+    /// Whether what its latest request showed does not count any more.
+    pub(super) fn is_revoked(&self, tokens: &Tokens) -> bool {
+        let shown = self.shown.lock();
+        shown
+            .as_ref()
+            .is_some_and(|(principal, shown)| !tokens.still(shown, principal))
+    }
+
+    /// It counts no longer, and ends. `false` if it did already.
+    pub(super) fn evict(&self) -> bool {
+        let held = self.held.lock().take();
+        self.evicted.cancel();
+        held.is_some()
     }
 }
 
@@ -61,6 +145,9 @@ impl Drop for Inner {
     fn drop(&mut self) {
         if !*self.admitted.get_mut() {
             self.waiting.leave(self.place);
+        }
+        if let Some(owner) = self.owner.get() {
+            self.holders.leave(owner, self.place);
         }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) const EVERY: Group = &[
     (401, "unauthenticated"),
     (403, "forbidden"),
     (404, "not_found"),
+    (429, "over_budget"),
     (429, "too_many_wrong_tokens"),
     (500, "internal"),
     (503, "unavailable"),
@@ -32,6 +33,7 @@ pub(crate) const START: Group = &[
     (429, "kernel_limit"),
     (500, "kernel_start_failed"),
     (504, "timeout"),
+    (507, "disk_full"),
 ];
 /// Of one that changes what a session may have.
 pub(crate) const CHANGE: Group = &[(409, "conflict"), (422, "limit_exceeded")];
@@ -46,8 +48,13 @@ pub(crate) const KERNEL: Group = &[
 ];
 /// Of one that asks the kernel.
 pub(crate) const QUESTION: Group = &[(501, "unsupported"), (503, "busy")];
-/// Of one that gives a session its next process.
-pub(crate) const RESTART: Group = &[(500, "kernel_start_failed")];
+/// Of one that gives a session its next process, perhaps in a new sandbox.
+pub(crate) const RESTART: Group = &[
+    (400, "no_such_template"),
+    (422, "isolation_unavailable"),
+    (422, "limit_exceeded"),
+    (500, "kernel_start_failed"),
+];
 /// Of one that starts a further kernel in a session.
 pub(crate) const FURTHER: Group = &[
     (404, "no_such_kernelspec"),
@@ -65,6 +72,7 @@ pub(crate) const FORK: Group = &[
     (500, "failed"),
     (500, "probe_failed"),
     (501, "unsupported"),
+    (507, "disk_full"),
 ];
 /// Of one that runs code.
 pub(crate) const RUN: Group = &[
@@ -77,7 +85,7 @@ pub(crate) const RUN: Group = &[
     (504, "timeout"),
 ];
 /// Of one that reads a session's log.
-pub(crate) const LOG: Group = &[(410, "gone")];
+pub(crate) const LOG: Group = &[(410, "gone"), (503, "busy")];
 /// Of one that asks for a session that may be over.
 pub(crate) const RETENTION: Group = &[(410, "removed_by_retention")];
 /// Of one that asks for an execution, whose session may be over.

@@ -3,8 +3,11 @@
 use std::marker::PhantomData;
 
 use axum::Json;
+use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use himalia_engine::Held;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
@@ -91,6 +94,40 @@ impl<const STATUS: u16> Answer for Empty<STATUS> {
     }
 }
 
+/// JSON that is written already: where that has a turn, it is over before the answer is sent.
+#[derive(Debug)]
+pub(crate) struct Made<T>(Response, PhantomData<fn() -> T>);
+
+impl<T: Serialize> Made<T> {
+    pub(crate) fn json(value: &T) -> Result<Self, ApiError> {
+        Ok(Self::of(etag::body(value)?.into()))
+    }
+
+    /// Counts as somebody's memory until it is sent.
+    pub(crate) fn held(value: &T, held: Held) -> Result<Self, ApiError> {
+        Ok(Self::of(held.keep(etag::body(value)?)))
+    }
+
+    fn of(body: Bytes) -> Self {
+        let mut response = Response::new(Body::from(body));
+        let kind = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        Self(response, PhantomData)
+    }
+}
+
+impl<T> IntoResponse for Made<T> {
+    fn into_response(self) -> Response {
+        self.0
+    }
+}
+
+impl<T: JsonSchema> Answer for Made<T> {
+    fn describe(operation: &mut Operation<'_>) {
+        Json::<T>::describe(operation);
+    }
+}
+
 /// JSON that can be revalidated: 200, or 304 for a caller that has it.
 #[derive(Debug)]
 pub(crate) struct Tagged<T>(Response, PhantomData<fn() -> T>);
@@ -170,6 +207,15 @@ fn kernel_made(operation: &mut Operation<'_>) {
     );
 }
 
+/// What a kernel made that is given in parts, too.
+fn in_parts(operation: &mut Operation<'_>) {
+    operation.answer(206, "The part that `Range` asks for.", "*/*", &json!({}));
+    let schema = json!({ "type": "string", "description": "One part of the file, `bytes=0-99`." });
+    operation.parameter("header", "Range", false, schema);
+    kernel_made(operation);
+    revalidated(operation, 200);
+}
+
 /// One of two answers.
 #[derive(Debug)]
 pub(crate) enum Either<A, B> {
@@ -220,18 +266,10 @@ streams! {
     Events "Events, one after the other, as server-sent ones." ["text/event-stream"] |_| {};
     Lines "The same events, one JSON object a line." ["application/x-ndjson"] |_| {};
     Notebook "A notebook, nbformat 4.5." ["application/x-ipynb+json"] kernel_made;
+    PlainText "All of the text, in UTF-8." ["text/plain"] kernel_made;
     Script "A Python file." ["text/x-python"] kernel_made;
     Tar "A tar archive." ["application/x-tar"] kernel_made;
     Arrow "An Arrow IPC stream." ["application/vnd.apache.arrow.stream"] |_| {};
-    Content "What a kernel made, with its own type." ["*/*"] |operation| {
-        kernel_made(operation);
-        revalidated(operation, 200);
-    };
-    FileContent "The file, with the type that its name says." ["*/*"] |operation| {
-        operation.answer(206, "The part that `Range` asks for.", "*/*", &json!({}));
-        let schema = json!({ "type": "string", "description": "One part of the file, `bytes=0-99`." });
-        operation.parameter("header", "Range", false, schema);
-        kernel_made(operation);
-        revalidated(operation, 200);
-    };
+    Content "What a kernel made, with its own type." ["*/*"] in_parts;
+    FileContent "The file, with the type that its name says." ["*/*"] in_parts;
 }

@@ -4,6 +4,8 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use himalia_engine::{ByteRange, EngineError, StoredArtifact};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -13,10 +15,13 @@ use crate::error::ApiError;
 use crate::etag;
 use crate::v1::answers::Content;
 use crate::v1::input::{Parameters, Whole};
-use crate::v1::thumbnail;
+use crate::v1::{file_bodies, thumbnail};
 
 /// Types that a browser shows without running anything of theirs. All others are downloads.
 const SHOWN: [&str; 5] = ["image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"];
+
+/// Bytes that are read of an artifact at a time, and held for a client that takes it slowly.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// How an artifact is wanted.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -36,25 +41,16 @@ pub(crate) async fn show(
 ) -> Result<Content, ApiError> {
     let sha256 = sha256.strip_prefix("sha256:").unwrap_or(&sha256);
     let edge = thumbnail.map(|Whole(edge)| u32::try_from(edge).unwrap_or(u32::MAX));
-    // Who waits for a turn has read no image yet.
-    let turn = match edge {
-        Some(_) => Some(app.thumbnails().next().await?),
-        None => None,
-    };
     let found = app.engine().artifact(&principal, sha256).await?;
-    let media_type = found.media_type.clone();
+    let media_type = found.media_type().to_owned();
     let tag = match edge {
         Some(edge) => format!("\"{sha256}-{edge}\""),
         None => format!("\"{sha256}\""),
     };
-    let mut response = if etag::matches(&request, &tag) {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        let content = match edge.zip(turn) {
-            Some((edge, turn)) => thumbnail::of(found, edge, turn).await?,
-            None => found.content,
-        };
-        Response::new(Body::from(content))
+    let mut response = match edge {
+        _ if etag::matches(&request, &tag) => StatusCode::NOT_MODIFIED.into_response(),
+        Some(edge) => Response::new(Body::from(thumbnail::of(&app, &principal, found, edge).await?)),
+        None => stream(found, file_bodies::range(&request))?,
     };
     let headers = response.headers_mut();
     etag::set(headers, &tag);
@@ -64,6 +60,55 @@ pub(crate) async fn show(
     );
     set_type(headers, &media_type);
     Ok(Content(response))
+}
+
+/// The artifact, or a part of it, read as the client takes it.
+fn stream(artifact: StoredArtifact, range: Option<ByteRange>) -> Result<Response, ApiError> {
+    let size = artifact.size();
+    let (first, end) = match range {
+        None => (0, size),
+        Some(range) => part(range, size)?,
+    };
+    let body = stream::try_unfold((artifact, first), move |(artifact, at)| async move {
+        let left = usize::try_from(end - at).unwrap_or(usize::MAX);
+        if left == 0 {
+            return Ok(None);
+        }
+        let bytes = artifact.read(at, left.min(PIECE_BYTES)).await?;
+        let next = at + bytes.len() as u64;
+        Ok::<_, EngineError>(Some((bytes, (artifact, next))))
+    });
+    let mut response = Response::new(Body::from_stream(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(end - first));
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if range.is_some() {
+        let part = format!("bytes {first}-{}/{size}", end.saturating_sub(1));
+        if let Ok(part) = HeaderValue::from_str(&part) {
+            headers.insert(header::CONTENT_RANGE, part);
+        }
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
+    Ok(response)
+}
+
+/// Where a part begins and ends. 416 for one that has no byte.
+fn part(range: ByteRange, size: u64) -> Result<(u64, u64), ApiError> {
+    let (first, end) = match range {
+        ByteRange::From { first, last } => {
+            (first, last.map_or(size, |last| last.saturating_add(1).min(size)))
+        }
+        ByteRange::Last { bytes } => (size.saturating_sub(bytes), size),
+    };
+    if first >= end {
+        let message = format!("the artifact has {size} bytes");
+        return Err(ApiError::new(
+            StatusCode::RANGE_NOT_SATISFIABLE,
+            "range_not_satisfiable",
+            message,
+        ));
+    }
+    Ok((first, end))
 }
 
 /// The headers of whatever a kernel made: should a browser show it as a page, then without scripts, without an origin and

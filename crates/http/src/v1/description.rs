@@ -8,7 +8,6 @@ use super::answers::Tagged;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::openapi::openapi;
 
 /// The document, with the base URL of this gateway.
 pub(crate) async fn show(
@@ -16,5 +15,5 @@ pub(crate) async fn show(
     _: Caller,
     headers: HeaderMap,
 ) -> Result<Tagged<Value>, ApiError> {
-    Tagged::json(&headers, &openapi(&app.url("")))
+    Tagged::json(&headers, app.description())
 }

@@ -11,7 +11,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use himalia_engine::{Closed, EventFeed};
+use himalia_engine::{Closed, Event, EventFeed};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -102,13 +102,14 @@ struct Records {
 
 impl push::Source for Records {
     async fn next(&mut self) -> Result<Option<Vec<Bytes>>, Closed> {
-        let events = self.feed.next().await?;
-        let object = |event| {
+        let buffers = self.buffers;
+        let object = |event: &Event| {
             let mut out = Vec::new();
-            record::write(&mut out, event, self.buffers);
+            record::write(&mut out, event, buffers);
             Bytes::from(out)
         };
-        Ok(Some(events.iter().map(object).collect()))
+        let made = self.feed.next_as(|events| events.iter().map(object).collect());
+        made.await.map(Some)
     }
 }
 
@@ -125,15 +126,17 @@ impl Events {
         if self.ended {
             return None;
         }
-        let bytes = match self.waiting.next(self.feed.next()).await {
-            None => Bytes::from_static(sse::KEEP_ALIVE),
-            Some(Ok(events)) => {
-                let mut out = Vec::new();
-                for event in &events {
-                    sse::write(&mut out, event, self.buffers);
-                }
-                out.into()
+        let buffers = self.buffers;
+        let text = |events: Vec<Event>| {
+            let mut out = Vec::new();
+            for event in &events {
+                sse::write(&mut out, event, buffers);
             }
+            Bytes::from(out)
+        };
+        let bytes = match self.waiting.next(self.feed.next_as(text)).await {
+            None => Bytes::from_static(sse::KEEP_ALIVE),
+            Some(Ok(text)) => text,
             Some(Err(closed)) => {
                 self.ended = true;
                 sse::end(&closed)

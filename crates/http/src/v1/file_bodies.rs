@@ -118,7 +118,7 @@ pub(super) fn file(path: &str, file: FileDownload, is_part: bool, request: &Head
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(info.bytes));
         headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         if is_part {
-            let last = (info.first + info.bytes).saturating_sub(1);
+            let last = info.first.saturating_add(info.bytes).saturating_sub(1);
             let part = format!("bytes {}-{last}/{}", info.first, info.size);
             if let Ok(part) = HeaderValue::from_str(&part) {
                 headers.insert(header::CONTENT_RANGE, part);

@@ -1,7 +1,6 @@
 //! What was run in a session: a list, a notebook, a script.
 
-use axum::Json;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
@@ -9,7 +8,7 @@ use himalia_engine::{History, MAX_HISTORY_PAGE};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::answers::{Notebook, Script};
+use super::answers::{Made, Notebook, Script};
 use super::artifacts::set_kernel_made;
 use super::input::{Parameters, Whole};
 use super::kernels::{OfKernel, kernel_id};
@@ -43,7 +42,7 @@ pub(crate) async fn list(
         offset,
         limit,
     }): Parameters<Page>,
-) -> Result<Json<History>, ApiError> {
+) -> Result<Made<History>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let found = app
         .engine()
@@ -54,7 +53,11 @@ pub(crate) async fn list(
             limit.map_or(PAGE, |Whole(limit)| limit),
         )
         .await;
-    Ok(Json(found.map_err(|error| of_session(error, &id))?))
+    let found = found.map_err(|error| of_session(error, &id))?;
+    let bytes = found.about_bytes();
+    let held = app.engine().hold_memory(&principal, bytes as u64)?;
+    let made = || Made::held(&found, held);
+    app.engine().answer_in_turn(&principal, bytes, made).await?
 }
 
 /// `GET /v1/sessions/{id}/notebook.ipynb`: all cells with their outputs, nbformat 4.5.
@@ -68,7 +71,7 @@ pub(crate) async fn notebook(
     let found = app.engine().notebook(&principal, kernel).await;
     let found = found.map_err(|error| of_session(error, &id))?;
     Ok(Notebook(download(
-        found.to_string(),
+        found,
         "application/x-ipynb+json",
         "attachment; filename=\"notebook.ipynb\"",
     )))
@@ -92,7 +95,7 @@ pub(crate) async fn script(
 }
 
 /// A file: what kernels made must not run as a part of the gateway's own pages.
-fn download(text: String, kind: &'static str, disposition: &'static str) -> Response {
+fn download(text: Bytes, kind: &'static str, disposition: &'static str) -> Response {
     let mut response = Response::new(Body::from(text));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

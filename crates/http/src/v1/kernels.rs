@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answers::{Created, Empty, Tagged};
 use super::input::{Members, Text};
+use super::models::NotAnswering;
 use super::sessions::{of_session, session_id};
 use super::start::or_empty;
 use crate::app::App;
@@ -38,6 +39,8 @@ pub(crate) struct SessionKernel {
     incarnation: u32,
     /// Why it is in this state: a cause of death such as `oom`, or null.
     reason: Option<String>,
+    /// Its process runs and does not answer; null for one that answers, or whose code is only busy.
+    unresponsive: Option<NotAnswering>,
     cwd: String,
     /// `pool`, `zygote`, `cold` or `fork`.
     started_by: StartPath,
@@ -60,6 +63,7 @@ impl SessionKernel {
             state: kernel.execution_state,
             incarnation: kernel.incarnation,
             reason: kernel.reason.filter(|reason| !reason.is_empty()),
+            unresponsive: kernel.unresponsive.map(NotAnswering::from),
             cwd: info.cwd,
             started_by: info.start_path,
             start_ms: info.start_ms,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use himalia_engine::{
     Enforcement, ExecutionState, FilesMode, Hazard, Isolation, KernelId, LimitReport, Network, Origin,
-    PoolStatus, SessionInfo, SessionLimits, StartPath, Usage,
+    PoolStatus, SessionInfo, SessionLimits, StartPath, Unanswered, Unresponsive, Usage,
 };
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
@@ -27,9 +27,13 @@ pub(crate) struct Session {
     incarnation: u32,
     /// Why it is in this state: a cause of death such as `oom`, of its end such as `idle_culled`, or null.
     reason: Option<String>,
+    /// Its process runs and does not answer; null for one that answers, or whose code is only busy.
+    unresponsive: Option<NotAnswering>,
     origin: Origin,
     isolation: Isolation,
     limits: Limits,
+    /// What the sandbox may use of memory in all, file systems in memory included; null: no limit.
+    memory_total_bytes: Option<u64>,
     provisioner: String,
     /// `none`, or the name of an open network.
     network: String,
@@ -61,6 +65,7 @@ pub(crate) struct Session {
 
 impl From<SessionInfo> for Session {
     fn from(info: SessionInfo) -> Self {
+        let memory_total_bytes = info.memory_total();
         let kernel = info.kernel;
         Self {
             id: kernel.id,
@@ -71,8 +76,10 @@ impl From<SessionInfo> for Session {
             state: kernel.execution_state,
             incarnation: kernel.incarnation,
             reason: kernel.reason.filter(|reason| !reason.is_empty()),
+            unresponsive: kernel.unresponsive.map(NotAnswering::from),
             origin: info.origin,
             isolation: info.isolation,
+            memory_total_bytes,
             limits: Limits::new(&info.limits, info.enforcement, info.isolation),
             provisioner: info.provisioner,
             network: match info.network {
@@ -94,6 +101,27 @@ impl From<SessionInfo> for Session {
             ended: info.end.map(|end| timestamp(end.at)),
             kept_until: info.end.map(|end| timestamp(end.kept_until)),
             labels: info.labels,
+        }
+    }
+}
+
+/// That a kernel does not answer.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Unresponsive")]
+pub(crate) struct NotAnswering {
+    #[schemars(extend("format" = "date-time"))]
+    since: String,
+    problem: Unanswered,
+    /// What is the matter and what can be done about it.
+    advice: &'static str,
+}
+
+impl From<Unresponsive> for NotAnswering {
+    fn from(found: Unresponsive) -> Self {
+        Self {
+            since: timestamp(found.since()),
+            problem: found.problem,
+            advice: found.problem.advice(),
         }
     }
 }
@@ -306,6 +334,7 @@ mod tests {
                 last_activity: created,
                 execution_state: ExecutionState::Dead,
                 connections: 0,
+                unresponsive: None,
                 reason: Some("oom".into()),
                 incarnation: 2,
             },

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::listen::{Peer, unacknowledged};
+use crate::listen::{self, Peer, unacknowledged};
 use crate::openapi::{Answer, Operation, Part, codes};
 use crate::ws::{Close, Handshake, Incoming, Kind, Outbox, Reader, Upgraded, farewell};
 
@@ -95,9 +95,8 @@ impl Asked {
         let (shutdown, peer) = (app.shutdown().clone(), self.peer);
         app.streams().spawn(async move {
             if let Some(socket) = socket.await {
-                push(socket, source, patience, shutdown).await;
+                listen::until_ended(peer, push(socket, source, patience, shutdown)).await;
             }
-            drop(peer);
         });
         Socket(response)
     }

@@ -1,6 +1,6 @@
 //! `/v1/sessions`: kernels with the sandboxes around them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -17,10 +17,25 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 
+/// About how many bytes one session takes in a list.
+const SESSION_BYTES: usize = 1500;
+/// All that are over, at most.
+const ENDED_BYTES: usize = 1000 * SESSION_BYTES;
+
 /// A list that can grow further members.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Sessions {
-    sessions: Vec<Session>,
+    sessions: Vec<ListedSession>,
+}
+
+/// A session in a list.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ListedSession {
+    #[serde(flatten)]
+    session: Session,
+    /// Memory that its sandbox uses, measured within the last seconds; branches share theirs. Null where nobody can tell, and of
+    /// a session that is over.
+    memory_used_bytes: Option<u64>,
 }
 
 /// Which sessions are listed.
@@ -47,16 +62,33 @@ pub(crate) async fn list(
         Some((name, value)) => info.labels.get(name).is_some_and(|has| has == value),
         None => info.labels.contains_key(label),
     };
-    let infos = if ended {
-        app.engine().ended_sessions(&principal)?
-    } else {
-        app.engine().session_infos(&principal)?
+    let has_all = |info: &SessionInfo| wanted.iter().all(|label| has(info, label));
+    let made = |infos: Vec<SessionInfo>, memory: &HashMap<KernelId, u64>| {
+        let listed = |info: SessionInfo| ListedSession {
+            memory_used_bytes: memory.get(&info.kernel.id).copied(),
+            session: info.into(),
+        };
+        let sessions = infos.into_iter().map(listed).collect();
+        Tagged::json(&headers, &Sessions { sessions })
     };
-    let found = infos
-        .into_iter()
-        .filter(|info| wanted.iter().all(|label| has(info, label)));
-    let sessions = found.map(Session::from).collect();
-    Tagged::json(&headers, &Sessions { sessions })
+    let engine = app.engine();
+    if ended {
+        // There may be many: they are looked up in the turn, too.
+        let made = || {
+            let mut infos = engine.ended_sessions(&principal)?;
+            infos.retain(has_all);
+            made(infos, &HashMap::new())
+        };
+        return engine.answer_in_turn(&principal, ENDED_BYTES, made).await?;
+    }
+    let mut infos = engine.session_infos(&principal)?;
+    infos.retain(has_all);
+    let ids: Vec<KernelId> = infos.iter().map(|info| info.kernel.id).collect();
+    let memory = engine.session_memory(&principal, &ids).await?;
+    let bytes = infos.len() * SESSION_BYTES;
+    engine
+        .answer_in_turn(&principal, bytes, || made(infos, &memory))
+        .await?
 }
 
 /// `POST /v1/sessions`: 201 with the session when its process is up.

@@ -4,18 +4,15 @@
 //! decoded, and one image is decoded at a time, so all of this takes about 512 MiB at most.
 
 use std::io::Cursor;
-use std::sync::Arc;
-use std::time::Duration;
 
 use axum::http::StatusCode;
 use bytes::Bytes;
-use himalia_engine::StoredArtifact;
+use himalia_engine::{Principal, StoredArtifact};
 use image::error::ImageError;
 use image::imageops::FilterType;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
 
+use crate::app::App;
 use crate::error::ApiError;
 
 /// Bytes of an image as it is stored.
@@ -26,43 +23,12 @@ const MAX_PIXELS: u64 = 32 << 20;
 const MAX_DECODED_BYTES: u64 = 4 * MAX_PIXELS;
 /// Width and height that a decoder sees: the most that a JPEG can have.
 const MAX_SIDE: u32 = 65_535;
-/// How long a request waits for its turn.
-const TURN: Duration = Duration::from_secs(10);
 
-/// The turns in which images are decoded; clones share them.
-#[derive(Clone, Debug)]
-pub(crate) struct Turns(Arc<Semaphore>);
-
-impl Default for Turns {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(1)))
-    }
-}
-
-/// One's turn, until it is dropped.
+/// An image as a kernel made it.
 #[derive(Debug)]
-pub(crate) struct Turn(#[allow(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
-
-impl Turns {
-    /// Waits for a turn, in the order of the calls; 503 `busy` when it takes too long.
-    pub(crate) async fn next(&self) -> Result<Turn, ApiError> {
-        self.within(TURN).await
-    }
-
-    async fn within(&self, patience: Duration) -> Result<Turn, ApiError> {
-        match timeout(patience, Arc::clone(&self.0).acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(Turn(permit)),
-            Ok(Err(_)) | Err(_) => Err(ApiError {
-                retryable: true,
-                retry_after: Some(1),
-                ..ApiError::new(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "busy",
-                    "other thumbnails are being made",
-                )
-            }),
-        }
-    }
+pub(crate) struct Image {
+    pub(crate) media_type: String,
+    pub(crate) content: Bytes,
 }
 
 /// Why there is no thumbnail.
@@ -94,12 +60,27 @@ impl From<Refused> for ApiError {
     }
 }
 
-/// The image, its longest edge `edge` pixels, of its own type; as it is if it is no larger. The turn lasts until the work is
-/// done, also when the caller has gone away.
-pub(crate) async fn of(artifact: StoredArtifact, edge: u32, turn: Turn) -> Result<Bytes, ApiError> {
+/// The image, its longest edge `edge` pixels, of its own type; as it is if it is no larger. It is read in the principal's turn,
+/// which lasts until the work is done, also when the caller has gone away.
+pub(crate) async fn of(
+    app: &App,
+    principal: &Principal,
+    artifact: StoredArtifact,
+    edge: u32,
+) -> Result<Bytes, ApiError> {
+    let bytes = usize::try_from(artifact.size()).unwrap_or(usize::MAX);
+    if bytes > MAX_SOURCE_BYTES {
+        return Err(Refused::Bytes { bytes }.into());
+    }
+    let turn = app.engine().picture_turn(principal).await?;
+    let held = app.engine().hold_memory(principal, artifact.size())?;
+    let image = Image {
+        media_type: artifact.media_type().to_owned(),
+        content: artifact.read(0, bytes).await?,
+    };
     let work = tokio::task::spawn_blocking(move || {
         let _turn = turn;
-        scaled(&artifact, edge)
+        scaled(&image, edge).map(|made| held.keep(made.into()))
     });
     match work.await {
         Ok(made) => Ok(made?),
@@ -110,17 +91,13 @@ pub(crate) async fn of(artifact: StoredArtifact, edge: u32, turn: Turn) -> Resul
     }
 }
 
-fn scaled(artifact: &StoredArtifact, edge: u32) -> Result<Bytes, Refused> {
+fn scaled(artifact: &Image, edge: u32) -> Result<Bytes, Refused> {
     let kind = &artifact.media_type;
     let format = match kind.as_str() {
         "image/png" => ImageFormat::Png,
         "image/jpeg" => ImageFormat::Jpeg,
         _ => return Err(Refused::Kind(kind.clone())),
     };
-    let bytes = artifact.content.len();
-    if bytes > MAX_SOURCE_BYTES {
-        return Err(Refused::Bytes { bytes });
-    }
     let unreadable = |error| match error {
         ImageError::Limits(_) => Refused::Limits,
         error => Refused::Unreadable {
@@ -202,17 +179,17 @@ mod tests {
     use super::*;
     use image::{GenericImageView as _, GrayImage, ImageBuffer, Rgb, Rgba, RgbaImage};
 
-    fn encoded(image: impl Into<DynamicImage>, format: ImageFormat) -> StoredArtifact {
+    fn encoded(image: impl Into<DynamicImage>, format: ImageFormat) -> Image {
         let mut written = Cursor::new(Vec::new());
         image.into().write_to(&mut written, format).unwrap();
-        StoredArtifact {
+        Image {
             media_type: format.to_mime_type().into(),
             content: written.into_inner().into(),
         }
     }
 
     /// A small PNG whose header claims another size, and samples of so many bits of this colour type.
-    fn claiming(width: u32, height: u32, samples: [u8; 2]) -> StoredArtifact {
+    fn claiming(width: u32, height: u32, samples: [u8; 2]) -> Image {
         let mut artifact = encoded(GrayImage::new(1, 1), ImageFormat::Png);
         let mut bytes = artifact.content.to_vec();
         bytes[16..20].copy_from_slice(&width.to_be_bytes());
@@ -225,7 +202,7 @@ mod tests {
         artifact
     }
 
-    fn refusal(artifact: &StoredArtifact) -> (&'static str, String) {
+    fn refusal(artifact: &Image) -> (&'static str, String) {
         let error = ApiError::from(scaled(artifact, 64).unwrap_err());
         assert_eq!(error.status, StatusCode::UNPROCESSABLE_ENTITY);
         (error.code, error.message)
@@ -313,15 +290,5 @@ mod tests {
         let (code, message) = refusal(&artifact);
         assert_eq!(code, "no_thumbnail");
         assert!(message.starts_with("cannot be read as image/jpeg"), "{message}");
-    }
-
-    #[tokio::test]
-    async fn who_waits_too_long_for_a_turn_may_try_again() {
-        let turns = Turns::default();
-        let first = turns.next().await.unwrap();
-        let refused = turns.clone().within(Duration::ZERO).await.unwrap_err();
-        assert_eq!((refused.code, refused.retry_after), ("busy", Some(1)));
-        drop(first);
-        turns.next().await.unwrap();
     }
 }

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::base;
 use crate::app::App;
-use crate::auth::{cookie, wrong_token};
+use crate::auth::{cookie, hash, wrong_token};
 use crate::body;
 use crate::error::ApiError;
 use crate::listen::Peer;
@@ -31,7 +31,7 @@ pub(crate) async fn sign_in(
     let (token, code) = (fields.string("token")?, fields.string("code")?);
     fields.finish()?;
     let now = SystemTime::now();
-    let tokens = &app.config().tokens;
+    let tokens = app.tokens();
     let mark = match (token, code) {
         (Some(token), None) => tokens.mark(token.trim().as_bytes()),
         (None, Some(code)) => {
@@ -44,8 +44,8 @@ pub(crate) async fn sign_in(
     let Some(mark) = mark else {
         return Err(wrong_token(&app, peer));
     };
-    if let Some(peer) = peer {
-        peer.admit();
+    if let (Some(peer), Some(principal)) = (peer, tokens.marked(&mark)) {
+        peer.admit(app.engine(), principal)?;
     }
     let secret = app.sign_ins().sign_in(&mark, now).map_err(|error| {
         tracing::error!(%error, "no randomness");
@@ -54,10 +54,17 @@ pub(crate) async fn sign_in(
     Ok(done(&app, &headers, &secret))
 }
 
-/// `POST /viewer/sign-out`: 204; the sign-in of the request's cookie has ended, if it had one.
-pub(crate) async fn sign_out(State(app): State<App>, headers: HeaderMap) -> Response {
+/// `POST /viewer/sign-out`: 204; the sign-in of the request's cookie has ended, if it had one, and with it the streams and
+/// sockets that it had opened.
+pub(crate) async fn sign_out(
+    State(app): State<App>,
+    peer: Option<Extension<Peer>>,
+    headers: HeaderMap,
+) -> Response {
+    let peer = peer.as_ref().map(|Extension(peer)| peer);
     for secret in cookie::presented(&headers) {
         app.sign_ins().sign_out(secret);
+        app.holders().end_signed(&hash(secret.as_bytes()), peer);
     }
     done(&app, &headers, "")
 }

@@ -8,6 +8,7 @@
 //! | 1002 | broken WebSocket protocol | mend it |
 //! | 1003 | a text message on the v1 subprotocol, which is binary; any message where events are sent | mend it |
 //! | 1007 | a message that is not what its framing says, or a text that is not UTF-8 | mend it |
+//! | 1008 | pings or pongs without end | ping less |
 //! | 1009 | a message over a size limit | send less |
 //! | 1011 | the kernel's log cannot be read | reconnect |
 //! | 1012 | the gateway stops | reconnect with the same `session_id`, for events with `after`: nothing is lost |
@@ -62,6 +63,10 @@ impl Close {
 
     pub(crate) fn invalid(reason: impl Into<Cow<'static, str>>) -> Self {
         Self::new(1007, reason)
+    }
+
+    pub(crate) fn too_often(reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(1008, reason)
     }
 
     pub(crate) fn too_big(reason: impl Into<Cow<'static, str>>) -> Self {

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::{Outbox, Reader};
 
 /// How long the farewell may take: the rest of what is being written, the close frame, the client's answer.
-const FAREWELL: Duration = Duration::from_secs(2);
+pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Writes what is left, a close frame at its end. If the close is `ours`, waits for the peer's answer.
 pub(crate) async fn farewell<R: AsyncRead + Unpin>(

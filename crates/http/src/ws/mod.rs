@@ -20,7 +20,7 @@ mod outbox;
 mod reader;
 
 pub(crate) use close::Close;
-pub(crate) use farewell::farewell;
+pub(crate) use farewell::{FAREWELL, farewell};
 pub(crate) use handshake::{Handshake, Upgraded};
 pub(crate) use outbox::{Kind, Outbox};
 pub(crate) use reader::{Incoming, Reader};

@@ -1,7 +1,10 @@
 //! Messages from the peer.
 
+use std::time::{Duration, Instant};
+
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::task::consume_budget;
 
 use super::Close;
 use super::frame::{self, Header, Opcode};
@@ -14,6 +17,9 @@ const LEAST_BYTES: usize = 1 << 10;
 const AHEAD_BYTES: usize = 256 << 10;
 /// Most fragments of one message. Browsers cut at 64 KiB or more.
 const FRAGMENTS: usize = 16_384;
+/// Most pings and pongs together within [`CONTROL_TIME`]. Clients ping every few seconds, and answer ours.
+const CONTROLS: usize = 100;
+const CONTROL_TIME: Duration = Duration::from_secs(10);
 
 /// A message from the peer.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,8 +45,39 @@ pub(crate) struct Reader<R> {
     /// A fragmented message so far: what it is, its bytes, its fragments.
     partial: Option<(Opcode, BytesMut, usize)>,
     max: usize,
+    controls: Controls,
     /// An error was returned: what comes next is not at the start of a frame.
     refused: bool,
+}
+
+/// Pings and pongs of one time.
+#[derive(Debug)]
+struct Controls {
+    since: Instant,
+    count: usize,
+}
+
+impl Controls {
+    fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            count: 0,
+        }
+    }
+
+    fn one_more(&mut self, now: Instant) -> Result<(), Close> {
+        if now.duration_since(self.since) >= CONTROL_TIME {
+            (self.since, self.count) = (now, 0);
+        }
+        if self.count >= CONTROLS {
+            let seconds = CONTROL_TIME.as_secs();
+            return Err(Close::too_often(format!(
+                "more than {CONTROLS} pings and pongs within {seconds} s"
+            )));
+        }
+        self.count += 1;
+        Ok(())
+    }
 }
 
 impl<R: AsyncRead + Unpin> Reader<R> {
@@ -52,6 +89,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             current: None,
             partial: None,
             max,
+            controls: Controls::new(),
             refused: false,
         }
     }
@@ -59,6 +97,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     /// The next message. Cancel-safe. After [`Incoming::Close`] and [`Incoming::End`] nothing more may be read, after an
     /// error only [`Reader::drain`].
     pub(crate) async fn next(&mut self) -> Result<Incoming, Close> {
+        // Many messages may have come in one read: other tasks run between them.
+        consume_budget().await;
         loop {
             match self.buffered() {
                 Ok(Some(message)) => return Ok(message),
@@ -163,6 +203,9 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     }
 
     fn take(&mut self, header: Header, payload: BytesMut) -> Result<Option<Incoming>, Close> {
+        if matches!(header.opcode, Opcode::Ping | Opcode::Pong) {
+            self.controls.one_more(Instant::now())?;
+        }
         match header.opcode {
             Opcode::Ping => Ok(Some(Incoming::Ping(payload.freeze()))),
             Opcode::Pong => Ok(Some(Incoming::Pong)),
@@ -262,6 +305,68 @@ mod tests {
                 Ok(Incoming::Close(Bytes::new())),
             ]
         );
+    }
+
+    /// Case W7: a client that pings without end.
+    #[tokio::test]
+    async fn pings_without_end_are_refused() {
+        let mut bytes = Vec::new();
+        for _ in 0..50_000 {
+            bytes.extend(frame(0x89, b"?"));
+            bytes.extend(frame(0x8a, b"?"));
+        }
+        let mut reader = Reader::new(&bytes[..], b"", 100);
+        let mut taken = 0;
+        let end = loop {
+            match reader.next().await {
+                Ok(Incoming::Ping(_) | Incoming::Pong) => taken += 1,
+                other => break other,
+            }
+        };
+        assert_eq!(
+            (end.unwrap_err().code, taken >= CONTROLS),
+            (1008, true),
+            "{taken}"
+        );
+    }
+
+    #[test]
+    fn as_many_pings_as_a_client_needs_are_taken() {
+        let (mut controls, start) = (Controls::new(), Instant::now());
+        let mut taken = |at: Duration, tries: usize| {
+            let tries = (0..tries).filter(|_| controls.one_more(start + at).is_ok());
+            tries.count()
+        };
+        assert_eq!(taken(Duration::ZERO, 2 * CONTROLS), CONTROLS);
+        assert_eq!(taken(CONTROL_TIME / 2, 1), 0);
+        assert_eq!(taken(2 * CONTROL_TIME, 2 * CONTROLS), CONTROLS);
+        assert_eq!(taken(4 * CONTROL_TIME, 1), 1);
+    }
+
+    /// Many messages in one read are not one step of a task.
+    #[tokio::test]
+    async fn messages_that_came_together_let_others_run() {
+        let mut bytes = Vec::new();
+        for _ in 0..10_000 {
+            bytes.extend(frame(0x82, b"x"));
+        }
+        let mut reader = Reader::new(&b""[..], &bytes, 100);
+        let reading = async { while reader.next().await != Ok(Incoming::End) {} };
+        let turns = async {
+            let mut turns = 0;
+            loop {
+                turns += 1;
+                tokio::task::yield_now().await;
+                if turns == 10 {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = reading => panic!("nobody else ran"),
+            () = turns => {}
+        }
     }
 
     #[tokio::test]

@@ -7,6 +7,8 @@
     reason = "each test binary uses a part"
 )]
 
+pub mod log;
+
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::Path;

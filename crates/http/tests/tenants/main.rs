@@ -6,6 +6,8 @@ mod common;
 mod ids;
 mod place;
 
+use std::io::ErrorKind;
+
 use axum::http::Method;
 use common::{Gateway, Reply, UPGRADE};
 use himalia_engine::Principal;
@@ -14,6 +16,7 @@ use himalia_testkit::patience::within;
 use ids::{Ids, shown};
 use place::{ADA, BOB, EVE, Request, call, gateway, made, stop};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// Routes without any id, each with what it is to a tenant.
 #[derive(Debug, PartialEq)]
@@ -47,6 +50,34 @@ fn whole(method: &str, path: &str) -> Option<Whole> {
         ("GET", "/v1/pools") | ("POST", "/v1/gc") => Whole::Operators,
         _ => return None,
     })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_operator_sees_how_kernels_are_started() {
+    let (gateway, engine) = gateway().await;
+    for path in ["/api/kernelspecs", "/api/kernelspecs/python3"] {
+        let mut seen = Vec::new();
+        for token in [common::TOKEN, EVE] {
+            let request = Request {
+                method: "GET".to_owned(),
+                path: path.to_owned(),
+                body: String::new(),
+                upgrade: false,
+            };
+            let reply = call(&gateway, token, &request).await;
+            let mut json = reply.json();
+            let spec = json
+                .pointer_mut("/kernelspecs/python3")
+                .map(serde_json::Value::take);
+            seen.push(spec.unwrap_or(json));
+        }
+        assert_eq!(seen[0]["spec"]["argv"].as_array().unwrap().len(), 3);
+        // A list, as clients want it, and nothing else is missing.
+        seen[0]["spec"]["argv"] = json!([]);
+        assert_eq!(seen[0], seen[1], "{path}");
+        assert_eq!(seen[1]["spec"]["display_name"], "Fake");
+    }
+    stop(engine).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -329,4 +360,72 @@ async fn a_browser_is_whoevers_token_it_signed_in_with() {
             assert_eq!(reply.status, wanted, "{ada} {at}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signing_out_ends_the_streams_and_sockets_of_that_browser_alone() {
+    let (gateway, engine) = gateway().await;
+    let session = made(&gateway, ADA, "PUT", "/v1/sessions/analysis", json!({})).await;
+    let own = format!("Origin: http://{}", gateway.address);
+    let mut cookies = Vec::new();
+    for _ in 0..2 {
+        let body = json!({ "token": ADA }).to_string();
+        let signed = gateway.bare("POST", "/viewer/sign-in", &[&own], &body).await;
+        cookies.push(cookie(&signed));
+    }
+    let channels = format!("/api/kernels/{}/channels", session["id"].as_str().unwrap());
+    let events = "/v1/sessions/analysis/events";
+    let mut open = Vec::new();
+    for cookie in &cookies {
+        for (path, socket) in [(events, false), (events, true), (channels.as_str(), true)] {
+            let mut stream = gateway.connect().await;
+            let mut head = format!(
+                "GET {path} HTTP/1.1\r\nHost: {}\r\n{own}\r\n{cookie}\r\n",
+                gateway.address
+            );
+            for header in UPGRADE.iter().filter(|_| socket) {
+                head.push_str(header);
+                head.push_str("\r\n");
+            }
+            head.push_str("\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let reply = within(path, Reply::head(&mut stream)).await.unwrap();
+            assert_eq!(reply.status, if socket { 101 } else { 200 }, "{reply:?}");
+            open.push(stream);
+        }
+    }
+    // The answer comes over a connection that this sign-in has used.
+    let mut leaving = gateway.connect().await;
+    let list = format!(
+        "GET /api/kernels HTTP/1.1\r\nHost: {}\r\n{}\r\n\r\n",
+        gateway.address, cookies[0]
+    );
+    leaving.write_all(list.as_bytes()).await.unwrap();
+    assert_eq!(
+        within("a list", Reply::read(&mut leaving)).await.unwrap().status,
+        200
+    );
+    let out = format!(
+        "POST /viewer/sign-out HTTP/1.1\r\nHost: {}\r\n{own}\r\n{}\r\nContent-Length: 0\r\n\r\n",
+        gateway.address, cookies[0]
+    );
+    leaving.write_all(out.as_bytes()).await.unwrap();
+    assert_eq!(
+        within("to sign out", Reply::read(&mut leaving))
+            .await
+            .unwrap()
+            .status,
+        204
+    );
+    let mut rest = Vec::new();
+    for stream in &mut open[..3] {
+        let _ = within("the end", stream.read_to_end(&mut rest)).await.unwrap();
+    }
+    for stream in &open[3..] {
+        let read = stream.try_read(&mut [0]);
+        let goes_on = read.map_or_else(|error| error.kind() == ErrorKind::WouldBlock, |bytes| bytes > 0);
+        assert!(goes_on, "the other browser's goes on");
+    }
+    drop(open);
+    stop(engine).await;
 }

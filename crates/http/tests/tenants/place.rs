@@ -27,6 +27,18 @@ fn callers(config: &mut HttpConfig) {
 
 /// A gateway with a kernel that runs scripts, and its engine.
 pub(crate) async fn gateway() -> (Gateway, Engine) {
+    gateway_with(|config| {
+        let limits = TenantLimits {
+            max_kernels: Some(1),
+            ..TenantLimits::default()
+        };
+        config.tenants.insert("evil".into(), limits);
+    })
+    .await
+}
+
+/// The same with other settings.
+pub(crate) async fn gateway_with(adjust: impl FnOnce(&mut EngineConfig)) -> (Gateway, Engine) {
     let private = std::fs::Permissions::from_mode(0o700);
     let mut builder = tempfile::Builder::new();
     let dir = builder
@@ -52,9 +64,7 @@ pub(crate) async fn gateway() -> (Gateway, Engine) {
     config.only_these_kernelspecs = true;
     // A test that fails leaves no processes for long.
     config.orphan_ttl = Some(Duration::from_secs(30));
-    config
-        .tenants
-        .insert("evil".into(), TenantLimits { max_kernels: Some(1) });
+    adjust(&mut config);
     let engine = Engine::open(config, Arc::new(provisioner)).await.unwrap();
     (Gateway::over(engine.clone(), dir, callers).await, engine)
 }

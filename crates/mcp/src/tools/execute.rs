@@ -42,7 +42,8 @@ fn describe(name: &'static str) -> Tool {
             "image_bytes": {"type": "integer", "description": "budget of images; others are links (default 262144, 0: none)"},
             "allow_input": {"type": "boolean", "description": "let input() ask; else it raises"},
             "input_for": {"type": "string", "description": "an execution that waits in input(): code is the answer, not run"},
-            "expect_incarnation": {"type": "integer", "description": "refuse another kernel process"}
+            "expect_incarnation": {"type": "integer", "description": "refuse another kernel process"},
+            "max_failures": {"type": "integer", "description": "refuse after so many failures in a row"}
         },
         "required": ["session", "code"],
         "additionalProperties": false
@@ -76,11 +77,13 @@ struct Arguments {
     allow_input: Option<bool>,
     input_for: Option<String>,
     expect_incarnation: Option<u32>,
+    max_failures: Option<u32>,
 }
 
 async fn run(mut call: Call) -> Answer {
     let wanted: Arguments = arguments::read(call.take_arguments())?;
     let image_bytes = arguments::image_bytes(wanted.image_bytes)?;
+    let session = wanted.session.clone();
     let wait = match wanted.background {
         Some(true) => Duration::ZERO,
         _ => arguments::wait(wanted.wait_s, limits::WAIT)?,
@@ -101,7 +104,7 @@ async fn run(mut call: Call) -> Answer {
         }
     };
     let result = follow::wait(&call, id, after, wait).await?;
-    if let Some(question) = question(&call, &result).filter(|_| !wait.is_zero()) {
+    if let Some(question) = question(&call, &session, &result).filter(|_| !wait.is_zero()) {
         return Ok(CallToolResponse::InputRequired(question));
     }
     Ok(super::get_output::shown(&call, &result, image_bytes).await)
@@ -120,6 +123,8 @@ async fn start(call: &Call, wanted: Arguments) -> Result<ExecutionId, Failure> {
         text_chars: wanted.text_chars.unwrap_or(plain.text_chars),
         allow_stdin: wanted.allow_input.unwrap_or(false),
         expect_incarnation: wanted.expect_incarnation,
+        max_failures: wanted.max_failures,
+        client: call.client(),
         ..plain
     };
     Ok(call.engine.execute(&call.principal, session, execute).await?.id)

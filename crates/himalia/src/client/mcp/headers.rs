@@ -13,9 +13,22 @@ const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// The revision that `initialize` agreed on, if the host began with that.
+/// What the host calls itself.
+const CALLER: HeaderName = HeaderName::from_static("x-himalia-caller");
+/// Characters of that.
+const CALLER_CHARS: usize = 64;
+
+/// What `initialize` told, if the host began with that.
 #[derive(Debug, Default)]
-pub(super) struct Version(Mutex<Option<String>>);
+pub(super) struct Version(Mutex<Agreed>);
+
+#[derive(Clone, Debug, Default)]
+struct Agreed {
+    /// The revision.
+    version: Option<String>,
+    /// The host's name, as it can stand in a header.
+    host: Option<HeaderValue>,
+}
 
 impl Version {
     /// Looks for an agreement.
@@ -23,7 +36,10 @@ impl Version {
         if message["method"] == "initialize"
             && let Some(version) = answer["result"]["protocolVersion"].as_str()
         {
-            *self.0.lock() = Some(version.to_owned());
+            *self.0.lock() = Agreed {
+                version: Some(version.to_owned()),
+                host: host(&message["params"]["clientInfo"]),
+            };
         }
     }
 
@@ -31,10 +47,16 @@ impl Version {
         let params = &message["params"];
         let method = message["method"].as_str();
         let own = params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str();
-        let agreed = self.0.lock().clone().filter(|_| method != Some("initialize"));
+        let agreed = match method {
+            Some("initialize") => Agreed::default(),
+            _ => self.0.lock().clone(),
+        };
         let mut headers = HeaderMap::new();
+        if let Some(host) = agreed.host {
+            headers.insert(CALLER, host);
+        }
         let values = [
-            (VERSION, own.or(agreed.as_deref())),
+            (VERSION, own.or(agreed.version.as_deref())),
             (METHOD, method),
             (NAME, params["name"].as_str().or(params["uri"].as_str())),
         ];
@@ -47,6 +69,17 @@ impl Version {
         }
         Ok(headers)
     }
+}
+
+/// What a host calls itself in its `clientInfo`.
+fn host(info: &Value) -> Option<HeaderValue> {
+    let told = [&info["name"], &info["version"]].map(|value| value.as_str().unwrap_or_default());
+    let shown = told.join(" ");
+    let shown = shown.chars().filter(|char| !char.is_control());
+    let name: String = shown.take(CALLER_CHARS).collect();
+    HeaderValue::from_bytes(name.trim().as_bytes())
+        .ok()
+        .filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]
@@ -84,6 +117,12 @@ mod tests {
             ["mcp-method=initialize"],
             "it starts anew"
         );
+        // And its host, if it said who it is.
+        let told =
+            json!({"method": "initialize", "params": {"clientInfo": {"name": "Tool\n", "version": "1.2"}}});
+        version.learn(&told, &json!({"result": {"protocolVersion": "2025-06-18"}}));
+        assert_eq!(shown(&version, &call)[3], "x-himalia-caller=Tool 1.2");
+        let version = Version::default();
         let read = json!({"method": "resources/read", "params": {
             "uri": "himalia://artifacts/aa", "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}});
         assert_eq!(

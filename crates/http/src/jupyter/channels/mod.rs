@@ -29,7 +29,7 @@ use super::quirks::Quirks;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::listen::Peer;
+use crate::listen::{self, Peer};
 use crate::query;
 use crate::ws::Handshake;
 use framing::Framing;
@@ -58,9 +58,8 @@ pub(crate) async fn open(
     let session = Session::new(&app, kernel, framing);
     app.streams().spawn(async move {
         if let Some(socket) = socket.await {
-            session.run(socket, feed, requests).await;
+            listen::until_ended(peer, session.run(socket, feed, requests)).await;
         }
-        drop(peer); // held until here, so that the socket counts as a connection
     });
     Ok(response)
 }

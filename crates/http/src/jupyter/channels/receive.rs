@@ -32,8 +32,8 @@ impl Sink for himalia_engine::Requests {
 const BACKLOG_MESSAGES: usize = 256;
 /// The same in bytes; one message always fits.
 const BACKLOG_BYTES: usize = 8 << 20;
-/// Dropped messages that are logged per connection.
-const LOGGED_DROPS: u32 = 5;
+/// Dropped messages that are logged one by one for a connection; how many there were in all is said at its end.
+const LOGGED_DROPS: u64 = 5;
 
 /// What the two directions of a connection know of each other.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
         let mut backlog = Backlog::default();
         let requests = self.requests;
         let mut sending = pin!(None);
-        let mut drops = 0u32;
+        let mut drops = Drops::of(self.kernel);
         loop {
             if sending.is_none()
                 && let Some(frame) = backlog.pop()
@@ -107,12 +107,7 @@ impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
                     }
                 }
                 Err(Refusal::Close(close)) => return End::Close(close),
-                Err(Refusal::Drop(reason)) => {
-                    drops += 1;
-                    if drops <= LOGGED_DROPS {
-                        tracing::warn!(kernel = %self.kernel, reason, "a client's message is dropped");
-                    }
-                }
+                Err(Refusal::Drop(reason)) => drops.add(reason),
             }
         }
     }
@@ -147,6 +142,35 @@ async fn completed(sending: Pin<&mut Option<impl Future<Output = Sent>>>) -> Sen
     match sending.as_pin_mut() {
         Some(sending) => sending.await,
         None => std::future::pending().await,
+    }
+}
+
+/// Messages of a client that go nowhere, as those on a channel that there is not: the connection goes on, as with `jupyter_server`.
+#[derive(Debug)]
+struct Drops {
+    kernel: KernelId,
+    count: u64,
+}
+
+impl Drops {
+    fn of(kernel: KernelId) -> Self {
+        Self { kernel, count: 0 }
+    }
+
+    fn add(&mut self, reason: &'static str) {
+        self.count += 1;
+        if self.count <= LOGGED_DROPS {
+            tracing::warn!(kernel = %self.kernel, reason, "a client's message is dropped");
+        }
+    }
+}
+
+impl Drop for Drops {
+    fn drop(&mut self) {
+        if self.count > LOGGED_DROPS {
+            let (kernel, count) = (self.kernel, self.count);
+            tracing::warn!(%kernel, count, "messages of a client were dropped");
+        }
     }
 }
 

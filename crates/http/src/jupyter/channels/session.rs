@@ -1,5 +1,6 @@
 //! One connection, from the upgrade to the farewell.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -7,6 +8,7 @@ use himalia_engine::KernelId;
 use himalia_wire::Limits;
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::framing::Framing;
@@ -95,14 +97,43 @@ impl Session {
             signs: &signs,
             out,
         };
-        let end = tokio::select! {
-            biased;
-            end = receive.run() => end,
-            end = transmit.run(&signs, &self.shutdown, asked) => end,
+        let end = {
+            let mut receiving = pin!(receive.run());
+            let end = tokio::select! {
+                biased;
+                end = &mut receiving => end,
+                end = transmit.run(&signs, &self.shutdown, asked) => end,
+            };
+            tracing::debug!(%kernel, ?end, "a client's socket ends");
+            match end {
+                End::Close(close) if close == Close::replaced() => {
+                    return hand_over(close, receiving, transmit).await;
+                }
+                end => end,
+            }
         };
-        tracing::debug!(%kernel, ?end, "a client's socket ends");
         farewell(end, reader, transmit).await;
     }
+}
+
+/// Closes a connection whose client has opened another one. The client may have written requests before it sees that, which
+/// nobody would send again: they are taken until it answers the close.
+async fn hand_over<F: Source>(close: Close, receiving: impl Future<Output = End>, mut transmit: Transmit<F>) {
+    transmit.settle();
+    let Transmit {
+        feed,
+        socket,
+        mut outbox,
+        ..
+    } = transmit;
+    drop(feed);
+    outbox.close(&close);
+    let rest = async {
+        if outbox.flush(&socket, ws::FAREWELL).await.is_ok() {
+            receiving.await;
+        }
+    };
+    let _ = timeout(ws::FAREWELL, rest).await;
 }
 
 /// Keeps the position, lets the feed go and closes as the end demands.
@@ -122,8 +153,7 @@ async fn farewell<R: AsyncRead + Unpin, F: Source>(
         ..
     } = transmit;
     let ours = matches!(end, End::Close(_));
-    let replaced = matches!(&end, End::Close(close) if *close == Close::replaced());
-    let feed = (ours && !replaced).then_some(feed);
+    let feed = ours.then_some(feed);
     match end {
         End::PeerGone | End::Silent => return,
         End::PeerClosed(payload) => outbox.close_back(payload),

@@ -289,6 +289,22 @@ async fn our_closes_have_their_codes() {
     assert_eq!(close_code(&mut websocket(setup.client).await).await, 1012);
 }
 
+/// A client that connects twice may write to the older connection before it sees that it was replaced.
+#[tokio::test]
+async fn a_request_that_crosses_the_close_of_a_replaced_connection_is_sent() {
+    let mut setup = Setup::new(Framing::V1, |_| {}).await;
+    setup.log.send(Err(Closed::Replaced)).unwrap();
+    // The close is there, and not read.
+    setup.client.readable().await.unwrap();
+    let mut client = websocket(setup.client).await;
+    let request = request();
+    client.send(Message::Binary(request.clone())).await.unwrap();
+    assert_eq!(setup.sent.recv().await, Some((Channel::Shell, request)));
+    assert_eq!(close_code(&mut client).await, 4001);
+    setup.session.await.unwrap();
+    assert_eq!(setup.sent.recv().await, None);
+}
+
 #[tokio::test]
 async fn bad_messages_have_their_codes() {
     let big = v1::encode(

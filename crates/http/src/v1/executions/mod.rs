@@ -3,20 +3,23 @@
 mod request;
 mod stream;
 mod taken;
+mod text;
+
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{
-    Closed, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, MAX_INPUT_BYTES, OutputPage,
-    Provenance,
+    Closed, Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, MAX_INPUT_BYTES,
+    OutputPage, Provenance, Until,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{Either, Empty, Tagged, With};
-use super::input::{After, Key, Members, Parameters, Text, Whole};
+use super::answers::{Either, Empty, Made, PlainText, Tagged, With};
+use super::input::{After, Client, Key, Members, Parameters, Text, Wait, Whole};
 use super::kernels::{OfKernel, kernel_id};
 use super::push::{Socket, Upgrade};
 use super::sessions::of_session;
@@ -24,13 +27,16 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
-use request::{Form, NewExecution, Wish};
+use request::{Form, NewExecution, WAIT_MOST, Wish};
 use stream::Growing;
 use taken::Taken;
 
 /// Bytes of a page of output: when the caller does not say, and at most.
 const PAGE_BYTES: u64 = 64 << 10;
 const PAGE_MOST: u64 = 1 << 20;
+
+/// About how many bytes one execution takes in a list.
+const BRIEF_BYTES: usize = 256;
 
 /// A list that can grow further members.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -40,8 +46,8 @@ pub(crate) struct Executions {
 
 /// `POST /v1/sessions/{id}/executions`.
 ///
-/// With `Accept: application/json` (or none) it answers when the execution is over, or its time: 200 with the result, 202
-/// while it still runs. With `text/event-stream` or `application/x-ndjson` it answers with its events. `background`
+/// With `Accept: application/json` (or none) it answers when the execution is over, or after `wait_s`: 200 with the result,
+/// 202 while it waits or runs. With `text/event-stream` or `application/x-ndjson` it answers with its events. `background`
 /// answers at once: 202. `Location` names the execution in every case, and a caller that goes away stops nothing.
 pub(crate) async fn create(
     State(app): State<App>,
@@ -49,25 +55,33 @@ pub(crate) async fn create(
     Path(id): Path<String>,
     headers: HeaderMap,
     Key(key): Key,
+    Client(client): Client,
     Members(wanted): Members<NewExecution>,
 ) -> Result<Taken, ApiError> {
     let form = Form::of(&headers);
     let Wish {
         execute,
         background,
+        wait,
         kernel,
-    } = wanted.read(key, form)?;
+    } = wanted.read(key)?;
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
+    let execute = Execute { client, ..execute };
     let taken = app.engine().execute(&principal, kernel, execute).await;
     let taken = taken.map_err(|error| of_session(error, &id))?;
     let answer = if background {
         let result = app.engine().execution(&principal, taken.id).await?;
         Either::One(SoFar(StatusCode::ACCEPTED, result))
     } else {
-        let feed = app.engine().follow_execution(&principal, taken.id, None).await?;
         match form {
-            Form::Json => Either::One(waited(&app, feed).await?),
-            Form::Events(framing) => Either::Other(stream::of(&app, taken.id, feed, framing)),
+            Form::Json => {
+                let feed = app.engine().watch_execution(&principal, taken.id).await?;
+                Either::One(waited(&app, feed, Until::Settled, wait).await?)
+            }
+            Form::Events(framing) => {
+                let feed = app.engine().follow_execution(&principal, taken.id, None).await?;
+                Either::Other(stream::of(&app, taken.id, feed, framing))
+            }
         }
     };
     Ok(Taken {
@@ -94,18 +108,19 @@ impl Answer for SoFar {
     }
 }
 
-/// Waits for the end: of the execution, of its time, or of the gateway.
-async fn waited(app: &App, mut feed: ExecutionFeed) -> Result<SoFar, ApiError> {
+/// Waits at most `wait`, and no longer than the gateway. The result is as of then.
+async fn waited(app: &App, mut feed: ExecutionFeed, until: Until, wait: Duration) -> Result<SoFar, ApiError> {
     let shutdown = app.shutdown().clone();
     let result = tokio::select! {
-        result = feed.settled() => result,
-        () = shutdown.cancelled() => Err(Closed::Draining),
+        result = feed.wait(until) => result.map(Some),
+        () = shutdown.cancelled() => Ok(None),
+        () = tokio::time::sleep(wait) => Ok(None),
     };
     let result = match result {
-        Ok(result) => result,
+        Ok(Some(result)) => result,
         Err(Closed::Storage) => return Err(ApiError::internal("reading a kernel's log")),
-        // It goes on without this gateway, or its session is gone: as far as it is known.
-        Err(_) => feed.result(),
+        // Its time is over, it goes on without this gateway, or its session is gone: as far as it is known.
+        Ok(None) | Err(_) => feed.result(),
     };
     Ok(SoFar(status_of(&result), result))
 }
@@ -129,7 +144,9 @@ pub(crate) async fn list(
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let executions = app.engine().executions(&principal, kernel).await;
     let executions = executions.map_err(|error| of_session(error, &id))?;
-    Tagged::json(&headers, &Executions { executions })
+    let bytes = executions.len() * BRIEF_BYTES;
+    let made = || Tagged::json(&headers, &Executions { executions });
+    app.engine().answer_in_turn(&principal, bytes, made).await?
 }
 
 /// A result, and where it comes from.
@@ -141,17 +158,32 @@ pub(crate) struct Shown {
     provenance: Provenance,
 }
 
-/// `GET /v1/executions/{id}`: 200 with the result as of now, and where it comes from.
+/// How long an answer waits.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Patience {
+    /// Seconds that the answer waits for the end, or for a question; 0 unless said.
+    wait_s: Option<Wait<WAIT_MOST>>,
+}
+
+/// `GET /v1/executions/{id}?wait_s=`: 200 with the result, and where it comes from. With `wait_s` it answers when the execution
+/// is over or asks for input, or after that time.
 pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-) -> Result<Json<Shown>, ApiError> {
-    let shown = app
-        .engine()
-        .execution_with_provenance(&principal, execution_id(&id)?);
+    Parameters(Patience { wait_s }): Parameters<Patience>,
+) -> Result<Made<Shown>, ApiError> {
+    let id = execution_id(&id)?;
+    if let Some(Wait(wait)) = wait_s.filter(|Wait(wait)| !wait.is_zero()) {
+        let feed = app.engine().watch_execution(&principal, id).await?;
+        waited(&app, feed, Until::OverOrAsking, wait).await?;
+    }
+    let shown = app.engine().execution_with_provenance(&principal, id);
     let (result, provenance) = shown.await?;
-    Ok(Json(Shown { result, provenance }))
+    let bytes = result.about_bytes();
+    let made = || Made::json(&Shown { result, provenance });
+    app.engine().answer_in_turn(&principal, bytes, made).await?
 }
 
 /// A part of an execution's text.
@@ -164,20 +196,30 @@ pub(crate) struct Page {
     limit: Option<Whole<1, PAGE_MOST>>,
 }
 
-/// `GET /v1/executions/{id}/output?offset=&limit=`: a part of the text.
+/// `GET /v1/executions/{id}/output?offset=&limit=`: a part of the text. With `Accept: text/plain` all of it from `offset` on, as it
+/// is now, as one stream.
 pub(crate) async fn output(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
     Parameters(Page { offset, limit }): Parameters<Page>,
-) -> Result<Json<OutputPage>, ApiError> {
+    headers: HeaderMap,
+) -> Result<Either<Json<OutputPage>, PlainText>, ApiError> {
+    if text::is_wanted(&headers) {
+        if limit.is_some() {
+            return Err(ApiError::bad_field("limit", "is for JSON alone"));
+        }
+        let (id, offset) = (execution_id(&id)?, offset.unwrap_or(0));
+        let text = app.engine().execution_text(&principal, id, offset).await?;
+        return Ok(Either::Other(text::of(text)));
+    }
     let limit = limit.map_or(PAGE_BYTES, |Whole(limit)| limit);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let page = app
         .engine()
         .execution_output(&principal, execution_id(&id)?, offset.unwrap_or(0), limit)
         .await?;
-    Ok(Json(page))
+    Ok(Either::One(Json(page)))
 }
 
 /// Where a stream begins.

@@ -11,16 +11,21 @@ use serde::Deserialize;
 
 use super::stream::Framing;
 use crate::error::ApiError;
-use crate::v1::input::{Text, Whole};
+use crate::v1::input::{Text, Wait, Whole};
 
-/// How long a caller that says nothing waits for its answer. The execution goes on then.
+/// How long an answer waits for the end of an execution, unless the caller says. The execution goes on then.
 const WAIT: Duration = Duration::from_mins(5);
+/// The longest wait, seconds.
+pub(super) const WAIT_MOST: u64 = 600;
 
-/// An execution, and whether it is waited for.
+/// An execution, and how long it is waited for.
 #[derive(Debug)]
 pub(super) struct Wish {
     pub(super) execute: Execute,
+    /// It is answered at once, whatever the form of the answer.
     pub(super) background: bool,
+    /// How long one JSON answer waits.
+    pub(super) wait: Duration,
     /// Absent: the first one.
     pub(super) kernel: Option<String>,
 }
@@ -36,10 +41,7 @@ pub(super) enum Form {
 impl Form {
     /// By `Accept`: the first of the known types in it.
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        let accepted = headers.get_all(header::ACCEPT).iter();
-        let accepted = accepted.filter_map(|value| value.to_str().ok());
-        let mut types = accepted.flat_map(|list| list.split(','));
-        let known = types.find_map(|kind| match kind.split(';').next().unwrap_or_default().trim() {
+        let known = first_known(headers, |kind| match kind {
             "text/event-stream" => Some(Self::Events(Framing::Sse)),
             "application/x-ndjson" => Some(Self::Events(Framing::Ndjson)),
             "application/json" => Some(Self::Json),
@@ -47,6 +49,14 @@ impl Form {
         });
         known.unwrap_or(Self::Json)
     }
+}
+
+/// What `known` says of the first type in `Accept` that it knows.
+pub(super) fn first_known<T>(headers: &HeaderMap, known: impl Fn(&str) -> Option<T>) -> Option<T> {
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let accepted = accepted.filter_map(|value| value.to_str().ok());
+    let mut types = accepted.flat_map(|list| list.split(','));
+    types.find_map(|kind| known(kind.split(';').next().unwrap_or_default().trim()))
 }
 
 /// Code that is to be run.
@@ -58,13 +68,15 @@ pub(crate) struct NewExecution {
     kernel: Option<String>,
     /// Its language by name: the kernel's own, or `bash` where the kernel is one of Himalia's. The kernel's unless said.
     language: Option<String>,
-    /// Time that the code may run. Without one it may take for ever, and a caller that waits for one JSON answer gets it after
-    /// five minutes at the latest.
+    /// Time that the code may run, without its wait in the queue or for input; no limit unless said. How long the answer waits
+    /// is `wait_s`.
     timeout_ms: Option<Whole<1, MAX_TIMEOUT_MS>>,
     /// Only with `timeout_ms`; `interrupt` unless said.
     on_timeout: Option<OnTimeout>,
-    /// Answer at once; false unless said.
+    /// Answer at once with JSON, whatever form is accepted; false unless said.
     background: Option<bool>,
+    /// Seconds that one JSON answer waits for the end; then it comes as 202, and the execution goes on. 300 unless said.
+    wait_s: Option<Wait<WAIT_MOST>>,
     budget: Option<Budget>,
     /// Whether the code may ask for input; false unless said.
     allow_stdin: Option<bool>,
@@ -88,22 +100,27 @@ struct Budget {
 
 impl NewExecution {
     /// For the engine. `header` is the idempotency key of the header.
-    pub(super) fn read(self, header: Option<String>, form: Form) -> Result<Wish, ApiError> {
+    pub(super) fn read(self, header: Option<String>) -> Result<Wish, ApiError> {
         let plain = Execute::default();
         let background = self.background.unwrap_or(false);
-        let waits = !background && form == Form::Json;
-        let timeout = self.timeout_ms.map(|Whole(ms)| Duration::from_millis(ms));
-        let (timeout, on_timeout) = match (timeout, self.on_timeout) {
-            (None, Some(_)) => return Err(ApiError::bad_field("on_timeout", "needs timeout_ms")),
-            (None, None) if waits => (Some(WAIT), OnTimeout::Detach),
-            (timeout, on_timeout) => (timeout, on_timeout.unwrap_or_default()),
+        let wait = match self.wait_s {
+            Some(Wait(wait)) if background && !wait.is_zero() => {
+                return Err(ApiError::bad_field("wait_s", "must be 0 with background"));
+            }
+            Some(Wait(wait)) => wait,
+            None if background => Duration::ZERO,
+            None => WAIT,
         };
+        let timeout = self.timeout_ms.map(|Whole(ms)| Duration::from_millis(ms));
+        if timeout.is_none() && self.on_timeout.is_some() {
+            return Err(ApiError::bad_field("on_timeout", "needs timeout_ms"));
+        }
         let chars = self.budget.and_then(|budget| budget.text_chars);
         let execute = Execute {
             code: self.code.0,
             language: self.language,
             timeout,
-            on_timeout,
+            on_timeout: self.on_timeout.unwrap_or_default(),
             text_chars: chars.map_or(plain.text_chars, |Whole(chars)| {
                 usize::try_from(chars).unwrap_or(usize::MAX)
             }),
@@ -114,10 +131,12 @@ impl NewExecution {
                 .and_then(|Whole(number)| u32::try_from(number).ok()),
             max_failures: self.max_failures.and_then(|Whole(most)| u32::try_from(most).ok()),
             key: key(self.idempotency_key.map(|Text(key)| key), header)?,
+            client: None,
         };
         Ok(Wish {
             execute,
             background,
+            wait,
             kernel: self.kernel,
         })
     }
@@ -147,32 +166,27 @@ mod tests {
                 .find(|(name, _)| *name == wanted)
                 .map(|(_, value)| *value)
         };
-        let accept = named("accept").map(|value| (header::ACCEPT, HeaderValue::from_static(value)));
-        let form = Form::of(&accept.into_iter().collect());
-        members::<NewExecution>(body.as_bytes())?.read(named("idempotency-key").map(str::to_owned), form)
+        members::<NewExecution>(body.as_bytes())?.read(named("idempotency-key").map(str::to_owned))
     }
 
     #[test]
-    fn who_says_nothing_is_answered_in_time_and_interrupts_nothing() {
-        let one = wish(r#"{"code": "x"}"#, &[]).unwrap();
-        assert_eq!(
-            (one.execute.timeout, one.execute.on_timeout),
-            (Some(WAIT), OnTimeout::Detach)
-        );
-        for (body, headers) in [
-            (r#"{"code": "x", "background": true}"#, &[][..]),
-            (r#"{"code": "x"}"#, &[("accept", "text/event-stream")]),
+    fn how_long_an_answer_waits_is_no_part_of_what_runs() {
+        let wish = |body| wish(body, &[]).unwrap();
+        let plain = wish(r#"{"code": "x"}"#);
+        assert_eq!((plain.execute.timeout, plain.wait), (None, WAIT));
+        for (body, wait) in [
+            (r#"{"code": "x", "background": true}"#, Duration::ZERO),
+            (r#"{"code": "x", "wait_s": 0}"#, Duration::ZERO),
+            (r#"{"code": "x", "wait_s": 0.5}"#, Duration::from_millis(500)),
+            (r#"{"code": "x", "wait_s": 600}"#, Duration::from_secs(WAIT_MOST)),
         ] {
-            assert_eq!(wish(body, headers).unwrap().execute.timeout, None);
+            let other = wish(body);
+            assert_eq!((other.wait, other.execute), (wait, plain.execute.clone()));
         }
-        let one = wish(
-            r#"{"code": "x", "timeout_ms": 7, "budget": {"text_chars": 9}}"#,
-            &[],
-        )
-        .unwrap();
+        let one = wish(r#"{"code": "x", "timeout_ms": 7, "budget": {"text_chars": 9}}"#);
         assert_eq!(
-            (one.execute.on_timeout, one.execute.text_chars),
-            (OnTimeout::Interrupt, 9)
+            (one.execute.on_timeout, one.execute.text_chars, one.wait),
+            (OnTimeout::Interrupt, 9, WAIT)
         );
     }
 
@@ -188,6 +202,14 @@ mod tests {
             (
                 r#"{"code": "x", "on_timeout": "detach"}"#,
                 "on_timeout: needs timeout_ms",
+            ),
+            (
+                r#"{"code": "x", "wait_s": 601}"#,
+                "wait_s: must be 0 to 600 seconds",
+            ),
+            (
+                r#"{"code": "x", "wait_s": 1, "background": true}"#,
+                "wait_s: must be 0 with background",
             ),
             (
                 r#"{"code": "x", "idempotency_key": "a"}"#,

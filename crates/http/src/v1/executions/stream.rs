@@ -41,6 +41,20 @@ impl IntoResponse for Growing {
     }
 }
 
+impl Framing {
+    fn write(self, out: &mut Vec<u8>, id: ExecutionId, event: &ExecutionEvent) {
+        let data = Event::json(id, event);
+        let text = match self {
+            Self::Sse => {
+                let (seq, word) = (event.seq, event.kind.as_str());
+                format!("id: {seq}\nevent: {word}\ndata: {data}\n\n")
+            }
+            Self::Ndjson => format!("{data}\n"),
+        };
+        out.extend_from_slice(text.as_bytes());
+    }
+}
+
 impl Answer for Growing {
     fn describe(operation: &mut Operation<'_>) {
         Either::<ServerSent, Lines>::describe(operation);
@@ -97,12 +111,12 @@ pub(super) struct Messages {
 
 impl push::Source for Messages {
     async fn next(&mut self) -> Result<Option<Vec<Bytes>>, Closed> {
-        let events = self.feed.next().await?;
+        let id = self.id;
         let all = |events: Vec<ExecutionEvent>| {
-            let texts = events.iter().map(|event| Event::json(self.id, event));
+            let texts = events.iter().map(|event| Event::json(id, event));
             texts.map(Bytes::from).collect()
         };
-        Ok(events.map(all))
+        self.feed.next_as(all).await
     }
 }
 
@@ -120,34 +134,24 @@ impl Events {
         if self.ended {
             return None;
         }
-        let bytes = match self.waiting.next(self.feed.next()).await {
+        let (id, framing) = (self.id, self.framing);
+        let text = |events: Vec<ExecutionEvent>| {
+            let mut out = Vec::new();
+            for event in &events {
+                framing.write(&mut out, id, event);
+            }
+            Bytes::from(out)
+        };
+        let bytes = match self.waiting.next(self.feed.next_as(text)).await {
             None => self.keep_alive(),
             Some(Ok(None)) => return None,
-            Some(Ok(Some(events))) => {
-                let mut out = Vec::new();
-                for event in events {
-                    self.write(&mut out, &event);
-                }
-                out.into()
-            }
+            Some(Ok(Some(text))) => text,
             Some(Err(closed)) => {
                 self.ended = true;
                 self.end(&closed)
             }
         };
         Some((Ok(bytes), self))
-    }
-
-    fn write(&self, out: &mut Vec<u8>, event: &ExecutionEvent) {
-        let data = Event::json(self.id, event);
-        let text = match self.framing {
-            Framing::Sse => {
-                let (seq, word) = (event.seq, event.kind.as_str());
-                format!("id: {seq}\nevent: {word}\ndata: {data}\n\n")
-            }
-            Framing::Ndjson => format!("{data}\n"),
-        };
-        out.extend_from_slice(text.as_bytes());
     }
 
     fn keep_alive(&self) -> Bytes {

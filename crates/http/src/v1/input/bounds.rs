@@ -1,6 +1,7 @@
 //! Numbers and texts with bounds that are checked where they are described.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use himalia_engine::KernelId;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -71,6 +72,35 @@ impl<const MIN: usize, const MAX: usize> JsonSchema for Text<MIN, MAX> {
         } else {
             json_schema!({ "type": "string", "minLength": MIN, "maxLength": MAX })
         }
+    }
+}
+
+/// Seconds from 0 to `MAX`, with a fraction if need be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wait<const MAX: u64>(pub(in crate::v1) Duration);
+
+impl<'de, const MAX: u64> Deserialize<'de> for Wait<MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let most = Duration::from_secs(MAX);
+        let seconds = f64::deserialize(deserializer)?;
+        let time = Duration::try_from_secs_f64(seconds).ok();
+        let time = time.filter(|time| *time <= most);
+        time.map(Self)
+            .ok_or_else(|| D::Error::custom(format!("must be 0 to {MAX} seconds")))
+    }
+}
+
+impl<const MAX: u64> JsonSchema for Wait<MAX> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Wait_to_{MAX}").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number", "minimum": 0, "maximum": MAX })
     }
 }
 

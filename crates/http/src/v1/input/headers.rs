@@ -3,7 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::HeaderValue;
 use axum::http::request::Parts;
-use himalia_engine::MAX_KEY_BYTES;
+use himalia_engine::{MAX_CLIENT_CHARS, MAX_KEY_BYTES};
 use serde_json::json;
 
 use crate::error::ApiError;
@@ -33,6 +33,36 @@ impl Part for After {
             "type": "integer", "minimum": 0, "description": "Go on after this number; it goes before `after`.",
         });
         operation.parameter("header", "Last-Event-ID", false, schema);
+    }
+}
+
+/// `X-Himalia-Caller`: what the client calls itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Client(pub(in crate::v1) Option<String>);
+
+impl<S: Sync> FromRequestParts<S> for Client {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let Some(value) = parts.headers.get("x-himalia-caller") else {
+            return Ok(Self(None));
+        };
+        match std::str::from_utf8(value.as_bytes()) {
+            Ok(name) if name.chars().count() <= MAX_CLIENT_CHARS => Ok(Self(Some(name.to_owned()))),
+            _ => Err(ApiError::bad_request(format!(
+                "X-Himalia-Caller: expected at most {MAX_CLIENT_CHARS} characters of UTF-8"
+            ))),
+        }
+    }
+}
+
+impl Part for Client {
+    fn describe(operation: &mut Operation<'_>) {
+        let schema = json!({
+            "type": "string", "maxLength": MAX_CLIENT_CHARS,
+            "description": "What the client calls itself: shown as `client`, and checked by nobody.",
+        });
+        operation.parameter("header", "X-Himalia-Caller", false, schema);
     }
 }
 

@@ -7,8 +7,8 @@ mod members;
 mod parameters;
 mod raw;
 
-pub(crate) use bounds::{Hyphenated, Text, Whole};
-pub(crate) use headers::{After, Key};
+pub(crate) use bounds::{Hyphenated, Text, Wait, Whole};
+pub(crate) use headers::{After, Client, Key};
 pub(crate) use members::Members;
 #[cfg(test)]
 pub(crate) use members::parse as members;

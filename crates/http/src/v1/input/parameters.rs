@@ -138,6 +138,13 @@ impl<'de> Deserializer<'de> for Typed {
         }
     }
 
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+        match self.0.only::<Self::Error>()?.parse() {
+            Ok(number) => visitor.visit_f64(number),
+            Err(_) => Err(Self::Error::custom("expected a number")),
+        }
+    }
+
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
         match self.0.only::<Self::Error>()?.as_str() {
             "true" => visitor.visit_bool(true),
@@ -173,7 +180,7 @@ impl<'de> Deserializer<'de> for Typed {
     }
 
     forward_to_deserialize_any! {
-        i8 i16 i32 i64 i128 u8 u16 u32 u128 f32 f64 char str string bytes byte_buf unit unit_struct tuple tuple_struct
+        i8 i16 i32 i64 i128 u8 u16 u32 u128 f32 char str string bytes byte_buf unit unit_struct tuple tuple_struct
         map struct identifier ignored_any
     }
 }
@@ -186,8 +193,9 @@ pub(crate) struct Nothing {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::v1::input::Whole;
+    use crate::v1::input::{Wait, Whole};
     use serde::Deserialize;
+    use std::time::Duration;
 
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
@@ -198,6 +206,7 @@ mod tests {
         #[serde(default)]
         deep: bool,
         path: Option<String>,
+        wait_s: Option<Wait<600>>,
     }
 
     fn wish(query: &str) -> Result<Wish, String> {
@@ -213,6 +222,8 @@ mod tests {
             (vec!["a=b".to_owned(), String::new()], true)
         );
         assert_eq!(one.path.as_deref(), Some("/p q"));
+        let waits = wish("wait_s=0.25").unwrap().wait_s;
+        assert_eq!(waits, Some(Wait(Duration::from_millis(250))));
     }
 
     #[test]
@@ -223,6 +234,10 @@ mod tests {
             ("limit=", "limit: expected a whole number"),
             ("limit=1&limit=2", "limit: is given more than once"),
             ("limt=1", "limt: unknown parameter"),
+            ("wait_s=-1", "wait_s: must be 0 to 600 seconds"),
+            ("wait_s=600.1", "wait_s: must be 0 to 600 seconds"),
+            ("wait_s=NaN", "wait_s: must be 0 to 600 seconds"),
+            ("wait_s=soon", "wait_s: expected a number"),
             ("deep=1", "deep: expected true or false"),
         ] {
             assert_eq!(wish(query).unwrap_err(), wanted, "{query}");

@@ -1,0 +1,307 @@
+//! Which user ids of the host are this gateway's: no two gateways that run as root have the same.
+//!
+//! Each holds the lock of a note in `/run/himalia/uids`, named by its range, for as long as it runs. The note says whose
+//! data directory it is, and stays while kept files or sandboxes of that directory have ids of the range.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::ops::RangeInclusive;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use himalia_sandbox::{DEFAULT_HOST_UIDS, host_uid_parts, host_uids_in_use};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
+
+use crate::rundir;
+use crate::sandboxes::NAMESPACES_DIR;
+
+/// Where all gateways look that run as root.
+const NOTES: &str = "/run/himalia/uids";
+/// How long another gateway may look through the notes.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(20);
+
+type Range = RangeInclusive<u32>;
+
+/// Ids for sandboxes.
+#[derive(Debug)]
+pub(crate) struct HostUids {
+    pub(crate) ranges: Vec<Range>,
+    /// Those that kept files and earlier sandboxes of this gateway have.
+    pub(crate) in_use: BTreeSet<u32>,
+    notes: Vec<Note>,
+}
+
+/// The lock of a note, held until it is dropped.
+#[derive(Debug)]
+struct Note {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// A gateway, by its directories.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner<'a> {
+    pub(crate) data_dir: &'a Path,
+    pub(crate) run_dir: &'a Path,
+}
+
+impl Owner<'_> {
+    fn in_use(self) -> BTreeSet<u32> {
+        host_uids_in_use(&self.run_dir.join(NAMESPACES_DIR), self.data_dir)
+    }
+}
+
+impl HostUids {
+    /// What the settings say, or all that there are: for containers alone, whose engine knows which ids are in use.
+    pub(crate) fn shared(said: Option<&Range>) -> Self {
+        Self {
+            ranges: said.map_or_else(|| host_uid_parts(&DEFAULT_HOST_UIDS), |range| vec![range.clone()]),
+            in_use: BTreeSet::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Those that no other gateway on this host has, for at least this many sandboxes. Only root can give ids to
+    /// sandboxes, so for others these are [`Self::shared`]. Blocks.
+    pub(crate) fn reserve(said: Option<&Range>, owner: Owner<'_>, sandboxes: u32) -> anyhow::Result<Self> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(Self::shared(said));
+        }
+        let dir = Path::new(NOTES);
+        if let Err(error) = make(dir) {
+            // As in a container with a root that is read-only.
+            tracing::warn!(%error, "nothing keeps another gateway on this host from the same user ids");
+            return reserve_among(&[], None, said, owner, sandboxes);
+        }
+        reserve(dir, said, owner, sandboxes)
+    }
+
+    /// Removes the notes of ranges that nothing has an id of any more. Blocks.
+    pub(crate) fn give_back(self, owner: Owner<'_>) {
+        let Some(dir) = self.notes.first().and_then(|note| note.path.parent()) else {
+            return;
+        };
+        let dir = dir.to_owned();
+        let Ok(_turn) = turn(&dir) else { return };
+        let in_use = owner.in_use();
+        for (note, range) in self.notes.iter().zip(&self.ranges) {
+            if !in_use.iter().any(|uid| range.contains(uid)) {
+                let _ = fs::remove_file(&note.path);
+            }
+        }
+        // It stays while other gateways have notes.
+        let _ = fs::remove_dir(&dir);
+    }
+}
+
+fn reserve(dir: &Path, said: Option<&Range>, owner: Owner<'_>, sandboxes: u32) -> anyhow::Result<HostUids> {
+    let _turn = turn(dir)?;
+    reserve_among(&others(dir, owner.data_dir)?, Some(dir), said, owner, sandboxes)
+}
+
+/// Takes ranges that no other gateway has. Without a directory for notes nobody is told.
+fn reserve_among(
+    others: &[Other],
+    dir: Option<&Path>,
+    said: Option<&Range>,
+    owner: Owner<'_>,
+    sandboxes: u32,
+) -> anyhow::Result<HostUids> {
+    let in_use = owner.in_use();
+    let ranges = match said {
+        // The operator's word, also against what gateways that do not run have left.
+        Some(range) => vec![range.clone()],
+        None => choose(others, &in_use, owner.data_dir, sandboxes)?,
+    };
+    let mut notes = Vec::new();
+    for range in &ranges {
+        if let Some(other) = others
+            .iter()
+            .find(|other| other.runs && overlap(&other.range, range))
+        {
+            bail!(
+                "host_uids: {} is wanted, and the gateway of {} has {}; {}",
+                shown(range),
+                other.data_dir.display(),
+                shown(&other.range),
+                if said.is_some() {
+                    "give each gateway a range of its own"
+                } else {
+                    "kept files or sandboxes of this one have such ids: start it before the other"
+                }
+            );
+        }
+        if let Some(dir) = dir {
+            notes.push(take(dir, range, owner.data_dir)?);
+        }
+    }
+    Ok(HostUids {
+        ranges,
+        in_use,
+        notes,
+    })
+}
+
+/// The parts that hold ids in use, and as many more as the sandboxes need.
+fn choose(
+    others: &[Other],
+    in_use: &BTreeSet<u32>,
+    data_dir: &Path,
+    sandboxes: u32,
+) -> anyhow::Result<Vec<Range>> {
+    let parts = host_uid_parts(&DEFAULT_HOST_UIDS);
+    let has_ids = |part: &Range| in_use.iter().any(|uid| part.contains(uid));
+    let (mut chosen, mut rest): (Vec<Range>, Vec<Range>) = parts.into_iter().partition(has_ids);
+    // A gateway begins where no other is likely to, and where it began before.
+    let hash = Sha256::digest(data_dir.as_os_str().as_bytes());
+    if !rest.is_empty() {
+        let first = usize::from(hash[0]) % rest.len();
+        rest.rotate_left(first);
+    }
+    // Half of a part is for containers.
+    let room = |ranges: &[Range]| -> u32 {
+        ranges
+            .iter()
+            .map(|range| (range.end() - range.start()) / 2 + 1)
+            .sum()
+    };
+    for part in rest {
+        if !chosen.is_empty() && room(&chosen) >= sandboxes {
+            break;
+        }
+        if !others.iter().any(|other| overlap(&other.range, &part)) {
+            chosen.push(part);
+        }
+    }
+    if chosen.is_empty() {
+        let names: BTreeSet<_> = others
+            .iter()
+            .map(|other| other.data_dir.display().to_string())
+            .collect();
+        bail!(
+            "host_uids: gateways have all of {}: those of {}; set host_uids to a range that nobody uses",
+            shown(&DEFAULT_HOST_UIDS),
+            names.into_iter().collect::<Vec<_>>().join(", ")
+        );
+    }
+    Ok(chosen)
+}
+
+/// A range of another gateway that runs, or has left something.
+#[derive(Debug)]
+struct Other {
+    range: Range,
+    data_dir: PathBuf,
+    runs: bool,
+}
+
+/// Reads the notes, and removes those that mean nothing any more.
+fn others(dir: &Path, own: &Path) -> anyhow::Result<Vec<Other>> {
+    let mut found = Vec::new();
+    let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let Some(range) = entry.file_name().to_str().and_then(parse) else {
+            continue;
+        };
+        let Ok(note) = File::open(&path) else { continue };
+        let runs = matches!(
+            flock(&note, FlockOperation::NonBlockingLockExclusive),
+            Err(Errno::WOULDBLOCK)
+        );
+        let data_dir = said_in(&path);
+        let other = Owner {
+            data_dir: &data_dir,
+            run_dir: &rundir::recall(&data_dir).unwrap_or_default(),
+        };
+        if runs || data_dir != own && other.in_use().iter().any(|uid| range.contains(uid)) {
+            found.push(Other {
+                range,
+                data_dir,
+                runs,
+            });
+        } else {
+            let _ = fs::remove_file(&path);
+        }
+    }
+    Ok(found)
+}
+
+fn said_in(note: &Path) -> PathBuf {
+    PathBuf::from(std::ffi::OsStr::from_bytes(&fs::read(note).unwrap_or_default()))
+}
+
+fn take(dir: &Path, range: &Range, data_dir: &Path) -> anyhow::Result<Note> {
+    let path = dir.join(shown(range));
+    let cannot = || format!("cannot write {}", path.display());
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut lock = options.open(&path).with_context(cannot)?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).with_context(cannot)?;
+    lock.write_all(data_dir.as_os_str().as_bytes())
+        .with_context(cannot)?;
+    Ok(Note { path, _lock: lock })
+}
+
+/// Makes the directory of notes, and the one that it is in, for this user alone.
+fn make(dir: &Path) -> anyhow::Result<()> {
+    rundir::private(dir.parent().unwrap_or(dir))?;
+    rundir::private(dir)
+}
+
+/// The lock of the directory itself, which is made if it is missing: who has it may look and write.
+fn turn(dir: &Path) -> anyhow::Result<File> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match try_turn(dir)? {
+            Some(turn) => return Ok(turn),
+            None if Instant::now() > deadline => bail!("{} is locked by another process", dir.display()),
+            None => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
+fn try_turn(dir: &Path) -> anyhow::Result<Option<File>> {
+    let opened = make(dir).and_then(|()| Ok(File::open(dir)?));
+    let file = match opened {
+        Ok(file) => file,
+        // Another gateway, which ends, removed it at this moment.
+        Err(_) if !dir.exists() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("cannot lock {}", dir.display())),
+    }
+    let is_there = |found: &fs::Metadata| file.metadata().is_ok_and(|own| own.ino() == found.ino());
+    match fs::metadata(dir) {
+        Ok(found) if is_there(&found) => Ok(Some(file)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(None),
+    }
+}
+
+fn overlap(one: &Range, other: &Range) -> bool {
+    one.start() <= other.end() && other.start() <= one.end()
+}
+
+/// As in the settings.
+fn shown(range: &Range) -> String {
+    format!("{}-{}", range.start(), range.end())
+}
+
+fn parse(name: &str) -> Option<Range> {
+    let (first, last) = name.split_once('-')?;
+    Some(first.parse().ok()?..=last.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! A token that only reads: every route of the table, and what the log tells of who did what.
+#![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
+
+mod common;
+
+use common::log::Log;
+use common::{Gateway, UPGRADE};
+use himalia_engine::Principal;
+use himalia_http::{Access, ROUTES, Token};
+
+const READER: &str = "the-token-that-reads";
+const WRITER: &str = "the-token-that-writes";
+const ID: &str = "11111111-2222-3333-4444-555555555555";
+
+async fn gateway() -> Gateway {
+    Gateway::with(|config| {
+        let of = |caller| Principal::of_tenant("acme", caller).unwrap();
+        config
+            .tokens
+            .add(Token::new(READER), of("reader").read_only())
+            .unwrap();
+        config.tokens.add(Token::new(WRITER), of("writer")).unwrap();
+    })
+    .await
+}
+
+/// The path with something in place of each parameter.
+fn filled(path: &str) -> String {
+    let part = |part: &str| match part {
+        "{sha256}" => "a".repeat(64),
+        id if id.ends_with("_id}") => ID.to_owned(),
+        name if name.starts_with('{') => "x".to_owned(),
+        other => other.to_owned(),
+    };
+    path.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
+#[tokio::test]
+async fn a_token_that_reads_gets_reads_and_streams_of_events_alone() {
+    let gateway = gateway().await;
+    let mut refused = Vec::new();
+    for route in ROUTES.iter().filter(|route| route.access == Access::Token) {
+        let reads = route.method == "GET" && !route.websocket;
+        for token in [READER, WRITER] {
+            let auth = format!("Authorization: token {token}");
+            let mut headers = vec![auth.as_str()];
+            if route.websocket {
+                headers.extend(UPGRADE);
+            }
+            let body = if reads || route.websocket { "" } else { "{}" };
+            let reply = gateway
+                .bare(route.method.as_str(), &filled(route.path), &headers, body)
+                .await;
+            let text = String::from_utf8_lossy(&reply.body).into_owned();
+            let out_of_scope = reply.status == 403 && text.contains("the scope of this token is read");
+            assert_eq!(
+                out_of_scope,
+                token == READER && !reads,
+                "{} {}: {text}",
+                route.method,
+                route.path
+            );
+            if out_of_scope {
+                refused.push(route.path);
+            }
+        }
+    }
+    for path in [
+        "/mcp",
+        "/api/kernels/{kernel_id}/channels",
+        "/v1/sessions/{session_id}/executions",
+        "/v1/sessions/{session_id}/files/{*path}",
+    ] {
+        assert!(refused.contains(&path), "{path}");
+    }
+    let auth = format!("Authorization: token {READER}");
+    let head = gateway.bare("HEAD", "/api/kernels", &[&auth], "").await;
+    assert_eq!(head.status, 200);
+    let events = format!("/v1/sessions/{ID}/events");
+    let headers = [&[auth.as_str()][..], &UPGRADE].concat();
+    let reply = gateway.bare("GET", &events, &headers, "").await;
+    assert_eq!(reply.status, 404, "an event stream may be a WebSocket");
+}
+
+#[tokio::test]
+async fn the_log_tells_who_did_what() {
+    let log = Log::of_this_process(tracing::Level::INFO);
+    let gateway = gateway().await;
+    let auth = format!("Authorization: token {WRITER}");
+    for (method, path, body) in [
+        (
+            "POST",
+            "/api/kernels".to_owned(),
+            "{\"name\": \"canary-of-a-name\"}",
+        ),
+        ("DELETE", format!("/v1/sessions/{ID}"), ""),
+        ("GET", format!("/v1/sessions/{ID}/files/canary-of-a-file"), ""),
+        ("GET", "/api/kernels".to_owned(), ""),
+        ("GET", "/v1/pools".to_owned(), ""),
+    ] {
+        gateway.bare(method, &path, &[&auth], body).await;
+    }
+    let log = log.text();
+    let audit = |parts: &[&str]| {
+        let mut lines = log.lines().filter(|line| line.contains("himalia::audit"));
+        lines.any(|line| parts.iter().all(|part| line.contains(part)))
+    };
+    let peer = "peer=\"127.0.0.1:";
+    let who = "principal=\"acme/writer\"";
+    assert!(
+        audit(&[who, peer, "method=POST", "route=\"/api/kernels\"", "status=400"]),
+        "{log}"
+    );
+    let object = format!("object=\"{ID}\"");
+    assert!(
+        audit(&[who, peer, "method=DELETE", &object, "status=404"]),
+        "{log}"
+    );
+    assert!(audit(&[who, "action=Delete", ID]), "{log}");
+    assert!(audit(&[who, "files/{*path}", &object]), "{log}");
+    assert!(audit(&[who, "/v1/pools", "status=403"]), "{log}");
+    assert!(!audit(&["method=GET", "route=\"/api/kernels\""]), "{log}");
+    let lines: Vec<_> = log
+        .lines()
+        .filter(|line| line.contains("himalia::audit"))
+        .collect();
+    assert!(
+        !lines.concat().contains("canary") && !log.contains(WRITER),
+        "{lines:?}"
+    );
+}
