@@ -5,6 +5,7 @@
 
 import type { FrameMessage, RenderMessage } from '../src/output/frame-protocol';
 import style from './frame.css?inline';
+import { elements, harden } from './harden';
 
 declare global {
   interface Window {
@@ -13,6 +14,7 @@ declare global {
   }
 }
 
+harden();
 const scripts = new URL('.', (document.currentScript as HTMLScriptElement).src).href;
 let isUsed = false;
 
@@ -29,15 +31,14 @@ async function render(port: MessagePort, message: RenderMessage): Promise<void> 
   const send = (answer: FrameMessage): void => port.postMessage(answer);
   document.documentElement.dataset.theme = message.theme;
   document.documentElement.dataset.kind = message.kind;
-  const sheet = document.createElement('style');
-  sheet.textContent = style;
-  document.head.append(sheet);
+  // It stays when a script replaces the whole document, and all that the output brings goes before it.
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(`@layer viewer { ${style} }`);
+  document.adoptedStyleSheets = [sheet];
   const root = document.createElement('div');
   root.id = 'output';
   document.body.append(root);
-  const measure = (): void =>
-    send({ type: 'resize', height: Math.max(root.scrollHeight, root.getBoundingClientRect().height) + 2 });
-  new ResizeObserver(measure).observe(root);
+  const measure = followHeight(height => send({ type: 'resize', height }));
   try {
     if (message.kind === 'html') await html(root, String(message.data));
     else if (message.kind === 'plotly') await plotly(root, message);
@@ -49,9 +50,43 @@ async function render(port: MessagePort, message: RenderMessage): Promise<void> 
   measure();
 }
 
+/** Milliseconds in which changes of the content are told as one. */
+const SETTLE_MS = 20;
+
+/**
+ * Tells the height of what the document shows, whenever it has changed: also when a script has replaced the body, or all that was in it.
+ * Returns what tells it at once.
+ */
+function followHeight(tell: (height: number) => void): () => void {
+  let told = -1;
+  let timer = 0;
+  let body: Element | null = null;
+  const resized = new ResizeObserver(() => measure());
+  const measure = (): void => {
+    timer = 0;
+    if (document.body !== body) {
+      if (body) resized.unobserve(body);
+      body = document.body;
+      if (body) resized.observe(body);
+    }
+    if (!body) return;
+    // A bar for scrolling sideways stands below the content.
+    const bar = Math.max(0, innerHeight - document.documentElement.clientHeight);
+    const height = Math.ceil(Math.max(body.scrollHeight, body.getBoundingClientRect().height)) + bar;
+    if (height === told) return;
+    told = height;
+    tell(height);
+  };
+  resized.observe(document.documentElement);
+  new MutationObserver(() => {
+    if (timer === 0) timer = window.setTimeout(measure, SETTLE_MS);
+  }).observe(document, { childList: true, subtree: true, characterData: true, attributes: true });
+  return measure;
+}
+
 /** Markup, its scripts included, in their order. */
 async function html(root: Element, markup: string): Promise<void> {
-  root.innerHTML = markup;
+  root.append(elements(markup));
   for (const old of root.querySelectorAll('script')) {
     const script = document.createElement('script');
     for (const { name, value } of old.attributes) script.setAttribute(name, value);

@@ -1,6 +1,8 @@
 // Serves dist as the gateway does, for work on the viewer: with its headers, and with calls handed on to a running gateway.
 //
 //   HIMALIA_URL=http://127.0.0.1:8888 HIMALIA_TOKEN=… node scripts/serve.js [port]
+//
+// HIMALIA_WITHOUT names a header that is left out, as to a browser that does not know it.
 
 import { createReadStream, existsSync, statSync } from 'node:fs';
 import { createServer, request } from 'node:http';
@@ -33,13 +35,20 @@ const server = createServer((incoming, outgoing) => {
   const file = join(dist, normalize(path === '/' ? '/index.html' : path));
   if (!file.startsWith(dist) || !existsSync(file) || !statSync(file).isFile()) return outgoing.writeHead(404).end();
   const isFrame = path === '/frame.html';
-  outgoing.writeHead(200, {
+  const headers = {
     'Content-Type': TYPES[extname(file)] ?? 'application/octet-stream',
     'Content-Security-Policy': isFrame ? frame(`http://${incoming.headers.host}`) : PAGE,
     'X-Content-Type-Options': 'nosniff',
     'Referrer-Policy': 'no-referrer',
+    'X-DNS-Prefetch-Control': 'off',
+    ...(isFrame ? { 'Connection-Allowlist': '(response-origin); webrtc=block' } : {}),
     'Cross-Origin-Opener-Policy': 'same-origin'
-  });
+  };
+  const without = (process.env.HIMALIA_WITHOUT ?? '').toLowerCase();
+  outgoing.writeHead(
+    200,
+    Object.fromEntries(Object.entries(headers).filter(([name]) => name.toLowerCase() !== without))
+  );
   createReadStream(file).pipe(outgoing);
 });
 server.listen(port, '127.0.0.1', () => console.log(`http://127.0.0.1:${server.address().port}/`));

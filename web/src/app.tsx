@@ -4,7 +4,7 @@ import { useLayoutEffect, useState } from 'preact/hooks';
 import { api, signedOut } from './api/client';
 import { SessionScreen } from './screens/session';
 import { SessionsScreen } from './screens/sessions';
-import { SignIn } from './screens/sign-in';
+import { credentialOf, SignIn } from './screens/sign-in';
 import { href, route } from './state/route';
 import { Help } from './ui/help';
 import { onKeys } from './ui/keys';
@@ -23,7 +23,7 @@ export function App() {
     []
   );
   const at = route.value;
-  const needsSignIn = signedOut.value || /^#sign-in=/.test(location.hash);
+  const needsSignIn = signedOut.value || credentialOf(location.hash) !== null;
   return (
     <div class="app">
       <button type="button" class="skip" onClick={skip}>

@@ -43,6 +43,18 @@ describe('a live session', () => {
     expect(find('.pill').textContent).toBe('idle');
   });
 
+  it('says that a kernel does not answer and what to do, until it answers', async () => {
+    log.life({ event: 'unresponsive', problem: 'heartbeat', advice: 'Interrupt it, or restart it.' });
+    publish();
+    await open('#/s/eda');
+    await until(() =>
+      expect(find('.problem').textContent).toBe('The kernel does not answer. Interrupt it, or restart it.')
+    );
+    log.life({ event: 'responsive' });
+    publish();
+    await until(() => expect(document.querySelector('.problem')).toBeNull());
+  });
+
   it('tells what its sandbox uses', async () => {
     await open('#/s/eda');
     await until(() => expect(find('.usage').textContent).toBe('96.0 MiB of 2.0 GiB'));

@@ -32,6 +32,18 @@ describe('the list of sessions', () => {
     expect(find('.session .fork').getAttribute('title')).toBe('a branch of eda');
   });
 
+  it('shows memory from the list alone', async () => {
+    gateway.sessions = [
+      session({ memory_used_bytes: 96 << 20 }),
+      session({ id: 'd'.repeat(36), name: 'other', memory_used_bytes: null })
+    ];
+    await open('#/');
+    await until(() => expect(names()).toEqual(['eda', 'other']));
+    expect(find('.session-facts').textContent).toContain('96.0 MiB');
+    expect(document.querySelectorAll('.session-facts [title^="memory"]')).toHaveLength(1);
+    expect(new Set(gateway.calls.map(call => call.path))).toEqual(new Set(['v1/sessions']));
+  });
+
   it('has what runs at its top', async () => {
     gateway.sessions = [
       session({ id: 'b'.repeat(36), name: 'idle', last_activity: '2026-01-02T05:00:00Z' }),
@@ -108,6 +120,17 @@ describe('signing in', () => {
     await type(find<HTMLInputElement>('input[type=password]'), 'secret');
     await click(button('Sign in'));
     await until(() => expect(page()).toContain('Nothing runs here yet'));
+  });
+
+  it('takes the token of a link out of the address at once, and reads none from a query', async () => {
+    await open('#token=secret%2Bof-a-caller');
+    await until(() =>
+      expect(gateway.called('POST', 'viewer/sign-in')[0]?.body).toEqual({ token: 'secret+of-a-caller' })
+    );
+    expect(location.href).not.toContain('secret');
+    await until(() => expect(page()).toContain('Nothing runs here yet'));
+    await open('#/?token=secret');
+    expect(gateway.called('POST', 'viewer/sign-in')).toHaveLength(1);
   });
 
   it('takes the code of a link out of the address at once', async () => {

@@ -3,13 +3,15 @@
 import { signal } from '@preact/signals';
 import { isObject } from '../log/records';
 import { segment, url } from './base';
-import type { History, Problem, Session, Usage, VariableList, VariablePage } from './types';
+import type { FileList, History, Problem, Session, SessionKernel, Usage, VariableList, VariablePage } from './types';
 
-/** Time for a call that starts nothing, and for one that may start a process. */
+/** Milliseconds for a call that starts nothing, and for one that may start a process. */
 const WAIT_MS = 30_000;
 const START_MS = 120_000;
-/** Bytes of a page of output. */
-const OUTPUT_PAGE = 1 << 20;
+/** Time for a file on its way. */
+const UPLOAD_MS = 3_600_000;
+/** Time for a text to come as a whole. */
+const DOWNLOAD_MS = 600_000;
 
 /** The gateway does not know this browser (any more). */
 export const signedOut = signal(false);
@@ -20,7 +22,9 @@ export class ApiError extends Error {
     readonly status: number,
     readonly code: string,
     message: string,
-    readonly retryable: boolean
+    readonly retryable: boolean,
+    /** The session that has ended, of which its log is left. */
+    readonly session: string | null = null
   ) {
     super(message);
   }
@@ -31,6 +35,10 @@ interface CallOptions {
   signal?: AbortSignal;
   timeout?: number;
   accept?: string;
+  /** Sent as it is, in place of `body`. */
+  content?: Blob;
+  /** Bytes from the beginning that are wanted. */
+  range?: number;
 }
 
 /** One call; an answer that is no success throws [`ApiError`]. */
@@ -38,6 +46,8 @@ export async function call(method: string, path: string, options: CallOptions = 
   const timeout = AbortSignal.timeout(options.timeout ?? WAIT_MS);
   const headers: Record<string, string> = { Accept: options.accept ?? 'application/json' };
   if (options.body !== undefined) headers['Content-Type'] = 'application/json';
+  if (options.range !== undefined) headers.Range = `bytes=0-${options.range - 1}`;
+  const body = options.content ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
   let response: Response;
   try {
     response = await fetch(url(path), {
@@ -46,7 +56,7 @@ export async function call(method: string, path: string, options: CallOptions = 
       credentials: 'same-origin',
       cache: 'no-store',
       signal: options.signal ? AbortSignal.any([options.signal, timeout]) : timeout,
-      ...(options.body === undefined ? {} : { body: JSON.stringify(options.body) })
+      ...(body === undefined ? {} : { body })
     });
   } catch (error) {
     if (options.signal?.aborted) throw error;
@@ -72,7 +82,13 @@ async function refusal(response: Response): Promise<ApiError> {
     // Not the gateway's own words: a proxy's.
   }
   const detail = typeof problem.detail === 'string' ? problem.detail : `${response.status} ${response.statusText}`;
-  return new ApiError(response.status, String(problem.code ?? 'unknown'), detail, problem.retryable === true);
+  return new ApiError(
+    response.status,
+    String(problem.code ?? 'unknown'),
+    detail,
+    problem.retryable === true,
+    typeof problem.session === 'string' ? problem.session : null
+  );
 }
 
 async function json<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
@@ -80,6 +96,8 @@ async function json<T>(method: string, path: string, options: CallOptions = {}):
 }
 
 const session = (id: string): string => `v1/sessions/${segment(id)}`;
+
+const filePath = (id: string, path: string): string => `${session(id)}/files/${path.split('/').map(segment).join('/')}`;
 
 export const api = {
   signIn: (credential: { token: string } | { code: string }) =>
@@ -94,6 +112,14 @@ export const api = {
 
   sessions: (signal?: AbortSignal) =>
     json<{ sessions: Session[] }>('GET', 'v1/sessions', signal ? { signal } : {}).then(list => list.sessions),
+
+  /** Those that have ended and whose logs are kept, the latest end first. */
+  ended: (signal: AbortSignal) =>
+    json<{ sessions: Session[] }>('GET', 'v1/sessions?ended=true', { signal }).then(list => list.sessions),
+
+  /** All kernels in the sandbox of a session, its first one first. */
+  kernels: (id: string, signal: AbortSignal) =>
+    json<{ kernels: SessionKernel[] }>('GET', `${session(id)}/kernels`, { signal }).then(list => list.kernels),
 
   session: (id: string, signal?: AbortSignal) => json<Session>('GET', session(id), signal ? { signal } : {}),
 
@@ -127,18 +153,37 @@ export const api = {
   variable: (id: string, name: string, wish: URLSearchParams, signal?: AbortSignal) =>
     json<VariablePage>('GET', `${session(id)}/variables/${segment(name)}?${wish}`, signal ? { signal } : {}),
 
-  /** All text of an execution, page by page, so that no string holds it as a whole. */
+  /** All text of an execution as one file, which the browser keeps where it has room. */
   async output(execution: string): Promise<Blob> {
-    const parts: string[] = [];
-    let offset = 0;
-    for (;;) {
-      const path = `v1/executions/${segment(execution)}/output?offset=${offset}&limit=${OUTPUT_PAGE}`;
-      const page = await json<{ text: string; next: number; bytes_total: number }>('GET', path);
-      parts.push(page.text);
-      if (page.next >= page.bytes_total || page.next <= offset) return new Blob(parts, { type: 'text/plain' });
-      offset = page.next;
+    const path = `v1/executions/${segment(execution)}/output`;
+    const response = await call('GET', path, { accept: 'text/plain', timeout: DOWNLOAD_MS });
+    return response.blob();
+  },
+
+  /** What is in a directory, or a file alone. */
+  async files(id: string, path: string, signal: AbortSignal): Promise<FileList> {
+    const list = (at: string) => json<FileList>('GET', `${session(id)}/files?path=${segment(at)}`, { signal });
+    try {
+      return await list(path);
+    } catch (error) {
+      if (path === '' || !(error instanceof ApiError) || error.status < 400 || error.status >= 500) throw error;
+      const { entries } = await list(path.split('/').slice(0, -1).join('/'));
+      const file = entries.filter(entry => entry.path === path && entry.kind !== 'directory');
+      if (file.length === 0) throw error;
+      return { entries: file, truncated: false };
     }
   },
+
+  /** The first bytes of a file. */
+  filePart: (id: string, path: string, bytes: number, signal: AbortSignal) =>
+    call('GET', filePath(id, path), { signal, accept: '*/*', range: bytes }).then(answer => answer.blob()),
+
+  putFile: (id: string, path: string, content: Blob) =>
+    call('PUT', filePath(id, path), { content, timeout: UPLOAD_MS }),
+
+  deleteFile: (id: string, path: string) => call('DELETE', filePath(id, path)),
+
+  fileUrl: (id: string, path: string): string => url(filePath(id, path)),
 
   notebookUrl: (id: string): string => url(`${session(id)}/notebook.ipynb`),
   scriptUrl: (id: string): string => url(`${session(id)}/script.py`)

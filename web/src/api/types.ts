@@ -4,6 +4,8 @@ export interface Problem {
   detail: string;
   code: string;
   retryable: boolean;
+  /** Of a name that nobody has: the id of the last session that had it, if its log is kept. */
+  session?: string;
 }
 
 export interface Limit {
@@ -31,6 +33,20 @@ export interface Session {
   last_activity: string;
   expires: string | null;
   labels: Record<string, string>;
+  /** Memory that its sandbox uses; in lists, null where nobody can tell. */
+  memory_used_bytes?: number | null;
+  /** When it ended; null or absent while it lives. */
+  ended?: string | null;
+  /** When the log of one that ended goes at the latest. */
+  kept_until?: string | null;
+}
+
+/** One of several kernels in a session's sandbox. */
+export interface SessionKernel {
+  id: string;
+  name: string | null;
+  kernelspec: string;
+  state: string;
 }
 
 /** A page of what was run, in the order in which the kernel came to it. */
@@ -39,6 +55,19 @@ export interface History {
   /** Entries before the page, and in all. */
   offset: number;
   total: number;
+}
+
+/** Something in a session's work directory; `path` is relative to that. */
+export interface FileEntry {
+  path: string;
+  kind: 'file' | 'directory' | 'symlink' | 'other';
+  bytes: number | null;
+  modified: string | null;
+}
+
+export interface FileList {
+  entries: FileEntry[];
+  truncated: boolean;
 }
 
 /** What its sandbox uses now. */

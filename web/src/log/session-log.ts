@@ -48,6 +48,8 @@ export class SessionLog {
   incarnation = 0;
   /** Why the kernel is in its state, if that needs saying. */
   reason: string | null = null;
+  /** What can be done about a process that runs and does not answer; null for one that answers. */
+  unresponsive: string | null = null;
   /** The record up to which this is. */
   seq: number;
   /** Earlier cells that are not kept. */
@@ -329,6 +331,7 @@ export class SessionLog {
       case 'started': {
         this.incarnation = number(detail.incarnation) ?? this.incarnation;
         this.state = 'starting';
+        this.unresponsive = null;
         this.widgets.clear();
         if (this.incarnation > 1)
           this.life(record, `Process ${this.incarnation} started. Its variables begin empty.`, true);
@@ -341,6 +344,7 @@ export class SessionLog {
         const said = exitCause(object(detail.cause)) + (text(detail.detail) ? ` (${text(detail.detail)})` : '');
         this.reason = said;
         this.state = detail.asked === true ? 'restarting' : 'dead';
+        this.unresponsive = null;
         this.lost(number(detail.incarnation) ?? record.incarnation, record.at);
         if (detail.asked !== true) this.life(record, `Process ${record.incarnation} ended: ${said}`, true);
         break;
@@ -354,8 +358,25 @@ export class SessionLog {
       case 'dead':
         this.state = 'dead';
         this.reason = cause;
+        this.unresponsive = null;
         this.lost(record.incarnation, record.at);
-        this.life(record, `The kernel is dead: ${cause}`, true);
+        this.life(
+          record,
+          detail.over === true ? `The session ended: ${cause.replaceAll('_', ' ')}` : `The kernel is dead: ${cause}`,
+          true
+        );
+        break;
+      case 'unresponsive':
+        this.unresponsive = text(detail.advice);
+        this.life(record, 'The kernel does not answer.', true);
+        break;
+      case 'responsive':
+        this.unresponsive = null;
+        this.life(record, 'The kernel answers again.', false);
+        break;
+      case 'new_sandbox':
+        this.unresponsive = null;
+        this.life(record, 'The session goes on in a new sandbox. Its variables begin empty.', true);
         break;
       case 'forked':
         this.life(record, 'A branch of this session was made.', false);

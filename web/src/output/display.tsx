@@ -1,16 +1,22 @@
 /** A display or result: the best that its bundle has. */
 
+import { useState } from 'preact/hooks';
 import type { DisplayOutput } from '../log/cell';
 import { type Json, multiline, number, object, text } from '../log/records';
 import type { WidgetModels } from '../log/widgets';
 import { ScrollPre } from '../ui/scroll-pre';
 import { AnsiText } from './ansi-text';
+import { isBlank } from './blank';
 import { Frame } from './frame';
 import type { RenderMessage } from './frame-protocol';
 import { JsonTree } from './json-tree';
 import { choose, pictureUrl } from './mime';
 import { Formula, MarkdownText } from './rich-text';
 import { canDraw, Widget } from './widget';
+
+const UNREADABLE = 'A picture that cannot be drawn.';
+const BLANK_SVG =
+  'This SVG shows nothing: it is empty, or cannot be read, or would be drawn by scripts or from elsewhere, which is not done here.';
 
 /** Characters of a plain text that are drawn. */
 const TEXT_CHARS = 50_000;
@@ -83,10 +89,12 @@ interface PictureProps {
 
 function Picture({ type, value, output, alt, whole }: PictureProps) {
   const source = pictureUrl(type, value);
-  if (!source) return <p class="note">A picture that cannot be read ({type}).</p>;
   const said = object(output.metadata[type]);
   const known = object(object(output.metadata.himalia).figure);
   const [width, height] = [number(said.width) ?? number(known.width), number(said.height) ?? number(known.height)];
+  const [empty, setEmpty] = useState<string | null>(null);
+  if (!source) return <p class="note">A picture that cannot be read ({type}).</p>;
+  if (empty === source) return <p class="note">{type === 'image/svg+xml' ? BLANK_SVG : UNREADABLE}</p>;
   return (
     <img
       class={whole ? 'picture is-whole' : 'picture'}
@@ -95,6 +103,10 @@ function Picture({ type, value, output, alt, whole }: PictureProps) {
       width={whole ? undefined : (width ?? undefined)}
       height={whole ? undefined : (height ?? undefined)}
       decoding="async"
+      onError={() => setEmpty(source)}
+      onLoad={event => {
+        if (type === 'image/svg+xml' && isBlank(event.currentTarget)) setEmpty(source);
+      }}
     />
   );
 }

@@ -12,7 +12,15 @@ import { clock, duration } from '../ui/format';
 import { useNow } from '../ui/hooks';
 import { Pill } from '../ui/parts';
 
-const ASKERS: Record<Asker, string> = { viewer: 'here', native: 'agent', jupyter: 'notebook' };
+/** How the code came, in words. */
+const WAYS: Record<Asker, string> = { viewer: 'in a viewer', native: 'over the API', jupyter: 'by a Jupyter client' };
+
+/** Who had the code run, as far as is known: a caller's name, or by what it came. */
+function asker(cell: Cell): string {
+  if (cell.asker === 'jupyter') return 'notebook';
+  if (cell.asker === 'viewer') return cell.who && cell.who !== 'operator' ? `${cell.who} · viewer` : 'viewer';
+  return cell.who || 'API';
+}
 
 interface CellProps {
   view: SessionView;
@@ -38,8 +46,8 @@ export const CellCard = memo(function CellCard({ view, cell, session, isOpen, on
     >
       <header class="cell-head">
         <span class="cell-count mono">[{cell.count ?? (cell.isOver ? ' ' : '*')}]</span>
-        <span class={`who is-${cell.asker}`} title={cell.who ? `asked for by ${cell.who}` : undefined}>
-          {ASKERS[cell.asker]}
+        <span class={`who is-${cell.asker}`} title={`run ${WAYS[cell.asker]}${cell.who ? ` by ${cell.who}` : ''}`}>
+          {asker(cell)}
         </span>
         {cell.language && <span class="language mono">{cell.language}</span>}
         {cell.status !== 'ok' && (

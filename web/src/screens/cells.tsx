@@ -215,7 +215,7 @@ export function Cells({
             ↓ Follow
           </button>
         )}
-        <RunBox view={view} session={session} />
+        {connection !== 'ended' && session?.state !== 'ended' && <RunBox view={view} session={session} />}
       </div>
     </>
   );

@@ -1,17 +1,18 @@
 /** One session: its head with what can be done to it, and three views on its log. */
 
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
-import { api } from '../api/client';
+import { ApiError, api } from '../api/client';
 import type { Session } from '../api/types';
 import { plots } from '../log/plots';
 import { href, route, type Tab } from '../state/route';
 import { SessionView } from '../state/session-view';
 import { Confirm } from '../ui/dialog';
-import { cause } from '../ui/format';
-import { useLoaded } from '../ui/hooks';
+import { ago, cause, date } from '../ui/format';
+import { useLoaded, useNow, useSettled } from '../ui/hooks';
 import { onKeys } from '../ui/keys';
 import { Empty, Pill, Problem } from '../ui/parts';
 import { Cells } from './cells';
+import { Files } from './files';
 import { Plots } from './plots';
 import { title } from './sessions';
 import { UsageStrip } from './usage';
@@ -38,7 +39,7 @@ export function SessionScreen({ id, tab, item }: SessionScreenProps) {
     const to = (next: Tab) => () => {
       location.hash = href({ screen: 'session', session: id, tab: next, item: null });
     };
-    return onKeys({ '1': to('cells'), '2': to('plots'), '3': to('variables') });
+    return onKeys({ '1': to('cells'), '2': to('plots'), '3': to('variables'), '4': to('files') });
   }, [id]);
 
   useEffect(() => {
@@ -49,12 +50,20 @@ export function SessionScreen({ id, tab, item }: SessionScreenProps) {
   }, [session, id]);
 
   if (facts.error && !session && view.log.seq === 0) {
-    const isAbsent = 'status' in facts.error && facts.error.status === 404;
+    const { status, session: last } = facts.error instanceof ApiError ? facts.error : { status: 0, session: null };
+    const isAbsent = status === 404;
     return (
       <main id="main" class="page">
         {isAbsent ? (
           <Empty title="There is no such session" isPage>
-            <p>It has ended, or never was.</p>
+            {last ? (
+              <p>
+                The last one of this name has ended.{' '}
+                <a href={href({ screen: 'session', session: last, tab: 'cells', item: null })}>Its log is kept</a>.
+              </p>
+            ) : (
+              <p>It ended too long ago, or never was.</p>
+            )}
             <a class="button" href={href({ screen: 'sessions' })}>
               All sessions
             </a>
@@ -72,6 +81,7 @@ export function SessionScreen({ id, tab, item }: SessionScreenProps) {
       {tab === 'cells' && <Cells view={view} session={session} target={item} />}
       {tab === 'plots' && <Plots view={view} item={item} />}
       {tab === 'variables' && <Variables view={view} item={item} />}
+      {tab === 'files' && <Files session={id} item={item} />}
     </main>
   );
 }
@@ -84,7 +94,8 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
   const [failure, setFailure] = useState<Error | null>(null);
   const connection = view.connection.value;
   const state = log.state === 'unknown' ? (session?.state ?? 'unknown') : log.state;
-  const isDead = state === 'dead';
+  const isEnded = connection === 'ended' || session?.state === 'ended';
+  const isDead = state === 'dead' && !isEnded;
   const incarnation = Math.max(log.incarnation, session?.incarnation ?? 0);
 
   const act = async (what: string, call: () => Promise<unknown>): Promise<void> => {
@@ -108,29 +119,34 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
           ←
         </a>
         <h1 class={session && !session.name ? 'mono' : ''}>{session ? title(session) : id}</h1>
-        <Pill word={state} title={log.reason ?? session?.reason ?? undefined} />
-        {connection !== 'live' && (
-          <Pill word={connection} title={view.reason.value ?? undefined}>
-            {connection === 'ended' ? 'session ended' : connection}
+        {!isEnded && <Pill word={state} title={log.reason ?? session?.reason ?? undefined} />}
+        {(isEnded || connection !== 'live') && (
+          <Pill word={isEnded ? 'ended' : connection} title={view.reason.value ?? undefined}>
+            {isEnded ? 'session ended' : connection}
           </Pill>
         )}
+        <Said state={isEnded ? 'session ended' : connection === 'live' ? state : connection} />
         <span class="bar-space" />
         <div class="actions">
-          <button
-            type="button"
-            class="button"
-            title="Interrupt (i i)"
-            disabled={pending !== null || isDead}
-            onClick={interrupt}
-          >
-            {pending === 'interrupt' ? 'Interrupting…' : 'Interrupt'}
-          </button>
-          <button type="button" class="button" disabled={pending !== null} onClick={() => ask('restart')}>
-            {pending === 'restart' ? 'Restarting…' : 'Restart'}
-          </button>
-          <button type="button" class="button is-quiet-bad" disabled={pending !== null} onClick={() => ask('end')}>
-            {pending === 'end' ? 'Stopping…' : 'Stop'}
-          </button>
+          {!isEnded && (
+            <>
+              <button
+                type="button"
+                class="button"
+                title="Interrupt (i i)"
+                disabled={pending !== null || isDead}
+                onClick={interrupt}
+              >
+                {pending === 'interrupt' ? 'Interrupting…' : 'Interrupt'}
+              </button>
+              <button type="button" class="button" disabled={pending !== null} onClick={() => ask('restart')}>
+                {pending === 'restart' ? 'Restarting…' : 'Restart'}
+              </button>
+              <button type="button" class="button is-quiet-bad" disabled={pending !== null} onClick={() => ask('end')}>
+                {pending === 'end' ? 'Stopping…' : 'Stop'}
+              </button>
+            </>
+          )}
           <a class="button" href={api.notebookUrl(id)} download title="Download as a notebook">
             .ipynb
           </a>
@@ -142,9 +158,10 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
             <span>{session.kernelspec}</span>
             <span title="isolation of its sandbox">{session.isolation}</span>
             <span title="whose it is">{session.owner}</span>
-            {isDead || connection === 'ended' ? null : <UsageStrip id={id} session={session} />}
+            {isDead || isEnded ? null : <UsageStrip id={id} session={session} />}
             {cpu ? <span title="processors that it may use">{cpu / 1000} CPU</span> : null}
             {incarnation > 1 && <span title="kernel processes so far">process {incarnation}</span>}
+            {!isEnded && <Kernels id={id} first={session.id} />}
             {session.parent && (
               <a href={href({ screen: 'session', session: session.parent, tab: 'cells', item: null })}>
                 branch of {session.parent.slice(0, 8)}
@@ -152,8 +169,24 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
             )}
           </>
         )}
+        {session?.ended && (
+          <span title={session.ended}>
+            ended {ago(session.ended, Date.now())}: {cause(session.reason ?? 'unknown')}
+          </span>
+        )}
+        {session?.kept_until && (
+          <span title={session.kept_until}>its log is kept until {date(session.kept_until)}</span>
+        )}
         {isDead && <span class="is-bad">died: {cause(log.reason ?? session?.reason ?? 'unknown')}</span>}
+        {isDead && session?.reason?.startsWith('sandbox_lost') && (
+          <span>its sandbox is lost: the next execution starts a new one</span>
+        )}
       </p>
+      {view.log.unresponsive !== null && !isEnded && (
+        <p class="problem" role="status">
+          The kernel does not answer. {view.log.unresponsive}
+        </p>
+      )}
       {failure && <Problem error={failure} />}
       {asked === 'restart' && (
         <Confirm
@@ -173,12 +206,44 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
           onClose={() => ask(null)}
         >
           <p>
-            Its kernel and sandbox end, and its variables, log and plots go with them. Download the notebook first to
-            keep them.
+            Its kernel and sandbox end, and its variables and files go with them. Its log and its plots can be read here
+            for a while, as long as the gateway keeps them.
           </p>
         </Confirm>
       )}
     </div>
+  );
+}
+
+/** Milliseconds for which a state must stand before it is read out. */
+const SAID_MS = 1000;
+/** How often the kernels of a session are asked for, milliseconds. */
+const KERNELS_MS = 5000;
+
+/** The session's state for those who do not see it. A state that passes at once, as between two cells, is not said. */
+function Said({ state }: { state: string }) {
+  const said = useSettled(state, SAID_MS);
+  return (
+    <span class="unseen" role="status" aria-live="polite">
+      {said}
+    </span>
+  );
+}
+
+/** The kernels beside the first one, in the same sandbox. */
+function Kernels({ id, first }: { id: string; first: string }) {
+  const now = useNow(KERNELS_MS);
+  const { value } = useLoaded(signal => api.kernels(id, signal), [id, now]);
+  return (
+    <>
+      {(value ?? [])
+        .filter(kernel => kernel.id !== first)
+        .map(kernel => (
+          <span key={kernel.id} title={`another kernel in its sandbox, ${kernel.id}`}>
+            + {kernel.name ?? kernel.id.slice(0, 8)} ({kernel.kernelspec}, {kernel.state})
+          </span>
+        ))}
+    </>
   );
 }
 
@@ -188,9 +253,10 @@ function Tabs({ view, id, tab }: { view: SessionView; id: string; tab: Tab }) {
   const counts: Record<Tab, number | null> = {
     cells,
     plots: plots(view.log.entries).length,
-    variables: null
+    variables: null,
+    files: null
   };
-  const names: Record<Tab, string> = { cells: 'Cells', plots: 'Plots', variables: 'Variables' };
+  const names: Record<Tab, string> = { cells: 'Cells', plots: 'Plots', variables: 'Variables', files: 'Files' };
   const here = route.value;
   return (
     <nav class="tabs" aria-label="Views of this session">

@@ -85,6 +85,7 @@ export function SessionsScreen() {
           ))}
         </ul>
       )}
+      <Ended wanted={wanted} />
       {ending && (
         <Confirm
           title={`End ${title(ending)}?`}
@@ -92,7 +93,10 @@ export function SessionsScreen() {
           onConfirm={() => void end(ending)}
           onClose={() => setEnding(null)}
         >
-          <p>Its kernel and sandbox end, and its variables, log and plots go with them.</p>
+          <p>
+            Its kernel and sandbox end, and its variables and files go with them. Its log and its plots can be read here
+            for a while, as long as the gateway keeps them.
+          </p>
         </Confirm>
       )}
     </main>
@@ -101,7 +105,6 @@ export function SessionsScreen() {
 
 function Row({ branch, now, onEnd }: { branch: Branch; now: number; onEnd: () => void }) {
   const { session, depth, parent } = branch;
-  const memory = session.limits.memory_bytes?.value;
   return (
     <li class="session" style={{ '--depth': Math.min(depth, 6) }}>
       <a href={href({ screen: 'session', session: session.name ?? session.id, tab: 'cells', item: null })}>
@@ -127,7 +130,7 @@ function Row({ branch, now, onEnd }: { branch: Branch; now: number; onEnd: () =>
           <span>{session.kernelspec}</span>
           {session.template !== session.kernelspec && <span>{session.template}</span>}
           <span title="isolation of its sandbox">{session.isolation}</span>
-          {memory ? <span title="memory that it may use">≤ {bytes(memory)}</span> : null}
+          {session.state !== 'dead' && <Memory session={session} />}
           <span title="whose it is">{session.owner}</span>
           <span title="made through">{session.origin === 'v1' ? 'API' : 'Jupyter'}</span>
           {session.incarnation > 1 && <span title="kernel processes so far">process {session.incarnation}</span>}
@@ -156,6 +159,63 @@ function Row({ branch, now, onEnd }: { branch: Branch; now: number; onEnd: () =>
         ✕
       </button>
     </li>
+  );
+}
+
+/** What its sandbox uses. */
+function Memory({ session }: { session: Session }) {
+  const used = session.memory_used_bytes;
+  if (typeof used !== 'number') return null;
+  const limit = session.limits.memory_bytes?.value;
+  return (
+    <span title={limit ? `memory that it uses, of ${bytes(limit)} at most` : 'memory that it uses'}>{bytes(used)}</span>
+  );
+}
+
+/** How often the list of those that ended is asked for, milliseconds. */
+const SELDOM_MS = 15_000;
+
+/** Sessions that have ended and can still be read; asked for when they are wanted. */
+function Ended({ wanted }: { wanted: string }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details class="ended" onToggle={event => setOpen(event.currentTarget.open)}>
+      <summary>Ended sessions</summary>
+      {isOpen && <EndedList wanted={wanted} />}
+    </details>
+  );
+}
+
+function EndedList({ wanted }: { wanted: string }) {
+  const now = useNow(SELDOM_MS);
+  const { value, error, reload } = useLoaded(signal => api.ended(signal), [now]);
+  if (error) return <Problem error={error} onRetry={reload} />;
+  if (!value) return <Loading rows={2} />;
+  const rows = value.filter(session => wanted === '' || words(session).includes(wanted));
+  if (rows.length === 0) return <p class="note">No session that ended has a log here.</p>;
+  return (
+    <ul class="sessions">
+      {rows.map(session => (
+        <li key={session.id} class="session">
+          <a href={href({ screen: 'session', session: session.id, tab: 'cells', item: null })}>
+            <span class="session-name">
+              <strong class={session.name ? '' : 'mono'}>{title(session)}</strong>
+            </span>
+            <span class="session-state">
+              <Pill word="ended" />
+            </span>
+            <span class="session-facts">
+              <span>{session.kernelspec}</span>
+              <span title="whose it was">{session.owner}</span>
+              <span title="why it ended">{cause(session.reason ?? 'unknown')}</span>
+            </span>
+            <time class="session-time" dateTime={session.ended ?? undefined} title={`ended ${session.ended}`}>
+              {ago(session.ended ?? '', now)}
+            </time>
+          </a>
+        </li>
+      ))}
+    </ul>
   );
 }
 

@@ -8,6 +8,17 @@ import { Mark } from '../ui/parts';
 const USED =
   'This link has been used, or is older than 15 minutes: it is good for one sign-in. Paste the token, or start the gateway anew for another link.';
 
+/** What a link carries in its fragment, which no browser sends anywhere: a code that is good once, or a token. */
+export function credentialOf(fragment: string): { token: string } | { code: string } | null {
+  const [, kind, value] = /^#(sign-in|token)=([^&/]{1,4096})$/.exec(fragment) ?? [];
+  if (!kind || !value) return null;
+  try {
+    return kind === 'token' ? { token: decodeURIComponent(value) } : { code: value };
+  } catch {
+    return null;
+  }
+}
+
 export function SignIn() {
   const [token, setToken] = useState('');
   const [problem, setProblem] = useState<string | null>(null);
@@ -27,13 +38,13 @@ export function SignIn() {
   };
 
   useEffect(() => {
-    const code = /^#sign-in=([\w.~-]{1,512})$/.exec(location.hash)?.[1];
-    if (!code) return;
+    const credential = credentialOf(location.hash);
+    if (!credential) return;
     // This page stays until the gateway has answered, whatever the address says.
     signedOut.value = true;
     // Away with it before anything else: it must not stay in the history, nor in what the user copies.
     history.replaceState(null, '', location.pathname + location.search);
-    void send({ code });
+    void send(credential);
   }, []);
 
   return (

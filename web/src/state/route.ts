@@ -2,7 +2,8 @@
 
 import { signal } from '@preact/signals';
 
-export type Tab = 'cells' | 'plots' | 'variables';
+const TABS = ['cells', 'plots', 'variables', 'files'] as const;
+export type Tab = (typeof TABS)[number];
 
 export type Route = { screen: 'sessions' } | { screen: 'session'; session: string; tab: Tab; item: string | null };
 
@@ -19,7 +20,7 @@ export function parseRoute(fragment: string): Route {
   return {
     screen: 'session',
     session,
-    tab: tab === 'plots' || tab === 'variables' ? tab : 'cells',
+    tab: TABS.find(known => known === tab) ?? 'cells',
     item: item ?? null
   };
 }

@@ -39,7 +39,28 @@ export function clock(at: string): string {
   return Number.isNaN(time.getTime()) ? '' : time.toLocaleTimeString(undefined, { hour12: false });
 }
 
-/** Why a process ended, in words. */
+/** A day and its time. */
+export function date(at: string): string {
+  const time = new Date(at);
+  return Number.isNaN(time.getTime())
+    ? ''
+    : time.toLocaleString(undefined, {
+        month: 'short',
+        day: 'numeric',
+        hour: '2-digit',
+        minute: '2-digit',
+        hour12: false
+      });
+}
+
+const CAUSES: Record<string, string> = {
+  killed_by_user: 'stopped',
+  idle_culled: 'unused for too long',
+  ttl: 'its lifetime had passed',
+  gateway_stopped: 'the gateway was stopped'
+};
+
+/** Why a process or a session ended, in words. */
 export function cause(reason: string): string {
-  return reason.replace(/\boom\b/, 'out of memory');
+  return CAUSES[reason] ?? reason.replace(/\boom\b/, 'out of memory');
 }

@@ -7,7 +7,7 @@ const KEYS: [string, string][] = [
   ['r', 'write code to run'],
   ['Ctrl Enter', 'run what was written'],
   ['i i', 'interrupt the kernel'],
-  ['1, 2, 3', 'cells, plots, variables'],
+  ['1, 2, 3, 4', 'cells, plots, variables, files'],
   ['/', 'filter the list'],
   ['g s', 'all sessions'],
   ['?', 'this help'],

@@ -26,6 +26,16 @@ export function useNow(every: number): number {
   return now;
 }
 
+/** A value once it has stood for so many milliseconds. */
+export function useSettled<T>(value: T, ms: number): T | null {
+  const [settled, settle] = useState<T | null>(null);
+  useEffect(() => {
+    const timer = setTimeout(() => settle(value), ms);
+    return () => clearTimeout(timer);
+  }, [value, ms]);
+  return settled;
+}
+
 export interface Loaded<T> {
   value: T | null;
   error: Error | null;

@@ -1,4 +1,4 @@
-/** Preformatted text that can be scrolled by keys wherever it is larger than its place. */
+/** Preformatted text that can be scrolled by keys wherever it is larger than its place, with a mark where lines go on to the right. */
 
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
@@ -14,9 +14,13 @@ export function ScrollPre({
 }) {
   const element = useRef<HTMLPreElement>(null);
   const [isLarger, setLarger] = useState(false);
+  const [hasMore, setMore] = useState(false);
   const measure = (): void => {
     const box = element.current;
-    if (box) setLarger(box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight);
+    if (!box) return;
+    setLarger(box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight);
+    // Fractions of a pixel are no text.
+    setMore(box.scrollWidth - box.clientWidth - box.scrollLeft > 2);
   };
   useLayoutEffect(measure);
   useLayoutEffect(() => {
@@ -27,8 +31,10 @@ export function ScrollPre({
   // Only what scrolls is a stop of the Tab key, and only a stop needs a name.
   const stop = isLarger ? ({ tabIndex: 0, role: 'group', 'aria-label': label } as const) : {};
   return (
-    <pre ref={element} class={className} {...stop}>
-      {children}
-    </pre>
+    <div class={hasMore ? 'scroll-pre has-more' : 'scroll-pre'}>
+      <pre ref={element} class={className} onScroll={measure} {...stop}>
+        {children}
+      </pre>
+    </div>
   );
 }
