@@ -13,13 +13,17 @@ TEST_ENV := $(TARGET)/test-env
 BENCH_ENV := $(TARGET)/bench-env
 OTHER_KERNELS := $(TARGET)/other-kernels
 TEST_LIBRARIES := $(TARGET)/test-libraries
+NEXTEST := 0.9.143
+
+# What was fetched because the system has none: Node, cargo-nextest.
+export PATH := $(TOOLS)/node/bin:$(TOOLS)/bin:$(PATH)
 
 .PHONY: help
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 24
 
 .PHONY: build
-build: prerequisites-build web ## himalia, himalia-shim and himalia-jail (both static) into target/release
+build: check-build web ## himalia, himalia-shim and himalia-jail (both static) into target/release
 	cargo build --locked --release -p himalia
 	cargo build --locked --release -p himalia-shim -p himalia-jail --target $(HOST) \
 	  --config 'target.$(HOST).rustflags=["-C","target-feature=+crt-static","--cfg","getrandom_backend=\"linux_raw\""]'
@@ -52,17 +56,18 @@ fork-demo: env ## load once, fork the session three ways, keep the best model
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/fork_demo.py --himalia $(HIMALIA)
 
 .PHONY: test
-test: prerequisites lint test-rust test-web test-python test-js test-viewer test-docker ## everything that CI runs
+test: check-test lint test-rust test-web test-python test-js test-viewer test-docker ## everything that CI runs
 	@echo "all suites passed"
 
 .PHONY: lint
-lint: prerequisites $(TOOLS)/bin/cargo-deny ## format, clippy, dependency policy
+lint: check-build $(TOOLS)/bin/cargo-deny ## format, clippy, dependency policy; that the fuzz targets compile (nothing is linked)
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
+	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a cargo check --locked --quiet --manifest-path crates/wire/fuzz/Cargo.toml --target-dir $(TARGET)/fuzz
 	$(TOOLS)/bin/cargo-deny --locked check bans licenses sources
 
 .PHONY: test-rust
-test-rust: prerequisites ## unit, property, simulator and system tests
+test-rust: check-build nextest ## unit, property, simulator and system tests
 	cargo build --locked --workspace --bins  # the system tests start them
 	cargo nextest run --locked --workspace
 	cargo test --locked --workspace --doc --quiet
@@ -70,7 +75,16 @@ test-rust: prerequisites ## unit, property, simulator and system tests
 .PHONY: test-python
 test-python: env $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready ## nbclient, differential, sandbox and behaviour tests on real kernels
 	HIMALIA_BIN=$(HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
-	  $(TEST_ENV)/bin/python -m pytest -q tests/python
+	  $(TEST_ENV)/bin/python -m pytest -q -m "not long" tests/python
+
+.PHONY: test-python-long
+test-python-long: env $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready
+	HIMALIA_BIN=$(HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
+	  $(TEST_ENV)/bin/python -m pytest -q -m long tests/python
+
+.PHONY: test-pythons
+test-pythons: ## the kernel package's tests on PYTHONS (3.13 3.14), each from a Debian release that has it
+	tests/pythons/run.sh $(or $(PYTHONS),3.13 3.14)
 
 .PHONY: test-js
 test-js: env $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## JupyterLab in Chromium, @jupyterlab/services
@@ -88,22 +102,56 @@ docker-images: build ## the images of kernels and of the gateway, into the Docke
 test-docker: env $(TEST_ENV)/ready ## sandboxes in containers, runc and gVisor, at an engine of its own if none answers
 	HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_TEST_SHIM=$(RELEASE)/himalia-shim tests/docker/run.sh
 
+.PHONY: test-fresh
+test-fresh: ## README's commands in a minimal Debian that has the Rust toolchain alone; WHAT=test runs all of `test` there
+	tests/fresh/run.sh $(or $(WHAT),demo)
+
+.PHONY: test-cgroup2
+test-cgroup2: check-build check-cgroup2 ## sandboxes of namespaces under control groups of version 2, in a virtual machine with systemd
+	tests/cgroup2/run.sh
+
+.PHONY: test-arm64
+test-arm64: check-build check-arm64 ## the shim and the jail for 64-bit ARM, in QEMU
+	tests/arm64/run.sh
+
+.PHONY: test-long
+# Which machine is fresh does not depend on how well the build is optimised.
+test-long: check-test test-python-long bench-context ## what takes too long for `test`; CI runs it as well
+	tests/pythons/run.sh 3.14
+	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off tests/fresh/run.sh demo
+
 .PHONY: bench
-bench: env $(BENCH_ENV)/ready ## Himalia, its peers and no gateway at all, in one run
-	$(BENCH_ENV)/bin/python tests/bench/run.py --out $(TARGET)/bench.json
+bench: env $(BENCH_ENV)/ready ## Himalia, its peers and no gateway at all, in one run; writes docs/bench and README
+	$(BENCH_ENV)/bin/python tests/bench/run.py --out docs/bench/gateway.json
+	python3 tests/bench/readme.py --write
 
 .PHONY: bench-sandboxes
-bench-sandboxes: env $(BENCH_ENV)/ready ## what a sandbox costs at LEVELS (namespaces,container; also gvisor), cold and warm
-	$(BENCH_ENV)/bin/python tests/bench/sandboxes.py $(addprefix --levels ,$(LEVELS)) --out $(TARGET)/bench-sandboxes.json
+bench-sandboxes: env $(BENCH_ENV)/ready ## what a sandbox costs at LEVELS (namespaces,container,gvisor), cold and warm; writes docs/bench and README
+	$(BENCH_ENV)/bin/python tests/bench/sandboxes.py $(addprefix --levels ,$(LEVELS)) --out docs/bench/sandboxes.json
+	python3 tests/bench/readme.py --write
+
+.PHONY: bench-readme
+bench-readme: ## README's tables, from docs/bench
+	python3 tests/bench/readme.py --write
 
 .PHONY: bench-context
 bench-context: env $(BENCH_ENV)/ready ## how many characters a model has to read after typical cells
 	HIMALIA_BIN=$(HIMALIA) $(BENCH_ENV)/bin/python tests/bench/context.py --out $(TARGET)/bench-context.json
 
+.PHONY: bench-fairness
+bench-fairness: env ## what one tenant's floods cost another, as ratios of one run
+	HIMALIA_BIN=$(HIMALIA) python3 tests/bench/fairness.py --out $(TARGET)/bench-fairness.json
+
 .PHONY: soak
 soak: env $(TEST_LIBRARIES)/ready ## 1,000 forks of one session, 20 for each library of the matrix: nothing hangs or leaks
 	HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
 	  $(TEST_ENV)/bin/python tests/soak/forks.py --python "$$($(HIMALIA) env path)/bin/python"
+
+.PHONY: advisories
+advisories: $(TOOLS)/bin/cargo-deny node ## known vulnerabilities of the dependencies; needs the network's databases
+	$(TOOLS)/bin/cargo-deny --locked check advisories
+	cd web && npm audit
+	cd tests/js && npm audit
 
 .PHONY: openapi
 openapi: ## docs/openapi.json, from the code
@@ -114,13 +162,32 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs cargo-fuzz and a ni
 	for target in $$(cd crates/wire && cargo +nightly fuzz list); do \
 	  (cd crates/wire && cargo +nightly fuzz run $$target -- -max_total_time=$${FUZZ_SECONDS:-60}); done
 
-.PHONY: prerequisites prerequisites-build
-prerequisites: ## what the tests need from the system; installed on Debian as root
-	@tests/prerequisites.sh test
-prerequisites-build:
-	@tests/prerequisites.sh build
+.PHONY: prerequisites prerequisites-test prerequisites-cgroup2 prerequisites-arm64 check-build check-test check-cgroup2 check-arm64
+prerequisites: ## installs what `build` and the demos need (Debian, as root; asks first, or YES=1)
+	@tests/prerequisites.sh install build
+prerequisites-test: ## installs what `test` needs besides: Chromium, a Docker engine
+	@tests/prerequisites.sh install test
+prerequisites-cgroup2: ## installs what `test-cgroup2` needs besides: a virtual machine
+	@tests/prerequisites.sh install cgroup2
+prerequisites-arm64: ## installs what `test-arm64` needs besides: an emulator, Rust's libraries for 64-bit ARM with YES=1
+	@tests/prerequisites.sh install arm64
+check-build:
+	@tests/prerequisites.sh check build
+check-test:
+	@tests/prerequisites.sh check test
+check-cgroup2:
+	@tests/prerequisites.sh check cgroup2
+check-arm64:
+	@tests/prerequisites.sh check arm64
 
-$(TOOLS)/bin/cargo-deny:
+.PHONY: node nextest
+node: check-build
+	@web/node.sh $(TOOLS)/node
+nextest: check-build
+	cargo nextest --version 2>/dev/null | grep -q ' $(NEXTEST) ' || \
+	  cargo install --quiet --debug --locked --root $(TOOLS) --target-dir $(TARGET)/tools-build cargo-nextest@$(NEXTEST)
+
+$(TOOLS)/bin/cargo-deny: | check-build
 	cargo install --quiet --debug --locked --root $(TOOLS) --target-dir $(TARGET)/tools-build cargo-deny@0.20.2
 	rm -rf $(TARGET)/tools-build
 
@@ -145,13 +212,9 @@ $(BENCH_ENV)/ready: tests/bench/requirements.lock
 	$(BENCH_ENV)/bin/pip install --quiet --require-hashes -r tests/bench/requirements.lock
 	touch $@
 
-tests/js/node_modules/.package-lock.json: tests/js/package-lock.json
-	cd tests/js && npm ci --silent --no-audit --no-fund
-	touch $@
-
-# Not `npm ci`: of packages that each platform has one of, the lock file has those of Linux only.
-web/node_modules/.package-lock.json: web/package-lock.json
-	cd web && npm install --no-save --ignore-scripts --silent --no-audit --no-fund
+# What is installed is what the lock files have, and no package runs a program at that.
+%/node_modules/.package-lock.json: %/package-lock.json | node
+	cd $* && npm ci --ignore-scripts --silent --no-audit --no-fund
 	touch $@
 
 .PHONY: clean

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds images without pulling any: `build-images.sh [kernel] [gateway]`, `kernel` alone by default.
+# Builds images without pulling any: `build-images.sh [kernel] [gateway]`, `kernel` alone by default; `base` makes
+# only what they start from, and prints its name.
 #
 #   BASE=image    an image that is there already, as the base; else Debian is made with mmdebstrap (as root)
 #   PYTHON=…      a Python 3.11 or newer with pip, which fetches the wheels
@@ -76,9 +77,15 @@ wheels_of_packages() {
     say "fetching wheels of packages.txt"
     rm -rf "$state"/packages-"$version"-*
     mkdir "$dir"
-    sed -n 's/^\([A-Za-z0-9._-]*==[^ ;]*\).*/\1/p' "$lock" >"$dir/versions"
-    fetch --python-version "$version" --find-links "$locked" --dest "$dir" -r "$packages_txt" -c "$dir/versions"
-    rm "$dir/versions"
+    if grep -q -e '--hash=' "$packages_txt"; then
+      # Everything has its hash then: what they depend on has it there or in the lock.
+      fetch --require-hashes --python-version "$version" --find-links "$locked" --dest "$dir" -r "$packages_txt" -r "$lock"
+    else
+      say "packages.txt has no hashes: what the index serves is installed"
+      sed -n 's/^\([A-Za-z0-9._-]*==[^ ;]*\).*/\1/p' "$lock" >"$dir/versions"
+      fetch --python-version "$version" --find-links "$locked" --dest "$dir" -r "$packages_txt" -c "$dir/versions"
+      rm "$dir/versions"
+    fi
     touch "$dir/complete"
   fi
   echo "$dir"
@@ -131,7 +138,7 @@ command -v docker >/dev/null || fail "docker"
 docker version >/dev/null 2>&1 || fail "an engine that answers at ${DOCKER_HOST:-unix:///var/run/docker.sock}"
 for image in "${@:-kernel}"; do
   case $image in
-    kernel | gateway) "$image" ;;
-    *) say "usage: build-images.sh [kernel] [gateway]"; exit 2 ;;
+    base | kernel | gateway) "$image" ;;
+    *) say "usage: build-images.sh [base] [kernel] [gateway]"; exit 2 ;;
   esac
 done
