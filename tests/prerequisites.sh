@@ -1,37 +1,95 @@
 #!/usr/bin/env bash
-# Checks what a `make` target needs from the system. As root on a Debian-like system it installs what is
-# missing; elsewhere it names what is missing and ends with status 2. Argument: `build` or `test`.
+# What a `make` target needs from the system: `prerequisites.sh check|install build|test|cgroup2|arm64`.
+#
+# `check` names what is missing and how to get it, and exits with status 2. `install` installs it with apt-get on a
+# Debian-like system: after a question on a terminal, without one where CI=true or YES=1 is set, and never otherwise.
+# With either of these `check` installs too.
+# Node is no prerequisite: web/node.sh fetches it where the system has none that is new enough.
 set -euo pipefail
-packages=() missing=()
+cd "$(dirname "$0")/.."
+verb=${1:-check} purpose=${2:-build}
+case "$verb/$purpose" in
+  check/build | check/test | check/cgroup2 | check/arm64 | install/build | install/test | install/cgroup2 | install/arm64) ;;
+  *) echo "usage: prerequisites.sh check|install build|test|cgroup2|arm64" >&2; exit 2 ;;
+esac
+if [ "${CI:-}" = true ] || [ "${YES:-}" = 1 ]; then verb=install; fi
+target=prerequisites
+if [ "$purpose" != build ]; then target=prerequisites-$purpose; fi
 
-want() { # command, Debian package, what it is for
-  command -v "$1" >/dev/null || { packages+=("$2"); missing+=("$1 (Debian: $2) for $3"); }
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+packages=() missing=()
+want() { packages+=("$1"); missing+=("$2 (Debian: $1)"); }
+
+# The shim is linked statically, so the C library is needed as an archive too.
+links() { printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | cc -static -x c - -o "$scratch/linked" 2>/dev/null; }
+certificates() {
+  local file
+  for file in "${SSL_CERT_FILE:-}" "${CARGO_HTTP_CAINFO:-}" /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do
+    if [ -s "$file" ]; then return 0; fi
+  done
+  return 1
 }
 
-want cc gcc "crates that compile C"
-want python3 python3 "the kernels' environment"
-python3 -c 'import ensurepip, venv' 2>/dev/null || { packages+=(python3-venv); missing+=("Python's venv (Debian: python3-venv)"); }
-want node nodejs "the viewer"
-want npm npm "the viewer"
-if [ "${1:-build}" = test ]; then
-  [ -x /usr/bin/chromium ] || { packages+=(chromium); missing+=("/usr/bin/chromium (Debian: chromium) for JupyterLab"); }
-fi
+command -v cc >/dev/null || want gcc "a C compiler, cc"
+links || want libc6-dev "the C library's headers and static archive"
+command -v python3 >/dev/null || want python3 "Python 3.11 or newer"
+python3 -c 'import ensurepip, venv' 2>/dev/null || want python3-venv "Python's venv"
+certificates || want ca-certificates "certificates of the package registries"
+case "$purpose" in
+  test)
+    [ -x /usr/bin/chromium ] || want chromium "/usr/bin/chromium, for JupyterLab and the viewer"
+    command -v curl >/dev/null || want curl "curl, for the commands of README"
+    command -v openssl >/dev/null || want openssl "openssl, for the test of a TLS proxy"
+    ;;
+  cgroup2)
+    command -v mmdebstrap >/dev/null || want mmdebstrap "mmdebstrap, which makes the machine's system"
+    command -v mke2fs >/dev/null || want e2fsprogs "mke2fs, which makes its disk"
+    command -v qemu-system-x86_64 >/dev/null || want qemu-system-x86 "qemu-system-x86_64, which is the machine"
+    ;;
+  arm64)
+    command -v qemu-aarch64-static >/dev/null || command -v qemu-aarch64 >/dev/null ||
+      want qemu-user-static "qemu-aarch64, which runs programs for 64-bit ARM"
+    ;;
+esac
+
+install_packages() {
+  if [ "${CI:-}" != true ] && [ "${YES:-}" != 1 ]; then
+    if [ ! -t 0 ]; then
+      echo "not installed: nobody can be asked here; \`make $target YES=1\` installs without a question" >&2
+      exit 2
+    fi
+    read -r -p "Install with apt-get: ${packages[*]}? [y/N] " answer
+    case "$answer" in y | Y | yes) ;; *) exit 2 ;; esac
+  fi
+  echo "installing: ${packages[*]}"
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${packages[@]}" >/dev/null
+}
+
 if [ ${#packages[@]} -gt 0 ]; then
-  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    echo "installing: ${packages[*]}"
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${packages[@]}" >/dev/null
-  else
-    printf 'missing: %s\n' "${missing[@]}" >&2
+  printf 'missing: %s\n' "${missing[@]}" >&2
+  if ! command -v apt-get >/dev/null; then exit 2; fi
+  if [ "$(id -u)" != 0 ]; then
+    echo "install it with: sudo apt-get install --no-install-recommends ${packages[*]}" >&2
     exit 2
   fi
+  if [ "$verb" = check ]; then
+    echo "install it with: make $target  (or: apt-get install --no-install-recommends ${packages[*]})" >&2
+    exit 2
+  fi
+  install_packages
 fi
 
 fail() { echo "missing: $1" >&2; exit 2; }
-command -v cargo >/dev/null || fail "Rust (rustup.rs); the toolchain's version is in rust-toolchain.toml"
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "Python 3.11 or newer (python3 is older)"
-node -e 'const [major, minor] = process.versions.node.split(".").map(Number); process.exit(major > 20 || (major === 20 && minor >= 19) ? 0 : 1)' ||
-  fail "Node 20.19 or newer"
-if [ "${1:-build}" = test ]; then
-  cargo nextest --version >/dev/null 2>&1 || cargo install --quiet --locked cargo-nextest
+# Not for `install`: `sudo` has a PATH without the user's toolchain.
+[ "$verb" = install ] || command -v cargo >/dev/null || fail "Rust (https://rustup.rs); the toolchain's version is in rust-toolchain.toml"
+if [ "$purpose" = arm64 ] && command -v rustc >/dev/null; then
+  rust=aarch64-unknown-linux-musl
+  rust_has() { [ -d "$(rustc --print sysroot)/lib/rustlib/$rust" ]; }
+  if ! rust_has && { [ "${CI:-}" = true ] || [ "${YES:-}" = 1 ]; }; then rustup target add "$rust"; fi
+  rust_has || fail "Rust's libraries for 64-bit ARM: rustup target add $rust"
 fi
+# Of an engine for containers, which `make test-docker` needs: the last, since it can need root.
+if [ "$purpose" = test ]; then tests/docker/engine.sh "$verb"; fi

@@ -10,6 +10,7 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from jupyter_client import KernelManager
 from nbformat.v4 import output_from_msg
 from targets import Himalia
 
+# Of what a plain client has to read, in the median.
+GOAL = 0.1
 SETUP = """
 import sys, time
 import numpy as np, pandas as pd, matplotlib.pyplot as plt, seaborn as sns
@@ -124,10 +127,15 @@ def main():
     print(f"{'characters returned':20}{'plain Jupyter client':>22}{'/v1':>10}{'ratio':>9}")
     for name in CELLS:
         print(f"{name:20}{before[name]:>22,}{after[name]:>10,}{ratios[name]:>9.3f}")
-    print(f"{'median':20}{'':22}{'':10}{statistics.median(ratios.values()):>9.3f}   (goal 0.1)")
+    # A plot's picture is no part of the result: whoever wants to see it asks for it.
+    without = [ratio for name, ratio in ratios.items() if "plt." not in CELLS[name]]
+    median, median_without = statistics.median(ratios.values()), statistics.median(without)
+    print(f"{'median':20}{'':22}{'':10}{median:>9.3f}   (goal {GOAL})")
+    print(f"{'median without plots':20}{'':22}{'':10}{median_without:>9.3f}")
     if options.out:
         options.out.write_text(json.dumps({"plain": before, "v1": after}, indent=1))
+    return 1 if median > GOAL else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -2,7 +2,7 @@
 
 `python fake_kernel.py -f connection_file` answers `kernel_info_request` and `execute_request`. The code of an
 execute request is `pass` (status busy, execute_input, status idle, reply), `flood COUNT BYTES` (that many
-stream messages in between) or `wait` (one stream message, and then nothing until SIGINT). It publishes through an XPUB with `XPUB_NODROP`, so that a slow reader slows it
+stream messages in between), `display BYTES` (one display of that many), `lines COUNT BYTES [wait]` (the same of lines of 100 bytes), `wait` (one stream message, and then nothing until SIGINT) or `tick` (one every 20 ms until SIGINT). It publishes through an XPUB with `XPUB_NODROP`, so that a slow reader slows it
 down instead of losing messages.
 """
 
@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import sys
+import time
 import uuid
 from datetime import datetime, timezone
 
@@ -109,11 +110,23 @@ class Kernel:
             text = json.dumps({"name": "stdout", "text": "x" * int(size)}).encode()
             for _ in range(int(count)):
                 self.publish("stream", header, text)
-        elif code == "wait":
+        elif code.startswith("display"):
+            shown = {"data": {"text/plain": "x" * int(code.split()[1])}, "metadata": {}, "transient": {}}
+            self.publish("display_data", header, json.dumps(shown).encode())
+        elif code.startswith("lines"):
+            _, count, size, *_ = code.split()
+            text = json.dumps({"name": "stdout", "text": ("x" * 99 + "\n") * (int(size) // 100)}).encode()
+            for _ in range(int(count)):
+                self.publish("stream", header, text)
+        if code.endswith(("wait", "tick")):
             try:
-                self.publish("stream", header, b'{"name":"stdout","text":"waits"}')
-                while True:
+                if code in ("wait", "tick"):
+                    self.publish("stream", header, b'{"name":"stdout","text":"waits"}')
+                while code.endswith("wait"):
                     signal.pause()
+                while True:
+                    time.sleep(0.02)
+                    self.publish("stream", header, b'{"name":"stdout","text":"tick"}')
             except KeyboardInterrupt:
                 return b'{"status":"error","ename":"KeyboardInterrupt","evalue":"","traceback":[]}'
         return b'{"status":"ok","execution_count":%d,"user_expressions":{},"payload":[]}' % self.executions

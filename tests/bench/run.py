@@ -6,15 +6,15 @@ shared machine; the absolute figures are this machine's, today.
 
 import argparse
 import contextlib
-import json
-import os
-import platform
 import statistics
 import sys
 import time
 from pathlib import Path
 
 import adoption
+import provenance
+import reading
+import tables
 from targets import DirectTarget, Himalia, JupyterServer, KernelGateway, QuickAck
 
 TARGETS = [DirectTarget, Himalia, JupyterServer, KernelGateway, QuickAck(JupyterServer), QuickAck(KernelGateway)]
@@ -28,24 +28,36 @@ def percentile(values, fraction):
 def execute_row(targets, rounds, block):
     """Round trips of an execute that does nothing: from the request to its reply and its idle, in ms."""
     samples = {t.name: [] for t in targets}
-    cpu = {t.name: 0.0 for t in targets}
     for _ in range(rounds):
         for target in targets:
-            before = target.cpu()
             for _ in range(block):
                 start = time.perf_counter()
                 target.client.execute("pass")
                 samples[target.name].append((time.perf_counter() - start) * 1e3)
-            cpu[target.name] += target.cpu() - before
     row = {}
     for name, values in samples.items():
         row[name] = {
             "p50_ms": statistics.median(values),
             "p99_ms": percentile(values, 0.99),
             "executes": len(values),
-            "cpu_s_per_10k": cpu[name] * 10_000 / len(values),
         }
     return row
+
+
+def cpu_row(targets, rounds, seconds):
+    """Processor time of the gateway and its shim per 10,000 executes, interleaved. The blocks are long, since the kernel accounts in ticks
+    of 10 ms; their median, since others use the machine too, and all of them."""
+    blocks = {t.name: [] for t in targets if t.name != "direct"}
+    for _ in range(rounds):
+        for target in targets:
+            if target.name not in blocks:
+                continue
+            before, until, executes = target.cpu(), time.perf_counter() + seconds, 0
+            while time.perf_counter() < until:
+                target.client.execute("pass")
+                executes += 1
+            blocks[target.name].append((target.cpu() - before) * 10_000 / executes)
+    return {name: {"cpu_s_per_10k": statistics.median(values), "cpu_blocks": values} for name, values in blocks.items()}
 
 
 def interrupt_row(targets, rounds, block):
@@ -81,34 +93,31 @@ def stream_row(targets, rounds, count, size):
     return row
 
 
-def show(report):
-    direct = report["execute"]["direct"]["p50_ms"]
-    print(f"\nexecute on a kernel that does no work, v1 WebSocket (direct p50 {direct:.2f} ms)")
-    print(f"  {'':26}{'p50 ms':>9}{'added':>9}{'p99 ms':>9}{'CPU s / 10,000':>17}")
-    for name, row in report["execute"].items():
-        added, cpu = row["p50_ms"] - direct, row["cpu_s_per_10k"]
-        cpu = "-" if name == "direct" else f"{cpu:.2f}"
-        print(f"  {name:26}{row['p50_ms']:9.2f}{added:9.2f}{row['p99_ms']:9.2f}{cpu:>17}")
-    stream = report["stream"]
-    print(f"\n{report['stream_count']:,} stream messages of 8 kB, v1 WebSocket")
-    print(f"  {'':26}{'messages/s':>12}{'of direct':>11}{'lost':>8}{'CPU s / 100 MB':>17}")
-    for name, row in stream.items():
-        ratio = row["per_s"] / stream["direct"]["per_s"]
-        cpu = "-" if name == "direct" else f"{row['cpu_s_per_100mb']:.2f}"
-        print(f"  {name:26}{row['per_s']:12,.0f}{ratio:11.2f}{row['lost']:8}{cpu:>17}")
-    print("\ninterrupt of a cell that waits, over REST (direct: a signal), until the cell's reply and idle")
-    print(f"  {'':26}{'p50 ms':>9}{'slowest ms':>13}")
-    for name, row in report["interrupt"].items():
-        print(f"  {name:26}{row['p50_ms']:9.2f}{row['max_ms']:13.2f}")
-    found = report["adoption"]
-    print(f"\nkill -9 of the gateway with {found['kernels']} live kernels, then a new start")
-    print(f"  ready {found['ready_s']:.2f} s, all adopted {found['adopted_s']:.2f} s after the start of the process\n")
+def display_row(targets, rounds, size):
+    """One display of many bytes: from its request to the reply and idle behind it, in ms, and CPU of the gateway and its shim."""
+    runs = {t.name: [] for t in targets}
+    for counted in [False, *[True] * rounds]:
+        for target in targets:
+            before, start = target.cpu(), time.perf_counter()
+            target.client.execute(f"display {size}")
+            wall = (time.perf_counter() - start) * 1e3
+            if counted:
+                runs[target.name].append((wall, (target.cpu() - before) * 1e3))
+    row = {}
+    for name, values in runs.items():
+        walls, cpu = zip(*values)
+        row[name] = {"p50_ms": statistics.median(walls), "least_ms": min(walls), "cpu_ms": statistics.median(cpu)}
+    return row
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="write the figures there as JSON")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4, help="length of a block of the CPU row")
+    parser.add_argument("--messages", type=int, default=12_500, help="messages of the flood")
+    parser.add_argument("--display", type=int, default=50_000_000, help="bytes of the one large display")
+    parser.add_argument("--kernels", type=int, default=50, help="kernels that are adopted; a fifth of them prints")
     parser.add_argument("--only", help="comma-separated names of targets; direct and himalia are always there")
     args = parser.parse_args()
     wanted = {"direct", "himalia", *args.only.split(",")} if args.only else None
@@ -119,23 +128,22 @@ def main():
                 print(f"starting {make.name} …", file=sys.stderr)
                 targets.append(stack.enter_context(make()))
         execute_row(targets, 1, 50)  # warm-up, not counted
-        report = {
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}",
-            "execute": execute_row(targets, args.rounds, 200),
-        }
+        report = {**provenance.about(), "execute": execute_row(targets, args.rounds, 200)}
         himalia = next(t for t in targets if t.name == "himalia")
-        # CPU in long blocks, since the kernel accounts in ticks of 10 ms, and their median, since others use the machine
-        # too; before the floods, whose output is still being written to the disk after them.
-        blocks = [execute_row([himalia], 1, 4_000)["himalia"]["cpu_s_per_10k"] for _ in range(5)]
-        report["execute"]["himalia"]["cpu_s_per_10k"] = statistics.median(blocks)
+        # Before the floods, whose output is still being written to the disk after them.
+        for name, found in cpu_row(targets, args.rounds, args.seconds).items():
+            report["execute"][name] |= found
         report["interrupt"] = interrupt_row(targets, args.rounds, 10)
-        report["stream_count"] = 12_500
-        report["stream"] = stream_row(targets, min(args.rounds, 3), 12_500, 8_000)
-        report["adoption"] = adoption.measure(himalia, 50)
-    show(report)
+        report["stream_count"] = args.messages
+        report["stream"] = stream_row(targets, min(args.rounds, 3), args.messages, 8_000)
+        report["display_bytes"] = args.display
+        report["display"] = display_row(targets, args.rounds, args.display)
+        report["reading"] = reading.measure(himalia, args.messages * 80_000, args.messages * 8_000, min(args.messages, 1_000))
+        report["adoption"] = adoption.measure(himalia, args.kernels, args.kernels // 5)
+    print("\n" + tables.gateway(report))
+    reading.show(report["reading"])
     if args.out:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(report, indent=1))
+        provenance.write(report, args.out)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,12 @@ import concurrent.futures
 import contextlib
 import json
 import os
-import platform
 import statistics
 import time
 from pathlib import Path
 
+import provenance
+import tables
 from burst import burst
 from engine import IMAGE, RUNTIMES, Engine, NotRun
 from targets import Himalia, children, wait_until
@@ -290,59 +291,18 @@ def measure_all(levels, args):
     return report
 
 
-def line(text, *cells):
-    print(f"  {text:34}" + "".join(f"{cell:>16}" for cell in cells))
-
-
-def show(report):
-    for level, rows in report["levels"].items():
-        if "not_run" in rows:
-            print(f"\n{level}: NOT RUN: {rows['not_run']}")
-            continue
-        ways = rows["starts"]
-        print(f"\n{level} ({rows['minutes']:.1f} minutes): from the request to …")
-        line("", "p50 ms", "p99 ms", "of cold")
-        for what, title in (("kernel_info", "first kernel_info reply"), ("imports", "`import pandas` cell done")):
-            cold = ways["cold"][what]["p50_ms"]
-            for way in ("cold", "zygote", "pool"):
-                if way in ways:
-                    found = ways[way][what]
-                    line(f"{title}, {way}", f"{found['p50_ms']:.1f}", f"{found['p99_ms']:.1f}", f"1/{cold / found['p50_ms']:.0f}")
-        found = rows["memory_mib"]
-        line("memory per working kernel, MiB", f"{found['each']:.1f}", f"{found['once']:.0f} once", f"cold: {rows['memory_cold_mib']:.1f}")
-        fork = rows["fork"]
-        line("fork of 1 GB, usable after, ms", f"{fork['p50_ms']:.1f}", f"{fork['p99_ms']:.1f}", "" if fork["private_mib"] is None else f"{fork['private_mib']:.1f} MiB own")
-        if "sustained" in rows:
-            found = rows["sustained"]
-            line("claims sustained, per second", f"{found['per_s']:.1f}", f"{found['p99_ms']:.1f} ms p99")
-        if "burst" in rows:
-            found = rows["burst"]
-            line("50 claims at once, ms", f"{found['p50_ms']:.1f}", f"{found['p99_ms']:.1f}", str(found["started_by"]))
-            print(f"    asked one after the other, within {found['asking_ms']:.1f} ms; pairs in that order, and who was overtaken most:")
-            for step in ("given_away", "told"):
-                which = found[step]
-                line(f"  kernels {step.replace('_', ' ')}", f"{which['pairs_in_order']:.0f} %", f"by {which['overtaken_by']} later")
-        if "crowd" in rows:
-            found = rows["crowd"]
-            line(f"{found['sessions']} live sessions, answer in ms", f"{found['p50_ms']:.1f}", f"{found['p99_ms']:.1f}", f"{found['slowest_ms']:.1f} slowest")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="write the figures there as JSON")
-    parser.add_argument("--levels", default="namespaces,container", help="comma-separated: namespaces, container, gvisor")
+    parser.add_argument("--levels", default="namespaces,container,gvisor", help="comma-separated: namespaces, container, gvisor")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seconds", type=int, default=60, help="length of the sustained row")
     parser.add_argument("--crowd", type=int, default=0, help="live sessions; 0: 300 namespaces, 100 containers")
     args = parser.parse_args()
-    report = {
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}",
-        "levels": measure_all(args.levels.split(","), args),
-    }
-    show(report)
+    report = {**provenance.about(), "levels": measure_all(args.levels.split(","), args)}
+    print("\n" + tables.sandboxes(report))
     if args.out:
-        args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps(report, indent=1))
+        provenance.write(report, args.out)
 
 
 if __name__ == "__main__":

@@ -183,7 +183,7 @@ class Himalia(Gateway):
     def serve(self):
         self.log.seek(0)
         self.log.truncate()
-        argv = [self.binary, "serve", "--listen", "127.0.0.1:0", "--token", TOKEN]
+        argv = [self.binary, "serve", "--listen", "127.0.0.1:0", "--token", TOKEN, "--max-message", "256MiB"]
         self.spawn([*argv, "--data-dir", f"{self.folder}/data", "--on-interrupt", "stop", *self.options])
         text = wait_until(self.announced, "himalia's address")
         self.port = int(text)

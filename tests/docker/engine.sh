@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
-# A Docker Engine for the tests: `engine.sh start|stop|status`.
+# A Docker Engine for the tests: `engine.sh start|stop|status|ours|check|install|compose|down|up`.
 #
 # `start` prints the engine's address (unix://…) on standard output and nothing else. An engine that already answers
 # (DOCKER_HOST, or a socket docker.sock in this network namespace) is used as it is and never stopped; else one of our
 # own is started, with its own data below target/docker, its own socket, and no bridge, so that the host's network is
-# left alone. As root on a Debian-like system what is missing is installed; elsewhere it is named, and the status is 2.
-# `stop` ends what `start` started, with its containers and mounts.
+# left alone. What is missing is named, and the status is 2; `check` does only that. `install`, which `make
+# prerequisites-test` calls, installs it as root on a Debian-like system.
+# With HIMALIA_ENGINE_NETWORK=own the engine is in a network namespace of its own, where it sets packet filters as it does in real
+# life; ports of its containers are not reachable from outside then.
+# `stop` ends what `start` started, with its containers and mounts. `down` stops only the engine's process, as its restart would:
+# with `down live-restore` running containers go on, with `down` alone the engine ends them. `up` starts the process again.
+# `compose` prints a command that is Docker Compose 2.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -50,20 +55,58 @@ within() {
   return 1
 }
 
-debian_root() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+# Only `install` does, and only where somebody said so.
+may_install() {
+  [ "$verb" = install ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
+  [ "${CI:-}" = true ] || [ "${YES:-}" = 1 ] && return
+  [ -t 0 ] || return 1
+  local answer
+  read -r -p "Install them with apt-get? [y/N] " answer
+  case "$answer" in y | Y | yes) ;; *) return 1 ;; esac
+}
 
 # Installs from Debian's backports without adding them to the system's sources: the stable gVisor is too old for
 # unix sockets that lead out of the sandbox.
 install_backport() {
-  local dir=$state/apt suite
+  local suite
   suite=$(. /etc/os-release && echo "$VERSION_CODENAME")-backports
+  apt_of "$suite"
+  DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y "$1" >/dev/null
+}
+
+# Compose 2, which bookworm does not have: the package of the next release, unpacked beside the engine's data. The system is left
+# alone; the program needs the C library alone.
+install_compose() {
+  local dir=$state/compose
+  rm -rf "$dir" "$dir.new"
+  mkdir -p "$dir.new"
+  apt_of trixie
+  (cd "$dir.new" && "${apt[@]}" -o APT::Sandbox::User=root download docker-compose >&2)
+  dpkg-deb --fsys-tarfile "$dir.new"/docker-compose_*.deb | tar -x -C "$dir.new" ./usr/libexec/docker/cli-plugins/docker-compose
+  rm "$dir.new"/*.deb
+  mv "$dir.new" "$dir"
+}
+
+# Sets `apt` to apt-get with the lists of one suite of Debian and nothing else.
+apt_of() {
+  local dir=$state/apt-$1
   mkdir -p "$dir/sources" "$dir/lists/partial"
-  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $suite main" \
-    >"$dir/sources/backports.list"
-  local apt=(apt-get -qq -o "Dir::Etc::sourcelist=/dev/null" -o "Dir::Etc::sourceparts=$dir/sources"
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $1 main" >"$dir/sources/only.list"
+  apt=(apt-get -qq -o "Dir::Etc::sourcelist=/dev/null" -o "Dir::Etc::sourceparts=$dir/sources"
     -o "Dir::State::lists=$dir/lists" -o APT::Install-Recommends=false)
   "${apt[@]}" update >&2
-  DEBIAN_FRONTEND=noninteractive "${apt[@]}" install -y "$1" >/dev/null
+}
+
+# A command that is Compose 2: the client's plugin, or the one that was unpacked.
+compose() {
+  local own=$state/compose/usr/libexec/docker/cli-plugins/docker-compose
+  if docker compose version --short 2>/dev/null | grep -q '^v\?[2-9]'; then
+    echo "docker compose"
+  elif [ -x "$own" ]; then
+    echo "$own"
+  else
+    return 1
+  fi
 }
 
 install_missing() {
@@ -78,9 +121,11 @@ install_missing() {
     [ "$(id -u)" = 0 ] || missing+=("root, or an engine that already runs")
     command -v runsc >/dev/null || missing+=("runsc (gVisor; Debian: runsc of backports)")
   fi
+  compose >/dev/null || missing+=("Docker Compose 2 (Debian 13: docker-compose)")
   [ ${#missing[@]} -gt 0 ] || return 0
-  if ! debian_root; then
-    printf 'missing: %s\n' "${missing[@]}" >&2
+  printf 'missing: %s\n' "${missing[@]}" >&2
+  if ! may_install; then
+    say "as root on Debian, \`make prerequisites-test\` installs them"
     exit 2
   fi
   if [ ${#packages[@]} -gt 0 ]; then
@@ -94,6 +139,16 @@ install_missing() {
     say "installing: runsc"
     install_backport runsc
   fi
+  if ! compose >/dev/null; then
+    say "unpacking: docker-compose, into $state/compose"
+    install_compose
+  fi
+}
+
+# Whatever `start` will need.
+prepare() {
+  install_missing client
+  foreign >/dev/null || install_missing engine
 }
 
 start() {
@@ -112,20 +167,34 @@ start() {
   stop
   mkdir -p "$state/data"
   install -d -m 700 "$run"
+  configure false
+  launch
+}
+
+# Whether containers outlive the engine's process.
+configure() {
   # Debian's gVisor takes every network namespace for the host's on newer Linux, unless it is told that there is no
   # network; the tests with it need none.
   cat >"$state/daemon.json" <<JSON
 {
+  "live-restore": $1,
   "runtimes": {
     "runsc": { "path": "$(command -v runsc)", "runtimeArgs": ["--host-uds=open", "--oci-seccomp", "--network=none"] }
   }
 }
 JSON
+}
+
+launch() {
+  local options=("--data-root=$state/data" --config-file "$state/daemon.json" --host "$own" --exec-root "$run/exec"
+    --pidfile "$run/docker.pid" --bridge=none)
   # The lock is given back by what can be found as ours already, so that a stop after an interrupt finds it.
   # shellcheck disable=SC2016
-  setsid sh -c 'exec 9>&-; exec dockerd "$@"' dockerd "--data-root=$state/data" --config-file "$state/daemon.json" \
-    --host "$own" --exec-root "$run/exec" --pidfile "$run/docker.pid" --bridge=none --iptables=false --ip6tables=false \
-    </dev/null >"$log" 2>&1 &
+  if [ "${HIMALIA_ENGINE_NETWORK:-}" = own ]; then
+    setsid unshare --net sh -c 'exec 9>&-; ip link set lo up; exec dockerd "$@"' dockerd "${options[@]}" </dev/null >"$log" 2>&1 &
+  else
+    setsid sh -c 'exec 9>&-; exec dockerd "$@"' dockerd "${options[@]}" --iptables=false --ip6tables=false </dev/null >"$log" 2>&1 &
+  fi
   began() { answers "$own" || ! kill -0 "$!" 2>/dev/null; }
   within 60 began || true
   if answers "$own"; then
@@ -136,6 +205,17 @@ JSON
   tail -20 "$log" >&2
   stop
   exit 1
+}
+
+down() {
+  local pid
+  pid=$(our_pid) || { say "no engine of ours runs"; exit 1; }
+  if [ "${1:-}" = live-restore ]; then configure true; else configure false; fi
+  kill -HUP "$pid"
+  reloaded() { docker --host "$own" info --format '{{.LiveRestoreEnabled}}' 2>/dev/null | grep -qx "$(sed -n 's/.*"live-restore": \(.*\),/\1/p' "$state/daemon.json")"; }
+  within 30 reloaded || { say "the engine does not read its configuration again"; exit 1; }
+  kill -TERM "$pid"
+  within 60 ended || { say "the engine (process $pid) does not stop"; exit 1; }
 }
 
 stop() {
@@ -168,7 +248,9 @@ lock() {
   flock 9
 }
 
-case "${1:-}" in
+verb=${1:-}
+case "$verb" in
+  check | install) prepare ;;
   start)
     lock
     start
@@ -176,6 +258,20 @@ case "${1:-}" in
   stop)
     lock
     stop
+    ;;
+  down)
+    lock
+    down "${2:-}"
+    ;;
+  up)
+    lock
+    launch
+    ;;
+  ours)
+    our_pid >/dev/null && answers "$own" && [ "${DOCKER_HOST:-$own}" = "$own" ]
+    ;;
+  compose)
+    compose || { say "no Docker Compose 2"; exit 1; }
     ;;
   status)
     if our_pid >/dev/null && answers "$own"; then
@@ -188,7 +284,7 @@ case "${1:-}" in
     fi
     ;;
   *)
-    say "usage: engine.sh start|stop|status"
+    say "usage: engine.sh start|stop|status|ours|check|install|compose|up|down [live-restore]"
     exit 2
     ;;
 esac

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sandboxes in containers, with runc and gVisor: the tests of the provisioner, those of sandboxes through a gateway, and
 # those of a gateway that is itself in a container. Starts an engine if none answers, builds the images that are missing,
-# and stops what it started. `HIMALIA_BIN` and `TEST_PYTHON` name the gateway and the Python of the tests. Arguments go
+# and stops what it started. `HIMALIA_TEST_WITHOUT_GVISOR=1` leaves gVisor out, where an engine has none. `HIMALIA_BIN` and `TEST_PYTHON` name the gateway and the Python of the tests. Arguments go
 # to pytest.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -18,13 +18,37 @@ trap end EXIT
 
 DOCKER_HOST=$(tests/docker/engine.sh start)
 export DOCKER_HOST HIMALIA_TEST_DOCKER_HOST=$DOCKER_HOST
+# Only an engine of our own can be stopped and started.
+if tests/docker/engine.sh ours; then
+  export HIMALIA_TEST_OWN_ENGINE=1
+elif [ "${HIMALIA_TEST_FOREIGN_ENGINE:-}" != 1 ]; then
+  echo "the engine at $DOCKER_HOST is not the tests' own and cannot be stopped; HIMALIA_TEST_FOREIGN_ENGINE=1 leaves out what does so" >&2
+  exit 2
+fi
 PYTHON=$TEST_PYTHON HIMALIA_BINARIES=$(dirname "$HIMALIA_BIN") docker/build-images.sh kernel gateway
-tests="all()"
-if ! docker info --format '{{json .Runtimes}}' | grep -q '"runsc"'; then
-  echo "this engine has no gVisor (runtime runsc): its tests are left out" >&2
-  tests='not test(/^gvisor::/)'
-  export HIMALIA_TEST_WITHOUT_GVISOR=1
+# An image that knows nothing of us: a virtual environment with ipykernel and two more kernels.
+other=tests/other-kernels/requirements.lock
+if ! docker image inspect --format '{{index .Config.Labels "lock"}}' himalia-test-other 2>/dev/null | grep -qx "$(sha256sum <$other)"; then
+  echo "building himalia-test-other" >&2
+  context=$(mktemp -d target/images/other-XXXXXX)
+  "$TEST_PYTHON" -m pip download --quiet --disable-pip-version-check --only-binary :all: --require-hashes --dest "$context/wheels" -r $other
+  cp $other "$context/requirements.lock"
+  docker build --quiet --network none --label "lock=$(sha256sum <$other)" -t himalia-test-other -f - "$context" >/dev/null <<DOCKERFILE
+FROM $(docker/build-images.sh base)
+COPY . /build/
+RUN python3 -m venv /opt/other && /opt/other/bin/pip install --quiet --no-index --find-links /build/wheels -r /build/requirements.lock
+ENV PATH=/opt/other/bin:/usr/bin:/bin
+DOCKERFILE
+  rm -rf "$context"
+fi
+tests='all()'
+if [ "${HIMALIA_TEST_WITHOUT_GVISOR:-}" = 1 ]; then
+  tests="$tests and not test(/^gvisor::/)"
+elif ! docker info --format '{{json .Runtimes}}' | grep -q '"runsc"'; then
+  echo "missing: gVisor (runtime runsc) in the engine at $DOCKER_HOST; HIMALIA_TEST_WITHOUT_GVISOR=1 leaves its tests out" >&2
+  exit 2
 fi
 # The whole workspace, as `make test-rust` has built it: of one package alone, Cargo would build the dependencies anew.
 cargo nextest run --locked --workspace --test docker --run-ignored only -E "$tests"
-"$TEST_PYTHON" -m pytest -q tests/python/sandbox/test_{isolation,harm,sessions,bash_in_sandboxes,gateway_in_container}.py "$@"
+"$TEST_PYTHON" -m pytest -q tests/python/sandbox/test_{isolation,harm,sessions,bash_in_sandboxes,files,kept_files,kept_volumes,packages,images,gateway_in_container}.py \
+  ${HIMALIA_TEST_OWN_ENGINE:+tests/python/sandbox/test_engine_restart.py} "$@"

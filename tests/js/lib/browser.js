@@ -1,6 +1,7 @@
 // Headless Chromium with a fresh profile, and screenshots of what it shows.
 
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chromium } from 'playwright-core';
 import { isolated, Scratch } from './surroundings.js';
@@ -15,12 +16,17 @@ export class Browser {
   #context;
   #scratch;
 
-  /** @param {string[]} flags more of Chromium's own. */
-  static async start(flags = []) {
+  /**
+   * @param {string[]} flags more of Chromium's own.
+   * @param {object} localState settings of the browser itself.
+   */
+  static async start(flags = [], localState = {}) {
     const browser = new Browser();
     browser.#scratch = new Scratch();
     try {
-      browser.#context = await chromium.launchPersistentContext(browser.#scratch.directory('profile'), {
+      const profile = browser.#scratch.directory('profile');
+      writeFileSync(join(profile, 'Local State'), JSON.stringify(localState));
+      browser.#context = await chromium.launchPersistentContext(profile, {
         executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
         headless: true,
         args: [...FLAGS, ...flags],

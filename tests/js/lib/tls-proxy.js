@@ -1,13 +1,11 @@
 // A reverse proxy with TLS, as stands before a gateway that others reach: it keeps Host and says by which scheme it was called.
 
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { createServer } from 'node:https';
 import { createConnection } from 'node:net';
-import { join } from 'node:path';
 import { pipeline } from 'node:stream';
+import { certificate } from './certificate.js';
 import { Scratch } from './surroundings.js';
 
 /** `url` has the prefix and no trailing slash. `seen` has the paths that were asked for. */
@@ -29,7 +27,7 @@ export class TlsProxy {
     proxy.#target = new URL(target);
     proxy.#prefix = prefix;
     proxy.#strips = strips;
-    const [key, cert] = proxy.#certificate();
+    const { key, cert } = certificate(proxy.#scratch);
     proxy.#server = createServer({ key, cert }, (incoming, outgoing) => proxy.#hand(incoming, outgoing));
     proxy.#server.on('upgrade', (incoming, near, early) => proxy.#upgrade(incoming, near, early));
     proxy.#server.on('connection', socket => {
@@ -40,14 +38,6 @@ export class TlsProxy {
     await once(proxy.#server, 'listening');
     proxy.url = `https://127.0.0.1:${proxy.#server.address().port}${prefix}`;
     return proxy;
-  }
-
-  /** A key and a certificate that nobody has signed. */
-  #certificate() {
-    const [key, cert] = ['key.pem', 'cert.pem'].map(name => join(this.#scratch.path, name));
-    execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2',
-      '-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', key, '-out', cert], { stdio: 'ignore' });
-    return [readFileSync(key), readFileSync(cert)];
   }
 
   /** The path for the gateway and the headers to send with it; null for what is not the gateway's. */

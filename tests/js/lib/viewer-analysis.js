@@ -72,6 +72,9 @@ export async function analysis(gateway) {
   const dead = await NativeSession.start(gateway, 'report-june', { labels: { agent: 'writer' }, limits: { memory_bytes: 256 << 20 } });
   await dead.begin('import numpy as np\nkeep = [np.ones(4 << 20) for _ in range(64)]').catch(() => {});
   await until('it has run out of memory', async () => (await dead.model()).reason !== null);
+  const over = await NativeSession.start(gateway, 'report-may', { labels: { agent: 'writer' } });
+  await over.run('print("12 pages, 4 figures")');
+  await over.end();
   await NativeSession.start(gateway, 'fresh');
   await gateway.startKernel();
   return main;

@@ -1,7 +1,5 @@
-// Where the viewer is: at the gateway itself, or, with a gateway that has none, its build behind web/scripts/serve.js.
+// Where the viewer is: at the gateway itself, or, with a gateway that has none or with TEST_VIEWER_DIST, its build behind web/scripts/serve.js.
 
-import { once } from 'node:events';
-import { createServer } from 'node:http';
 import { fileURLToPath } from 'node:url';
 import { Process } from './process.js';
 
@@ -11,18 +9,22 @@ const SERVE = fileURLToPath(new URL('../../../web/scripts/serve.js', import.meta
 export class ViewerSite {
   #process;
 
-  /** @param {import('./gateway.js').Gateway} gateway */
-  static async start(gateway) {
+  /**
+   * @param {import('./gateway.js').Gateway} gateway
+   * @param {{without?: string}} options a header that the build is served without, as to a browser that does not know it.
+   */
+  static async start(gateway, { without } = {}) {
     const site = new ViewerSite();
     const page = await fetch(`${gateway.url}/`);
     site.isGateway = page.ok && (await page.text()).includes('id="app"');
     site.token = gateway.token;
+    if (without || process.env.TEST_VIEWER_DIST) site.isGateway = false;
     if (site.isGateway) {
       site.url = gateway.url;
       return site;
     }
     site.#process = new Process(process.execPath, [SERVE, '0'], {
-      env: { PATH: process.env.PATH, HIMALIA_URL: gateway.url, HIMALIA_TOKEN: gateway.token }
+      env: { PATH: process.env.PATH, HIMALIA_URL: gateway.url, HIMALIA_TOKEN: gateway.token, HIMALIA_WITHOUT: without ?? '' }
     });
     [, site.url] = await site.#process.line(/(http:\/\/127\.0\.0\.1:\d+)/);
     return site;
@@ -30,29 +32,5 @@ export class ViewerSite {
 
   async stop() {
     await this.#process?.stop();
-  }
-}
-
-/** A server that must not be called: `requests` has what was asked of it. */
-export class Trap {
-  requests = [];
-  #server;
-
-  static async start() {
-    const trap = new Trap();
-    trap.#server = createServer((request, response) => {
-      trap.requests.push(`${request.method} ${request.url}`);
-      response.writeHead(200, { 'Access-Control-Allow-Origin': '*' }).end('trapped');
-    });
-    trap.#server.listen(0, '127.0.0.1');
-    await once(trap.#server, 'listening');
-    trap.url = `http://127.0.0.1:${trap.#server.address().port}`;
-    return trap;
-  }
-
-  async stop() {
-    this.#server.closeAllConnections();
-    this.#server.close();
-    await once(this.#server, 'close');
   }
 }

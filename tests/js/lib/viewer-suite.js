@@ -13,13 +13,15 @@ const OFFLINE = ['--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'];
 /**
  * Starts everything before the tests of this file and stops it after them.
  * @param {(gateway: Gateway) => Promise<unknown>} prepare what the tests find in the gateway.
+ * @param {() => {flags: string[], localState?: object}} browser what the browser is started with.
  */
-export function viewerSuite(prepare = async () => {}) {
+export function viewerSuite(prepare = async () => {}, browser = () => ({ flags: OFFLINE })) {
   const suite = {};
   before(async () => {
     suite.gateway = await Gateway.start();
     suite.site = await ViewerSite.start(suite.gateway);
-    suite.browser = await Browser.start(OFFLINE);
+    const { flags, localState } = browser();
+    suite.browser = await Browser.start(flags, localState);
     // All tabs of the browser share the cookie: the tests themselves begin signed in.
     const viewer = await ViewerPage.open(suite.browser, suite.site);
     await viewer.go();

@@ -104,6 +104,37 @@ test('the notebook of a session of agents opens with its outputs, and goes on', 
   }
 });
 
+test('hostile outputs of a session run nothing where its notebook is opened in JupyterLab', { skip: process.env.HIMALIA_TEST_GATEWAY === 'jupyter_server' }, async t => {
+  const session = await NativeSession.start(gateway, 'hostile-export');
+  let notebook;
+  try {
+    const attack = 'globalThis.owned = 1; top.owned = 1';
+    for (const bundle of [
+      { 'text/html': `<b>shown html</b><script>${attack}</script><img src=x onerror="${attack}"><iframe srcdoc="<script>${attack}</script>"></iframe>` },
+      { 'application/javascript': attack, 'text/plain': 'shown script' },
+      { 'image/svg+xml': `<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20" onload="${attack}"><script>${attack}</script><text y="15">svg</text></svg>` },
+      { 'text/markdown': `**shown markdown** <img src=x onerror="${attack}"> [x](javascript:${attack})` }
+    ]) await session.run(`from IPython.display import display\ndisplay(${JSON.stringify(bundle)}, raw=True)`);
+    const exported = await session.notebook();
+    // Nothing in it says that somebody has trusted it.
+    assert.ok(!JSON.stringify(exported).includes('"trusted"'));
+    assert.equal(exported.metadata.signature, undefined);
+    lab.write('hostile-export.ipynb', JSON.stringify(exported));
+    notebook = new NotebookPage(await browser.page());
+    await notebook.open(lab, 'hostile-export.ipynb', 4);
+    await notebook.output(0).getByText('shown html').waitFor();
+    await notebook.output(3).getByText('shown markdown').waitFor();
+    assert.equal(await notebook.page.evaluate(() => 'owned' in globalThis), false);
+  } catch (error) {
+    if (notebook) await shot(notebook.page, 'failed-hostile-export');
+    t.diagnostic(`JupyterLab: ${lab.output.slice(-4000)}`);
+    throw error;
+  } finally {
+    await notebook?.close();
+    await session.end();
+  }
+});
+
 notebookTest('interrupt a running cell with the toolbar button', 'interrupt.ipynb', async notebook => {
   await notebook.runCell(0);
   await notebook.prompt(0, '[1]:');

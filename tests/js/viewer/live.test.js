@@ -2,9 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { join } from 'node:path';
 import { readFileSync } from 'node:fs';
-import { Scratch, testPython } from '../lib/surroundings.js';
+import { testPython } from '../lib/surroundings.js';
 import { KernelSocket } from '../lib/kernel-socket.js';
 import { NativeSession, waitFor } from '../lib/native-session.js';
 import { until } from '../lib/until.js';
@@ -53,17 +52,17 @@ suite.test('2: the gateway is killed in mid-cell and comes back: the viewer goes
   await gateway.crash();
   await viewer.page.locator('.head .pill', { hasText: 'reconnecting' }).waitFor();
   await gateway.again();
+  // Five seconds are wanted, of which four are the longest wait between two tries; a machine that is loaded may take more.
+  await viewer.page.locator('.head .pill', { hasText: 'reconnecting' }).waitFor({ state: 'detached', timeout: 20_000 });
   await session.write('go');
   await session.write('end');
   await viewer.ended(1);
-  await viewer.page.locator('.head .pill', { hasText: 'reconnecting' }).waitFor({ state: 'detached' });
   await viewer.cell(1).getByRole('button', { name: /^Show/ }).click();
   assert.equal(await viewer.text(1), await session.text(id));
 }, { isNoisy: true });
 
 suite.test('3: tqdm is one line in the viewer, the text and the notebook; tqdm.notebook is a bar', async (viewer, gateway) => {
   const session = await NativeSession.start(gateway, 'progress');
-  await putTqdm(session);
   await viewer.go('s/progress');
   const plain = await session.run('from tqdm import tqdm\nimport sys\nfor _ in tqdm(range(1000), mininterval=0): pass');
   const torn = await session.run(`for part in ['  0%\\r', ' 50%', '\\r', '1', '00%']:\n    sys.stderr.write(part); sys.stderr.flush()`);
@@ -85,7 +84,6 @@ suite.test('3: tqdm is one line in the viewer, the text and the notebook; tqdm.n
 
 suite.test('3: nested bars of tqdm are a line each while they run and at their end, however their messages are cut', async (viewer, gateway) => {
   const session = await NativeSession.start(gateway, 'nested');
-  await putTqdm(session);
   await viewer.go('s/nested');
   // Both stay: the inner one is begun anew for each round of the outer one. It stands still in the middle of a round.
   const running = await session.begin(`from tqdm import tqdm
@@ -155,17 +153,18 @@ suite.test('4: a print of 100 MB shows its beginning, its end and its size, and 
   assert.ok(usedSize < 300 << 20, `${usedSize} bytes of heap`);
 });
 
-// Not of 100 MB: every page of the text is folded from the beginning of its log, which is too much for a test.
-suite.test('4: the whole of a long text can be downloaded', async (viewer, gateway) => {
+suite.test('4: the whole of a text of 100 MB can be downloaded', async (viewer, gateway) => {
   const session = await NativeSession.start(gateway, 'downloads');
-  await session.run("for i in range(40_000): print(f'{i:07d} ' + 'z' * 91)");
+  await session.run("for i in range(1_000_000): print(f'{i:07d} ' + 'z' * 91)");
   await viewer.go('s/downloads');
   await viewer.ended(1);
   const download = viewer.page.waitForEvent('download');
   await viewer.cell(1).getByRole('button', { name: 'Download the whole text' }).click();
-  const text = readFileSync(await (await download).path(), 'utf8');
-  assert.equal(text.length, 40_000 * 100);
-  assert.ok(text.endsWith(`0039999 ${'z'.repeat(91)}\n`));
+  const text = readFileSync(await (await download).path(), 'latin1');
+  assert.equal(text.length, 1_000_000 * 100);
+  for (const line of [0, 499_999, 999_999]) {
+    assert.equal(text.slice(line * 100, (line + 1) * 100), `${String(line).padStart(7, '0')} ${'z'.repeat(91)}\n`);
+  }
 });
 
 suite.test('6: messages without end are drawn in batches, none is lost, and Interrupt ends them', async (viewer, gateway) => {
@@ -173,8 +172,11 @@ suite.test('6: messages without end are drawn in batches, none is lost, and Inte
   await viewer.go('s/endless');
   const id = await session.begin('import itertools, sys\nfor i in itertools.count():\n    sys.stdout.write(f"{i}\\n"); sys.stdout.flush()');
   await viewer.cell(1).getByText(/^\d{4,}$/m).first().waitFor();
+  const began = performance.now();
   await viewer.page.getByRole('button', { name: 'Interrupt' }).click();
   await viewer.ended(1, 'interrupted');
+  // A second is wanted; a machine that is loaded may take ten times as long.
+  assert.ok(performance.now() - began < 10_000, `interrupted after ${Math.round(performance.now() - began)} ms`);
   const numbers = (await session.text(id)).split('KeyboardInterrupt')[0].trim().split('\n').filter(line => /^\d+$/.test(line));
   numbers.forEach((number, at) => assert.equal(Number(number), at));
   const last = numbers.at(-1);
@@ -275,7 +277,7 @@ suite.test('34: cells of a Jupyter client on the same kernel appear as a noteboo
   await session.run('shared + 2');
   await viewer.ended(3);
   const who = count => viewer.cell(count).locator('.who').innerText();
-  assert.deepEqual([await who(1), await who(2), await who(3)], ['notebook', 'here', 'agent']);
+  assert.deepEqual([await who(1), await who(2), await who(3)], ['notebook', 'viewer', 'operator']);
   await viewer.cell(1).getByText('42').waitFor();
   await viewer.cell(2).getByText('43').waitFor();
   const after = await socket.execute('print(shared)');
@@ -294,19 +296,3 @@ suite.test('34: a script in Bash looks like one', async (viewer, gateway) => {
   await cell.locator('.tok-keyword', { hasText: 'for' }).waitFor();
   assert.equal(await cell.locator('.code').innerText(), 'for i in 1 2; do echo "round $i"; done');
 });
-
-/** The test environment's tqdm into the session's work directory: the kernels' own environment has none. */
-async function putTqdm(session) {
-  const packages = execFileSync(testPython(), ['-c', 'import os, tqdm; print(os.path.dirname(os.path.dirname(tqdm.__file__)))'], { encoding: 'utf8' }).trim();
-  const scratch = new Scratch();
-  try {
-    const archive = join(scratch.path, 'tqdm.tar');
-    execFileSync('tar', ['-cf', archive, '-C', packages, '--exclude=__pycache__', 'tqdm']);
-    const response = await fetch(`${session.gateway.url}${session.path}/upload`, {
-      method: 'POST', headers: { Authorization: `token ${session.gateway.token}` }, body: readFileSync(archive)
-    });
-    assert.ok(response.ok, await response.text());
-  } finally {
-    scratch.remove();
-  }
-}

@@ -48,6 +48,23 @@ const SCREENS = {
   }],
   empty: ['s/fresh', viewer => viewer.page.getByText('Nothing has run here yet').waitFor()],
   'no-plots': ['s/fresh/plots', viewer => viewer.page.getByText('No plots yet').waitFor()],
+  ended: ['s/report-may', async viewer => {
+    await viewer.page.getByRole('link', { name: 'Its log is kept' }).click();
+    await viewer.ended(1);
+    await viewer.page.getByText('session ended').first().waitFor();
+  }],
+  'ended-list': ['', async viewer => {
+    await viewer.page.getByText('Ended sessions').click();
+    await viewer.page.locator('.ended .session', { hasText: 'report-may' }).waitFor();
+  }],
+  help: ['', async viewer => {
+    await viewer.page.keyboard.press('?');
+    await viewer.page.getByRole('dialog').waitFor();
+  }],
+  stop: ['s/bike-demand', async viewer => {
+    await viewer.page.getByRole('button', { name: 'Stop' }).click();
+    await viewer.page.getByRole('dialog').waitFor();
+  }],
   absent: ['s/never-was', viewer => viewer.page.getByText('There is no such session').waitFor()]
 };
 
@@ -88,8 +105,8 @@ for (const theme of ['light', 'dark']) {
 
 suite.test('35: every screen obeys the page\'s policy and asks nobody but the gateway', async viewer => {
   for (const [name, [route, complete]] of Object.entries(SCREENS)) {
-    // Of a session that is not there the console speaks by itself.
-    if (name === 'absent') continue;
+    // The browser reports each 404 by itself: there is no session of these names (any more).
+    if (name === 'absent' || name === 'ended') continue;
     await viewer.page.goto('about:blank');
     await viewer.go(route);
     await complete(viewer);
@@ -201,7 +218,10 @@ suite.test('5: of 10,000 cells only those in view are in the document', async (v
   const began = performance.now();
   await viewer.go('s/many');
   await viewer.cell(10_000).waitFor();
-  t.diagnostic(`the last cell is there after ${Math.round(performance.now() - began)} ms`);
+  const took = Math.round(performance.now() - began);
+  t.diagnostic(`the last cell is there after ${took} ms`);
+  // A second is wanted; a machine that is loaded may take ten times as long.
+  assert.ok(took < 10_000, `${took} ms`);
   const nodes = () => viewer.page.evaluate(() => document.querySelectorAll('*').length);
   assert.ok((await nodes()) < 3000, `${await nodes()} nodes`);
   await viewer.page.getByLabel('Cells', { exact: true }).press('Home');

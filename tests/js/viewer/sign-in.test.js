@@ -67,6 +67,23 @@ test('sign-in: the link is good once; the second time it says so, and what to do
   });
 });
 
+test('sign-in: a link with the token in its fragment signs in and leaves no trace; one with a query does not', async () => {
+  await inFreshBrowser(async (page, sent) => {
+    await page.goto(`${gateway.url}/#token=${gateway.token}`);
+    await page.getByRole('heading', { name: 'Sessions' }).waitFor();
+    await leavesNothing(page, sent, gateway.token);
+    assert.deepEqual((await remembered(page)).filter(url => url.includes(gateway.token)), []);
+  });
+  await inFreshBrowser(async page => {
+    await page.goto(`${gateway.url}/#token=wrong`);
+    await page.getByRole('alert').waitFor();
+    assert.ok(!page.url().includes('token='));
+    await page.goto(`${gateway.url}/?token=${gateway.token}`);
+    await page.getByLabel('Token').waitFor();
+    assert.equal((await page.context().cookies()).length, 0);
+  });
+});
+
 test('sign-in: a token that is pasted, a wrong one first, and signing out', async () => {
   await inFreshBrowser(async (page, sent) => {
     await page.goto(`${gateway.url}/#/s/somewhere`);

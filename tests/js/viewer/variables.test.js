@@ -23,7 +23,10 @@ big['c00'] = np.arange(1_000_000)[::-1]`);
     const began = performance.now();
     await act();
     await until(what, async () => (await first()) === wanted);
-    t.diagnostic(`${what}: ${Math.round(performance.now() - began)} ms`);
+    const took = Math.round(performance.now() - began);
+    t.diagnostic(`${what}: ${took} ms`);
+    // A second is wanted; a machine that is loaded may take ten times as long.
+    assert.ok(took < 10_000, `${what} took ${took} ms`);
     assert.ok((await rows.count()) <= 200);
   };
   await timed('sorted', () => viewer.page.getByRole('button', { name: /^c00/ }).click(), '0');

@@ -2,7 +2,9 @@
 
 import pytest
 from channels import Channels
+from leftovers import footprint, sessions_of, states_of
 from servers import Himalia, JupyterServer
+from waiting import eventually
 
 
 @pytest.fixture(scope="session")
@@ -11,6 +13,21 @@ def shared(tmp_path_factory, kernel_python):
     gateway = Himalia(tmp_path_factory.mktemp("shared"))
     yield gateway
     gateway.stop()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_on_the_shared_gateway(request):
+    """A test on the shared gateway ends what it started there, and the gateway cleans up after it."""
+    if "shared" not in request.fixturenames:
+        yield
+        return
+    shared = request.getfixturevalue("shared")
+    # A kernel of a whole module may be starting, and what it needs is still to come.
+    eventually(lambda: "starting" not in states_of(shared), lambda: f"kernels are {states_of(shared)}", 60)
+    sessions, things = sessions_of(shared), footprint(shared)
+    yield
+    eventually(lambda: sessions_of(shared) <= sessions, lambda: f"left alive: {sessions_of(shared) - sessions}")
+    eventually(lambda: footprint(shared) <= things, lambda: f"left behind: {footprint(shared) - things}")
 
 
 @pytest.fixture

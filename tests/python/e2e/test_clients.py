@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import uuid
 from datetime import datetime
 from pathlib import Path
 
@@ -146,6 +147,16 @@ def test_a_session_keeps_its_kernel(shared):
     assert moved.json()["path"] == "work/second.ipynb"
     assert shared.http.delete(f"api/sessions/{session.json()['id']}").status_code == 204
     assert shared.http.get(f"api/kernels/{session.json()['kernel']['id']}").status_code == 404
+
+
+def test_odd_names_and_ids_of_kernels_start_the_native_one(shared):
+    body = {"path": "work/odd.ipynb", "type": "notebook", "kernel": {"name": "python", "id": "foo"}}
+    reply = shared.http.post("api/sessions", json=body)
+    assert reply.status_code == 201, reply.text
+    kernel = reply.json()["kernel"]
+    assert kernel["name"] == "python3" and str(uuid.UUID(kernel["id"])) == kernel["id"]
+    assert reply.headers["content-security-policy"].endswith("default-src 'none'")
+    assert shared.http.delete(f"api/sessions/{reply.json()['id']}").status_code == 204
 
 
 def test_widgets_exchange_binary_buffers_in_each_framing(shared, kernel_id):

@@ -7,6 +7,7 @@ import uuid
 
 import pytest
 from channels import Channels
+from files import beneath
 from processes import alive, having_in_environment, parent
 from waiting import eventually
 
@@ -104,12 +105,15 @@ def test_a_kernel_and_its_branch_end_with_the_shim(shared):
         kernel, shim = map(int, client.run("import os; print(os.getpid(), os.getppid())").text().split())
     reply = shared.http.post(f"v1/sessions/{session}/fork", json={"count": 1, "policy": "report", "files": "share"})
     assert reply.status_code in (200, 201), reply.text
-    with Channels(shared, reply.json()["branches"][0]["session"]["id"]) as client:
+    fork = reply.json()["branches"][0]["session"]["id"]
+    with Channels(shared, fork) as client:
         branch = int(client.run("print(os.getpid())").text())
     assert parent(branch) == shim
     os.kill(shim, signal.SIGKILL)
     eventually(lambda: not alive(kernel) and not alive(branch), "both have ended", 30)
-    shared.http.delete(f"v1/sessions/{session}")
+    # What is left of them: a session that could go on in a new sandbox, and a branch that can be read.
+    for left in (session, fork):
+        shared.http.delete(f"v1/sessions/{left}")
 
 
 STUBBORN = """
@@ -226,4 +230,4 @@ def test_a_failed_start_says_why_and_leaves_nothing(tmp_path, kernel_python):
 def files_of(gateway):
     """Names of all files in the gateway's data directory, without the logs that grow."""
     data = gateway.directory / "data"
-    return {str(path.relative_to(data)) for path in data.rglob("*") if path.suffix not in (".db-wal", ".db-shm")}
+    return {str(path.relative_to(data)) for path in beneath(data) if path.suffix not in (".db-wal", ".db-shm")}

@@ -358,7 +358,8 @@ def test_input_is_asked_of_the_clients_user(shared, session, transport):
             assert "('answer 1', 'answer 2')" in text(result), text(result)
 
     run(ask)
-    assert asked == ["First?", "Second?"]
+    says = f"The code in session {session} asks: "
+    assert asked == [f"{says}First?", f"{says}Second?"]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -64,3 +64,45 @@ def test_a_loop_of_failures_ends(shared, session):
     assert (refused["code"], refused["retryable"]) == ("failure_limit", False)
     assert "failures_in_a_row" not in run(shared, session, "1")
     assert run(shared, session, "1", max_failures=2)["status"] == "ok"
+
+
+def test_an_execution_says_what_it_took(shared, session):
+    spin = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\nprint('x' * 10_000)"
+    usage = run(shared, session, spin)["usage"]
+    assert usage["cpu_ms"] >= 290 and usage["bytes_out"] > 10_000
+    peak = usage["peak_memory_bytes"]
+    assert peak is None or peak > 10 << 20
+    assert run(shared, session, "1")["usage"]["cpu_ms"] < 250
+
+
+def test_provenance_changes_with_what_is_installed(shared, session):
+    def packages(code):
+        shown = shared.http.get(f"v1/executions/{run(shared, session, code)['id']}").json()
+        return shown["provenance"]["packages_hash"], shown["provenance"]["lock_hash"]
+
+    before = packages("import os, sys, tempfile\nplace = tempfile.mkdtemp()\nsys.path.append(place)")
+    assert len(before[0]) == 16 and packages("1") == before
+    # What an installer leaves.
+    after = packages("os.makedirs(f'{place}/thing-1.0.dist-info')")
+    assert after[0] != before[0] and after[1] == before[1]
+    # It is a part of the record: what is installed later changes nothing that was told before.
+    id = run(shared, session, "1")["id"]
+    run(shared, session, "os.makedirs(f'{place}/other-1.0.dist-info')")
+    assert shared.http.get(f"v1/executions/{id}").json()["provenance"]["packages_hash"] == after[0]
+
+
+def test_clients_of_one_token_name_themselves(shared, session):
+    def by(name):
+        headers = {} if name is None else {"X-Himalia-Caller": name.encode()}
+        reply = shared.http.post(f"v1/sessions/{session}/executions", json={"code": "1"}, headers=headers, timeout=120)
+        return reply
+
+    named = by("ada\u202e's agent").json()
+    assert (named["caller"], named["client"]) == ("operator", "ada's agent")
+    assert "client" not in by(None).json()
+    refused = by("x" * 65)
+    assert refused.status_code == 400 and "X-Himalia-Caller" in refused.json()["detail"]
+    listed = shared.http.get(f"v1/sessions/{session}/executions").json()["executions"]
+    assert listed[-2]["client"] == "ada's agent" and "client" not in listed[-1]
+    entries = shared.http.get(f"v1/sessions/{session}/history").json()["history"]
+    assert entries[-2]["client"] == "ada's agent" and entries[-2]["caller"] == "operator"

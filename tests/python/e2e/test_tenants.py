@@ -3,10 +3,9 @@
 import hashlib
 import subprocess
 
-import httpx
 import pytest
 from agents import agent, run, text
-from servers import Himalia
+from servers import Himalia, client_with
 from waiting import eventually
 
 ADA, BOB, EVE = (f"{name}-0123456789abcdef" for name in ("ada", "bob", "eve"))
@@ -17,9 +16,7 @@ class Caller:
 
     def __init__(self, gateway, token):
         self.url, self.token = gateway.url, token
-        self.http = httpx.Client(
-            base_url=gateway.url, headers={"Authorization": f"Bearer {token}"}, timeout=60, trust_env=False
-        )
+        self.http = client_with(gateway, token)
 
     def run(self, session, code):
         """The result of code."""

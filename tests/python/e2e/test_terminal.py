@@ -8,6 +8,9 @@ import time
 import pytest
 from terminal import Terminal, command
 
+# What `himalia exec` says before each question of the code, and the end of that line with its colours.
+LABEL = "\x1b[2mhimalia: the code in session terminal asks:"
+NEW_LINE = "\x1b[0m\r\n"
 PLOT = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"
 
 
@@ -29,13 +32,14 @@ def piped(gateway, *arguments, cwd=None, **more):
 def test_questions_are_answered_and_a_password_does_not_show(shared, session, tmp_path):
     code = "import getpass\nname = input('Name? ')\nword = getpass.getpass('Word? ')\nagain = input('Again? ')\nprint([name, len(word), again])"
     terminal = Terminal(command(shared, "exec", session, code), tmp_path)
+    assert terminal.until(LABEL) == ""
     terminal.until("Name? ")
     terminal.type("Ada\n")
-    assert "Ada" in terminal.until("Word? ")
+    assert "Ada" in terminal.until(LABEL) and terminal.until("Word? ") == NEW_LINE
     assert not terminal.shows_what_is_typed()
     terminal.type("s3cret-word\n")
-    shown = terminal.until("Again? ")
-    assert "s3cret" not in shown and shown == "\r\n"
+    shown = terminal.until(LABEL)
+    assert "s3cret" not in shown and shown == "\r\n" and terminal.until("Again? ") == NEW_LINE
     assert terminal.shows_what_is_typed()
     terminal.type("x\n")
     ended, rest = terminal.end()
@@ -77,7 +81,7 @@ def test_a_plot_is_shown_or_saved(shared, session, tmp_path):
     exec_plot = command(shared, "exec", session, PLOT)
     ended, rest = Terminal(exec_plot, tmp_path).end()
     (saved,) = tmp_path.glob("plot-*-1.png")
-    assert ended == 0 and f"plot saved as {saved.name}" in rest and saved.read_bytes().startswith(b"\x89PNG")
+    assert ended == 0 and f"plot saved: {saved.resolve()}" in rest and saved.read_bytes().startswith(b"\x89PNG")
     shown, where = tmp_path / "shown", tmp_path / "new" / "plots"
     shown.mkdir()
     ended, rest = Terminal(exec_plot, shown, TERM="xterm-kitty").end()
@@ -114,9 +118,9 @@ def test_a_death_names_what_was_lost(shared, tmp_path):
 def test_help_and_mistakes_are_for_newcomers(shared, session, tmp_path):
     helped = subprocess.run([*shared.command(), "exec", "--help"], capture_output=True, text=True, timeout=30)
     assert helped.returncode == 0 and "\x1b" not in helped.stdout
-    for part in ("himalia session new eda", "--plots <DIR>", "  124  its time was over"):
+    for part in ("himalia exec eda 'df = 6 * 7'", "--plots <DIR>", "  124  its time was over"):
         assert part in helped.stdout, helped.stdout
-    ended, out, err = piped(shared, "exec", "nosuch", "1")
+    ended, out, err = piped(shared, "exec", "--no-create", "nosuch", "1")
     assert (ended, out) == (1, "") and "`himalia session new NAME` starts one" in err
     ended, _, err = piped(shared, "session", "new", "Bad_Name")
     assert ended == 1 and "lower-case" in err, err
@@ -124,16 +128,69 @@ def test_help_and_mistakes_are_for_newcomers(shared, session, tmp_path):
     whole = shared.http.get(f"v1/sessions/{session}").json()["id"]
     ended, out, err = piped(shared, "session", "fork", whole[:13], "--files", "share", "--policy", "report")
     assert ended == 0, err
-    branch = out.splitlines()[1].split()[0]
+    branch = out.splitlines()[1].split()[1]
     assert piped(shared, "session", "rm", branch)[0] == 0
 
 
-def test_a_second_ctrl_c_leaves_it_running(shared, session, tmp_path):
-    code = "import time\nprint('begun', flush=True)\nn = 0\nwhile n < 2:\n    try: time.sleep(600)\n    except KeyboardInterrupt: n += 1; print('no', n, flush=True)"
+def test_a_session_is_started_when_there_is_none(shared):
+    try:
+        ended, out, err = piped(shared, "exec", "--template", "python3", "begun", "x = 6\nprint('first')")
+        assert (ended, out) == (0, "first\n") and "himalia: started session begun (python3, isolation " in err, err
+        ended, out, err = piped(shared, "exec", "begun", "print(x * 7)")
+        assert (ended, out, err) == (0, "42\n", "")
+        listed = piped(shared, "session", "ls")[1].splitlines()
+        row = next(line for line in listed if line.startswith("begun "))
+        assert "idle" in row and ("MiB" in row or "KiB" in row), row
+    finally:
+        shared.http.delete("v1/sessions/begun")
+    # An id that no session has is not taken for a name.
+    ended, _, err = piped(shared, "exec", "00000000-0000-4000-8000-000000000000", "1")
+    assert ended == 1 and "must not look like an id" in err, err
+
+
+HOSTILE = "a\\x1b]52;c;ZXZpbA==\\x07b\\x1b[2J\\x1b[1Ac\\x1b]8;;http://evil.example\\x1b\\\\d\\x9b6ne\\u202ef \\x1b[31mred"
+
+
+def test_a_terminal_gets_colours_and_nothing_that_steers_it(shared, session, tmp_path):
+    """Clipboard, links, cursor moves and questions to the terminal are removed, wherever they come from."""
+    texts = {
+        "stdout": f"print('{HOSTILE}', flush=True)",
+        "stderr": f"import sys; print('{HOSTILE}', file=sys.stderr, flush=True)",
+        "value": f"class Evil:\n    def __repr__(self): return '{HOSTILE}'\nEvil()",
+        "error": f"raise ValueError('{HOSTILE}')",
+    }
+    for where, code in texts.items():
+        _, shown = Terminal(command(shared, "exec", session, code), tmp_path).end()
+        # Of values and tracebacks the gateway has removed the colours before.
+        red = "abcdef \x1b[31mred" if where.startswith("std") else "abcdef red"
+        assert red in shown, (where, shown)
+        assert not set("\x07\x9b\u202e") & set(shown), (where, shown)
+        kept = {part[: part.index("m") + 1] for part in shown.split("\x1b[")[1:]}
+        assert kept <= {"31m", "0m", "2m", "1;31m"} and shown.count("\x1b") == shown.count("\x1b["), (where, shown)
+    _, shown = Terminal(command(shared, "exec", "--raw", session, texts["stdout"]), tmp_path).end()
+    assert "\x1b]52;c;ZXZpbA==\x07b\x1b[2J" in shown, shown
+    ended, out, _ = piped(shared, "exec", session, texts["stdout"])
+    assert ended == 0 and "\x1b]52;c;ZXZpbA==\x07b\x1b[2J" in out, out
+
+
+def test_a_question_cannot_pass_for_another(shared, session, tmp_path):
+    code = "input('\\x1b[2J\\x1b]0;t\\x07\\u202eroot password: ' + 'x' * 5000)"
     terminal = Terminal(command(shared, "exec", session, code), tmp_path)
-    terminal.until("begun")
+    assert terminal.until(LABEL) == ""
+    shown = terminal.until("…")
+    assert "root password: xxx" in shown and len(shown) < 2100, shown
+    assert not set("\x07\u202e") & set(shown) and "\x1b[2J" not in shown and "\x1b]" not in shown, shown
+    terminal.type("\n")
+    assert terminal.end()[0] == 0
+
+
+def test_a_second_ctrl_c_leaves_it_running(shared, session, tmp_path):
+    # What is printed can be read before the flush is over.
+    code = "import time\nn = 0\nwhile n < 2:\n    try: print('begun', n, flush=True); time.sleep(600)\n    except KeyboardInterrupt: n += 1"
+    terminal = Terminal(command(shared, "exec", session, code), tmp_path)
+    terminal.until("begun 0")
     terminal.type("\x03")
-    terminal.until("no 1")
+    terminal.until("begun 1")
     os.kill(terminal.pid, signal.SIGINT)
     ended, rest = terminal.end()
     assert ended == 1 and "it goes on as /v1/executions/exe_" in rest, rest

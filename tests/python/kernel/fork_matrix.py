@@ -123,6 +123,13 @@ WORKS = [
         "pool.join(); del pool; gc.collect();",
     ),
     Works(
+        "fork-server",
+        "multiprocessing",
+        "import multiprocessing as mp\n"
+        "p = mp.get_context('forkserver').Process(target=abs, args=(1,)); p.start(); p.join(); p.close()",
+        "p = mp.get_context('forkserver').Process(target=abs, args=(1,)); p.start(); p.join(); print(p.exitcode)",
+    ),
+    Works(
         "in-memory-sqlite",
         "sqlite3",
         "import sqlite3; s = sqlite3.connect(':memory:'); s.execute('create table t as select 1')",

@@ -82,12 +82,10 @@ class Client:
         """Send a request and return the content of its reply."""
         return self.reply(self.send(kind, content, channel), channel, timeout)
 
-    def execute(self, code, allow_stdin=False):
-        """Send code; returns the msg_id."""
-        return self.send(
-            "execute_request",
-            {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": allow_stdin},
-        )
+    def execute(self, code, allow_stdin=False, stop_on_error=True):
+        """Send code; returns the msg_id. With `stop_on_error` a kernel aborts what arrives right after an error."""
+        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": allow_stdin}
+        return self.send("execute_request", {**content, "stop_on_error": stop_on_error})
 
     def outputs(self, msg_id, timeout=60.0):
         """Yield the IOPub messages of a request until it is idle."""

@@ -6,10 +6,19 @@ The test sends `{"to_zygote": message}` and gets the zygote's reply, `{"reap": p
 `{"about": true}` and gets what the process sees of itself, or `{"exit": status}`.
 """
 
+import os
+
+open_at_start = {}
+for name in os.listdir("/proc/self/fd"):
+    try:
+        open_at_start[name] = os.readlink(f"/proc/self/fd/{name}")
+    except FileNotFoundError:
+        continue  # the listing's own
+
+# Not before: ctypes opens a file with some versions of libffi.
 import argparse
 import ctypes
 import json
-import os
 import socket
 import sys
 
@@ -19,12 +28,6 @@ parser.add_argument("socket")
 parser.add_argument("--key-fd", type=int)
 parser.add_argument("--zygote-fd", type=int, required=True)
 arguments = parser.parse_args()
-open_at_start = {}
-for name in os.listdir("/proc/self/fd"):
-    try:
-        open_at_start[name] = os.readlink(f"/proc/self/fd/{name}")
-    except FileNotFoundError:
-        continue  # the listing's own
 zygote = socket.socket(fileno=arguments.zygote_fd)
 test = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 test.connect(arguments.socket)

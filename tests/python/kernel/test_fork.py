@@ -28,8 +28,9 @@ async def tick():
         await asyncio.sleep(0.01)
 task = asyncio.get_running_loop().create_task(tick())
 reader_end = None
+accepted = []  # a writer that nobody holds closes its connection, from Python 3.13 on
 async def connected():
-    server = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
+    server = await asyncio.start_server(lambda r, w: accepted.append(w), "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     async def read():
         global reader_end
@@ -308,6 +309,15 @@ def test_a_stock_client_can_drive_a_branch(branch):
         assert client.hb_channel.is_beating()
     finally:
         client.stop_channels()
+
+
+def test_where_a_trial_of_a_fork_fails_there_is_none(kernel_python):
+    with Family(kernel_python) as family:
+        family.kernel.run("from himalia_kernel.fork import executors; executors.revive = lambda loop, workers: None")
+        reply, _ = request_fork(family.kernel)
+        assert (reply["status"], reply["ename"]) == ("error", "Unsupported"), reply
+        assert "in a forked process a thread pool did not work" in reply["evalue"]
+        assert family.kernel.run("os = __import__('os'); os.wait()")[0]["ename"] == "ChildProcessError"
 
 
 def test_branches_outlive_a_killed_parent_and_end_alone(kernel_python):

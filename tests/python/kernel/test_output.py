@@ -137,6 +137,37 @@ def test_the_last_words_before_a_crash_arrive(kernel):
     raise AssertionError("no output")
 
 
+# The threads of ZeroMQ's get the processor last: they share one with two processes that never give it up.
+STARVED = """
+import os, subprocess, sys
+from pathlib import Path
+one = {min(os.sched_getaffinity(0))}
+hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+for hog in hogs: os.sched_setaffinity(hog.pid, one)
+for task in Path("/proc/self/task").iterdir():
+    if (task / "comm").read_text().startswith("ZMQbg/IO"):
+        os.sched_setaffinity(int(task.name), one)
+        os.setpriority(os.PRIO_PROCESS, int(task.name), 19)
+"""
+
+
+def test_the_last_words_arrive_although_zeromq_has_had_no_time(kernel):
+    assert kernel.run(STARVED)[0]["status"] == "ok"
+    msg_id = kernel.execute("print('last words', flush=True); os.kill(os.getpid(), 9)")
+    while True:
+        message = kernel.receive("iopub", 30)
+        if message["parent_header"].get("msg_id") == msg_id and message["msg_type"] == "stream":
+            assert message["content"]["text"] == "last words\n"
+            return
+
+
+def test_a_shutdown_does_not_wait_for_a_process_that_ends_by_itself(kernel):
+    """Whoever uses joblib has a resource tracker, which ignores signals: it took 14 s to be killed."""
+    assert kernel.run("from multiprocessing import resource_tracker as r; r.ensure_running()")[0]["status"] == "ok"
+    assert kernel.request("shutdown_request", {"restart": False}, "control")["status"] == "ok"
+    assert kernel.process.wait(10) == 0
+
+
 def test_shutdown_delivers_what_was_printed(kernel):
     msg_id = kernel.execute("for n in range(2000): print('q' * 1000)")
     request = kernel.send("shutdown_request", {"restart": False}, "control")

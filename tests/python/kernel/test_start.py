@@ -117,6 +117,28 @@ def test_a_module_in_the_working_directory_does_not_break_the_start(kernel_pytho
         kernel.close()
 
 
+def test_no_module_in_the_working_directory_keeps_a_kernel_from_starting(kernel_python, kernel):
+    """Whatever a start imports, our own package and what Python reads by itself included."""
+    assert kernel.request("complete_request", {"code": "pri", "cursor_pos": 3})["matches"]
+    loaded = kernel.run("import sys; print(*{name.partition('.')[0] for name in sys.modules})")[1].split()
+    names = {*loaded, "himalia_kernel", "ipykernel_launcher", "runpy", "sitecustomize", "usercustomize"} - {"__main__", "__mp_main__"}
+    assert len(names) > 150 and {"ipykernel", "IPython", "tornado", "zmq", "json"} <= names
+
+    def shadow(directory):
+        for name in names:
+            (directory / f"{name}.py").write_text("import os; os._exit(13)")
+        (directory / "early.pth").write_text("import os; os._exit(13)\n")
+        (directory / "mine.py").write_text("answer = 42")
+
+    argv = json.loads((PACKAGE / "kernel.json").read_text())["argv"][1:-2]
+    shadowed = RawKernel(kernel_python, argv=argv, before=shadow)
+    try:
+        assert shadowed.run("import mine; print(mine.answer)")[1] == "42\n"
+        assert shadowed.run("import sys; print(sys.path.index(''))")[1] == kernel.run("print(sys.path.index(''))")[1]
+    finally:
+        shadowed.close()
+
+
 def test_an_unknown_ipykernel_is_started_plainly_and_says_so(kernel_python, tmp_path):
     site = tmp_path / "sitecustomize.py"
     site.write_text("import himalia_kernel.selftest as s\ns.TESTED = ((1, 2),)\n")
@@ -151,7 +173,7 @@ def test_the_locked_ipykernel_is_one_that_was_tested(kernel_python):
 
 def test_the_kernelspec_is_complete():
     spec = json.loads((PACKAGE / "kernel.json").read_text())
-    assert spec["argv"][1:] == ["-m", "himalia_kernel", "-f", "{connection_file}"]
+    assert spec["argv"][1:] == ["-P", "-m", "himalia_kernel", "-f", "{connection_file}"]
     assert spec["interrupt_mode"] == "signal"
     assert spec["language"] == "python"
     for logo in ("logo-32x32.png", "logo-64x64.png", "logo-svg.svg"):

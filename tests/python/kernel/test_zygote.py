@@ -7,6 +7,8 @@ import platform
 import signal
 import socket
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,9 @@ from processes import alive, children, parent
 from rawkernel import PACKAGE, RawKernel
 from waiting import eventually
 from zygotes import HOMES, INSIDE, OUTSIDE, HostZygote, Sandbox, make_namespaces
+
+sys.path.insert(0, str(PACKAGE))
+from himalia_kernel.zygote import huge_pages  # noqa: E402
 
 # Names that any kernel has open: its channels' and its event loops' descriptors, and the pipes of its output.
 OWN_KINDS = ("socket:", "anon_inode:[event", "pipe:")
@@ -46,7 +51,13 @@ for name in os.listdir("/proc/self/fd"):
     try: print(name, os.readlink(f"/proc/self/fd/{name}"))
     except OSError: pass
 """
-    return dict(line.split(" ", 1) for line in kernel.run(code)[1].splitlines())
+    found = dict(line.split(" ", 1) for line in kernel.run(code)[1].splitlines())
+    return {number: target for number, target in found.items() if not is_of_libffi(target)}
+
+
+def is_of_libffi(target):
+    """libffi 3.5 keeps its own file open in every process that has ctypes."""
+    return "/libffi.so" in target
 
 
 def test_the_zygote_says_what_it_holds(zygote):
@@ -55,9 +66,59 @@ def test_the_zygote_says_what_it_holds(zygote):
     assert zygote.ready["failed"] == {"no_such_module": "ModuleNotFoundError: No module named 'no_such_module'"}
     assert zygote.ready["pid"] == zygote.process.pid
     kinds = [os.readlink(f"/proc/{zygote.process.pid}/fd/{name}") for name in os.listdir(f"/proc/{zygote.process.pid}/fd")]
-    assert sorted(kind.split(":")[0] for kind in kinds) == sorted(
+    assert sorted(kind.split(":")[0] for kind in kinds if not is_of_libffi(kind)) == sorted(
         ["/dev/null", str(zygote.path / "log"), str(zygote.path / "log"), *["socket"] * 2, *["pipe"] * 3]
     )
+
+
+CAN_COLLAPSE = """
+import ctypes, mmap
+from himalia_kernel import libc
+from himalia_kernel.zygote import huge_pages
+size = int(huge_pages._SIZE.read_text())
+memory = mmap.mmap(-1, 2 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+memory[:] = b"1" * len(memory)
+start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+libc.collapse(-(-start // size) * size, size)
+"""
+
+
+def test_a_zygote_lies_on_huge_pages_where_the_system_has_them(zygote, kernel_python):
+    environment = {"PYTHONPATH": str(PACKAGE), "PYTHONDONTWRITEBYTECODE": "1"}
+    tried = subprocess.run([str(kernel_python), "-c", CAN_COLLAPSE], env=environment, stderr=subprocess.DEVNULL)
+    lines = Path(f"/proc/{zygote.process.pid}/smaps_rollup").read_text().splitlines()
+    [huge] = [int(line.split()[1]) for line in lines if line.startswith("AnonHugePages:")]
+    assert huge > 0 or tried.returncode != 0
+
+
+SMAPS = """\
+00300000-00d00000 rw-p 00000000 00:00 0 [heap]
+Anonymous: 9300 kB
+00e00000-01400000 rw-p 00000000 00:00 0
+Anonymous: 6144 kB
+02000000-03000000 rw-p 00000000 00:00 0
+Anonymous: 8 kB
+04000000-04500000 rw-p 00000000 fe:00 12 /usr/lib/a library.so
+Anonymous: 5120 kB
+05000000-05500000 r--p 00000000 00:00 0
+Anonymous: 5120 kB
+06100000-06300000 rw-p 00000000 00:00 0
+Anonymous: 2048 kB
+"""
+
+
+def test_huge_pages_are_whole_ones_of_memory_in_use():
+    found = list(huge_pages.ranges(SMAPS.splitlines(), 1 << 21))
+    assert found == [(0x400000, 0xC00000), (0xE00000, 0x1400000)]
+
+
+def test_a_zygote_that_loads_ends_at_once_with_its_gateway(kernel_python, tmp_path):
+    """Whatever it imports would be written to a home directory that the next gateway has removed."""
+    (tmp_path / "endless.py").write_text(f"import time\nopen({str(tmp_path / 'loading')!r}, 'w').close()\nwhile True: time.sleep(1)\n")
+    zygote = HostZygote(kernel_python, "endless", {"PYTHONPATH": f"{PACKAGE}:{tmp_path}"}, wait=False)
+    eventually((tmp_path / "loading").exists, "the zygote imports the module")
+    zygote.close()
+    assert zygote.process.returncode == -signal.SIGIO
 
 
 def test_the_program_gets_what_the_plan_says_and_nothing_else(zygote):
@@ -105,6 +166,42 @@ def test_a_kernel_is_like_a_cold_one(kernel_python, sandbox):
     assert any("image/png" in message["content"].get("data", {}) for message in messages)
     assert kernel.request("shutdown_request", {"restart": False}, "control")["status"] == "ok"
     assert sandbox.ask(reap=kernel.pid) == 0
+
+
+_HOLDERS = """
+import gc, types
+gc.unfreeze()
+def texts(holder):
+    try:
+        inner = holder.values() if type(holder) is dict else [holder.cell_contents] if type(holder) is types.CellType else holder
+        return [str(each) for each in inner if isinstance(each, (str, os.PathLike))]
+    except Exception:
+        return []
+kinds = (dict, list, tuple, set, types.CellType)
+print([text for holder in gc.get_objects() if isinstance(holder, kinds) for text in texts(holder) if text.startswith(OWN)])
+"""
+
+
+def test_kernels_know_nothing_of_the_zygotes_home(kernel_python, tmp_path):
+    own = tmp_path / "home"
+    own.mkdir()
+    env = {"HOME": str(own), "MPLCONFIGDIR": str(own / "plots"), "HIMALIA_HOME_OF_KERNELS": "/session"}
+    zygote = HostZygote(kernel_python, "matplotlib.pyplot", env=env)
+    try:
+        assert zygote.ready["failed"] == {}
+        assert (own / ".ipython").is_dir() and (own / "plots").is_dir()
+        sandbox = Sandbox(zygote)
+        kernel = sandbox.kernel()
+        kernel.run(f"import os; OWN = {str(own)[:-1]!r} + {str(own)[-1:]!r}")
+        assert kernel.run(_HOLDERS)[1] == f"['{own}']\n"  # the name OWN itself
+        assert value(kernel, "__import__('matplotlib').get_configdir()") == "/session/plots"
+        assert value(kernel, "__import__('jedi').settings.cache_directory").startswith("/session/")
+        assert value(kernel, "[name for name in os.environ if 'HIMALIA' in name or 'MPLCONFIG' in name]") == "[]"
+        os.kill(kernel.pid, signal.SIGKILL)
+        sandbox.ask(reap=kernel.pid)
+        sandbox.end()
+    finally:
+        zygote.close()
 
 
 def test_kernels_differ_and_their_end_is_the_shims_to_see(sandbox):

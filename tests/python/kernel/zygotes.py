@@ -24,9 +24,9 @@ _FLAGS = 0x10000000 | 0x20000 | 0x40000000 | 0x8000000 | 0x4000000
 
 
 class HostZygote:
-    """A host zygote; `ready` is its first message."""
+    """A host zygote; `ready` is its first message, None where the test does not wait for that."""
 
-    def __init__(self, python, preload="", env=None):
+    def __init__(self, python, preload="", env=None, wait=True):
         self.python = str(python)
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.directory = tempfile.TemporaryDirectory(prefix="hmz")
@@ -36,7 +36,7 @@ class HostZygote:
         # A descriptor that is left open on purpose: none of the zygote's children may have it.
         self._leak = os.open("/etc/hostname", os.O_RDONLY)
         self.process = subprocess.Popen(
-            [self.python, "-m", "himalia_kernel.zygote", "--control-fd", str(theirs.fileno())],
+            [self.python, "-P", "-m", "himalia_kernel.zygote", "--control-fd", str(theirs.fileno())],
             env={
                 "PATH": "/usr/bin:/bin",
                 "HOME": str(self.path),
@@ -52,7 +52,7 @@ class HostZygote:
             start_new_session=True,
         )
         theirs.close()
-        self.ready = self.receive()
+        self.ready = self.receive() if wait else None
 
     def receive(self, timeout=30.0):
         """The next message; None at the end of the socket."""

@@ -11,9 +11,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from leftovers import sessions_of
 from levels import ENGINE, LEVELS, USER, AsOrdinaryUser, AtLevel
+from waiting import eventually
 
-collect_ignore = [] if ENGINE else ["test_gateway_in_container.py"]
+# What needs an engine; what stops and starts an engine of the tests' own.
+collect_ignore = [] if ENGINE else ["test_gateway_in_container.py", "test_kept_volumes.py", "test_images.py"]
+if not os.environ.get("HIMALIA_TEST_OWN_ENGINE"):
+    collect_ignore.append("test_engine_restart.py")
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +35,9 @@ def ordinary_place(tmp_path_factory, kernel_python):
         name = subprocess.run([place / "env/bin/python", "-c", version], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
         packages = Path(kernel_python).parents[1] / "lib" / name / "site-packages"
         shutil.rmtree(place / "env/lib" / name / "site-packages")
-        subprocess.run(["cp", "-a", str(packages), str(place / "env/lib" / name / "site-packages")], check=True)
+        # Tens of thousands of files, whose copying and removal is slow on a busy disk: hard links where that is possible.
+        how = "-al" if packages.stat().st_dev == place.stat().st_dev else "-a"
+        subprocess.run(["cp", how, str(packages), str(place / "env/lib" / name / "site-packages")], check=True)
         spec = place / "kernels" / "python3"
         spec.mkdir(parents=True)
         argv = f'["{place}/env/bin/python", "-m", "himalia_kernel", "-f", "{{connection_file}}"]'
@@ -55,6 +62,18 @@ def gateway(request, tmp_path_factory):
         own = AtLevel(tmp_path_factory.mktemp("level"), request.param)
     yield own
     own.stop()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_on_the_gateway(request):
+    """A test ends the sessions that it started; all else is looked for when the gateway has ended."""
+    own = request.getfixturevalue("gateway") if "gateway" in request.fixturenames else None
+    if not isinstance(own, AtLevel):
+        yield
+        return
+    sessions = sessions_of(own)
+    yield
+    eventually(lambda: sessions_of(own) <= sessions, lambda: f"left alive: {sessions_of(own) - sessions}")
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from channels import Channels
+from leftovers import left_by
 from processes import having_argument
 from waiting import eventually
 
@@ -179,7 +180,6 @@ def test_after_all_sessions_nothing_is_left(gateway):
     assert gateway.process.wait(60) == 0
     assert not list(logs.glob("*"))
     assert not list((logs.parent / "files").glob("*"))
-    groups = [path for path in Path("/sys/fs/cgroup").glob("*/himalia/*/") if path.is_dir()]
-    assert not groups, groups
+    eventually(lambda: not left_by(logs.parent), lambda: f"left behind: {left_by(logs.parent)}")
     gateway.process.stdout.close()
     gateway.start()

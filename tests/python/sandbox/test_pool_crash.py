@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 from channels import Channels
+from files import beneath
 from levels import AtLevel
 from processes import alive
 from waiting import eventually
@@ -30,7 +31,9 @@ def own(tmp_path, kernel_python):
 def sandboxes(run):
     """Process ids of the shims of all sandboxes that a gateway has on record."""
     found = {}
-    for file in run.rglob("*.json"):
+    for file in beneath(run):
+        if file.suffix != ".json":
+            continue
         try:
             found[file.stem] = json.loads(file.read_text())["shim"]
         except (FileNotFoundError, ValueError):

@@ -1,7 +1,9 @@
 """Warm starts and branches at every level, with real kernels."""
 
+import re
 import time
 
+import pytest
 from channels import Channels
 from waiting import eventually
 
@@ -42,6 +44,41 @@ def test_a_variable_that_is_read_at_start_makes_a_cold_start_and_the_reply_says_
     assert made["started_by"] == "cold", made
     with Channels(gateway, made["id"]) as client:
         assert client.run("import sys; print(sys.flags.hash_randomization, __import__('os').environ['PYTHONHASHSEED'])").text().endswith("7\n")
+    gateway.end(made["id"])
+
+
+def test_a_claim_has_limits_of_its_own_which_hold(gateway):
+    warm(gateway)
+    wanted = {"memory_bytes": 300 << 20, "pids": 60, "output_bytes": 20 << 20}
+    made = gateway.session("pooled", limits=wanted)
+    if "gvisor" in gateway.level:
+        assert made["started_by"] == "cold" and made["start_reason"] == "limits.memory_bytes cannot be changed by this runtime", made
+    elif made["limits"]["pids"]["enforcement"] == "rlimit":
+        assert made["started_by"] in ("cold", "zygote") and made["start_reason"] == "limits.pids is set when a process starts", made
+    else:
+        assert made["started_by"] == "pool" and not made.get("start_reason"), made
+    assert {name: made["limits"][name]["value"] for name in wanted} == wanted
+    with Channels(gateway, made["id"]) as client:
+        # Of 48 MiB the log keeps what fits into its segments of 16 MiB.
+        client.run("for _ in range(48): print('x' * (1 << 20), flush=True)")
+        logs = [file for file in (gateway.directory / "data" / "kernels").glob("*/*") if file.is_file()]
+        assert sum(file.stat().st_size for file in logs) < 44 << 20
+        # The template gives 512 MiB.
+        client.submit("held = []\nwhile len(held) < 60: held.append(b'x' * (8 << 20))")
+        eventually(lambda: gateway.show(made["id"])["state"] == "dead", "the end for want of memory", 60)
+    assert gateway.show(made["id"])["reason"].startswith("oom"), gateway.show(made["id"])
+    gateway.end(made["id"])
+
+
+@pytest.mark.parametrize("template", ["plain", "pooled"])
+def test_tracebacks_name_files_by_paths_of_the_sandbox(gateway, template):
+    made = gateway.session(template)
+    with Channels(gateway, made["id"]) as client:
+        for code in ("import pandas\npandas.DataFrame()['x']", "import json\njson.loads('{')"):
+            shown = "\n".join(client.run(code).of("error")[0]["content"]["traceback"])
+            files = re.findall(r"File (/[^:]+):", re.sub("\x1b\\[[0-9;]*m", "", shown))
+            assert files and all(file.startswith(("/himalia/", "/opt/himalia/", "/usr/lib/")) for file in files), shown
+            assert client.run(f"print(all(len(open(file).read()) > 100 for file in {files}))").text() == "True\n"
     gateway.end(made["id"])
 
 

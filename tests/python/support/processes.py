@@ -1,5 +1,6 @@
 """What /proc says about processes that the tests started."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -68,5 +69,6 @@ def children(pid):
     """The children of a process."""
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
-        found += [int(child) for child in (task / "children").read_text().split()]
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has ended
+            found += [int(child) for child in (task / "children").read_text().split()]
     return [child for child in found if alive(child)]

@@ -7,13 +7,21 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import httpx
+from leftovers import end_processes, left_by
 from waiting import eventually
 
 # In the gateway's own environment, to see that it gets into no kernel.
 CANARY = "HIMALIA_TEST_CANARY"
+
+
+def client_with(server, token):
+    """A client of a gateway's REST API that shows this token."""
+    headers = {"Authorization": f"Bearer {token}"}
+    return httpx.Client(base_url=server.url, headers=headers, timeout=60, trust_env=False)
 
 
 class Server:
@@ -130,9 +138,18 @@ class Himalia(Server):
         self.process.stdout.close()
 
     def stop(self):
-        """End it and its kernels."""
+        """End it and its kernels; nothing of them may be left, nor of a gateway that the test killed."""
         super().stop()
         self.process.stdout.close()
+        try:
+            assert self.process.returncode in (0, -signal.SIGKILL), f"ended with {self.process.returncode}"
+            # A process that was told to end needs its moment.
+            patience = time.monotonic() + 10
+            while (found := left_by(self.directory / "data", clean=self.process.returncode == 0)) and time.monotonic() < patience:
+                time.sleep(0.05)
+            assert not found, "left behind: " + "; ".join(found)
+        finally:
+            end_processes(self.directory / "data")
 
     def memory_mb(self):
         """Peak resident memory of the gateway."""

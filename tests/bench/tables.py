@@ -1,0 +1,98 @@
+"""The tables of a report, as the benches print them and as README shows them: text made from the JSON that a bench wrote.
+
+A figure that a report does not have is shown as `-`.
+"""
+
+
+def number(value, form=".2f"):
+    """A figure, or `-`."""
+    return "-" if value is None else format(value, form)
+
+
+def span(values, form=".2f"):
+    """Smallest to largest."""
+    return "-" if not values else f"{min(values):{form}}-{max(values):{form}}"
+
+
+def gateway(report):
+    """The table of `make bench`."""
+    direct = report["execute"]["direct"]["p50_ms"]
+    lines = [f"execute on a kernel that does no work, v1 WebSocket (direct p50 {direct:.2f} ms)"]
+    lines.append(f"  {'':26}{'p50 ms':>9}{'added':>9}{'p99 ms':>9}{'CPU s / 10,000':>17}{'range':>13}")
+    for name, row in report["execute"].items():
+        added = row["p50_ms"] - direct
+        cpu = number(None if name == "direct" else row["cpu_s_per_10k"])
+        lines.append(f"  {name:26}{row['p50_ms']:9.2f}{added:9.2f}{row['p99_ms']:9.2f}{cpu:>17}{span(row.get('cpu_blocks')):>13}")
+    stream = report["stream"]
+    lines.append(f"\n{report['stream_count']:,} stream messages of 8 kB, v1 WebSocket")
+    lines.append(f"  {'':26}{'messages/s':>12}{'of direct':>11}{'lost':>8}{'CPU s / 100 MB':>17}")
+    for name, row in stream.items():
+        ratio = row["per_s"] / stream["direct"]["per_s"]
+        cpu = number(None if name == "direct" else row["cpu_s_per_100mb"])
+        lines.append(f"  {name:26}{row['per_s']:12,.0f}{ratio:11.2f}{row['lost']:8}{cpu:>17}")
+    if "display" in report:
+        display = report["display"]
+        lines.append(f"\none display of {report['display_bytes'] / 1e6:.0f} MB, v1 WebSocket")
+        lines.append(f"  {'':26}{'p50 ms':>9}{'of direct':>11}{'least ms':>10}{'CPU ms':>8}")
+        for name, row in display.items():
+            ratio = row["p50_ms"] / display["direct"]["p50_ms"]
+            cpu = number(None if name == "direct" else row["cpu_ms"], ".0f")
+            lines.append(f"  {name:26}{row['p50_ms']:9.0f}{ratio:11.2f}{row['least_ms']:10.0f}{cpu:>8}")
+    lines.append("\ninterrupt of a cell that waits, over REST (direct: a signal), until the cell's reply and idle")
+    lines.append(f"  {'':26}{'p50 ms':>9}{'slowest ms':>13}")
+    for name, row in report["interrupt"].items():
+        lines.append(f"  {name:26}{row['p50_ms']:9.2f}{row['max_ms']:13.2f}")
+    found = report["adoption"]
+    lines.append(f"\nkill -9 of the gateway with {found['kernels']} live kernels, {found['printing']} of them printing, then a new start")
+    lines.append(f"  ready {found['ready_s']:.2f} s, all adopted {found['adopted_s']:.2f} s after the start of the process")
+    return "\n".join(lines)
+
+
+def sandboxes(report):
+    """The table of `make bench-sandboxes`, level by level."""
+    return "\n\n".join("\n".join(level(name, rows)) for name, rows in report["levels"].items())
+
+
+def level(name, rows):
+    """The lines of one level."""
+    if "not_run" in rows:
+        return [f"{name}: NOT RUN: {rows['not_run']}"]
+    lines = [f"{name:42}{'p50':>10}{'p99':>10}   beside it"]
+
+    def line(text, p50, p99=None, note=""):
+        lines.append(f"  {text:40}{p50:>10}{number(p99, '.1f'):>10}   {note}".rstrip())
+
+    ways = rows["starts"]
+    for what, title in (("kernel_info", "first kernel_info reply"), ("imports", "`import pandas` done")):
+        cold = ways["cold"][what]["p50_ms"]
+        for way in ("cold", "zygote", "pool"):
+            found = ways.get(way, {}).get(what)
+            if found:
+                line(f"{title}, {way}, ms", f"{found['p50_ms']:.1f}", found["p99_ms"], "" if way == "cold" else f"1/{cold / found['p50_ms']:.0f} of cold")
+    found, cold = rows["memory_mib"], rows["memory_cold_mib"]
+    note = f"cold: {cold:.0f}, so 1/{cold / found['each']:.1f}" + (f"; {found['once']:.0f} once for all" if found["once"] else "")
+    line("memory that each working kernel adds, MiB", f"{found['each']:.0f}", None, note)
+    fork = rows["fork"]
+    own = fork["private_mib"]
+    line("fork of a session with 1 GB, ms", f"{fork['p50_ms']:.1f}", fork["p99_ms"], "" if own is None else f"the child's own: {own:.0f} MiB")
+    if "sustained" in rows:
+        found = rows["sustained"]
+        line("claims one after the other, ms", number(found["p50_ms"], ".1f"), found["p99_ms"], f"{found['per_s']:.1f} per second")
+    if "burst" in rows:
+        found = rows["burst"]
+        ways = ", ".join(f"{count} by {way}" for way, count in sorted(found["started_by"].items()))
+        line(f"{sum(found['started_by'].values())} claims at once, ms", number(found["p50_ms"], ".1f"), found["p99_ms"], ways)
+        for step in ("given_away", "told"):
+            which = found.get(step)
+            if which:
+                line(f"  {step.replace('_', ' ')} in the order of asking, %", f"{which['pairs_in_order']:.0f}", None, f"worst: overtaken by {which['overtaken_by']} later")
+    if "crowd" in rows:
+        found = rows["crowd"]
+        line(f"answer while {found['sessions']} working sessions live, ms", f"{found['p50_ms']:.1f}", found["p99_ms"], f"slowest: {found['slowest_ms']:.1f}")
+    return lines
+
+
+def origin(report):
+    """Where the figures are from, and what has to be known about them: one line."""
+    note = f" {report['note']}" if "note" in report else ""
+    return f"commit {report['commit']}, {report['date']}, {report['machine']}.{note}"

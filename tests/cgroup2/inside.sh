@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Run by run.sh's virtual machine, as root: the tests in two units, and their status beside this file.
+set -euo pipefail
+here=$(dirname "$0")
+# Line ends as they are.
+stty -F /dev/ttyS1 raw
+echo "$(uname -sr), $(systemctl --version | head -1), $(stat -fc %T /sys/fs/cgroup) at /sys/fs/cgroup"
+# From the host's directory no ordinary user could run them, and slowly.
+mkdir /opt/tests
+cp "$here"/{namespaces,himalia-jail,himalia-shim} /opt/tests/
+
+status=0
+# One unit with the controllers of its group for itself, as a gateway's.
+as() {
+  echo "== as $1"
+  systemd-run --quiet --wait --pipe --collect --property=Delegate=yes --uid="$1" \
+    --setenv=HIMALIA_TEST_CGROUPS=required /opt/tests/namespaces --color never || status=1
+}
+as root
+as ada
+echo "$status" >"$here/status"
+sync

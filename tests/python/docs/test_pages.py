@@ -1,0 +1,68 @@
+"""Links lead somewhere, examples can be read by what reads them, and README's tables are those that were measured."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from urllib.parse import unquote
+
+import pytest
+from pages import ROOT, anchors, blocks, links, pages
+
+TOML = [(page, text) for page in pages() for _, _, text in blocks(page, "toml")]
+# Those with an ellipsis leave something out.
+JSON = [(page, text) for page in pages() for _, _, text in blocks(page, "json") if "…" not in text]
+
+
+def named(value):
+    return str(value.relative_to(ROOT)) if hasattr(value, "relative_to") else None
+
+
+@pytest.mark.parametrize("page", pages(), ids=named)
+def test_links_lead_somewhere(page):
+    broken = []
+    for link in links(page):
+        if link.startswith(("http://", "https://", "mailto:")):
+            continue
+        path, _, anchor = unquote(link).partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists():
+            broken.append(f"{link}: there is no {target}")
+        elif anchor and target.suffix == ".md" and anchor not in anchors(target):
+            broken.append(f"{link}: {target.name} has no such heading")
+    assert not broken, broken
+
+
+def test_the_checker_sees_a_broken_link(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A `b` (c)\n[x](there.md#a) ![y](y.png 'title') `[z](no)`\n```\n[not](one)\n```\n<img src=\"i.png\">\n")
+    assert links(page) == ["there.md#a", "y.png", "i.png"]
+    assert anchors(page) == {"a-b-c"}
+
+
+@pytest.mark.parametrize("page, text", TOML, ids=named)
+def test_examples_of_configuration_are_taken(page, text, tmp_path):
+    tomllib.loads(text)
+    secret = tmp_path / "token"
+    secret.write_text("a token that is long enough for anybody")
+    secret.chmod(0o600)
+    file = tmp_path / "himalia.toml"
+    file.write_text(text.replace("sha256:…", "sha256:" + "5e" * 32).replace("/run/secrets/build-agent", str(secret)))
+    env = {**os.environ, "HIMALIA_DATA_DIR": str(tmp_path / "data"), "HIMALIA_RUN_DIR": str(tmp_path / "run")}
+    done = subprocess.run(
+        [os.environ["HIMALIA_BIN"], "doctor", "--config", file], env=env, capture_output=True, text=True, timeout=100
+    )
+    # What the machine lacks is not the example's fault; what the gateway cannot read is.
+    assert str(file) not in done.stderr and done.returncode in (0, 1), done.stderr
+    assert done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("page, text", JSON, ids=named)
+def test_examples_in_json_are_json(page, text):
+    json.loads(text)
+
+
+def test_the_tables_in_readme_are_those_that_were_measured():
+    done = subprocess.run([sys.executable, ROOT / "tests/bench/readme.py"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
