@@ -14,6 +14,8 @@ BENCH_ENV := $(TARGET)/bench-env
 OTHER_KERNELS := $(TARGET)/other-kernels
 TEST_LIBRARIES := $(TARGET)/test-libraries
 NEXTEST := 0.9.143
+# How often a test that fails runs again, at most. CI sets 1.
+RERUNS ?= 0
 
 # What was fetched because the system has none: Node, cargo-nextest.
 export PATH := $(TOOLS)/node/bin:$(TOOLS)/bin:$(PATH)
@@ -69,18 +71,18 @@ lint: check-build $(TOOLS)/bin/cargo-deny ## format, clippy, dependency policy; 
 .PHONY: test-rust
 test-rust: check-build nextest ## unit, property, simulator and system tests
 	cargo build --locked --workspace --bins  # the system tests start them
-	cargo nextest run --locked --workspace
+	cargo nextest run --locked --workspace --retries $(RERUNS)
 	cargo test --locked --workspace --doc --quiet
 
 .PHONY: test-python
 test-python: env $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready ## nbclient, differential, sandbox and behaviour tests on real kernels
 	HIMALIA_BIN=$(HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
-	  $(TEST_ENV)/bin/python -m pytest -q -m "not long" tests/python
+	  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" tests/python
 
 .PHONY: test-python-long
 test-python-long: env $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready
 	HIMALIA_BIN=$(HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
-	  $(TEST_ENV)/bin/python -m pytest -q -m long tests/python
+	  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m long tests/python
 
 .PHONY: test-pythons
 test-pythons: ## the kernel package's tests on PYTHONS (3.13 3.14), each from a Debian release that has it
@@ -88,11 +90,11 @@ test-pythons: ## the kernel package's tests on PYTHONS (3.13 3.14), each from a 
 
 .PHONY: test-js
 test-js: env $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## JupyterLab in Chromium, @jupyterlab/services
-	cd tests/js && HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python npm test --silent
+	cd tests/js && HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python ../rerun.sh npm test --silent
 
 .PHONY: test-viewer
 test-viewer: env web $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## the viewer in Chromium on real kernels; its pictures are in tests/out
-	cd tests/js && HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python npm run test:viewer --silent
+	cd tests/js && HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python ../rerun.sh npm run test:viewer --silent
 
 .PHONY: docker-images
 docker-images: build ## the images of kernels and of the gateway, into the Docker engine
