@@ -77,7 +77,7 @@ fn is_refusal(reply: &Reply) -> bool {
 
 /// Asks, reads the head of the answer and nothing more.
 async fn slowly(gateway: &Gateway, token: &str, path: &str) -> (TcpStream, Reply) {
-    let mut stream = gateway.connect().await;
+    let mut stream = gateway.connect_with_small_buffer().await;
     let text = format!("GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: token {token}\r\n\r\n");
     stream.write_all(text.as_bytes()).await.unwrap();
     let head = within(path, Reply::head(&mut stream)).await.unwrap();

@@ -23,7 +23,7 @@ use himalia_sandbox::{
 };
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -133,6 +133,13 @@ impl Gateway {
 
     pub async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// A connection whose receive buffer stays small: what its client does not read remains with the gateway.
+    pub async fn connect_with_small_buffer(&self) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        socket.connect(self.address).await.unwrap()
     }
 
     /// Sends a request with the token.
