@@ -109,8 +109,8 @@ test-fresh: ## README's commands in a minimal Debian that has the Rust toolchain
 	tests/fresh/run.sh $(or $(WHAT),demo)
 
 .PHONY: test-cgroup2
-test-cgroup2: check-build check-cgroup2 ## sandboxes of namespaces under control groups of version 2, in a virtual machine with systemd
-	tests/cgroup2/run.sh
+test-cgroup2: check-build check-cgroup2 ## sandboxes of namespaces under control groups of version 2, in a virtual machine with DEBIAN's systemd (trixie; this machine's release)
+	tests/cgroup2/run.sh $(DEBIAN)
 
 .PHONY: test-arm64
 test-arm64: check-build check-arm64 ## the shim and the jail for 64-bit ARM, in QEMU

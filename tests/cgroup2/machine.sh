@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A virtual machine with Debian's kernel and systemd, for run.sh: makes its disk, kernel and initial file system once, in target/cgroup2, and
-# prints their directory. It runs /mnt/inside.sh of the directory that is shared with it as `tests`, shows its output on the second
+# A virtual machine with Debian's kernel and systemd, for run.sh: `machine.sh [RELEASE]` makes its disk, kernel and initial file system once,
+# in target/cgroup2, and prints their directory. It runs /mnt/inside.sh of the directory that is shared with it as `tests`, shows its output on the second
 # serial line, and powers off. Needs root.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# The tests run on the C library that they were linked with.
-release=$(. /etc/os-release && [ "$ID" = debian ] && echo "$VERSION_CODENAME" || echo bookworm)
+# The tests run on the C library that they were linked with, or on a newer one.
+release=${1:-$(. /etc/os-release && [ "$ID" = debian ] && echo "$VERSION_CODENAME" || echo bookworm)}
 packages=linux-image-amd64,systemd-sysv,udev,dbus,python3
 state=$PWD/target/cgroup2
 machine=$state/$release-$(sha256sum tests/cgroup2/machine.sh | cut -c1-12)

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Sandboxes of namespaces under control groups of version 2: the sandbox crate's tests in a virtual machine with Debian's kernel and systemd,
-# as root and as an ordinary user, each in a unit with `Delegate=yes`.
+# Sandboxes of namespaces under control groups of version 2: the sandbox crate's tests, and a gateway, in a virtual machine with Debian's kernel
+# and systemd, as root and as an ordinary user, each in a unit with `Delegate=yes`.
+#
+#   run.sh [RELEASE]    of Debian; by default the one of this machine
 #
 # Needs root, on x86-64 (`make prerequisites-cgroup2`). The machine (machine.sh) is emulated where KVM cannot be used; its disk is not
 # written. What a run makes is removed with it. The status is that of the tests.
@@ -13,7 +15,7 @@ fail() { echo "missing: $1" >&2; exit 2; }
 # How long the machine may take, in seconds.
 limit=1800
 
-machine=$(tests/cgroup2/machine.sh)
+machine=$(tests/cgroup2/machine.sh "$@")
 qemu= scratch=$(mktemp -d "$PWD/target/cgroup2/run-XXXXXX")
 end() {
   # `timeout` hands the signal on.
@@ -23,16 +25,18 @@ end() {
 trap end EXIT
 
 # The whole workspace, as `make test-rust` has built it: of one package alone, Cargo would build the dependencies anew.
-cargo build --locked --workspace --bin himalia-jail --bin himalia-shim
+programs=(himalia himalia-jail himalia-shim himalia-fake-kernel)
+# shellcheck disable=SC2046
+cargo build --locked --workspace $(printf -- '--bin %s ' "${programs[@]}")
 tests=$(cargo test --locked --workspace --test namespaces --no-run --message-format json |
   python3 -c 'import json, sys
 for line in map(json.loads, sys.stdin):
     if line.get("executable") and line["target"]["name"] == "namespaces": print(line["executable"])')
 share=$scratch/share
 mkdir "$share"
-install -m 755 tests/cgroup2/inside.sh "$share/inside.sh"
+install -m 755 tests/cgroup2/inside.sh tests/cgroup2/gateway.py "$share"
 install -m 755 "$tests" "$share/namespaces"
-for program in himalia-jail himalia-shim; do install -m 755 "$(dirname "$tests")/../$program" "$share/$program"; done
+for program in "${programs[@]}"; do install -m 755 "$(dirname "$tests")/../$program" "$share/$program"; done
 
 # KVM can be there and not work, in a virtual machine for one.
 accelerator=tcg

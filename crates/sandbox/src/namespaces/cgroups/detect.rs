@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::{CgroupRoot, Groups, Place, Version, Wanted};
 
-/// The group that a gateway moves itself into where version 2 asks for it: a group with processes in it cannot limit
-/// those below.
+/// The group that a gateway moves itself into where version 2 asks for it, or is started in (`DelegateSubgroup=` of a systemd unit): a
+/// group with processes in it cannot limit those below.
 const GATEWAY_GROUP: &str = "himalia-gateway";
 /// Name of the group that is made to see whether one can be made.
 const TRIAL: &str = "trial";
@@ -35,7 +35,7 @@ impl CgroupRoot {
     /// those of other gateways are left alone.
     ///
     /// Under version 2 and outside the root group this process may move itself into a group of its own below the one that
-    /// it was started in (a systemd unit needs `Delegate=yes`).
+    /// it was started in (a systemd unit needs `Delegate=yes`), unless it was started in such a one.
     pub fn detect(run_dir: &Path) -> Self {
         let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
         let mounted = parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
@@ -92,7 +92,7 @@ impl CgroupRoot {
 
 impl Mounted {
     /// The group below which ours are made, ready for it.
-    fn parent(&self) -> Option<PathBuf> {
+    pub(super) fn parent(&self) -> Option<PathBuf> {
         if self.version == Version::V1 {
             return Some(self.own.clone());
         }
@@ -100,7 +100,9 @@ impl Mounted {
             return delegate(&self.own).is_ok().then(|| self.own.clone());
         }
         if self.own.ends_with(GATEWAY_GROUP) {
-            return self.own.parent().map(Path::to_owned);
+            let parent = self.own.parent()?;
+            // Who started us there may have left that to us, as systemd does.
+            return delegate(parent).is_ok().then(|| parent.to_owned());
         }
         // Moving out of the way is right only if nobody else lives in our group.
         let procs = fs::read_to_string(self.own.join("cgroup.procs")).ok()?;

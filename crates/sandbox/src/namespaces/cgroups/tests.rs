@@ -128,6 +128,28 @@ fn controllers_are_handed_down_once() {
 }
 
 #[test]
+fn a_gateway_that_is_started_in_its_own_group_hands_down_the_controllers_of_the_group_above() {
+    let dir = tempfile::tempdir().unwrap();
+    let unit = dir.path().join("himalia.service");
+    let gateway = unit.join("himalia-gateway");
+    fs::create_dir_all(&gateway).unwrap();
+    // As systemd leaves a unit with `Delegate=yes` and `DelegateSubgroup=himalia-gateway`.
+    fs::write(unit.join("cgroup.controllers"), "cpu memory pids\n").unwrap();
+    fs::write(unit.join("cgroup.subtree_control"), "\n").unwrap();
+    let mounted = Mounted {
+        version: Version::V2,
+        controllers: Vec::new(),
+        mount: dir.path().to_owned(),
+        own: gateway,
+    };
+    assert_eq!(mounted.parent(), Some(unit.clone()));
+    assert_eq!(
+        fs::read_to_string(unit.join("cgroup.subtree_control")).unwrap(),
+        "+cpu +memory +pids"
+    );
+}
+
+#[test]
 fn own_groups_are_found() {
     let mountinfo = "\
 24 1 0:22 / /proc rw - proc proc rw
