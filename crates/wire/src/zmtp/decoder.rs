@@ -10,6 +10,8 @@ const COMMAND_BYTES: usize = 16 << 10;
 const FRAME_BYTES: u64 = 1 << 40;
 /// Room for one read: the least and the most.
 const READ_BYTES: (usize, usize) = (4 << 10, 128 << 10);
+/// Of a frame of which as much has come, the rest has its room at once.
+const WHOLE_BYTES: usize = 1 << 20;
 
 /// What a peer has sent.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -27,7 +29,9 @@ pub enum Item {
 /// Cuts what a peer sends into messages.
 ///
 /// Read into [`Decoder::buffer`], then call [`Decoder::next`] until it gives `None`. The buffer grows with what has
-/// arrived, never with what was announced; of a message over the limits nothing is kept.
+/// arrived, not with what was announced, up to 1 MiB. From there on it has room for the whole frame, so that it is moved no more and
+/// ends with the frame: what comes later does not keep it. Room that nothing was written to takes addresses and no memory.
+/// Of a message over the limits nothing is kept.
 #[derive(Debug)]
 pub struct Decoder {
     socket: SocketType,
@@ -83,10 +87,17 @@ impl Decoder {
         let have = self.buffer.len();
         let (least, most) = READ_BYTES;
         let free = self.buffer.capacity().saturating_sub(have);
-        let missing = self.wanted.saturating_sub(have).min(have.max(most));
-        let room = self.room.max(missing);
-        if free < room.min(least.max(missing)) {
-            self.buffer.reserve(room);
+        let missing = self.wanted.saturating_sub(have);
+        if missing > 0 && have >= WHOLE_BYTES {
+            if free < missing {
+                self.buffer.reserve(missing);
+            }
+        } else {
+            let missing = missing.min(have.max(most));
+            let room = self.room.max(missing);
+            if free < room.min(least.max(missing)) {
+                self.buffer.reserve(room);
+            }
         }
         self.offered = have;
         &mut self.buffer

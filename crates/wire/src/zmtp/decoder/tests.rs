@@ -135,3 +135,30 @@ fn lies_and_strangers() {
     early.extend(message(&[b"early"]));
     assert_eq!(decode(SocketType::Sub, &early, 100), Err(BROKEN));
 }
+
+/// Otherwise what is kept of a few bytes would keep the tens of megabytes before them.
+#[test]
+fn a_large_frame_has_its_memory_for_itself() {
+    let mut bytes = BytesMut::from(&server(b"ROUTER")[..]);
+    bytes.extend_from_slice(&message(&[b"first", &vec![7; 5_000_000]]));
+    bytes.extend_from_slice(&message(&[b"small"]));
+    let mut decoder = Decoder::new(SocketType::Dealer, &Limits::KERNEL);
+    let mut messages = Vec::new();
+    while !bytes.is_empty() {
+        let buffer = decoder.buffer();
+        let piece = (buffer.capacity() - buffer.len()).min(60_000).min(bytes.len());
+        buffer.extend_from_slice(&bytes.split_to(piece));
+        while let Some(item) = decoder.next().unwrap() {
+            if let Item::Message(frames) = item {
+                messages.push(frames);
+            }
+        }
+    }
+    let lengths: Vec<Vec<usize>> = messages
+        .iter()
+        .map(|frames| frames.iter().map(Bytes::len).collect())
+        .collect();
+    assert_eq!(lengths, [vec![5, 5_000_000], vec![5]]);
+    let large = messages.swap_remove(0).swap_remove(1);
+    assert!(large.try_into_mut().is_ok(), "shared with what came behind it");
+}
