@@ -16,41 +16,25 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use himalia_shim_protocol::{
-    Command, Decoder, Event, Gap, GatewayLink, Hello, KernelSpec, Lane, LinkCheck, PerLane, RequestId, Start,
+    Command, Decoder, Event, GatewayLink, Hello, KernelSpec, Lane, LinkCheck, PerLane, RequestId, Start,
     Stats, Stop, ToGateway, ToShim, VersionRange, Welcome,
 };
 use himalia_wire::{Channel, Limits, Parts, build, header, v1};
-use serde_json::Value;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixListener;
 
 mod helpers;
+mod lanes;
+mod seen;
 pub use helpers::*;
+pub use lanes::*;
+pub use seen::*;
 
 pub const KERNEL: u16 = 1;
 /// A user that nobody is.
 const ORDINARY_USER: u32 = 64_124;
 pub const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Something that the gateway has stored.
-#[derive(Clone, Debug)]
-pub enum Entry {
-    Message {
-        channel: Channel,
-        msg_type: String,
-        answers: Option<RequestId>,
-        incarnation: u32,
-        parts: Parts,
-    },
-    Event(Event),
-    Gap(Gap),
-}
-
-pub struct Lanes {
-    stream: UnixStream,
-    decoder: Decoder,
-}
 
 pub struct World {
     pub root: Rc<TempDir>,
@@ -342,62 +326,6 @@ impl World {
         .await;
     }
 
-    pub fn reply(&self, id: RequestId) -> Option<Value> {
-        self.messages().find_map(|(msg_type, answers, parts)| {
-            (answers == Some(id) && msg_type.ends_with("_reply"))
-                .then(|| serde_json::from_slice(&parts.content).unwrap())
-        })
-    }
-
-    pub fn idle(&self, parent: &str) -> bool {
-        self.messages().any(|(msg_type, _, parts)| {
-            msg_type == "status"
-                && header::execution_state(&parts.content).as_deref() == Some("idle")
-                && header::peek_parent(&parts.parent_header)
-                    .unwrap()
-                    .is_some_and(|head| head.msg_id == parent)
-        })
-    }
-
-    pub fn messages(&self) -> impl Iterator<Item = (&str, Option<RequestId>, &Parts)> {
-        self.entries.iter().filter_map(|entry| match entry {
-            Entry::Message {
-                msg_type,
-                answers,
-                parts,
-                ..
-            } => Some((&msg_type[..], *answers, parts)),
-            _ => None,
-        })
-    }
-
-    pub fn events(&self) -> impl Iterator<Item = &Event> {
-        self.entries.iter().filter_map(|entry| match entry {
-            Entry::Event(event) => Some(event),
-            _ => None,
-        })
-    }
-
-    pub fn gaps(&self) -> impl Iterator<Item = &Gap> {
-        self.entries.iter().filter_map(|entry| match entry {
-            Entry::Gap(gap) => Some(gap),
-            _ => None,
-        })
-    }
-
-    pub fn printed(&self, from: usize) -> String {
-        let mut text = String::new();
-        for entry in &self.entries[from..] {
-            if let Entry::Message { msg_type, parts, .. } = entry
-                && msg_type == "stream"
-            {
-                let content: Value = serde_json::from_slice(&parts.content).unwrap();
-                text.push_str(content["text"].as_str().unwrap());
-            }
-        }
-        text
-    }
-
     /// Receives until the condition holds.
     pub async fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) {
         let end = Instant::now() + PATIENCE;
@@ -525,33 +453,5 @@ impl Drop for World {
             let _ = shim.kill();
             let _ = shim.wait();
         }
-    }
-}
-
-impl Lanes {
-    pub async fn send(&mut self, packet: &ToShim) {
-        let mut frame = BytesMut::new();
-        packet.encode(&mut frame).unwrap();
-        self.stream.write_all(&frame).await.unwrap();
-    }
-
-    /// The next packet; `None` when the shim has closed.
-    pub async fn next(&mut self) -> Option<ToGateway> {
-        loop {
-            if let Some(frame) = self.decoder.next().unwrap() {
-                return Some(ToGateway::parse(frame).unwrap());
-            }
-            match within(self.stream.read_buf(self.decoder.buffer())).await {
-                Ok(0) | Err(_) => return None,
-                Ok(_) => {}
-            }
-        }
-    }
-}
-
-async fn read(lane: &mut Option<Lanes>) -> bool {
-    match lane {
-        Some(lane) => !matches!(lane.stream.read_buf(lane.decoder.buffer()).await, Ok(0) | Err(_)),
-        None => std::future::pending().await,
     }
 }
