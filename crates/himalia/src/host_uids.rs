@@ -3,6 +3,8 @@
 //! Each holds the lock of a note in `/run/himalia/uids`, named by its range, for as long as it runs. The note says whose
 //! data directory it is, and stays while kept files or sandboxes of that directory have ids of the range.
 
+mod system;
+
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -13,13 +15,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use himalia_sandbox::{DEFAULT_HOST_UIDS, host_uid_parts, host_uids_in_use};
+use himalia_sandbox::{DEFAULT_HOST_UIDS, LOW_HOST_UIDS, host_uid_parts, host_uids_in_use};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use crate::rundir;
 use crate::sandboxes::NAMESPACES_DIR;
+use system::System;
 
 /// Where all gateways look that run as root.
 const NOTES: &str = "/run/himalia/uids";
@@ -33,6 +36,9 @@ type Range = RangeInclusive<u32>;
 #[derive(Debug)]
 pub(crate) struct HostUids {
     pub(crate) ranges: Vec<Range>,
+    /// Ranges that kept files have ids of, and of which none is given any more: those of earlier versions, and those that the
+    /// system gave to users since.
+    pub(crate) of_files: Vec<Range>,
     /// Those that kept files and earlier sandboxes of this gateway have.
     pub(crate) in_use: BTreeSet<u32>,
     notes: Vec<Note>,
@@ -42,6 +48,7 @@ pub(crate) struct HostUids {
 #[derive(Debug)]
 struct Note {
     path: PathBuf,
+    range: Range,
     _lock: File,
 }
 
@@ -59,10 +66,23 @@ impl Owner<'_> {
 }
 
 impl HostUids {
-    /// What the settings say, or all that there are: for containers alone, whose engine knows which ids are in use.
+    /// What the settings say, or all that there are: for containers alone, whose engine knows which ids are in use. Blocks.
     pub(crate) fn shared(said: Option<&Range>) -> Self {
+        let ranges = said.map_or_else(
+            || {
+                let system = System::look();
+                let free = system.free_parts();
+                if free.is_empty() {
+                    host_uid_parts(&system.range)
+                } else {
+                    free
+                }
+            },
+            |range| vec![range.clone()],
+        );
         Self {
-            ranges: said.map_or_else(|| host_uid_parts(&DEFAULT_HOST_UIDS), |range| vec![range.clone()]),
+            ranges,
+            of_files: Vec::new(),
             in_use: BTreeSet::new(),
             notes: Vec::new(),
         }
@@ -74,13 +94,13 @@ impl HostUids {
         if !rustix::process::geteuid().is_root() {
             return Ok(Self::shared(said));
         }
-        let dir = Path::new(NOTES);
+        let (dir, system) = (Path::new(NOTES), System::look());
         if let Err(error) = make(dir) {
             // As in a container with a root that is read-only.
             tracing::warn!(%error, "nothing keeps another gateway on this host from the same user ids");
-            return reserve_among(&[], None, said, owner, sandboxes);
+            return reserve_among(&system, &[], None, said, owner, sandboxes);
         }
-        reserve(dir, said, owner, sandboxes)
+        reserve(&system, dir, said, owner, sandboxes)
     }
 
     /// Removes the notes of ranges that nothing has an id of any more. Blocks.
@@ -91,8 +111,8 @@ impl HostUids {
         let dir = dir.to_owned();
         let Ok(_turn) = turn(&dir) else { return };
         let in_use = owner.in_use();
-        for (note, range) in self.notes.iter().zip(&self.ranges) {
-            if !in_use.iter().any(|uid| range.contains(uid)) {
+        for note in &self.notes {
+            if !in_use.iter().any(|uid| note.range.contains(uid)) {
                 let _ = fs::remove_file(&note.path);
             }
         }
@@ -101,13 +121,26 @@ impl HostUids {
     }
 }
 
-fn reserve(dir: &Path, said: Option<&Range>, owner: Owner<'_>, sandboxes: u32) -> anyhow::Result<HostUids> {
+/// What is wrong with the range that the settings say. Blocks.
+pub(crate) fn warning(said: &Range) -> Option<String> {
+    System::look().warning(said)
+}
+
+fn reserve(
+    system: &System,
+    dir: &Path,
+    said: Option<&Range>,
+    owner: Owner<'_>,
+    sandboxes: u32,
+) -> anyhow::Result<HostUids> {
     let _turn = turn(dir)?;
-    reserve_among(&others(dir, owner.data_dir)?, Some(dir), said, owner, sandboxes)
+    let others = others(dir, owner.data_dir)?;
+    reserve_among(system, &others, Some(dir), said, owner, sandboxes)
 }
 
 /// Takes ranges that no other gateway has. Without a directory for notes nobody is told.
 fn reserve_among(
+    system: &System,
     others: &[Other],
     dir: Option<&Path>,
     said: Option<&Range>,
@@ -115,13 +148,16 @@ fn reserve_among(
     sandboxes: u32,
 ) -> anyhow::Result<HostUids> {
     let in_use = owner.in_use();
-    let ranges = match said {
+    let (ranges, of_files) = match said {
         // The operator's word, also against what gateways that do not run have left.
-        Some(range) => vec![range.clone()],
-        None => choose(others, &in_use, owner.data_dir, sandboxes)?,
+        Some(range) => (vec![range.clone()], Vec::new()),
+        None => (
+            choose(system, others, &in_use, owner.data_dir, sandboxes)?,
+            of_files(system, &in_use),
+        ),
     };
     let mut notes = Vec::new();
-    for range in &ranges {
+    for range in ranges.iter().chain(&of_files) {
         if let Some(other) = others
             .iter()
             .find(|other| other.runs && overlap(&other.range, range))
@@ -144,21 +180,31 @@ fn reserve_among(
     }
     Ok(HostUids {
         ranges,
+        of_files,
         in_use,
         notes,
     })
 }
 
-/// The parts that hold ids in use, and as many more as the sandboxes need.
+/// The parts that hold ids in use and of which none is given any more.
+fn of_files(system: &System, in_use: &BTreeSet<u32>) -> Vec<Range> {
+    let free = system.free_parts();
+    let parts = [DEFAULT_HOST_UIDS, LOW_HOST_UIDS].map(|range| host_uid_parts(&range));
+    let mut parts = parts.concat();
+    parts.retain(|part| !free.contains(part) && in_use.iter().any(|uid| part.contains(uid)));
+    parts
+}
+
+/// Of the parts that are free on this system, those that hold ids in use, and as many more as the sandboxes need.
 fn choose(
+    system: &System,
     others: &[Other],
     in_use: &BTreeSet<u32>,
     data_dir: &Path,
     sandboxes: u32,
 ) -> anyhow::Result<Vec<Range>> {
-    let parts = host_uid_parts(&DEFAULT_HOST_UIDS);
     let has_ids = |part: &Range| in_use.iter().any(|uid| part.contains(uid));
-    let (mut chosen, mut rest): (Vec<Range>, Vec<Range>) = parts.into_iter().partition(has_ids);
+    let (mut chosen, mut rest): (Vec<Range>, Vec<Range>) = system.free_parts().into_iter().partition(has_ids);
     // A gateway begins where no other is likely to, and where it began before.
     let hash = Sha256::digest(data_dir.as_os_str().as_bytes());
     if !rest.is_empty() {
@@ -181,13 +227,14 @@ fn choose(
         }
     }
     if chosen.is_empty() {
-        let names: BTreeSet<_> = others
+        let gateways = others
             .iter()
-            .map(|other| other.data_dir.display().to_string())
-            .collect();
+            .map(|other| format!("the gateway of {}", other.data_dir.display()));
+        let users = system.users_of(&system.range).map(str::to_owned);
+        let names: BTreeSet<_> = gateways.chain(users).collect();
         bail!(
-            "host_uids: gateways have all of {}: those of {}; set host_uids to a range that nobody uses",
-            shown(&DEFAULT_HOST_UIDS),
+            "host_uids: others have all of {}: {}; set host_uids to a range that nobody uses",
+            shown(&system.range),
             names.into_iter().collect::<Vec<_>>().join(", ")
         );
     }
@@ -247,7 +294,11 @@ fn take(dir: &Path, range: &Range, data_dir: &Path) -> anyhow::Result<Note> {
     flock(&lock, FlockOperation::NonBlockingLockExclusive).with_context(cannot)?;
     lock.write_all(data_dir.as_os_str().as_bytes())
         .with_context(cannot)?;
-    Ok(Note { path, _lock: lock })
+    Ok(Note {
+        path,
+        range: range.clone(),
+        _lock: lock,
+    })
 }
 
 /// Makes the directory of notes, and the one that it is in, for this user alone.

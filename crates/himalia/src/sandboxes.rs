@@ -13,7 +13,7 @@ use himalia_sandbox::{
 
 use crate::config::Config;
 use crate::env::{self, PythonEnv};
-use crate::host_uids::{HostUids, Owner};
+use crate::host_uids::{self, HostUids, Owner};
 use crate::programs::{JAIL, SHIM};
 use crate::settings::IsolationSetting;
 
@@ -61,11 +61,15 @@ pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> a
         Err(missing) => Err(missing),
     };
     let said = config.sandboxes.host_uids.as_ref();
+    if let Some(warning) = said.and_then(host_uids::warning) {
+        tracing::warn!("host_uids: {warning}");
+    }
     let mut uids = HostUids::shared(said);
     let namespaces: Result<Arc<dyn Provisioner>, String> = match namespaces {
         Ok(mut settings) => {
             uids = HostUids::reserve(said, owner(config, run_dir), config.max_kernels)?;
             settings.host_uids.clone_from(&uids.ranges);
+            settings.host_uids_of_files.clone_from(&uids.of_files);
             Ok(Arc::new(NamespacesProvisioner::new(settings)?))
         }
         Err(reason) => Err(reason),

@@ -8,7 +8,7 @@ use himalia_sandbox::{Enforcement, EngineReport, Isolation, LimitReport, try_out
 
 use super::{Finding, Level};
 use crate::config::Config;
-use crate::host_uids::HostUids;
+use crate::host_uids::{self, HostUids};
 use crate::programs::{JAIL, SHIM, version};
 use crate::settings::IsolationSetting;
 use crate::{paths, rundir, sandboxes};
@@ -43,6 +43,9 @@ async fn all(config: &Config, gateway: &Path, dir: &Path) -> Vec<Finding> {
     };
     let (works, mut findings) = namespaces(config, gateway, dir).await;
     findings.insert(0, level(config, works));
+    let said = config.sandboxes.host_uids.as_ref();
+    let warning = said.and_then(host_uids::warning);
+    findings.extend(warning.map(|text| Finding::new(Level::Warn, "host_uids", text)));
     findings.extend(docker(config, dir).await);
     findings
 }

@@ -26,7 +26,13 @@ impl Host {
 
     fn start(&self, name: &str, said: Option<&Range>, sandboxes: u32) -> anyhow::Result<HostUids> {
         let data = self.data(name);
-        reserve(&self.notes(), said, owner(&data), sandboxes)
+        reserve(&plain_system(), &self.notes(), said, owner(&data), sandboxes)
+    }
+
+    /// On a system with these lines of /etc/subuid.
+    fn start_beside(&self, name: &str, subuid: &str) -> anyhow::Result<HostUids> {
+        let data = self.data(name);
+        reserve(&with_subuid(subuid), &self.notes(), None, owner(&data), 100)
     }
 
     /// Gives a gateway something of this user to keep.
@@ -40,6 +46,14 @@ impl Host {
         let data = self.data(name);
         uids.give_back(owner(&data));
     }
+}
+
+fn plain_system() -> System {
+    System::of(&[], &[])
+}
+
+fn with_subuid(text: &str) -> System {
+    System::of(&[], &[("/etc/subuid", text.to_owned())])
 }
 
 fn owner(data_dir: &Path) -> Owner<'_> {
@@ -64,7 +78,7 @@ fn gateways_that_run_share_nothing_until_all_is_taken() {
     assert_eq!(starts.len(), 16);
     let error = host.start("more", None, 100).unwrap_err().to_string();
     assert!(
-        error.contains("200000-265535") && error.contains("/g15"),
+        error.contains("2100000000-2100065535") && error.contains("/g15"),
         "{error}"
     );
     // One that was killed and left nothing makes room.
@@ -160,4 +174,110 @@ fn a_range_that_was_said_is_taken_whole_unless_a_running_gateway_has_some_of_it(
     let whole = host.start("c", Some(&DEFAULT_HOST_UIDS), 100).unwrap();
     assert!(host.start("d", None, 100).is_err());
     drop(whole);
+}
+
+/// What `useradd` of Debian writes for the first four users.
+const DEBIAN: &str = "a:100000:65536\nb:165536:65536\nc:231072:65536\nd:296608:65536\n";
+
+#[test]
+fn nobody_has_the_default_range() {
+    assert_eq!(
+        with_subuid(DEBIAN).free_parts(),
+        host_uid_parts(&DEFAULT_HOST_UIDS)
+    );
+    // The last range that useradd gives, systemd's containers, the last that directory services give, and what systemd keeps.
+    let others = "a:600034564:65537\nb:524288:1878523904\nc:2000000000:200000\nd:2147352576:65536\n";
+    assert_eq!(with_subuid(others).free_parts().len(), 16);
+}
+
+#[test]
+fn parts_that_a_user_has_for_containers_are_not_taken() {
+    let parts = host_uid_parts(&DEFAULT_HOST_UIDS);
+    let (last, first) = (parts[2].end(), parts[4].start());
+    // One id of a part is enough; comments and broken lines say nothing.
+    let text = format!(
+        "# none\nroot:1\nx:y:z\ne:{first}:0\nbig:{}:{}\na:{last}:1\nb:{first}:1\n",
+        u64::MAX,
+        u64::MAX
+    );
+    let free = with_subuid(&text).free_parts();
+    assert_eq!(free.len(), 14);
+    assert!(!free.contains(&parts[2]) && !free.contains(&parts[4]));
+
+    let host = Host::new();
+    let running: Vec<_> = (0..14)
+        .map(|n| host.start_beside(&format!("g{n}"), &text).unwrap())
+        .collect();
+    assert!(
+        running.iter().all(|uids| free.contains(&only(uids))),
+        "{running:?}"
+    );
+    assert!(host.start_beside("more", &text).is_err());
+    drop(running);
+
+    let all = format!("a:{}:65536", DEFAULT_HOST_UIDS.start());
+    let error = host.start_beside("none", &all).unwrap_err().to_string();
+    assert!(error.contains(&format!("{all} in /etc/subuid")), "{error}");
+}
+
+#[test]
+fn groups_count_as_users_do() {
+    let text = format!("a:{}:1", DEFAULT_HOST_UIDS.start());
+    assert_eq!(System::of(&[], &[("/etc/subgid", text)]).free_parts().len(), 15);
+}
+
+#[test]
+fn a_user_namespace_without_high_ids_has_low_ones() {
+    let whole = "         0          0 4294967295\n".to_owned();
+    let some = "0 1000000 1000\n1000 2000000 1000000\n".to_owned();
+    let range = |maps: [&String; 2]| System::of(&maps.map(Clone::clone), &[]).range;
+    assert_eq!(range([&whole, &whole]), DEFAULT_HOST_UIDS);
+    assert_eq!(range([&whole, &some]), LOW_HOST_UIDS);
+    assert_eq!(range([&some, &whole]), LOW_HOST_UIDS);
+    // Users of such a host have ranges as well.
+    let free = System::of(&[some], &[("/etc/subuid", DEBIAN.to_owned())]).free_parts();
+    assert!(free.is_empty(), "{free:?}");
+}
+
+#[test]
+fn kept_files_of_earlier_versions_stay_usable_and_give_no_more_ids() {
+    let host = Host::new();
+    let low = host_uid_parts(&LOW_HOST_UIDS)[3].clone();
+    let high = host_uid_parts(&DEFAULT_HOST_UIDS)[3].clone();
+    if !host.keep("a", low.start() + 7) || !host.keep("b", high.start() + 7) {
+        return;
+    }
+    let a = host.start("a", None, 100).unwrap();
+    assert_eq!((a.of_files.len(), &a.of_files[0]), (1, &low));
+    assert!(only(&a).start() >= DEFAULT_HOST_UIDS.start());
+    // A user got the part since: what is there stays, nothing new comes.
+    let text = format!("u:{}:1", high.end());
+    let b = host.start_beside("b", &text).unwrap();
+    assert_eq!((b.of_files.len(), &b.of_files[0]), (1, &high));
+    assert_ne!(only(&b), high);
+    // The notes of both parts go and stay as those of others do.
+    host.end("a", a);
+    assert_eq!(
+        fs::read_dir(host.notes()).unwrap().count(),
+        3,
+        "that of the files of a, and both of b"
+    );
+    assert!(host.notes().join(shown(&low)).exists());
+    fs::remove_dir_all(host.data("b").join("files")).unwrap();
+    host.end("b", b);
+    assert!(!host.notes().join(shown(&high)).exists());
+}
+
+#[test]
+fn a_range_that_was_said_and_that_a_user_has_is_warned_of() {
+    let system = with_subuid(DEBIAN);
+    for said in [200_000..=265_535, 296_607..=296_607, 361_000..=400_000] {
+        let warning = system.warning(&said).unwrap();
+        assert!(
+            warning.contains(&shown(&said)) && warning.contains(" in /etc/subuid"),
+            "{warning}"
+        );
+    }
+    assert_eq!(system.warning(&(362_144..=400_000)), None);
+    assert_eq!(system.warning(&(90_000..=99_999)), None);
 }

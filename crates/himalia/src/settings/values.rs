@@ -188,7 +188,7 @@ impl FromStr for IsolationSetting {
     }
 }
 
-/// Host user ids, `200000-265535`: each sandbox of a gateway that runs as root has one of its own.
+/// Host user ids, `2100000000-2100065535`: each sandbox of a gateway that runs as root has one of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostUids(pub(crate) RangeInclusive<u32>);
 
@@ -196,7 +196,7 @@ impl FromStr for HostUids {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let form = || "is no range of user ids such as 200000-265535".to_owned();
+        let form = || "is no range of user ids such as 2100000000-2100065535".to_owned();
         let (first, last) = text.split_once('-').ok_or_else(form)?;
         let id = |text: &str| text.trim().parse::<u32>().map_err(|_| form());
         let (first, last) = (id(first)?, id(last)?);
@@ -323,7 +323,10 @@ mod tests {
         assert_eq!("gvisor".parse(), Ok(IsolationSetting::Level(Isolation::Gvisor)));
         let error = "docker".parse::<IsolationSetting>().unwrap_err();
         assert!(error.contains("auto, none, namespaces"), "{error}");
-        assert_eq!("200000-265535".parse(), Ok(HostUids(200_000..=265_535)));
+        assert_eq!(
+            "2100000000-2100065535".parse(),
+            Ok(HostUids(2_100_000_000..=2_100_065_535))
+        );
         for bad in ["", "5", "0-5", "3000-2000", "200000-4294967295", "a-b", "200000-"] {
             assert!(bad.parse::<HostUids>().is_err(), "{bad}");
         }

@@ -22,6 +22,7 @@
 //! | `files` | files of a session over REST: up, down, listed, removed; what leads out is refused |
 //! | `viewer` | the sign-in link that is printed, and what the viewer asks for: owner, usage, executions of records, passwords |
 //! | `namespaces` | the same kernels in sandboxes, over a crash of the gateway |
+//! | `neighbours` | gateways of root side by side: no sandbox has a user of another gateway's |
 
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
@@ -40,6 +41,7 @@ mod idle;
 mod lifetimes;
 mod logs;
 mod namespaces;
+mod neighbours;
 mod secrets;
 mod session_kernels;
 mod sessions;

@@ -2,7 +2,7 @@
 
 use himalia_testkit::binaries;
 use himalia_testkit::client::{Framing, WsClient};
-use himalia_testkit::gateway::Gateway;
+use himalia_testkit::gateway::{Builder, Gateway};
 use serde_json::{Value, json};
 
 use crate::common::{until, until_state};
@@ -13,6 +13,13 @@ async fn boxed() -> Gateway {
 }
 
 async fn boxed_with(args: &[&str]) -> Gateway {
+    let builder = args
+        .iter()
+        .fold(boxed_builder(), |builder, arg| builder.arg(*arg));
+    builder.start().await.unwrap()
+}
+
+pub(crate) fn boxed_builder() -> Builder {
     binaries::path("himalia-jail").unwrap();
     let fake = binaries::fake_kernel().unwrap();
     let spec = json!({
@@ -20,13 +27,7 @@ async fn boxed_with(args: &[&str]) -> Gateway {
         "interrupt_mode": "signal", "metadata": {"himalia": {"binds": [fake]}},
     });
     let builder = Gateway::builder().kernelspec("boxed", spec);
-    let builder = args.iter().fold(builder, |builder, arg| builder.arg(*arg));
-    builder
-        .arg("--isolation")
-        .arg("namespaces")
-        .start()
-        .await
-        .unwrap()
+    builder.arg("--isolation").arg("namespaces")
 }
 
 async fn show(gateway: &Gateway, id: &str) -> Value {

@@ -2,9 +2,13 @@
 
 use std::ops::RangeInclusive;
 
-/// Host user ids that sandboxes have unless the operator says otherwise, above those of people and system services. One
-/// gateway takes a part of them ([`host_uid_parts`]).
-pub const DEFAULT_HOST_UIDS: RangeInclusive<u32> = 200_000..=265_535;
+/// Host user ids that sandboxes have unless the operator says otherwise: above those that `useradd` gives to users for containers (to
+/// 600,100,000), those of systemd's containers (to 1,879,048,191) and those that directory services give to people (to 2,000,200,000), and
+/// below 2,147,352,576, from which on systemd has more. One gateway takes a part of them ([`host_uid_parts`]).
+pub const DEFAULT_HOST_UIDS: RangeInclusive<u32> = 2_100_000_000..=2_100_065_535;
+
+/// Those of a gateway whose user namespace has no such high ids. Earlier versions had them everywhere.
+pub const LOW_HOST_UIDS: RangeInclusive<u32> = 200_000..=265_535;
 
 /// Parts that a range has, and so the gateways of one host that can share it.
 const PARTS: u32 = 16;
@@ -103,7 +107,7 @@ mod tests {
         assert_eq!(parts.len(), 16);
         assert_eq!(
             (&parts[0], &parts[15]),
-            (&(200_000..=204_095), &(261_440..=265_535))
+            (&(2_100_000_000..=2_100_004_095), &(2_100_061_440..=2_100_065_535))
         );
         assert_eq!(host_uid_parts(&(10..=30))[1], 11..=11);
         assert!(host_uid_parts(&(10..=12)).is_empty());

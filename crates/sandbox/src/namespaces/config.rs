@@ -25,6 +25,8 @@ pub struct NamespacesConfig {
     /// As root: ranges of user and group ids on the host, of whose lower halves each sandbox gets one for itself. Nothing
     /// else may use them, other gateways included. An ordinary user's sandboxes run under the user's own id.
     pub host_uids: Vec<RangeInclusive<u32>>,
+    /// Ranges that kept files from before may have ids of, and whose ids no sandbox gets anew.
+    pub host_uids_of_files: Vec<RangeInclusive<u32>>,
     /// Control groups; [`CgroupRoot::detect`] finds them, the default has none.
     pub cgroups: CgroupRoot,
     /// Sizes of file systems in memory for specs that do not say.
@@ -71,6 +73,7 @@ impl NamespacesConfig {
             jail: jail.into(),
             kernel_package_dir: kernel_package_dir.into(),
             host_uids: host_uid_parts(&DEFAULT_HOST_UIDS),
+            host_uids_of_files: Vec::new(),
             cgroups: CgroupRoot::default(),
             sizes: Sizes::default(),
             shim_memory_bytes: Some(3 << 29),

@@ -60,7 +60,7 @@ impl Inner {
         let taken = uids_of(&records).chain(kept.owners());
         let is_root = rustix::process::geteuid().is_root();
         let uids = Uids {
-            host: HostUids::new(config.host_uids.clone(), is_root, taken)?,
+            host: HostUids::new(&config.host_uids, &config.host_uids_of_files, is_root, taken)?,
             in_use: records
                 .iter()
                 .filter_map(|record| Some((record.details.files.clone()?, record.id)))

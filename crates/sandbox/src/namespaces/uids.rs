@@ -17,23 +17,25 @@ pub(super) struct HostUids {
 
 #[derive(Debug)]
 struct Given {
-    ranges: Vec<RangeInclusive<u32>>,
     pool: Pool,
+    /// Those that kept files may have.
+    of_files: Vec<RangeInclusive<u32>>,
 }
 
 impl HostUids {
-    /// `taken` are the ids of sandboxes that may live and of kept files.
+    /// `taken` are the ids of sandboxes that may live and of kept files. Files may have ids of `only_files`, too.
     pub(super) fn new(
-        ranges: Vec<RangeInclusive<u32>>,
+        ranges: &[RangeInclusive<u32>],
+        only_files: &[RangeInclusive<u32>],
         is_root: bool,
         taken: impl IntoIterator<Item = u32>,
     ) -> Result<Self, SandboxError> {
         let mut given = None;
         if is_root {
-            check(&ranges)?;
+            check(ranges)?;
             given = Some(Given {
-                pool: Pool::of_namespaces(&ranges),
-                ranges,
+                pool: Pool::of_namespaces(ranges),
+                of_files: [ranges, only_files].concat(),
             });
         }
         Ok(Self {
@@ -60,7 +62,7 @@ impl HostUids {
     pub(super) fn of_files(&self, owner: u32) -> Result<Option<HostIds>, SandboxError> {
         let own = rustix::process::geteuid().as_raw();
         match &self.given {
-            Some(given) if given.ranges.iter().any(|range| range.contains(&owner)) => Ok(Some(HostIds {
+            Some(given) if given.of_files.iter().any(|range| range.contains(&owner)) => Ok(Some(HostIds {
                 uid: owner,
                 gid: owner,
             })),
@@ -88,7 +90,7 @@ mod tests {
 
     #[test]
     fn no_two_have_the_same_and_a_freed_one_comes_last() {
-        let mut uids = HostUids::new(vec![1001..=1008], true, [1002]).unwrap();
+        let mut uids = HostUids::new(&[1001..=1008], &[], true, [1002]).unwrap();
         let mut take = || uids.take().map(|ids| ids.unwrap().uid);
         assert_eq!((take().unwrap(), take().unwrap()), (1001, 1003));
         uids.release(Some(HostIds { uid: 1001, gid: 1001 }));
@@ -100,15 +102,18 @@ mod tests {
     #[test]
     fn an_ordinary_user_has_one_and_files_of_others_are_refused() {
         let own = rustix::process::geteuid().as_raw();
-        let mut uids = HostUids::new(vec![1001..=1004], false, []).unwrap();
+        let mut uids = HostUids::new(&[1001..=1004], &[], false, []).unwrap();
         assert_eq!(uids.take().unwrap(), None);
         assert_eq!(uids.of_files(own).unwrap(), None);
         assert!(uids.of_files(own + 1).is_err());
-        let root = HostUids::new(vec![1001..=1004, 2000..=2001], true, []).unwrap();
-        for owner in [1003, 2001] {
+        let mut root = HostUids::new(&[1001..=1002, 2000..=2001], &[3000..=3009], true, []).unwrap();
+        for owner in [1002, 2001, 3009] {
             assert_eq!(root.of_files(owner).unwrap().unwrap().uid, owner);
         }
+        let given = [root.take(), root.take()].map(|ids| ids.unwrap().unwrap().uid);
+        assert_eq!(given, [1001, 2000]);
+        assert!(root.take().is_err(), "those of files are not given anew");
         assert!(root.of_files(0).is_err() && root.of_files(1500).is_err());
-        assert!(HostUids::new(vec![0..=7], true, []).is_err());
+        assert!(HostUids::new(&[0..=7], &[], true, []).is_err());
     }
 }

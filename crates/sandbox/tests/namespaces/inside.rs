@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use himalia_sandbox::{Isolation, Provisioner as _};
+use himalia_sandbox::{DEFAULT_HOST_UIDS, Isolation, Provisioner as _};
 
 use crate::fixture::{Place, is_root, spec, start};
 
@@ -151,7 +151,7 @@ async fn it_is_what_was_promised() {
                     .ok()
             })
             .unwrap();
-        assert!((200_000..=265_535).contains(&uid), "{uid}");
+        assert!(DEFAULT_HOST_UIDS.contains(&uid), "{uid}");
     }
     provisioner.stop(handle.id, Duration::ZERO).await.unwrap();
 }

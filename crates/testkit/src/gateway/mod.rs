@@ -27,6 +27,7 @@ pub struct Builder {
     args: Vec<String>,
     env: Vec<(String, String)>,
     kernelspecs: Vec<(String, Value)>,
+    root: Option<TempDir>,
 }
 
 impl Builder {
@@ -51,9 +52,19 @@ impl Builder {
         self
     }
 
+    /// All of the gateway's directories lie in this one, which must have a short path.
+    #[must_use]
+    pub fn root(mut self, root: TempDir) -> Self {
+        self.root = Some(root);
+        self
+    }
+
     /// Starts the gateway and waits until `GET /healthz` answers 200.
     pub async fn start(self) -> Result<Gateway> {
-        let root = tempfile::Builder::new().prefix("hm").tempdir_in("/tmp")?;
+        let root = match self.root {
+            Some(root) => root,
+            None => new_root()?,
+        };
         let specs = root.path().join("kernelspecs");
         kernelspecs::write_standard(&specs)?;
         for (name, spec) in &self.kernelspecs {
@@ -70,6 +81,11 @@ impl Builder {
         gateway.start().await?;
         Ok(gateway)
     }
+}
+
+/// A directory for a gateway's.
+pub fn new_root() -> Result<TempDir> {
+    Ok(tempfile::Builder::new().prefix("hm").tempdir_in("/tmp")?)
 }
 
 /// A running gateway with directories of its own. Dropping it ends it with its kernels, and fails the test if anything of them is left
