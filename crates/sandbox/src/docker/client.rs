@@ -11,6 +11,7 @@ use bollard::Docker;
 use bollard::errors::Error;
 use parking_lot::Mutex;
 
+use super::mapping::Mapping;
 use crate::{Enforcement, LimitReport, SandboxError};
 
 /// The oldest version of the engine's interface that has all we need (own cgroup namespaces): Docker 20.10.
@@ -33,8 +34,7 @@ pub(super) struct Facts {
     /// Who enforces the limits of its containers; the disk is another matter.
     pub(super) limits: LimitReport,
     pub(super) seccomp: bool,
-    /// It maps the user ids of containers to others on the host, of which it has few.
-    pub(super) maps_ids: bool,
+    pub(super) mapping: Mapping,
     /// What it warns of itself.
     pub(super) warnings: Vec<String>,
 }
@@ -140,7 +140,7 @@ impl Client {
                 disk: Enforcement::None,
             },
             seccomp: security("seccomp"),
-            maps_ids: security("name=userns") || security("name=rootless"),
+            mapping: Mapping::of(&options),
             warnings: info.warnings.unwrap_or_default(),
         };
         *self.facts.lock() = Some(facts.clone());

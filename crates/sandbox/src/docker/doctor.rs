@@ -39,6 +39,9 @@ pub(super) async fn report(inner: &Inner) -> Result<EngineReport, SandboxError> 
     for (name, level) in &inner.config.runtimes {
         let arguments = facts.runtimes.get(name);
         runtimes.insert(name.clone(), (*level, arguments.is_some()));
+        if let (Some(_), Err(error)) = (arguments, facts.mapping.check(*level)) {
+            warnings.push(format!("runtime {name}: {error}"));
+        }
         for (argument, why) in [
             (HOST_SOCKETS, "its sandboxes cannot reach the gateway"),
             (PROFILE, "its sandboxes have no seccomp filter inside"),

@@ -37,6 +37,7 @@ mod ending;
 mod events;
 mod image;
 mod inner;
+mod mapping;
 mod member;
 mod names;
 mod network;

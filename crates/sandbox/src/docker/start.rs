@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use super::body::{self, Parts};
 use super::ending;
 use super::inner::Inner;
+use super::mapping::Mapping;
 use super::member::{Details, Member};
 use super::names::{self, Labels};
 use super::volume::{Volume, remove_container};
@@ -97,13 +98,19 @@ async fn make(
             ),
         });
     }
+    facts.mapping.check(isolation)?;
     let image = image::look_up(client, inner.image(spec)?).await?;
     let network = network::mode(inner, &spec.network, (&image, runtime, isolation)).await?;
     member.in_engine.store(true, Ordering::Release);
     let gateway_dir = files(inner, member.id, spec.key.clone()).await?;
     let uid = inner
         .uids
-        .of(client, &inner.names, (member.id, spec), facts.maps_ids)
+        .of(
+            client,
+            &inner.names,
+            (member.id, spec),
+            facts.mapping != Mapping::None,
+        )
         .await?;
     let volume = volume(inner, (member.id, uid), spec, &image.id).await?;
     let disk = volume

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::super::mapping::Mapping;
 use super::*;
 use crate::{LimitReport, SandboxKey};
 
@@ -16,7 +17,7 @@ pub(in crate::docker) fn facts() -> Facts {
             ..LimitReport::default()
         },
         seccomp: true,
-        maps_ids: false,
+        mapping: Mapping::None,
         warnings: Vec::new(),
     }
 }
