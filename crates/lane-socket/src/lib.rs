@@ -5,8 +5,6 @@
 //! sender once for nothing; on a busy link that is a third of all wake-ups. [`LaneSocket`] listens for "readable" only,
 //! and for "writable" only while the socket is full.
 
-mod huge_pages;
-
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::{Pin, pin};
@@ -17,8 +15,6 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
-use huge_pages::HugePages;
-
 /// A connected stream socket. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct LaneSocket {
@@ -26,7 +22,6 @@ pub struct LaneSocket {
     reader: pipe::Receiver,
     /// There while room is waited for.
     room: Option<pipe::Sender>,
-    huge_pages: HugePages,
 }
 
 impl LaneSocket {
@@ -36,17 +31,12 @@ impl LaneSocket {
     /// When the descriptor cannot be watched.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         let reader = pipe::Receiver::from_owned_fd_unchecked(OwnedFd::from(stream.into_std()?))?;
-        Ok(Self {
-            reader,
-            room: None,
-            huge_pages: HugePages::default(),
-        })
+        Ok(Self { reader, room: None })
     }
 
     /// Appends what is there to `buffer`, as far as its capacity goes, and gives the number of bytes: 0 at the end of
     /// the stream. Nothing that was read is lost when a caller stops waiting.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
-        self.huge_pages.ask_for(buffer.spare_capacity_mut());
         let mut reading = pin!(self.reader.read_buf(buffer));
         Pin::as_mut(&mut reading).poll(cx)
     }

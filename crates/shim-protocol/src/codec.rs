@@ -8,8 +8,6 @@ pub const HEAD_BYTES: usize = 15;
 const COUNTED: usize = HEAD_BYTES - 4;
 /// Room that is offered to a read while no large body is under way.
 const READ_BYTES: usize = 64 * 1024;
-/// Of a frame of which as much has come, the rest has its room at once.
-const WHOLE_BYTES: usize = 1024 * 1024;
 /// Most bytes of the body of a hello, which is all that is taken from a caller that has not shown the key.
 ///
 /// A hello has an entry for the shim and one for the link's kernel, with up to 1,024 unfinished requests of at most 50 bytes each.
@@ -78,9 +76,8 @@ pub fn encode_frame(
 /// Cuts a byte stream into frames.
 ///
 /// Read into [`Decoder::buffer`], then call [`Decoder::next`] until it gives `None`. The buffer grows with what has
-/// arrived, not with what was announced, up to 1 MiB: a peer that announces much and sends little costs little. From there on it has
-/// room for the whole frame, so that it is moved no more and ends with the frame: what comes later does not keep it. Room that
-/// nothing was written to takes addresses and no memory.
+/// arrived, never with what was announced: a large body is reserved in steps that double, so a peer that announces
+/// much and sends little costs little.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
@@ -125,15 +122,8 @@ impl Decoder {
             self.buffer.reserve(missing.max(1));
             return &mut self.buffer;
         }
-        let free = self.buffer.capacity() - self.buffer.len();
-        if missing > 0 && self.buffer.len() >= WHOLE_BYTES {
-            if free < missing {
-                self.buffer.reserve(missing);
-            }
-            return &mut self.buffer;
-        }
         let room = missing.min(self.buffer.len().max(READ_BYTES)).max(READ_BYTES / 8);
-        if free < room {
+        if self.buffer.capacity() - self.buffer.len() < room {
             self.buffer.reserve(room.max(READ_BYTES));
         }
         &mut self.buffer

@@ -287,27 +287,6 @@ fn announcing_much_and_sending_little_costs_little() {
     }
 }
 
-/// Otherwise what the gateway keeps of a few bytes would keep the tens of megabytes before them.
-#[test]
-fn a_large_frame_has_its_memory_for_itself() {
-    let (mut decoder, mut frames, mut bytes) = (Decoder::new(), Vec::new(), BytesMut::new());
-    encode_frame(&mut bytes, Kind::Message, 1, 1, &vec![7; 5_000_000]).unwrap();
-    encode_frame(&mut bytes, Kind::Ack, 1, 2, b"").unwrap();
-    while !bytes.is_empty() {
-        let buffer = decoder.buffer();
-        let piece = (buffer.capacity() - buffer.len()).min(60_000).min(bytes.len());
-        buffer.extend_from_slice(&bytes.split_to(piece));
-        while let Some(frame) = decoder.next().unwrap() {
-            frames.push(frame);
-        }
-    }
-    assert_eq!(frames.len(), 2);
-    assert!(
-        frames.swap_remove(0).body.try_into_mut().is_ok(),
-        "shared with what came behind it"
-    );
-}
-
 /// A frame's head, with the length of a body that is still to come.
 fn announce(kind: Kind, body: usize) -> BytesMut {
     let mut out = BytesMut::new();
