@@ -104,6 +104,10 @@ docker-images: build ## the images of kernels and of the gateway, into the Docke
 test-docker: env $(TEST_ENV)/ready ## sandboxes in containers, runc and gVisor, at an engine of its own if none answers
 	HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_TEST_SHIM=$(RELEASE)/himalia-shim tests/docker/run.sh
 
+.PHONY: test-images
+test-images: $(TEST_ENV)/ready ## the images of the gateway and of kernels from their sources, on bases that are made here
+	TEST_PYTHON=$(TEST_ENV)/bin/python tests/docker/images.sh
+
 .PHONY: test-fresh
 test-fresh: ## README's commands in a minimal Debian that has the Rust toolchain alone; WHAT=test runs all of `test` there
 	tests/fresh/run.sh $(or $(WHAT),demo)
@@ -117,10 +121,11 @@ test-arm64: check-build check-arm64 ## the shim and the jail for 64-bit ARM, in 
 	tests/arm64/run.sh
 
 .PHONY: test-long
-# Which machine is fresh does not depend on how well the build is optimised.
+# Whether a fresh machine or an image can be built does not depend on how well the build is optimised.
 test-long: check-test test-python-long bench-context ## what takes too long for `test`; CI runs it as well
 	tests/pythons/run.sh 3.13 3.14
 	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off tests/fresh/run.sh demo
+	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off $(MAKE) test-images
 
 .PHONY: bench
 bench: env $(BENCH_ENV)/ready ## Himalia, its peers and no gateway at all, in one run; writes docs/bench and README

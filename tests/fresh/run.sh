@@ -11,6 +11,8 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/minimal-root.sh
 . tests/minimal-root.sh
+# shellcheck source=tests/registries.sh
+. tests/registries.sh
 what=${1:-demo}
 case "$what" in demo | test) ;; *) echo "usage: run.sh demo|test" >&2; exit 2 ;; esac
 fail() { echo "missing: $1" >&2; exit 2; }
@@ -37,20 +39,8 @@ tar -xf "$base" -C "$root"
 git clone --quiet --no-hardlinks . "$root/himalia"
 install -m 755 tests/fresh/inside.sh "$root/inside.sh"
 
-settings=(PATH=/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8)
-while IFS= read -r setting; do
-  case "${setting%%=*}" in
-    PIP_FIND_LINKS | PIP_CERT | CARGO_HOME | CARGO_TARGET_DIR | CARGO_MAKEFLAGS | CARGO_PKG_* | CARGO_MANIFEST_*) ;;
-    PIP_* | npm_config_* | CARGO_* | *_proxy | *_PROXY) settings+=("$setting") ;;
-  esac
-done < <(env)
-certificates=${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}
-if [ -n "$(find /usr/local/share/ca-certificates -name '*.crt' 2>/dev/null)" ] || [ -n "${SSL_CERT_FILE:-}" ]; then
-  # This machine trusts more than Debian does, and so reaches the registries.
-  install -m 644 "$certificates" "$root/opt/certificates.crt"
-  for name in PIP_CERT SSL_CERT_FILE CARGO_HTTP_CAINFO NODE_EXTRA_CA_CERTS npm_config_cafile; do
-    settings+=("$name=/opt/certificates.crt")
-  done
-fi
+registry_settings /opt/certificates.crt
+[ -z "$certificates" ] || install -m 644 "$certificates" "$root/opt/certificates.crt"
+settings+=(PATH=/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8)
 
 enter_root "$root" "$(rustc --print sysroot)" opt/rust HOME=/root "${settings[@]}" /inside.sh "$what"
