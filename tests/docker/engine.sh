@@ -10,7 +10,7 @@
 # life; ports of its containers are not reachable from outside then.
 # `stop` ends what `start` started, with its containers and mounts. `down` stops only the engine's process, as its restart would:
 # with `down live-restore` running containers go on, with `down` alone the engine ends them. `up` starts the process again.
-# `compose` prints a command that is Docker Compose 2.
+# `compose` prints a command that is Docker Compose 2, which `check` and `install` look for too; an engine needs none.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -109,19 +109,22 @@ compose() {
   fi
 }
 
+# What is needed besides: of an engine of our own (`engine`), or for the tests with Compose (`compose`).
 install_missing() {
   local packages=() missing=()
   want() { command -v "$1" >/dev/null || { packages+=("$2"); missing+=("$1 (Debian: $2)"); }; }
   want docker docker.io
   want mmdebstrap mmdebstrap
-  if [ "${1:-}" = engine ]; then
+  if [ "$1" = engine ]; then
     want dockerd docker.io
     want iptables iptables
     [ -d /sys/fs/cgroup ] || { say "missing: /sys/fs/cgroup"; exit 2; }
     [ "$(id -u)" = 0 ] || missing+=("root, or an engine that already runs")
     command -v runsc >/dev/null || missing+=("runsc (gVisor; Debian: runsc of backports)")
   fi
-  compose >/dev/null || missing+=("Docker Compose 2 (Debian 13: docker-compose)")
+  if [ "$1" = compose ]; then
+    compose >/dev/null || missing+=("Docker Compose 2 (Debian 13: docker-compose)")
+  fi
   [ ${#missing[@]} -gt 0 ] || return 0
   printf 'missing: %s\n' "${missing[@]}" >&2
   if ! may_install; then
@@ -135,19 +138,19 @@ install_missing() {
     RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
       apt-get install -qq -y --no-install-recommends "${packages[@]}" >/dev/null
   fi
-  if [ "${1:-}" = engine ] && ! command -v runsc >/dev/null; then
+  if [ "$1" = engine ] && ! command -v runsc >/dev/null; then
     say "installing: runsc"
     install_backport runsc
   fi
-  if ! compose >/dev/null; then
+  if [ "$1" = compose ] && ! compose >/dev/null; then
     say "unpacking: docker-compose, into $state/compose"
     install_compose
   fi
 }
 
-# Whatever `start` will need.
+# Whatever `make test-docker` will need.
 prepare() {
-  install_missing client
+  install_missing compose
   foreign >/dev/null || install_missing engine
 }
 
@@ -271,7 +274,8 @@ case "$verb" in
     our_pid >/dev/null && answers "$own" && [ "${DOCKER_HOST:-$own}" = "$own" ]
     ;;
   compose)
-    compose || { say "no Docker Compose 2"; exit 1; }
+    install_missing compose
+    compose
     ;;
   status)
     if our_pid >/dev/null && answers "$own"; then

@@ -16,6 +16,7 @@ end() {
 }
 trap end EXIT
 
+tests/docker/engine.sh compose >/dev/null
 DOCKER_HOST=$(tests/docker/engine.sh start)
 export DOCKER_HOST HIMALIA_TEST_DOCKER_HOST=$DOCKER_HOST
 # Only an engine of our own can be stopped and started.
