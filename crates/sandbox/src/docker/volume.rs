@@ -214,13 +214,16 @@ mod tests {
 
     #[test]
     fn the_archive_holds_one_directory_of_the_sandbox_s_user() {
-        let bytes = top_directory(200_001).unwrap();
+        let bytes = top_directory(2_100_000_001).unwrap();
         let mut archive = tar::Archive::new(bytes.as_slice());
         let entries: Vec<_> = archive.entries().unwrap().map(Result::unwrap).collect();
         assert_eq!(entries.len(), 1);
         let header = entries[0].header();
         assert_eq!(entries[0].path().unwrap().to_str(), Some("session"));
-        assert_eq!((header.uid().unwrap(), header.gid().unwrap()), (200_001, 200_001));
+        assert_eq!(
+            (header.uid().unwrap(), header.gid().unwrap()),
+            (2_100_000_001, 2_100_000_001)
+        );
         assert_eq!(header.mode().unwrap(), 0o700);
     }
 }
