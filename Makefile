@@ -123,7 +123,7 @@ test-arm64: check-build check-arm64 ## the shim and the jail for 64-bit ARM, in 
 .PHONY: test-long
 # Whether a fresh machine can be used does not depend on how well the build is optimised.
 test-long: check-test test-python-long bench-context ## what takes too long for `test`; CI runs it as well
-	tests/pythons/run.sh 3.13 3.14
+	tests/pythons/run.sh 3.14
 	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off tests/fresh/run.sh demo
 
 .PHONY: bench
