@@ -6,7 +6,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Client, Place, kill, op, parent_of, start, state, stop, until_state};
+use common::{Client, Place, kill, lose_while_away, op, start, state, stop, until_state};
 use himalia_engine::{Closed, Drain, EngineError, StartKernel};
 use himalia_testkit::assert_eventually;
 
@@ -111,14 +111,8 @@ async fn a_sandbox_that_died_meanwhile_is_a_dead_kernel() {
     let request = one.execute("pid").await;
     one.finish(&request).await;
     let pid: i32 = one.output(&request).trim().parse().unwrap();
-    let shim = parent_of(pid);
     drop(one);
-    engine.drain(&op(), Drain::KeepKernels).await.unwrap();
-    drop(engine);
-    kill(shim);
-    kill(pid);
-    let engine = place.open().await;
-    until_state(&engine, id, "dead").await;
+    let engine = lose_while_away(&place, engine, id, pid).await;
     assert!(
         engine
             .kernel(&op(), id)

@@ -6,7 +6,9 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Client, Place, kill, op, parent_of, settled, state, stop, until_state};
+use common::{
+    Client, Place, kill_with_shim, lose_while_away, op, parent_of, settled, state, stop, until_state,
+};
 use himalia_engine::{
     Drain, Engine, EngineError, Execute, ExecutionResult, ExecutionStatus as Status, KernelId, NewKernel,
     Origin, Principal, SandboxLoss, Secrets, SessionInfo, StartKernel, TenantLimits,
@@ -61,12 +63,9 @@ async fn pid_of(engine: &Engine, kernel: KernelId) -> i32 {
     said.text.trim().parse().unwrap()
 }
 
-/// Ends the kernel and its shim, as a host does that goes down.
+/// Ends the kernel and its shim, while the gateway looks.
 async fn lose(engine: &Engine, kernel: KernelId) {
-    let pid = pid_of(engine, kernel).await;
-    let shim = parent_of(pid);
-    kill(shim);
-    kill(pid);
+    kill_with_shim(pid_of(engine, kernel).await);
     until_state(engine, kernel, "dead").await;
 }
 
@@ -175,14 +174,7 @@ async fn a_gateway_that_finds_no_sandbox_starts_another_one() {
     };
     let first = run(&engine, id, wanted.clone()).await;
     let pid: i32 = first.text.trim().parse().unwrap();
-    let shim = parent_of(pid);
-    engine.drain(&op(), Drain::KeepKernels).await.unwrap();
-    drop(engine);
-    kill(shim);
-    kill(pid);
-
-    let engine = place.open().await;
-    until_state(&engine, id, "dead").await;
+    let engine = lose_while_away(&place, engine, id, pid).await;
     // Who counts on the variables is refused, and what was answered before is answered again.
     let counts = Execute {
         expect_incarnation: Some(1),

@@ -147,9 +147,7 @@ async fn a_kernel_of_jupyter_whose_sandbox_is_lost_goes_when_nobody_used_it_for_
     let other = run(&engine, stays, "pid").await;
     for (kernel, text) in [(lost, &done.text), (stays, &other.text)] {
         let pid: i32 = text.trim().parse().unwrap();
-        let shim = common::parent_of(pid);
-        common::kill(shim);
-        common::kill(pid);
+        common::kill_with_shim(pid);
         until_state(&engine, kernel, "dead").await;
     }
     let mut gone = None;

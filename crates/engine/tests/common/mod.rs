@@ -393,3 +393,20 @@ pub fn kill(pid: i32) {
     use rustix::process::{Pid, Signal, kill_process};
     let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
 }
+
+/// Ends a kernel and its shim, as a host does that goes down.
+pub fn kill_with_shim(pid: i32) {
+    let shim = parent_of(pid);
+    kill(shim);
+    kill(pid);
+}
+
+/// The gateway ends, after it this kernel and its shim, and the next gateway finds the kernel dead.
+pub async fn lose_while_away(place: &Place, engine: Engine, id: KernelId, pid: i32) -> Engine {
+    engine.drain(&op(), Drain::KeepKernels).await.unwrap();
+    drop(engine);
+    kill_with_shim(pid);
+    let engine = place.open().await;
+    until_state(&engine, id, "dead").await;
+    engine
+}
