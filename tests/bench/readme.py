@@ -1,4 +1,4 @@
-"""README's tables, from the reports in docs/bench: `readme.py` compares, `readme.py --write` writes them."""
+"""The tables of README and docs/performance.md, from the reports in docs/bench: `readme.py` compares, `readme.py --write` writes them."""
 
 import json
 import re
@@ -8,31 +8,37 @@ from pathlib import Path
 import tables
 
 ROOT = Path(__file__).resolve().parents[2]
-TABLES = {"gateway": tables.gateway, "sandboxes": tables.sandboxes}
 
 
-def rendered(text):
-    """The text of README with each table as its report has it."""
-    for name, table in TABLES.items():
-        report = json.loads((ROOT / "docs" / "bench" / f"{name}.json").read_text())
-        block = f"<!-- bench {name} -->\n```text\n{table(report)}\n```\n\nMeasured on {tables.origin(report)}\n<!-- end -->"
-        text, count = re.subn(rf"<!-- bench {name} -->.*?<!-- end -->", lambda _: block, text, flags=re.S)
-        if count != 1:
-            raise ValueError(f"README has {count} places for the table of {name}")
-    return text
+def report(name):
+    """What a bench wrote."""
+    return json.loads((ROOT / "docs" / "bench" / f"{name}.json").read_text())
+
+
+def blocks():
+    """(page, name of the block, its text)."""
+    gateway, sandboxes = report("gateway"), report("sandboxes")
+    for name, table, made_from in (("gateway", tables.gateway, gateway), ("sandboxes", tables.sandboxes, sandboxes)):
+        yield "docs/performance.md", name, f"```text\n{table(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
+    yield "README.md", "summary", f"{tables.summary(gateway, sandboxes)}\n\nMeasured on {tables.origin(gateway)}"
 
 
 def main():
     """Returns the exit status."""
-    readme = ROOT / "README.md"
-    text = readme.read_text()
-    wanted = rendered(text)
-    if "--write" in sys.argv[1:]:
-        readme.write_text(wanted)
-    elif text != wanted:
-        print("README's tables are not those of docs/bench: `make bench-readme` writes them", file=sys.stderr)
-        return 1
-    return 0
+    stale = False
+    for page, name, block in blocks():
+        path = ROOT / page
+        text = path.read_text()
+        block = f"<!-- bench {name} -->\n{block}\n<!-- end -->"
+        wanted, count = re.subn(rf"<!-- bench {name} -->.*?<!-- end -->", lambda _: block, text, flags=re.S)
+        if count != 1:
+            raise ValueError(f"{page} has {count} places for the table of {name}")
+        if "--write" in sys.argv[1:]:
+            path.write_text(wanted)
+        elif text != wanted:
+            print(f"{page}: the table of {name} is not that of docs/bench; `make bench-readme` writes it", file=sys.stderr)
+            stale = True
+    return int(stale)
 
 
 if __name__ == "__main__":

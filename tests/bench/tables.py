@@ -1,4 +1,4 @@
-"""The tables of a report, as the benches print them and as README shows them: text made from the JSON that a bench wrote.
+"""The tables of a report, as the benches print them and as the pages show them: text made from the JSON that a bench wrote.
 
 A figure that a report does not have is shown as `-`.
 """
@@ -90,6 +90,43 @@ def level(name, rows):
         found = rows["crowd"]
         line(f"answer while {found['sessions']} working sessions live, ms", f"{found['p50_ms']:.1f}", found["p99_ms"], f"slowest: {found['slowest_ms']:.1f}")
     return lines
+
+
+def summary(gateway_report, sandboxes_report):
+    """README's two tables, in Markdown: the most important figures of both reports."""
+    peers = {"Himalia": "himalia"}
+    for title, name in (("jupyter_server", "jupyter_server"), ("Kernel Gateway", "kernel_gateway")):
+        peers |= {title: name, f"{title}, quick ACK": f"{name}+quickack"}
+    peers["no gateway"] = "direct"
+    execute, stream, interrupt = (gateway_report[part] for part in ("execute", "stream", "interrupt"))
+    rows = [
+        ("execute, p50", lambda name: f"{execute[name]['p50_ms']:.2f} ms"),
+        ("CPU for 10,000 executes", lambda name: "-" if name == "direct" else f"{execute[name]['cpu_s_per_10k']:.1f} s"),
+        ("stream messages of 8 kB", lambda name: f"{stream[name]['per_s']:,.0f}/s"),
+        ("interrupt until idle, p50", lambda name: f"{interrupt[name]['p50_ms']:.2f} ms"),
+    ]
+    lines = _markdown("", peers, [(title, [figure(name) for name in peers.values()]) for title, figure in rows])
+    levels = sandboxes_report["levels"]
+    rows = [(f"new kernel, {way}", [_start(level, way) for level in levels.values()]) for way in ("cold", "zygote", "pool")]
+    rows.append(("fork of a session with 1 GB", [_milliseconds(level.get("fork")) for level in levels.values()]))
+    rows.append(("memory of one more kernel", [f"{level['memory_mib']['each']:.0f} MiB" for level in levels.values()]))
+    return "\n".join(lines + [""] + _markdown("p50, to the first reply", levels, rows))
+
+
+def _markdown(corner, columns, rows):
+    """The lines of a table."""
+    lines = [f"| {' | '.join((corner, *columns))} |", "|---" + "|---:" * len(columns) + "|"]
+    return lines + [f"| {' | '.join((title, *cells))} |" for title, cells in rows]
+
+
+def _start(level, way):
+    """The median until the first reply of a kernel that was started in this way."""
+    return _milliseconds(level.get("starts", {}).get(way, {}).get("kernel_info"))
+
+
+def _milliseconds(found):
+    """A median, or `-`."""
+    return "-" if found is None else f"{found['p50_ms']:.0f} ms"
 
 
 def origin(report):
