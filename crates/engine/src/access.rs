@@ -1,162 +1,7 @@
-//! Who may do what to which object: the one place that every command passes.
-//!
-//! Two questions. [`authorise`] asks what a principal may do at all; every command begins with it. Whose an object is, is asked where
-//! it is looked up, by [`Principal::sees`]: an object of another tenant is not found, on the same path and with the same words
-//! as one that never was, so that no answer tells that it is there.
+//! What a principal may do at all: the one place that every command passes. Whose an object is, is asked where it is looked up
+//! ([`Principal::sees`]).
 
-use crate::{EngineError, JupyterSessionId, KernelId};
-
-/// The owner of what the holder of the gateway's token makes. No tenant has this name.
-const OPERATOR: &str = "operator";
-/// Characters of the name of a tenant or of a caller.
-pub const MAX_PRINCIPAL_CHARS: usize = 64;
-
-/// On whose behalf a command runs: the operator, who sees and may do everything, or a caller of a tenant.
-///
-/// Kernels, sessions and all that is in them belong to the tenant whose caller made them; its callers share them. Among tenants
-/// nothing is shared.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Principal {
-    owner: String,
-    name: String,
-    read_only: bool,
-}
-
-impl Principal {
-    /// The holder of the gateway's token.
-    pub fn operator() -> Self {
-        Self {
-            owner: OPERATOR.into(),
-            name: OPERATOR.into(),
-            read_only: false,
-        }
-    }
-
-    /// A caller of a tenant. Both names have 1 to 64 letters, digits, `.`, `_` and `-`, and neither is `operator`:
-    /// [`EngineError::BadRequest`] on `tenant` or `caller`.
-    pub fn of_tenant(tenant: &str, caller: &str) -> Result<Self, EngineError> {
-        for (field, text) in [("tenant", tenant), ("caller", caller)] {
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-            if text.is_empty() || text.len() > MAX_PRINCIPAL_CHARS || !text.bytes().all(plain) {
-                return Err(EngineError::bad_request(
-                    field,
-                    format!("a name has 1 to {MAX_PRINCIPAL_CHARS} letters, digits, '.', '_' and '-'"),
-                ));
-            }
-            if text == OPERATOR {
-                return Err(EngineError::bad_request(
-                    field,
-                    "is the name of the gateway's own principal",
-                ));
-            }
-        }
-        Ok(Self {
-            owner: tenant.to_owned(),
-            name: format!("{tenant}/{caller}"),
-            read_only: false,
-        })
-    }
-
-    /// The same, who may see what there is and change nothing.
-    #[must_use]
-    pub fn read_only(self) -> Self {
-        Self {
-            read_only: true,
-            ..self
-        }
-    }
-
-    /// Whether it may change nothing.
-    pub fn is_read_only(&self) -> bool {
-        self.read_only
-    }
-
-    /// A stable name for logs, for the ownership of requests and as the `caller` of executions: `operator`, or
-    /// `tenant/caller`.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The owner of what it makes: its tenant, or `operator`.
-    pub fn owner(&self) -> &str {
-        &self.owner
-    }
-
-    /// Whether this is the operator.
-    pub fn is_operator(&self) -> bool {
-        self.owner == OPERATOR
-    }
-
-    /// Whether an object of this owner is there for it.
-    pub(crate) fn sees(&self, owner: &str) -> bool {
-        self.is_operator() || self.owner == owner
-    }
-
-    /// Who changes an object of this owner: what is made for the object belongs to its owner, also when the operator has it made.
-    pub(crate) fn in_place_of(&self, owner: &str) -> Self {
-        Self {
-            owner: owner.to_owned(),
-            name: self.name.clone(),
-            read_only: self.read_only,
-        }
-    }
-}
-
-/// What a command does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
-    /// See that it exists, and its state.
-    Read,
-    /// Make a new one.
-    Create,
-    /// Send requests to it and see its output.
-    Execute,
-    /// Interrupt it.
-    Interrupt,
-    /// Replace its process.
-    Restart,
-    /// Change its description.
-    Update,
-    /// Make branches of it.
-    Fork,
-    /// End it.
-    Delete,
-}
-
-impl Action {
-    /// A verb phrase for error texts.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read this",
-            Self::Create => "create this",
-            Self::Execute => "execute here",
-            Self::Interrupt => "interrupt this",
-            Self::Restart => "restart this",
-            Self::Update => "change this",
-            Self::Fork => "fork this",
-            Self::Delete => "delete this",
-        }
-    }
-}
-
-/// What a command acts on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Object<'a> {
-    /// The gateway as a whole: its lists and its status. A list has what its reader sees.
-    Gateway,
-    /// What all tenants share and the operator keeps: pools, what is left of ended sessions.
-    Upkeep,
-    /// All kernels, for creating one.
-    Kernels,
-    /// One kernel.
-    Kernel(KernelId),
-    /// The list of kernelspecs, or one of them.
-    Kernelspec(Option<&'a str>),
-    /// All Jupyter sessions, for creating one.
-    JupyterSessions,
-    /// One Jupyter session.
-    JupyterSession(JupyterSessionId),
-}
+use himalia_model::{Action, EngineError, Object, Principal};
 
 /// Refuses what the principal may not do, whatever the object.
 pub(crate) fn authorise(
@@ -184,6 +29,8 @@ pub(crate) fn authorise(
 
 #[cfg(test)]
 mod tests {
+    use himalia_model::KernelId;
+
     use super::*;
 
     #[test]
@@ -236,35 +83,5 @@ mod tests {
         assert!(authorise(&reader, Action::Read, Object::Kernel(id)).is_ok());
         assert!(authorise(&reader, Action::Read, Object::Upkeep).is_err());
         assert!(reader.sees("acme") && !reader.sees("other"));
-    }
-
-    #[test]
-    fn callers_of_a_tenant_see_the_same_and_no_other_tenant_does() {
-        let of = |tenant, caller| Principal::of_tenant(tenant, caller).unwrap();
-        assert_eq!(of("acme", "ada").name(), "acme/ada");
-        assert!(of("acme", "ada").sees("acme") && of("acme", "bob").sees("acme"));
-        assert!(!of("other", "ada").sees("acme") && !of("acme", "ada").sees("operator"));
-        assert!(Principal::operator().sees("acme"));
-        let placed = Principal::operator().in_place_of("acme");
-        assert!(!placed.is_operator() && !placed.sees("other") && placed.name() == "operator");
-    }
-
-    #[test]
-    fn nobody_gets_the_operators_name() {
-        for (tenant, caller) in [
-            ("operator", "x"),
-            ("x", "operator"),
-            ("", "x"),
-            ("x", ""),
-            ("a/b", "x"),
-            ("a", "b/c"),
-            ("\u{e4}", "x"),
-            (&"x".repeat(65), "x"),
-        ] {
-            assert!(
-                Principal::of_tenant(tenant, caller).is_err(),
-                "{tenant:?} {caller:?}"
-            );
-        }
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use himalia_model::{EngineError, KernelId};
 use himalia_sandbox::{SandboxError, SandboxId};
 use himalia_store::{KernelLife, KernelRecord};
 use tokio::task::JoinSet;
@@ -18,7 +19,6 @@ use crate::kernel::{Core, Effect, Event, record, remove_forgotten_logs};
 use crate::lease::{Lease, Share};
 use crate::logs::remove_unknown_logs;
 use crate::start::cull_timeout;
-use crate::{EngineError, KernelId};
 
 impl Inner {
     /// Takes over every kernel of the store. Returns when all of them are listed; their shims call a little later.

@@ -68,7 +68,7 @@ impl Inner {
                 () = self.draining.cancelled() => return,
                 _ = ticks.tick() => {}
             }
-            let Some(now) = looks.next() else { continue };
+            let Some(now) = looks.look() else { continue };
             let mut ends = JoinSet::new();
             let all = self.registry.all();
             let sessions = Sessions::of(&all);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_model::{Collected, CollectedSession, EngineError, KernelId, Orphan, OrphanKind, Overdue};
 use himalia_store::EndedRecord;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -15,9 +16,7 @@ use crate::ended::{BY_RETENTION, MAX_KEPT};
 use crate::inner::Inner;
 use crate::kept_files::{known_files, remove_kept_files};
 use crate::kernel::{Command, Handle, Phase, remove_log};
-use crate::model::{Collected, CollectedSession, Orphan, OrphanKind, Overdue};
 use crate::session_kernels::Sessions;
-use crate::{EngineError, KernelId};
 
 /// How often the gateway collects by itself.
 const EVERY: Duration = Duration::from_mins(10);
@@ -56,7 +55,7 @@ impl Inner {
             let done = tokio::select! {
                 () = self.draining.cancelled() => return,
                 _ = ticks.tick() => {
-                    if looks.next().is_none() {
+                    if looks.look().is_none() {
                         continue;
                     }
                     self.collect(false, BOUNDED).await

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use himalia_budget::Turn;
+use himalia_model::{EngineError, Principal};
 use tokio::time::timeout;
 
-use crate::budget::Turn;
 use crate::inner::Inner;
 use crate::kernel::{Handle, Phase};
-use crate::{EngineError, Principal};
 
 /// How long the turn of a start lasts after its process is there, at most: not every kernel gets ready.
 const LONGEST: Duration = Duration::from_secs(5);

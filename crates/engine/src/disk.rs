@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use himalia_model::{EngineError, Principal};
 use rustix::fs::statvfs;
 
 use crate::inner::Inner;
-use crate::{EngineError, Principal};
 
 impl Inner {
     /// Whether there is room for one more session of the principal's: [`EngineError::DiskFull`], and [`EngineError::OverBudget`] for

@@ -6,15 +6,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use himalia_journal::Journal;
+use himalia_model::{
+    Clock, EndedSession, EngineError, KernelId, Origin, Principal, RemovedBy, Retention, SessionId,
+    from_micros,
+};
 use himalia_store::EndedRecord;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-use crate::clock::Clock;
-use crate::kernel::{Handle, from_micros};
+use crate::kernel::Handle;
 use crate::left::Left;
-use crate::model::{Origin, Retention};
-use crate::{EndedSession, EngineError, KernelId, Principal, RemovedBy};
 
 /// The cause of the end of a session that retention ended.
 pub(crate) const BY_RETENTION: &str = "retention";
@@ -203,16 +204,15 @@ fn removed(row: &EndedRecord) -> Option<EngineError> {
 
 /// What is said of a session that is over to whoever wants more of it than its log.
 pub(crate) fn over(row: &EndedRecord) -> EngineError {
-    removed(row).unwrap_or_else(|| EngineError::SessionEnded(EndedSession::of(row)))
+    removed(row).unwrap_or_else(|| EngineError::SessionEnded(ended_session(row)))
 }
 
-impl EndedSession {
-    pub(crate) fn of(row: &EndedRecord) -> Self {
-        Self {
-            id: KernelId(row.id),
-            ended: from_micros(u64::try_from(row.ended_micros).unwrap_or(0)),
-            cause: row.cause.clone(),
-        }
+/// What is said of the session of a row.
+pub(crate) fn ended_session(row: &EndedRecord) -> EndedSession {
+    EndedSession {
+        id: SessionId(row.id),
+        ended: from_micros(u64::try_from(row.ended_micros).unwrap_or(0)),
+        cause: row.cause.clone(),
     }
 }
 

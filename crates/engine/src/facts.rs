@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use himalia_model::{
+    FilesMode, KernelId, KernelModel, MAX_LOST_NAMES, Origin, Secrets, SessionInfo, SessionLimits, StartPath,
+    from_micros,
+};
 use himalia_sandbox::{Isolation, LimitReport, Network};
 use himalia_store::{KernelLife, KernelRecord, LaunchRecord};
 use serde::{Deserialize, Serialize};
-
-use crate::KernelId;
-use crate::kernel::{MAX_LOST_NAMES, from_micros};
-use crate::model::{FilesMode, KernelModel, Origin, Secrets, SessionInfo, SessionLimits, StartPath};
 
 /// What a kernel is to its session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,6 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_kernelspecs::check_variables;
+use himalia_model::{
+    Branch, EngineError, ForkError, ForkFiles, ForkKernel, ForkPolicy, Hazard, KernelId, MAX_BRANCHES,
+    SessionInfo, StartPath,
+};
 use himalia_shim_protocol::{
     BranchFiles, Fork, ForkFailed, ForkFailure, ForkPolicy as ShimForkPolicy, Forked, Hazard as ShimHazard,
     Severity,
@@ -16,13 +21,10 @@ use crate::facts::{Around, Facts, Role, Whereabouts};
 use crate::inner::{Inner, Link, Member};
 use crate::kept_files::forget_kept_files;
 use crate::kernel::{Answer, Command, CommandError, Core, Handle};
-use crate::kernelspecs::check_variables;
 use crate::lease::Share;
-use crate::model::{Branch, ForkFiles, ForkKernel, ForkPolicy, Hazard, MAX_BRANCHES, SessionInfo, StartPath};
 use crate::registry::Reservation;
 use crate::start::millis_since;
 use crate::templates::check_labels;
-use crate::{EngineError, ForkError, KernelId};
 
 /// How long the parent may take to become idle.
 const WAIT_MS: u64 = 2_000;

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock, Weak};
 
+use himalia_budget::Budget;
 use himalia_journal::{Journal, Options, Recovery};
+use himalia_kernelspecs::Catalog;
+use himalia_model::{Clock, EngineConfig, EngineError, KernelId, Origin, SessionLimits};
 use himalia_sandbox::{Enforcement, SandboxHandle};
 use himalia_store::Store;
 use parking_lot::Mutex;
@@ -14,8 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use crate::budget::Budget;
-use crate::clock::Clock;
+use crate::Provisioners;
 use crate::ended::{EndedSessions, OpenLogs};
 use crate::executions::Known;
 use crate::facts::Facts;
@@ -26,15 +28,12 @@ use crate::kept::Remembered;
 use crate::kernel::{
     Actor, Arrival, Core, Handle, Listener, Now, Rules, Settings, Streams, Teardown, Unproven, death_cause,
 };
-use crate::kernelspecs::Catalog;
 use crate::lease::{Lease, Share};
 use crate::memory::MemoryGauge;
-use crate::model::{Origin, SessionLimits};
 use crate::places::{Place, Places};
 use crate::pool::Pool;
 use crate::registry::Registry;
 use crate::templates::Templates;
-use crate::{EngineConfig, EngineError, KernelId, Provisioners};
 
 /// The kernel's number on its link: every kernel has a link of its own.
 pub(crate) const LINK_KERNEL: u16 = 1;

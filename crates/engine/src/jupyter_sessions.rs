@@ -14,15 +14,16 @@ mod view;
 use std::future::Future;
 use std::sync::Arc;
 
+use himalia_model::{
+    Action, EngineError, JupyterSessionId, KernelId, KernelModel, KernelRef, NewSession, Object, Principal,
+    SessionModel, SessionPatch, StartKernel, now_micros,
+};
 use himalia_store::{JupyterSessionRecord, Store, StoreError};
-
-use crate::access::{Action, Object, authorise};
-use crate::gate::{Gate, Turn};
-use crate::kernel::now_micros;
-use crate::model::{KernelModel, KernelRef, NewSession, SessionModel, SessionPatch, StartKernel};
-use crate::{EngineError, JupyterSessionId, KernelId, Principal};
 use input::{check, start_for};
 use view::{existing, model, show};
+
+use crate::access::authorise;
+use crate::gate::{Gate, Turn};
 
 /// What sessions need of kernels. Each call is authorised by whoever answers it.
 pub(crate) trait Kernels: Clone + Send + Sync + 'static {

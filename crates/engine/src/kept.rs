@@ -5,10 +5,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use himalia_model::Principal;
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
-
-use crate::Principal;
 
 /// Things that are remembered, and bytes of memory for all of them.
 const MAX_KEPT: usize = 256;
@@ -135,11 +134,12 @@ impl<T> Kept<T> {
 
 #[cfg(test)]
 mod tests {
+    use himalia_model::KernelId;
+    use himalia_outcome::Excerpt;
+
     use super::*;
-    use crate::KernelId;
     use crate::executions::{ExecutionId, Follower, Known};
     use crate::kernel::Language;
-    use himalia_outcome::Excerpt;
 
     fn of(tenant: &str) -> Principal {
         Principal::of_tenant(tenant, "x").unwrap()

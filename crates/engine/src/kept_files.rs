@@ -2,15 +2,15 @@
 
 use std::collections::HashSet;
 
+use himalia_model::{FilesMode, KernelId};
 use himalia_sandbox::Provisioner;
 use himalia_store::KernelRecord;
 
+use crate::Provisioners;
 use crate::facts::Around;
 use crate::lease::Lease;
-use crate::model::FilesMode;
 use crate::registry::Registry;
 use crate::templates::Plan;
-use crate::{KernelId, Provisioners};
 
 /// A name for the files of a new session, if they are kept. It is the gateway's own and random: whoever chooses a
 /// session's id, or knows one, comes to the files of no other session by it, and a start that fails removes its own alone.

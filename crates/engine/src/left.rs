@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use himalia_model::{
+    ExecutionState, KernelId, KernelModel, Origin, SessionEnd, SessionInfo, StartPath, from_micros,
+};
 use himalia_store::EndedRecord;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::KernelId;
 use crate::facts::{Around, Facts, Given, Role};
-use crate::kernel::{Handle, from_micros};
-use crate::model::{ExecutionState, KernelModel, Origin, SessionEnd, SessionInfo, StartPath};
+use crate::kernel::Handle;
 
 /// Facts of a session as of its end. Stored as JSON; unknown fields of later versions are ignored, and one that ended under
 /// a version that wrote none has the defaults.

@@ -8,14 +8,10 @@ mod access;
 mod adopt;
 mod api;
 mod background;
-mod budget;
-mod clock;
 mod collect;
 mod coming_up;
-mod config;
 mod disk;
 mod ended;
-mod error;
 mod executions;
 mod facts;
 mod feed;
@@ -23,19 +19,16 @@ mod files;
 mod fork;
 mod gate;
 mod history;
-mod ids;
 mod inner;
 mod jupyter_sessions;
 mod kept;
 mod kept_files;
 mod kernel;
-mod kernelspecs;
 mod lease;
 mod left;
 mod lifetimes;
 mod logs;
 mod memory;
-pub mod model;
 mod named;
 mod new_sandbox;
 mod places;
@@ -51,12 +44,7 @@ mod templates;
 #[cfg(test)]
 mod testing;
 
-pub use access::{Action, MAX_PRINCIPAL_CHARS, Object, Principal};
 pub use api::{Drain, Engine, MAX_INPUT_BYTES};
-pub use budget::{BudgetUse, Held, Turn};
-pub use clock::{Clock, TimeSource};
-pub use config::{CullConfig, EngineConfig, Share, TenantLimits};
-pub use error::{EndedSession, EngineError, ForkError, NotOffered, RemovedBy};
 pub use executions::{
     Death, Execute, ExecutionBrief, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId,
     ExecutionKernel, ExecutionResult, ExecutionStatus, ExecutionText, ExecutionUsage, MAX_CLIENT_CHARS,
@@ -65,23 +53,25 @@ pub use executions::{
 };
 pub use feed::{Attach, Attachment, Closed, Delivery, Event, EventFeed, EventKind, Feed, Requests};
 pub use files::{
-    ByteRange, FileDownload, FileError, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,
+    ByteRange, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,
     MAX_TRANSFER_BYTES, MAX_TRANSFERS, PackedFiles, RemovedFiles, WrittenFiles,
+};
+pub use himalia_budget::{BudgetUse, Held, Turn};
+pub use himalia_model::{
+    Action, Branch, Clock, Collected, CollectedSession, CullConfig, EndedSession, EngineConfig, EngineError,
+    ExecutionState, FileError, FilesMode, ForkError, ForkFiles, ForkKernel, ForkPolicy, GatewayStatus,
+    Hazard, JupyterSessionId, KernelId, KernelJson, KernelModel, KernelRef, KernelSpec, KernelSpecs,
+    MAX_BRANCHES, MAX_PRINCIPAL_CHARS, NewKernel, NewSession, NotOffered, Object, Origin, Orphan, OrphanKind,
+    Overdue, PoolConfig, PoolStatus, Principal, ProvisionerChoice, ProvisionerInfo, RemovedBy, Retention,
+    Secrets, SessionChange, SessionEnd, SessionId, SessionInfo, SessionLimits, SessionModel, SessionPatch,
+    Share, SpecFile, StartKernel, StartPath, Template, TemplateInfo, TenantLimits, TimeChange, TimeSource,
+    Unanswered, Unresponsive, UsualSizes,
 };
 // What facades say and show of sandboxes.
 pub use himalia_outcome::{MAX_PROMPT_CHARS, is_bidi_control};
 pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, MAX_LABEL_BYTES, MAX_LABELS, Network, Usage};
 pub use history::{History, HistoryEntry, HistoryStatus, MAX_HISTORY_PAGE};
-pub use ids::{JupyterSessionId, KernelId};
 pub use kernel::{Language, LostVariables, OnTimeout, Replaced, SandboxLoss, StopReason};
-pub use model::{
-    Branch, Collected, CollectedSession, ExecutionState, FilesMode, ForkFiles, ForkKernel, ForkPolicy,
-    GatewayStatus, Hazard, KernelJson, KernelModel, KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES,
-    NewKernel, NewSession, Origin, Orphan, OrphanKind, Overdue, PoolConfig, PoolStatus, ProvisionerChoice,
-    ProvisionerInfo, Retention, Secrets, SessionChange, SessionEnd, SessionInfo, SessionLimits, SessionModel,
-    SessionPatch, SpecFile, StartKernel, StartPath, Template, TemplateInfo, TimeChange, Unanswered,
-    Unresponsive, UsualSizes,
-};
 pub use named::{MAX_NAME_CHARS, NAME_PATTERN};
 pub use provisioners::Provisioners;
 pub use questions::{

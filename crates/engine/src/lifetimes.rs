@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_model::ExecutionState;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::ExecutionState;
 use crate::facts::Facts;
 use crate::inner::Inner;
 use crate::kernel::{Command, Handle, Phase};
@@ -63,7 +63,7 @@ impl Inner {
                 () = self.draining.cancelled() => return,
                 _ = ticks.tick() => {}
             }
-            let Some(now) = looks.next() else { continue };
+            let Some(now) = looks.look() else { continue };
             let all = self.registry.all_unordered();
             under_way.retain(|id| all.iter().any(|handle| handle.id() == *id));
             let sessions = Sessions::of(&all);
@@ -100,9 +100,10 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
+    use himalia_model::{KernelId, Origin, StartPath};
+
     use super::*;
     use crate::facts::{Around, Role};
-    use crate::{KernelId, Origin, StartPath};
 
     fn facts(idle: Option<u64>, expires: Option<u64>) -> Facts {
         Facts {

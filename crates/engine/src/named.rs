@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_model::{
+    EngineError, KernelId, NotOffered, Principal, SessionChange, SessionInfo, StartKernel, TimeChange,
+};
 use tokio::sync::oneshot;
 
 use crate::inner::Inner;
 use crate::kernel::{Handle, Phase};
-use crate::model::{SessionChange, SessionInfo, TimeChange};
 use crate::templates::{check_labels, duration};
-use crate::{EngineError, KernelId, NotOffered, Principal, StartKernel};
 
 /// Characters of a name, as of a label of the DNS.
 pub const MAX_NAME_CHARS: usize = 63;

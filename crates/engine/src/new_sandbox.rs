@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use himalia_kernelspecs::{HostEnvironment, Launch};
+use himalia_model::{EngineError, InterruptMode, KernelId};
 use himalia_sandbox::{Isolation, SOCKET_FILE, SandboxHandle, SandboxKey};
 use himalia_shim_protocol::{
     InterruptMode as ShimInterruptMode, KernelSpec as ShimKernelSpec, ResourceLimits,
@@ -12,12 +14,9 @@ use crate::executions::lock_hash;
 use crate::facts::{Around, Facts, Given, Whereabouts};
 use crate::inner::{Inner, Link, Member};
 use crate::kernel::{Command, CommandError, Core, Handle, Rules, Streams};
-use crate::kernelspecs::{HostEnvironment, Launch};
 use crate::lease::{Lease, Share};
-use crate::model::InterruptMode;
 use crate::refusal::not_started;
 use crate::templates::{Plan, packages, sandbox_spec};
-use crate::{EngineError, KernelId};
 
 /// A sandbox that was made for a kernel, with the log that it will have.
 pub(crate) struct Made {

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use himalia_model::{EngineConfig, EngineError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use crate::{EngineConfig, EngineError};
 
 /// All places.
 #[derive(Debug)]
@@ -44,7 +43,7 @@ impl Limit {
 
 impl Places {
     pub(crate) fn of(config: &EngineConfig) -> Self {
-        let limit = |(name, limits): (&String, &crate::TenantLimits)| {
+        let limit = |(name, limits): (&String, &himalia_model::TenantLimits)| {
             Some((name.clone(), Limit::new(limits.max_kernels?)))
         };
         Self {
@@ -82,8 +81,9 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
+    use himalia_model::TenantLimits;
+
     use super::*;
-    use crate::TenantLimits;
 
     fn places() -> Places {
         let mut config = EngineConfig::new("/nowhere");

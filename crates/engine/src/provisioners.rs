@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
+use himalia_model::ProvisionerInfo;
 use himalia_sandbox::{Isolation, Provisioner, SandboxId};
-
-use crate::model::ProvisionerInfo;
 
 /// The kind of provisioners that run processes of this host.
 pub(crate) const LOCAL: &str = "local";

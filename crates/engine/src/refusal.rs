@@ -1,8 +1,7 @@
 //! What a provisioner's errors are in the caller's terms. Their text may name paths of the host, so most of it goes to the log.
 
+use himalia_model::{EngineError, KernelId, NotOffered};
 use himalia_sandbox::{SandboxError, SandboxId};
-
-use crate::{EngineError, KernelId, NotOffered};
 
 /// Of a sandbox that could not be started.
 pub(crate) fn not_started(id: KernelId, error: SandboxError) -> EngineError {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
+use himalia_model::{EngineError, KernelId};
 
 use crate::kernel::Handle;
-use crate::{EngineError, KernelId};
 
 /// A kernel's place.
 #[derive(Debug)]

@@ -7,6 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_model::{
+    EngineError, FilesMode, KernelId, MAX_LOST_NAMES, Principal, Secrets, StartKernel, StartPath,
+};
 use himalia_sandbox::SandboxError;
 use himalia_shim_protocol::KernelSpec as ShimKernelSpec;
 use himalia_store::KernelLife;
@@ -16,14 +19,12 @@ use tokio::time::{Instant, timeout};
 use crate::facts::{Facts, Given, Role, Whereabouts};
 use crate::inner::Inner;
 use crate::kept_files::forget_kept_files;
-use crate::kernel::{Command, CommandError, Handle, MAX_LOST_NAMES, Move, SandboxLoss};
+use crate::kernel::{Command, CommandError, Handle, Move, SandboxLoss};
 use crate::lease::Lease;
-use crate::model::{FilesMode, Secrets, StartPath};
 use crate::new_sandbox::Made;
 use crate::refusal::not_done;
 use crate::start::{millis_since, with_secrets};
 use crate::templates::Plan;
-use crate::{EngineError, KernelId, Principal, StartKernel};
 
 /// Sessions that wait to be asked for; a request that finds no room asks again with the next one.
 pub(crate) const WANTS: usize = 256;

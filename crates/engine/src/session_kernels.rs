@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_kernelspecs::{Launch, check_variables};
+use himalia_model::{EngineError, KernelId, NewKernel, Origin, Principal, StartPath};
 use himalia_sandbox::Isolation;
 use himalia_store::KernelLife;
 use tokio::sync::oneshot;
@@ -15,13 +17,10 @@ use crate::facts::{Facts, Role, Whereabouts};
 use crate::inner::Inner;
 use crate::kernel::culling::CullFacts;
 use crate::kernel::{Command, CommandError, Handle, Phase, SESSION_ENDED};
-use crate::kernelspecs::{Launch, check_variables};
-use crate::model::{NewKernel, Origin, StartPath};
 use crate::new_sandbox::{Made, interrupt_mode_name, shim_spec};
 use crate::registry::Reservation;
 use crate::start::{millis_since, with_secrets};
 use crate::templates::{Plan, trust_domain, zygote_spec};
-use crate::{EngineError, KernelId, Principal};
 
 /// Most kernels of a session, its first one included.
 pub const MAX_SESSION_KERNELS: u32 = 8;

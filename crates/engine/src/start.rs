@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_kernelspecs::{Launch, LaunchRequest, launch};
+use himalia_model::{EngineError, KernelId, KernelSpec, Origin, Principal, Secrets, StartKernel, StartPath};
 use himalia_shim_protocol::KernelSpec as ShimKernelSpec;
 use himalia_store::KernelLife;
 use tokio::sync::oneshot;
@@ -13,13 +15,10 @@ use crate::facts::{Facts, Given, Role};
 use crate::inner::Inner;
 use crate::kept_files::{new_name, remove_kept_files};
 use crate::kernel::{Command, Handle};
-use crate::kernelspecs::{Launch, LaunchRequest, launch};
-use crate::model::{KernelSpec, Origin, Secrets, StartPath};
 use crate::new_sandbox::Made;
 use crate::places::Place;
 use crate::registry::Reservation;
 use crate::templates::{Offer, Plan, plan, zygote_spec};
-use crate::{EngineError, KernelId, Principal, StartKernel};
 
 /// How long a start that is in no hurry waits for a zygote.
 const ZYGOTE_PATIENCE: Duration = Duration::from_mins(1);

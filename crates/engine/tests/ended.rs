@@ -127,7 +127,7 @@ async fn a_session_that_is_over_is_shown_as_it_was_also_by_the_next_gateway() {
             let EngineError::SessionEnded(ended) = &error else {
                 panic!("{error}")
             };
-            assert_eq!((ended.id, ended.ended), (id, end.at));
+            assert_eq!((ended.id.first_kernel(), ended.ended), (id, end.at));
             assert_eq!(ended.cause, "killed_by_user");
             assert_eq!((error.code(), error.retryable()), ("session_ended", false));
         }

@@ -17,6 +17,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-sandbox", &["himalia-jail"]),
     ("himalia-store", &[]),
     ("himalia-outcome", &["himalia-wire"]),
+    ("himalia-model", &["himalia-wire", "himalia-sandbox"]),
+    ("himalia-kernelspecs", &["himalia-model"]),
+    ("himalia-budget", &["himalia-model", "himalia-journal"]),
     (
         "himalia-shim",
         &["himalia-wire", "himalia-shim-protocol", "himalia-lane-socket"],
@@ -26,6 +29,9 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "himalia-wire",
             "himalia-journal",
+            "himalia-budget",
+            "himalia-kernelspecs",
+            "himalia-model",
             "himalia-shim-protocol",
             "himalia-lane-socket",
             "himalia-outcome",
@@ -58,6 +64,12 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("himalia-sandbox", &["axum", "hyper", "rusqlite"]),
     ("himalia-store", &["himalia-wire", "zeromq", "axum"]),
     ("himalia-outcome", &["tokio", "axum", "himalia-journal"]),
+    (
+        "himalia-model",
+        &["tokio", "axum", "hyper", "himalia-store", "himalia-journal"],
+    ),
+    ("himalia-kernelspecs", &["axum", "hyper", "himalia-sandbox"]),
+    ("himalia-budget", &["axum", "hyper", "himalia-store"]),
     (
         "himalia-engine",
         &["axum", "hyper", "zeromq", "tokio-tungstenite"],

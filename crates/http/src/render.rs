@@ -160,7 +160,7 @@ impl From<&ApiError> for Problem {
                 Some(Detail::Incarnation(incarnation)) => Some(*incarnation),
                 _ => None,
             },
-            session: over.map(|over| over.id),
+            session: over.map(|over| over.id.first_kernel()),
             ended: over.map(|over| timestamp(over.ended)),
             reason: over.map(|over| over.cause.clone()),
             stderr: error.stderr.clone(),
@@ -175,7 +175,7 @@ fn problem(error: &ApiError) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use himalia_engine::{EndedSession, EngineError, ForkError, Hazard, NotOffered, RemovedBy};
+    use himalia_engine::{EndedSession, EngineError, ForkError, Hazard, NotOffered, RemovedBy, SessionId};
 
     #[test]
     fn dialects() {
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_session_that_is_over_is_gone_and_to_jupyter_not_there() {
         let ended = EndedSession {
-            id: KernelId(uuid::Uuid::from_u128(1)),
+            id: SessionId(uuid::Uuid::from_u128(1)),
             ended: time::OffsetDateTime::UNIX_EPOCH,
             cause: "ttl".into(),
         };

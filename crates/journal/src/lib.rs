@@ -37,6 +37,7 @@
 //! aside). The bytes are described in the `format` module. One process at a time may open a directory; the caller sees to
 //! that.
 
+mod blocking;
 mod cursor;
 mod error;
 mod format;
@@ -49,6 +50,7 @@ mod recovery;
 mod segment;
 mod tail;
 
+pub use blocking::may_block;
 pub use cursor::{Cursor, Read};
 pub use error::JournalError;
 pub use format::MAX_BODY_BYTES;

@@ -1,9 +1,10 @@
 //! What principals take of what there is for all of them.
 
+use himalia_budget::{BudgetUse, Held, Turn, work};
+use himalia_model::{Action, EngineError, Object, Principal};
+
 use super::Engine;
 use crate::access::authorise;
-use crate::budget::work;
-use crate::{Action, BudgetUse, EngineError, Held, Object, Principal, Turn};
 
 impl Engine {
     /// One more request of a principal. [`EngineError::OverBudget`] when its tenant sends more than it may.

@@ -1,8 +1,9 @@
 //! Removing what is not kept any longer.
 
+use himalia_model::{Action, Collected, EngineError, Object, Principal};
+
 use super::Engine;
 use crate::collect::WHOLE;
-use crate::{Action, Collected, EngineError, Object, Principal};
 
 impl Engine {
     /// Removes what is left of sessions that are over for too long, and what belongs to no session, and gives the room in the

@@ -3,15 +3,16 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use himalia_journal::Journal;
+use himalia_journal::{Journal, may_block};
+use himalia_model::{Action, EngineError, KernelId, Object, Principal, SessionInfo};
 use himalia_store::EndedRecord;
 
 use super::Engine;
+use crate::Provenance;
 use crate::ended::MAX_KEPT;
 use crate::facts::Role;
-use crate::kernel::{Handle, may_block};
+use crate::kernel::Handle;
 use crate::left::{Left, ended_info};
-use crate::{Action, EngineError, KernelId, Object, Principal, Provenance, SessionInfo};
 
 /// Where the log of a session is.
 #[derive(Debug)]

@@ -3,20 +3,22 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use himalia_budget::Pace;
+use himalia_journal::may_block;
+use himalia_model::{Action, EngineError, KernelId, Object, Principal, RemovedBy};
 use himalia_outcome::Excerpt;
 use tokio_util::sync::CancellationToken;
 
 use super::Engine;
 use super::ended::SessionLog;
-use crate::budget::Pace;
 use crate::executions::{ArtifactStore, Follower, Known, first, language, submission};
 use crate::feed::LogReader;
 use crate::history::briefs;
 use crate::kept::Shared;
-use crate::kernel::{Answer, Brief, Command, CommandError, Handle, Language, Submission, may_block, record};
+use crate::kernel::{Answer, Brief, Command, CommandError, Handle, Language, Submission, record};
 use crate::{
-    Action, EngineError, Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, ExecutionText,
-    KernelId, Object, OutputPage, Principal, Provenance, RemovedBy, StoredArtifact, Submitted,
+    Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, ExecutionText, OutputPage,
+    Provenance, StoredArtifact, Submitted,
 };
 
 /// Bytes of an answer to a question.

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_model::{Action, EngineError, FileError, KernelId, Object, Principal};
 use himalia_sandbox::Enforcement;
 use himalia_shim_protocol::{FileTask, Open};
 use tokio::time::timeout;
 
 use super::Engine;
-use crate::files::{ByteRange, FileError, MAX_TRANSFER_BYTES, Transfer};
+use crate::files::{ByteRange, MAX_TRANSFER_BYTES, Transfer};
 use crate::kernel::{Command, CommandError, Handle, Phase};
 use crate::refusal::not_done;
-use crate::{
-    Action, EngineError, FileDownload, FileListing, FileUpload, KernelId, Object, Principal, RemovedFiles,
-};
+use crate::{FileDownload, FileListing, FileUpload, RemovedFiles};
 
 /// How long a sandbox may take to take up a transfer. Orders that wait for their sandbox wait as long.
 const OPEN_TIME: Duration = Duration::from_secs(25);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use himalia_model::{Action, EngineError, KernelId, KernelModel, Object, Origin, Principal, StartKernel};
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -10,10 +11,7 @@ use super::Engine;
 use super::ended::SessionLog;
 use crate::feed::{Connection, LogReader, Reader, start_position};
 use crate::kernel::{Answer, Command, CommandError, Handle, owner_of_client};
-use crate::{
-    Action, Attach, Attachment, EngineError, EventFeed, Feed, KernelId, KernelModel, Object, Origin,
-    Principal, Requests, StartKernel,
-};
+use crate::{Attach, Attachment, EventFeed, Feed, Requests};
 
 /// Bytes of a wire session's name.
 const WIRE_SESSION_BYTES: usize = 256;
@@ -131,7 +129,7 @@ impl Engine {
         // The position is taken before the wait, so that nothing of the start is missed by who was there.
         let position = start_position(&handle, owner, attach.after);
         let mut snapshot = handle.snapshot.clone();
-        let usable = snapshot.wait_for(|now| now.ready || now.state == crate::ExecutionState::Dead);
+        let usable = snapshot.wait_for(|now| now.ready || now.state == himalia_model::ExecutionState::Dead);
         let replaced = connection.replaced();
         tokio::select! {
             // Late or over: the client will see for itself.

@@ -18,9 +18,10 @@ use std::sync::Arc;
 
 pub use executions::MAX_INPUT_BYTES;
 
+use himalia_model::{Action, EngineError, Object, Principal};
+
 use crate::access::authorise;
 use crate::inner::Inner;
-use crate::{Action, EngineError, Object, Principal};
 
 /// What to do with kernels when the gateway stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use himalia_budget::Budget;
+use himalia_kernelspecs::{Catalog, HostEnvironment};
+use himalia_model::{Action, EngineConfig, EngineError, GatewayStatus, Object, Principal, from_micros};
 use himalia_store::{Store, StoreError};
 use time::OffsetDateTime;
 use tokio::sync::mpsc;
@@ -14,20 +17,18 @@ use tokio_util::task::TaskTracker;
 
 use super::{Drain, Engine};
 use crate::access::authorise;
-use crate::budget::Budget;
 use crate::ended::{EndedSessions, OpenLogs};
 use crate::inner::Inner;
 use crate::jupyter_sessions::JupyterSessions;
 use crate::kept::Remembered;
-use crate::kernel::{Command, from_micros};
-use crate::kernelspecs::{Catalog, HostEnvironment};
+use crate::kernel::Command;
 use crate::memory::MemoryGauge;
 use crate::places::Places;
 use crate::pool::Pool;
 use crate::registry::Registry;
 use crate::resume::WANTS;
-use crate::templates::{self, Templates};
-use crate::{Action, EngineConfig, EngineError, GatewayStatus, Object, Principal, Provisioners};
+use crate::templates::Templates;
+use crate::{Provisioners, templates};
 
 /// Beyond its grace, how long the end of what waits in pools may take.
 const POOL_SLACK: Duration = Duration::from_secs(5);

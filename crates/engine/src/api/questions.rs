@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use himalia_model::{Action, EngineError, KernelId, Object, Principal};
 use himalia_wire::Channel;
 use tokio::time::timeout;
 
@@ -10,10 +11,7 @@ use crate::kernel::{Answer, Command, CommandError, Handle, Phase, Question, Repl
 use crate::questions::{
     COMPLETE, INSPECT, VARIABLES, code_of, completion, content_of, inspection, listed, paged,
 };
-use crate::{
-    Action, Completion, EngineError, Inspection, KernelId, Object, Principal, VariablePage, VariableQuery,
-    VariablesReply,
-};
+use crate::{Completion, Inspection, VariablePage, VariableQuery, VariablesReply};
 
 /// How long a kernel may take for its variables; it gives up itself after 10 s.
 const CONTROL_WAIT: Duration = Duration::from_secs(15);

@@ -4,20 +4,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_model::{
+    Action, Branch, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal, ProvisionerInfo,
+    SessionChange, SessionInfo, StartKernel, TemplateInfo,
+};
 use himalia_sandbox::{SandboxError, Usage};
 use tokio::time::timeout;
 
 use super::Engine;
-use crate::ended::over;
+use crate::ended::{ended_session, over};
 use crate::facts::Role;
 use crate::kernel::Handle;
 use crate::left::ended_info;
 use crate::pool::Pool;
 use crate::refusal::not_done;
-use crate::{
-    Action, Branch, EndedSession, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal,
-    ProvisionerInfo, SessionChange, SessionInfo, StartKernel, TemplateInfo,
-};
 
 /// How long a measurement may take.
 const USAGE_TIME: Duration = Duration::from_secs(10);
@@ -68,7 +68,7 @@ impl Engine {
         let absent = || match self.inner.ended.named(principal.owner(), text) {
             Some(last) => EngineError::NameEnded {
                 name: text.chars().take(64).flat_map(char::escape_debug).collect(),
-                last: EndedSession::of(&last),
+                last: ended_session(&last),
             },
             None => EngineError::no_session(text),
         };

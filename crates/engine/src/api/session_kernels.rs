@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use himalia_model::{Action, EngineError, KernelId, NewKernel, Object, Principal, SessionInfo};
+
 use super::Engine;
 use crate::facts::Role;
 use crate::kernel::{Command, Handle};
-use crate::{Action, EngineError, KernelId, NewKernel, Object, Principal, SessionInfo};
 
 impl Engine {
     /// Starts a further kernel in the sandbox of a session; returns when its process is up, before it is ready. A failed

@@ -1,9 +1,10 @@
 //! Commands on Jupyter sessions.
 
-use super::Engine;
-use crate::{
+use himalia_model::{
     Action, EngineError, JupyterSessionId, NewSession, Object, Principal, SessionModel, SessionPatch,
 };
+
+use super::Engine;
 
 impl Engine {
     /// All Jupyter sessions; those whose kernel is gone are dropped.

@@ -1,8 +1,9 @@
 //! Queries on kernelspecs.
 
+use himalia_kernelspecs::to_tenant;
+use himalia_model::{Action, EngineError, KernelSpec, KernelSpecs, Object, Principal, SpecFile};
+
 use super::Engine;
-use crate::kernelspecs::to_tenant;
-use crate::{Action, EngineError, KernelSpec, KernelSpecs, Object, Principal, SpecFile};
 
 impl Engine {
     /// All kernelspecs, the broken ones with their problem. Only the operator sees their commands.

@@ -11,11 +11,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
+use himalia_journal::may_block;
+use himalia_model::EngineError;
 use himalia_outcome::{Artifact, Output};
 use serde_json::Value;
-
-use crate::EngineError;
-use crate::kernel::may_block;
 
 /// Bytes, and files, of one kernel; the oldest ones give way.
 const MAX_BYTES: u64 = 512 << 20;

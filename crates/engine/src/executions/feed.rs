@@ -1,12 +1,12 @@
 //! Waiting for what becomes of an execution.
 
+use himalia_budget::{Pace, work};
 use himalia_journal::Record;
+use himalia_model::{from_micros, wall_micros};
 
 use super::{ArtifactStore, ExecutionEvent, ExecutionEventKind, ExecutionResult, Follower};
 use crate::Closed;
-use crate::budget::{Pace, work};
 use crate::feed::{Batch, LogReader, PacedReader};
-use crate::kernel::{from_micros, wall_micros};
 
 /// Records and bytes of one batch.
 pub(super) const BATCH_RECORDS: usize = 256;

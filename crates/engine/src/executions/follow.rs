@@ -5,6 +5,7 @@ mod mark;
 mod result;
 
 use himalia_journal::Record;
+use himalia_model::from_micros;
 use himalia_outcome::{Artifact, Excerpt, Fold, Sink};
 use himalia_wire::{Channel, Limits, v1};
 use serde::Deserialize;
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use super::{ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKernel};
 use crate::kernel::{
     Brief, End, ExecutionRecord, Language, LostVariables, RecordKind, RecordMeta, Replaced, Submission,
-    execution_of, from_micros, owner_of, word,
+    execution_of, owner_of, word,
 };
 
 pub(crate) use mark::Mark;

@@ -4,11 +4,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+use himalia_model::{EngineError, KernelId};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
-
-use crate::{EngineError, KernelId};
 
 /// Identifies one execution: its kernel, and the number of its first record in the kernel's log. On the wire
 /// `exe_<kernel's id without hyphens>_<number>`.

@@ -3,15 +3,16 @@
 //! A poll costs what is new in the log, and a page of the text about its own size: it is folded from the last place before it.
 //! Nothing of this is more than a copy of what the log says: it is made again when it was forgotten.
 
+use himalia_budget::{Pace, Reading};
 use himalia_journal::Record;
+use himalia_model::EngineError;
 
 use super::feed::{BATCH_BYTES, BATCH_RECORDS, blocking};
 use super::follow::Mark;
 use super::{ArtifactStore, ExecutionId, ExecutionResult, Follower, OutputPage};
-use crate::budget::{Pace, Reading};
+use crate::Closed;
 use crate::feed::{Batch, LogReader, PacedReader};
 use crate::kernel::Brief;
-use crate::{Closed, EngineError};
 
 /// Bytes of records from one place to the next, at first.
 const MARK_EVERY: u64 = 1 << 20;

@@ -1,15 +1,15 @@
 //! What questions about long executions read.
 
+use himalia_budget::{Budget, Pace, Reading};
 use himalia_journal::{Journal, NewRecord, Options};
+use himalia_model::{EngineConfig, KernelId, Principal};
 use himalia_outcome::Excerpt;
 use himalia_wire::{Channel, build, v1};
 use serde_json::{Value, json};
 
 use super::{ArtifactStore, ExecutionId, ExecutionStatus, Follower, Known};
-use crate::budget::{Budget, Pace, Reading};
 use crate::feed::LogReader;
 use crate::kernel::{ExecutionRecord, Language, RecordKind, RecordMeta, owner_of, word};
-use crate::{EngineConfig, KernelId, Principal};
 
 const LINE: usize = 100;
 const LINES_OF_A_MESSAGE: usize = 1000;

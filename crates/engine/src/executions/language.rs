@@ -1,9 +1,9 @@
 //! The languages that a kernel can be given code in.
 
-use crate::EngineError;
+use himalia_kernelspecs::is_ours;
+use himalia_model::{EngineError, KernelSpec};
+
 use crate::kernel::Language;
-use crate::kernelspecs::is_ours;
-use crate::model::KernelSpec;
 
 /// Characters of an unknown language that are shown.
 const NAME_CHARS: usize = 40;
@@ -37,8 +37,9 @@ pub(crate) fn language(
 
 #[cfg(test)]
 mod tests {
+    use himalia_model::KernelJson;
+
     use super::*;
-    use crate::KernelJson;
 
     fn kernelspec(name: &str, argv: &[&str], language: &str) -> KernelSpec {
         KernelSpec {

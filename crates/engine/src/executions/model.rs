@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use himalia_model::{EngineError, KernelId, Principal, from_micros};
 use himalia_outcome::{Failure, Input, Output, is_bidi_control};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,8 +10,7 @@ use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
 use super::ExecutionId;
-use crate::kernel::{Brief, End, Language, LostVariables, OnTimeout, Replaced, Submission, from_micros};
-use crate::{EngineError, KernelId, Principal};
+use crate::kernel::{Brief, End, Language, LostVariables, OnTimeout, Replaced, Submission};
 
 /// Bytes of code of one execution.
 pub const MAX_CODE_BYTES: usize = 1 << 20;

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
+use himalia_model::SessionLimits;
 use himalia_sandbox::Isolation;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::facts::Around;
-use crate::model::SessionLimits;
 
 /// Characters of the name of an environment that a gateway built: the beginning of the hash of its lock file.
 const HASH_CHARS: usize = 16;

@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use himalia_budget::Held;
 use himalia_journal::Record;
+use himalia_model::from_micros;
 use himalia_wire::{Channel, Limits, header, v1};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -13,8 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::reader::{Batch, Reader};
 use super::{Closed, Delivery, Requests};
-use crate::Held;
-use crate::kernel::{Handle, RecordKind, RecordMeta, from_micros, notice};
+use crate::kernel::{Handle, RecordKind, RecordMeta, notice};
 
 /// Messages and bytes of one batch.
 const BATCH_RECORDS: usize = 64;

@@ -1,10 +1,9 @@
 //! What a feed hands out.
 
 use bytes::Bytes;
+use himalia_model::EngineError;
 use himalia_wire::Channel;
 use time::OffsetDateTime;
-
-use crate::EngineError;
 
 /// One message for one client.
 #[derive(Clone, Debug)]

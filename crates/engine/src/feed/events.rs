@@ -1,7 +1,9 @@
 //! Every record of a kernel's log, for native clients.
 
 use bytes::Bytes;
+use himalia_budget::{Pace, work};
 use himalia_journal::Record;
+use himalia_model::{from_micros, wall_micros};
 use himalia_wire::Channel;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,8 +11,7 @@ use time::OffsetDateTime;
 
 use super::Closed;
 use super::reader::{Batch, LogReader, PacedReader};
-use crate::budget::{Pace, work};
-use crate::kernel::{RecordKind, RecordMeta, RequestKind, execution_of, from_micros, wall_micros, word};
+use crate::kernel::{RecordKind, RecordMeta, RequestKind, execution_of, word};
 
 /// What kind of record an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]

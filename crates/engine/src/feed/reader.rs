@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use himalia_budget::{Pace, Turn};
 use himalia_journal::{Cursor, Journal, Read, Record};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::Closed;
-use crate::budget::{Pace, Turn};
 use crate::kernel::{Handle, Stage};
 
 /// What was read.
@@ -192,7 +192,7 @@ impl LogReader {
         let read = if cursor.in_memory() {
             cursor.read(records, bytes)
         } else {
-            crate::kernel::may_block(|| cursor.read(records, bytes))
+            himalia_journal::may_block(|| cursor.read(records, bytes))
         };
         read.map_err(|error| {
             tracing::error!(%error, "cannot read a kernel's log");

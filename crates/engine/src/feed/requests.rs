@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use himalia_model::EngineError;
 use himalia_wire::{Channel, Limits, header, v1};
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::client::Connection;
-use crate::EngineError;
 use crate::kernel::{Envelope, Handle, Request, RequestKind, parent_key};
 
 /// Sends a client's requests to its kernel. Clones share their bounds.

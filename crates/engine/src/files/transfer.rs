@@ -3,6 +3,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use himalia_model::{EngineError, FileError};
 use himalia_shim_protocol::{CHUNK_BYTES, Decoder, FileHead, Frame, ProtocolError, StreamDone, StreamFrame};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -10,8 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::model::failure;
-use super::{FileError, FileInfo, PackedFiles, WrittenFiles};
-use crate::EngineError;
+use super::{FileInfo, PackedFiles, WrittenFiles};
 use crate::kernel::StreamSocket;
 
 /// How long the sandbox may take for the next of anything.

@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use himalia_model::{KernelId, KernelSpec, from_micros};
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::cells::{Cells, Ran};
-use crate::kernel::{Language, from_micros};
-use crate::model::KernelSpec;
-use crate::{ExecutionId, KernelId};
+use crate::ExecutionId;
+use crate::kernel::Language;
 
 /// Entries of a page, at most.
 pub const MAX_HISTORY_PAGE: usize = 1000;

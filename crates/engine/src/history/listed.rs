@@ -1,9 +1,11 @@
 //! The list of executions of a session that is over, as its kernel would have told it.
 
+use himalia_model::{KernelId, from_micros};
+
 use super::cells::{Cells, Ran};
 use super::export::HistoryStatus;
-use crate::kernel::{MAX_RECENT, from_micros, title};
-use crate::{ExecutionBrief, ExecutionId, ExecutionStatus, KernelId};
+use crate::kernel::{MAX_RECENT, title};
+use crate::{ExecutionBrief, ExecutionId, ExecutionStatus};
 
 /// The latest thousand native executions, in the order in which they came.
 pub(crate) fn briefs(kernel: KernelId, cells: &Cells) -> Vec<ExecutionBrief> {

@@ -1,11 +1,10 @@
 //! Reads a log from a place on to where it ends now.
 
-use himalia_journal::{Cursor, Journal, Read};
+use himalia_budget::Reading;
+use himalia_journal::{Cursor, Journal, Read, may_block};
+use himalia_model::EngineError;
 
 use super::cells::{Cells, Detail};
-use crate::EngineError;
-use crate::budget::Reading;
-use crate::kernel::may_block;
 
 /// Records and bytes that are read at a time.
 const RECORDS: usize = 1024;

@@ -1,8 +1,9 @@
 //! The engine's kernels, for its sessions.
 
+use himalia_model::{EngineError, KernelId, KernelModel, Principal, StartKernel};
+
 use super::Kernels;
-use crate::model::{KernelModel, StartKernel};
-use crate::{Engine, EngineError, KernelId, Principal};
+use crate::Engine;
 
 impl Kernels for Engine {
     fn kernel(&self, principal: &Principal, id: KernelId) -> Result<KernelModel, EngineError> {

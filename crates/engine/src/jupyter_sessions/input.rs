@@ -1,7 +1,6 @@
 //! What callers send: its bounds, and the start that follows from it.
 
-use crate::EngineError;
-use crate::model::{NewSession, StartKernel};
+use himalia_model::{EngineError, NewSession, StartKernel};
 
 /// Characters of a path, a name or a type.
 pub(super) const MAX_CHARS: usize = 4096;

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use himalia_model::ExecutionState;
 use parking_lot::Mutex;
 use tempfile::TempDir;
 use time::OffsetDateTime;
@@ -8,7 +9,6 @@ use tokio::sync::Notify;
 
 use super::input::MAX_CHARS;
 use super::*;
-use crate::model::ExecutionState;
 
 /// Kernels that are only written down.
 #[derive(Clone, Default)]

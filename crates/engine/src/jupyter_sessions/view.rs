@@ -1,10 +1,11 @@
 //! From a record to what callers see.
 
+use himalia_model::{
+    EngineError, JupyterSessionId, KernelId, KernelModel, KernelRef, Principal, SessionModel,
+};
 use himalia_store::JupyterSessionRecord;
 
 use super::Kernels;
-use crate::model::{KernelModel, KernelRef, SessionModel};
-use crate::{EngineError, JupyterSessionId, KernelId, Principal};
 
 /// The session with its kernel as it is now; `None` when the kernel is gone.
 pub(super) fn model(

@@ -1,7 +1,7 @@
 //! Execution state and last activity, exactly as `jupyter_server` derives them
 //! (`MappingKernelManager.start_watching_activity`).
 
-use crate::ExecutionState;
+use himalia_model::ExecutionState;
 
 /// Message types that do not count as activity (`untracked_message_types`).
 const UNTRACKED: [&str; 21] = [

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use himalia_model::{Clock, KernelId};
 use himalia_sandbox::DiskUse;
 use himalia_shim_protocol::{Hello, Lane, PerLane, ToGateway};
 use himalia_wire::Channel;
@@ -26,8 +27,6 @@ use super::life::Phase;
 use super::listener::Arrival;
 use super::rarely::Rarely;
 use super::teardown::Teardown;
-use crate::KernelId;
-use crate::clock::Clock;
 use crate::inner::Link;
 
 /// Messages of a client's lane that are taken in one round.

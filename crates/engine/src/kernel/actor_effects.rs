@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use himalia_journal::JournalError;
+use himalia_journal::{JournalError, may_block};
 use himalia_shim_protocol::{Lane, ToShim, Welcome};
 
 use super::actor::Running;
@@ -155,18 +155,6 @@ impl Running {
 fn maybe_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes >= BLOCKING_BYTES {
         may_block(work)
-    } else {
-        work()
-    }
-}
-
-/// Runs `work` so that the runtime expects it to block, if it can.
-pub(crate) fn may_block<T>(work: impl FnOnce() -> T) -> T {
-    use tokio::runtime::{Handle, RuntimeFlavor};
-    let threads =
-        Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if threads {
-        tokio::task::block_in_place(work)
     } else {
         work()
     }

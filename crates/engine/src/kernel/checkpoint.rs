@@ -1,5 +1,6 @@
 //! A kernel's state as a segment of its journal begins with it, so that recovery reads one segment.
 
+use himalia_model::ExecutionState;
 use himalia_shim_protocol::{Exited, Lane, PerLane, RequestId};
 use himalia_wire::Channel;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,6 @@ use super::messages::word;
 use super::names::Names;
 use super::recovery::Carried;
 use super::sandbox_end::StopBy;
-use crate::ExecutionState;
 
 /// The state as of a place in the journal. JSON; unknown fields of later versions are ignored.
 #[derive(Debug, Serialize, Deserialize)]

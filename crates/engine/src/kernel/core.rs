@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use himalia_journal::NewRecord;
+use himalia_model::{ExecutionState, Unresponsive};
 use himalia_shim_protocol::{KernelState, PerLane};
 use himalia_wire::Channel;
 
@@ -26,8 +27,6 @@ use super::readiness::Readiness;
 use super::recovery::Carried;
 use super::rules::{Rules, Stopwatch};
 use super::writes::{Then, Writes};
-use crate::ExecutionState;
-use crate::model::Unresponsive;
 
 /// What does not change while a kernel lives.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{CullConfig, ExecutionState};
+use himalia_model::{CullConfig, ExecutionState};
 
 /// What the decision needs to know of one kernel.
 #[derive(Clone, Copy, Debug)]

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use himalia_model::MAX_LOST_NAMES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -112,9 +113,6 @@ pub enum StopReason {
     /// Its own timeout, or the session's limit.
     Timeout,
 }
-
-/// Most of each kind that a [`SandboxLoss`] names.
-pub(crate) const MAX_LOST_NAMES: usize = 16;
 
 /// What was lost with a sandbox beside the variables, and cannot be had again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -99,7 +99,7 @@ pub(crate) struct Brief {
 
 /// Whose the executions of checkpoints are that say no caller: there was no other.
 fn operator() -> String {
-    crate::Principal::operator().name().to_owned()
+    himalia_model::Principal::operator().name().to_owned()
 }
 
 /// What is known of an idempotency key.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use himalia_journal::{Journal, Record};
+use himalia_model::{KernelId, KernelModel, Origin, SessionInfo, from_micros};
 use parking_lot::{Mutex, RwLock};
-use time::OffsetDateTime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 
 use super::core::Snapshot;
@@ -20,9 +20,7 @@ use crate::facts::Facts;
 use crate::feed::Seat;
 use crate::inner::Link;
 use crate::lease::{Lease, Share};
-use crate::model::{Origin, SessionInfo};
 use crate::places::Place;
-use crate::{KernelId, KernelModel};
 
 /// Commands that wait for the actor.
 const COMMANDS: usize = 64;
@@ -330,25 +328,6 @@ pub(crate) fn record(journal: &Journal, seq: u64) -> Option<Arc<Record>> {
         }
         _ => None,
     }
-}
-
-/// Microseconds since 1970 as a date; the epoch itself for values that are none.
-pub(crate) fn from_micros(micros: u64) -> OffsetDateTime {
-    let nanos = i128::from(micros) * 1000;
-    OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap_or(OffsetDateTime::UNIX_EPOCH)
-}
-
-/// The wall clock, microseconds since 1970.
-pub(crate) fn wall_micros() -> u64 {
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// The wall clock as the store has it.
-pub(crate) fn now_micros() -> i64 {
-    i64::try_from(wall_micros()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! Whether a kernel that runs answers at all. One that is busy does: its heartbeat has a thread of its own.
 
+use himalia_model::{Unanswered, Unresponsive};
+
 use super::core::Core;
 use super::life::Phase;
 use super::lifecycle::LifecycleRecord;
 use super::meta::RecordMeta;
 use super::writes::Then;
-use crate::model::{Unanswered, Unresponsive};
 
 impl Core {
     /// Notes, and puts into the log, that the kernel has stopped answering, or answers again.

@@ -1,12 +1,12 @@
 //! Kernels that stop answering, and those that are only busy.
 
+use himalia_model::Unanswered;
 use himalia_shim_protocol::{Heartbeat, Lane, ToGateway};
 use serde_json::Value;
 
 use super::event::Event;
 use super::meta::RecordKind;
 use super::play::Play;
-use crate::model::Unanswered;
 
 fn beat(play: &mut Play, alive: bool) {
     let frame = ToGateway::Heartbeat {

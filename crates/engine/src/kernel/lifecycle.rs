@@ -1,12 +1,12 @@
 //! Lifecycle records: events of the shim and decisions of the engine, as JSON bodies.
 
+use himalia_model::Unanswered;
 use himalia_shim_protocol::Exited;
 use serde::{Deserialize, Serialize};
 
 use super::execution_records::SandboxLoss;
 use super::meta::event_body;
 use super::sandbox_end::StopBy;
-use crate::model::Unanswered;
 
 /// The body of a lifecycle record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,8 +86,9 @@ impl LifecycleRecord {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use himalia_shim_protocol::Cause;
+
+    use super::*;
 
     #[test]
     fn records_come_back() {

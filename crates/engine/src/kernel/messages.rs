@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use himalia_journal::NewRecord;
+use himalia_model::ExecutionState;
 use himalia_outcome::Replied;
 use himalia_shim_protocol::{Lane, Origin, RequestId};
-use himalia_wire::header::{self, HeaderPeek};
+use himalia_wire::header::HeaderPeek;
 use himalia_wire::v1::View;
-use himalia_wire::{Channel, Limits, v1};
+use himalia_wire::{Channel, Limits, header, v1};
 
 use super::activity::tracked;
 use super::core::Core;
@@ -17,11 +18,10 @@ use super::meta::{RecordKind, RecordMeta};
 use super::secrets;
 use super::synthetic::ENGINE_SESSION;
 use super::writes::Then;
-use crate::ExecutionState;
 
 /// Bits of a message record's `word`: all that recovery needs to know of a message.
 pub(crate) mod word {
-    use crate::ExecutionState;
+    use himalia_model::ExecutionState;
 
     /// The request that the message belongs to is done with it: reply and idle have both been seen.
     pub(crate) const DONE: u32 = 1;

@@ -49,18 +49,13 @@ mod writes;
 
 pub(crate) use self::core::{Core, Settings};
 pub(crate) use actor::Actor;
-pub(crate) use actor_effects::may_block;
 pub(crate) use event::{Answer, Claim, Command, CommandError, Effect, Event, Now, Request};
-pub(crate) use execution_records::MAX_LOST_NAMES;
 pub(crate) use execution_records::{
     End, ExecutionRecord, Submission, execution_of, owner_of, owner_of_client,
 };
 pub use execution_records::{Language, OnTimeout, Replaced, SandboxLoss, StopReason};
 pub(crate) use executions::{Brief, MAX_RECENT, title};
-pub(crate) use handle::{
-    Envelope, Handle, Move, Stage, from_micros, now_micros, record, remove_forgotten_logs, remove_log,
-    wall_micros,
-};
+pub(crate) use handle::{Envelope, Handle, Move, Stage, record, remove_forgotten_logs, remove_log};
 pub(crate) use ledger::{RequestKind, parent_key};
 pub(crate) use life::MEMORY_WAIT;
 pub(crate) use life::Phase;

@@ -1,6 +1,7 @@
 //! Questions of the engine in the state machine, one thing after the other.
 
 use bytes::Bytes;
+use himalia_model::ExecutionState;
 use himalia_shim_protocol::{Lane, Origin, RefusalKind, RequestId, ToGateway};
 use himalia_wire::{Channel, Limits, Parts, header, v1};
 use serde_json::json;
@@ -11,7 +12,6 @@ use super::event::{Answer, Command, CommandError, Event};
 use super::ledger::RequestKind;
 use super::meta::{RecordKind, RecordMeta};
 use super::questions::{MAX_ASKED, Question, REPLY_WAIT};
-use crate::ExecutionState;
 
 const WAIT: u64 = 5_000_000;
 

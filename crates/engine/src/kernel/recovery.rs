@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use himalia_journal::Record;
+use himalia_model::{ExecutionState, Unanswered, Unresponsive};
 use himalia_shim_protocol::{KernelEntry, Lane, PerLane, RequestId};
 use himalia_wire::{Channel, Limits, header, v1};
 
@@ -22,8 +23,6 @@ use super::meta::{RecordKind, RecordMeta};
 use super::moving::NO_LINKS;
 use super::outbox::Outbox;
 use super::sandbox_end::{StopBy, TOLD_TO_END};
-use crate::ExecutionState;
-use crate::model::{Unanswered, Unresponsive};
 
 /// A request that is in the journal and that the shim may not have accepted.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! What the shim says: hello, lifecycle, gaps.
 
 use himalia_journal::NewRecord;
+use himalia_model::ExecutionState;
 use himalia_shim_protocol::{
     Event as ShimEvent, Gap, Hello, KernelState, Lane, LinkCheck, StartFailed, Started, ToGateway,
 };
@@ -14,7 +15,6 @@ use super::meta::{RecordKind, RecordMeta};
 use super::moving::NEVER_USED;
 use super::sandbox_end::StopBy;
 use super::writes::Then;
-use crate::ExecutionState;
 
 /// How long after it is connected again a kernel is not held to the limit of an execution, microseconds: the shim may
 /// have its end to tell.

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
+use himalia_journal::may_block;
+use himalia_model::StartPath;
 use himalia_sandbox::{DiskUse, SOCKET_FILE};
 use himalia_shim_protocol::StartPath as ShimStartPath;
 use himalia_store::{KernelLife, Store};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::actor_effects::may_block;
 use super::event::Command;
 use super::handle::Handle;
 use crate::ended::EndedSessions;
 use crate::kept_files::forget_kept_files;
 use crate::lease::Share;
-use crate::model::StartPath;
 use crate::registry::Registry;
 
 /// Why a further kernel ended whose session ended.

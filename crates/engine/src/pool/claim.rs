@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_model::StartPath;
 use himalia_sandbox::{LimitReport, SandboxError};
 use himalia_store::KernelLife;
 use tokio::time::timeout;
@@ -12,7 +13,6 @@ use super::member::Pooled;
 use crate::facts::Facts;
 use crate::inner::Inner;
 use crate::kernel::{Claim, Command, Handle};
-use crate::model::StartPath;
 use crate::start::{Accepted, millis_since};
 use crate::templates::Plan;
 

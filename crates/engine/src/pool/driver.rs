@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_model::{PoolConfig, PoolStatus};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -12,7 +13,6 @@ use tokio_util::task::TaskTracker;
 use super::core::{Core, Counts, Effect, Event, Rules};
 use super::member::Pooled;
 use crate::inner::Inner;
-use crate::model::{PoolConfig, PoolStatus};
 
 /// Messages to the task that wait. Claims wait for room; there are never more starts under way than the pool is large.
 const INBOX: usize = 256;

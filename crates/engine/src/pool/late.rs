@@ -1,10 +1,8 @@
 //! Late binding: what a kernel that waits has to be told so that it is as if it had been started for its claim.
 
+use himalia_kernelspecs::{Launch, is_ours};
+use himalia_model::{KernelId, KernelSpec};
 use himalia_shim_protocol::Bind;
-
-use crate::KernelId;
-use crate::kernelspecs::{Launch, is_ours};
-use crate::model::KernelSpec;
 
 /// Variables that are read once, when a process or a library starts, so that setting them later does nothing …
 const AT_START: [&str; 10] = [
@@ -118,9 +116,9 @@ pub(super) fn binding(
 mod tests {
     use std::collections::BTreeMap;
 
+    use himalia_model::{InterruptMode, KernelJson};
+
     use super::*;
-    use crate::KernelJson;
-    use crate::model::InterruptMode;
 
     fn spec(argv: &[&str]) -> KernelSpec {
         KernelSpec {

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
+use himalia_kernelspecs::is_ours;
+use himalia_model::{EngineError, KernelId};
 use tokio::time::timeout;
 
 use crate::facts::Whereabouts;
 use crate::inner::Inner;
 use crate::kept_files::new_name;
 use crate::kernel::{Command, Handle, Phase, Rules, Stage};
-use crate::kernelspecs::is_ours;
 use crate::start::{facts, warm_zygote};
-use crate::{EngineError, KernelId};
 
 /// Modules that our launcher imports before the kernel answers.
 const PRELOAD_VARIABLE: &str = "HIMALIA_PRELOAD";

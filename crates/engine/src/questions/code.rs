@@ -1,12 +1,12 @@
 //! `complete_request` and `inspect_request`
 //! ([messaging](https://jupyter-client.readthedocs.io/en/stable/messaging.html)). Positions count Unicode characters.
 
+use himalia_model::EngineError;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::refusal::Refusal;
-use crate::EngineError;
 
 /// The types of the requests.
 pub(crate) const COMPLETE: &str = "complete_request";

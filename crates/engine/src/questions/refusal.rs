@@ -1,8 +1,7 @@
 //! The content of a reply, or the error that it is.
 
+use himalia_model::EngineError;
 use serde_json::{Map, Value};
-
-use crate::EngineError;
 
 /// Characters of a kernel's error text that are shown.
 const TEXT_CHARS: usize = 500;

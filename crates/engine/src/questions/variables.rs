@@ -1,10 +1,10 @@
 //! `himalia_variables_request`, as `docs/kernel.md` describes it.
 
 use bytes::Bytes;
+use himalia_model::EngineError;
 use serde_json::{Map, Value, json};
 
 use super::refusal::Refusal;
-use crate::EngineError;
 
 /// The type of the request.
 pub(crate) const VARIABLES: &str = "himalia_variables_request";

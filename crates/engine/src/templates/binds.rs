@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::EngineError;
-use crate::model::KernelSpec;
+use himalia_model::{EngineError, KernelSpec};
 
 /// Directories that every built root has.
 const SYSTEM: [&str; 6] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"];
@@ -171,10 +170,10 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
+    use himalia_model::KernelJson;
     use serde_json::json;
 
     use super::*;
-    use crate::KernelJson;
 
     fn spec(dir: &Path, binds: &serde_json::Value) -> KernelSpec {
         let metadata = json!({"himalia": {"binds": binds}});

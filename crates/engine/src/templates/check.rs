@@ -1,11 +1,10 @@
 //! Templates are checked once, when the engine opens: what is wrong with one is found before a caller finds it.
 
+use himalia_kernelspecs::check_variables;
+use himalia_model::{EngineConfig, EngineError, FilesMode, ProvisionerChoice, SessionLimits, Template};
 use himalia_sandbox::Network;
 
 use super::grants::check_lists;
-use crate::kernelspecs::check_variables;
-use crate::model::{FilesMode, ProvisionerChoice, SessionLimits, Template};
-use crate::{EngineConfig, EngineError};
 
 /// Characters of a template's name.
 const MAX_NAME: usize = 64;
@@ -144,8 +143,9 @@ fn zero(limits: &SessionLimits) -> Option<&'static str> {
 mod tests {
     use std::time::Duration;
 
+    use himalia_model::PoolConfig;
+
     use super::*;
-    use crate::model::PoolConfig;
 
     fn refused(change: impl Fn(&mut Template)) -> String {
         let mut config = EngineConfig::new("/nowhere");

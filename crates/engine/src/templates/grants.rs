@@ -1,10 +1,8 @@
 //! Which networks and images a caller may ask for: what the template itself has, what it grants beside that, and for a
 //! tenant's callers of these what the tenant is granted.
 
+use himalia_model::{EngineConfig, EngineError, NotOffered, StartKernel, Template};
 use himalia_sandbox::Network;
-
-use crate::model::{StartKernel, Template};
-use crate::{EngineConfig, EngineError, NotOffered};
 
 /// What is granted to one start.
 #[derive(Clone, Copy, Debug)]
@@ -86,8 +84,9 @@ pub(super) fn check_lists(
 
 #[cfg(test)]
 mod tests {
+    use himalia_model::TenantLimits;
+
     use super::*;
-    use crate::TenantLimits;
 
     fn refusal(template: &Template, owner: Option<&str>, start: &StartKernel) -> Option<String> {
         let mut config = EngineConfig::new("/nowhere");

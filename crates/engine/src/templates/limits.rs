@@ -1,9 +1,7 @@
 //! Limits: what a template gives, what a caller asks for, what the sandbox is told.
 
+use himalia_model::{EngineError, FilesMode, NotOffered, SessionLimits, Template};
 use himalia_sandbox::Limits;
-
-use crate::model::{FilesMode, SessionLimits, Template};
-use crate::{EngineError, NotOffered};
 
 /// A size that shrinks is a multiple of this, and not less.
 const MIB: u64 = 1 << 20;
@@ -147,8 +145,9 @@ pub(super) fn of_sandbox(limits: &SessionLimits) -> Limits {
 
 #[cfg(test)]
 mod tests {
+    use himalia_model::UsualSizes;
+
     use super::*;
-    use crate::model::UsualSizes;
 
     fn sized(memory: u64, usual: UsualSizes) -> Template {
         Template {

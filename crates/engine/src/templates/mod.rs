@@ -13,9 +13,8 @@ mod sandbox_spec;
 
 use std::collections::BTreeMap;
 
-use crate::kernelspecs::Catalog;
-use crate::model::{KernelSpec, Origin, Template, TemplateInfo};
-use crate::{EngineConfig, EngineError};
+use himalia_kernelspecs::Catalog;
+use himalia_model::{EngineConfig, EngineError, KernelSpec, Origin, Template, TemplateInfo};
 
 pub(crate) use check::check;
 pub(crate) use plan::{Offer, Plan, check_labels, duration, plan, trust_domain};

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_model::{
+    EngineConfig, EngineError, FilesMode, KernelSpec, NotOffered, ProvisionerChoice, SessionLimits,
+    StartKernel, Template,
+};
 use himalia_sandbox::{Isolation, LimitChange, MAX_LABEL_BYTES, MAX_LABELS, Network, Provisioner};
 
 use super::grants::Grants;
 use super::{Chosen, limits};
-use crate::model::{FilesMode, KernelSpec, ProvisionerChoice, SessionLimits, StartKernel, Template};
 use crate::provisioners::{DOCKER, LOCAL, Provisioners};
-use crate::{EngineConfig, EngineError, NotOffered};
 
 /// What this gateway has to give.
 #[derive(Clone, Copy, Debug)]
@@ -281,7 +283,7 @@ mod tests {
                 template: template.clone(),
                 spec: KernelSpec {
                     name: "python3".to_owned(),
-                    spec: crate::KernelJson::default(),
+                    spec: himalia_model::KernelJson::default(),
                     resources: BTreeMap::new(),
                     dir: "/specs/python3".into(),
                     problem: None,
@@ -420,7 +422,7 @@ mod tests {
         }
         config
             .tenants
-            .insert("acme".to_owned(), crate::TenantLimits::default());
+            .insert("acme".to_owned(), himalia_model::TenantLimits::default());
         let of = |owner| domain(&config, &plain, Some(owner)).unwrap();
         assert_ne!(of("acme"), of("other"));
         assert_ne!(of("acme"), of("operator"));

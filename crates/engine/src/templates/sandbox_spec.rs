@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use himalia_kernelspecs::{HostEnvironment, Launch, is_ours};
+use himalia_model::{EngineError, KernelId};
 use himalia_sandbox::{Files, Isolation, SandboxKey, SandboxSpec, ZygoteSpec};
 
 use super::plan::Plan;
 use super::{binds, limits};
-use crate::kernelspecs::{HostEnvironment, Launch, is_ours};
 use crate::pool::late;
 use crate::provisioners::LOCAL;
-use crate::{EngineError, KernelId};
 
 /// The sandbox of a start, on the files that are kept under a name, if they are. Looks at the disk.
 ///

@@ -1,10 +1,10 @@
 //! What came of an execution, as callers are told.
 
+use himalia_model::{from_micros, wall_micros};
 use himalia_outcome::Excerpt;
 
 use super::{End, Follower};
 use crate::executions::{Death, ExecutionResult, ExecutionStatus, ExecutionUsage, QuotaLoss, TextTruncated};
-use crate::kernel::{from_micros, wall_micros};
 
 impl Follower<Excerpt> {
     /// What came of it so far.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use himalia_model::ExecutionState;
 use himalia_shim_protocol::{Lane, PerLane};
 use himalia_wire::{Channel, Limits, header, v1};
 use serde::Deserialize;
@@ -9,7 +10,6 @@ use serde::Deserialize;
 use super::process::STRAY;
 use super::sandboxes::is_move;
 use super::world::{World, fingerprint};
-use crate::ExecutionState;
 use crate::kernel::life::Phase;
 use crate::kernel::lifecycle::LifecycleRecord;
 use crate::kernel::messages::word;

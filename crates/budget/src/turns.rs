@@ -1,0 +1,366 @@
+//! Turns for work that takes a processor: a few at a time, given to the principals one after the other.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use himalia_model::{EngineError, Principal};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// Requests of one tenant, and of the operator, that wait.
+const WAITING: usize = 64;
+const WAITING_OPERATOR: usize = 1024;
+/// After so long a turn goes to who waits, if its work has parts.
+const SLICE: Duration = Duration::from_millis(5);
+
+/// The turns and who waits for one.
+#[derive(Debug)]
+pub(super) struct Turns {
+    what: &'static str,
+    /// What is done in them, as the reasons of refusals name it.
+    words: &'static str,
+    /// Of all together; of all but the operator; of one tenant.
+    all: usize,
+    tenants: usize,
+    tenant: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    now: usize,
+    tenants: usize,
+    /// As many as there are tenants, and the operator.
+    owners: BTreeMap<String, Owner>,
+    /// Counts turns, and those who came to wait.
+    clock: u64,
+}
+
+#[derive(Debug, Default)]
+struct Owner {
+    now: usize,
+    given: u64,
+    refused: u64,
+    /// When it was given the latest one.
+    last: u64,
+    /// Those who wait, also the ones that have gone away since; and the requests among them.
+    waiting: usize,
+    requests: usize,
+    /// Of its callers, as long as one of them has a turn or waits.
+    lines: BTreeMap<String, Line>,
+}
+
+/// One caller.
+#[derive(Debug, Default)]
+struct Line {
+    /// When it was given the latest turn.
+    last: u64,
+    waiting: VecDeque<Waiter>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    principal: Principal,
+    came: u64,
+    /// A request, of which only so many may wait.
+    counts: bool,
+    tell: oneshot::Sender<Turn>,
+}
+
+/// One's turn, until it is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    turns: Arc<Turns>,
+    principal: Principal,
+    since: Instant,
+}
+
+impl Turns {
+    /// At most `all` at a time, of these `tenants` of all but the operator and `tenant` of each.
+    pub(super) fn new(
+        what: &'static str,
+        words: &'static str,
+        [all, tenants, tenant]: [usize; 3],
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            what,
+            words,
+            all,
+            tenants,
+            tenant,
+            state: Mutex::default(),
+        })
+    }
+
+    /// Waits for a turn, at most this long. [`EngineError::OverBudget`] where the principal has too much waiting already,
+    /// [`EngineError::Busy`] when the time is over.
+    pub(super) async fn next(
+        self: &Arc<Self>,
+        principal: &Principal,
+        patience: Duration,
+    ) -> Result<Turn, EngineError> {
+        let entered = self.enter(principal)?;
+        self.until(principal, entered, patience).await
+    }
+
+    /// Waits for a turn as long as that takes. For those whose number has another bound: clients of events.
+    pub(super) async fn next_of_many(self: &Arc<Self>, principal: &Principal) -> Turn {
+        loop {
+            match self.enter_uncounted(principal) {
+                Entered::Now(turn) => return turn,
+                Entered::Later(told) => {
+                    if let Ok(turn) = told.await {
+                        return turn;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn until(
+        &self,
+        principal: &Principal,
+        entered: Entered,
+        patience: Duration,
+    ) -> Result<Turn, EngineError> {
+        let told = match entered {
+            Entered::Now(turn) => return Ok(turn),
+            Entered::Later(told) => told,
+        };
+        if let Ok(Ok(turn)) = timeout(patience, told).await {
+            return Ok(turn);
+        }
+        self.state.lock().owner(principal).refused += 1;
+        Err(EngineError::Busy {
+            reason: format!(
+                "other {} had their turns for {} s; try again",
+                self.words,
+                patience.as_secs()
+            ),
+        })
+    }
+
+    /// A turn, or a place in the line, of which a principal has only so many.
+    fn enter(self: &Arc<Self>, principal: &Principal) -> Result<Entered, EngineError> {
+        let most = if principal.is_operator() {
+            WAITING_OPERATOR
+        } else {
+            WAITING
+        };
+        let mut state = self.state.lock();
+        let owner = state.owner(principal);
+        if owner.requests >= most {
+            owner.forget_gone();
+        }
+        if owner.requests >= most {
+            owner.refused += 1;
+            let reason = format!("{most} {} of {} wait for a turn", self.words, principal.owner());
+            return Err(EngineError::OverBudget {
+                what: self.what,
+                reason,
+                gateways: false,
+                retry_after: 1,
+            });
+        }
+        Ok(self.enter_in(&mut state, principal, true))
+    }
+
+    /// The same without that bound.
+    fn enter_uncounted(self: &Arc<Self>, principal: &Principal) -> Entered {
+        self.enter_in(&mut self.state.lock(), principal, false)
+    }
+
+    fn enter_in(self: &Arc<Self>, state: &mut State, principal: &Principal, counts: bool) -> Entered {
+        let has_room = self.has_room(state, principal);
+        let owner = state.owner(principal);
+        if has_room && owner.waiting > 0 {
+            owner.forget_gone();
+        }
+        // Whoever waits goes first.
+        if has_room && owner.waiting == 0 {
+            state.give(principal);
+            return Entered::Now(self.turn(principal.clone()));
+        }
+        let (tell, told) = oneshot::channel();
+        owner.waiting += 1;
+        owner.requests += usize::from(counts);
+        state.clock += 1;
+        let waiter = Waiter {
+            principal: principal.clone(),
+            came: state.clock,
+            counts,
+            tell,
+        };
+        state.owner(principal).line(principal).waiting.push_back(waiter);
+        Entered::Later(told)
+    }
+
+    fn turn(self: &Arc<Self>, principal: Principal) -> Turn {
+        Turn {
+            turns: Arc::clone(self),
+            principal,
+            since: Instant::now(),
+        }
+    }
+
+    fn has_room(&self, state: &State, principal: &Principal) -> bool {
+        let own = state.owners.get(principal.owner()).map_or(0, |owner| owner.now);
+        self.has_room_for(state, own, principal.is_operator())
+    }
+
+    fn has_room_for(&self, state: &State, own: usize, is_operator: bool) -> bool {
+        let of_tenant = || state.tenants < self.tenants && own < self.tenant;
+        state.now < self.all && (is_operator || of_tenant())
+    }
+
+    /// Gives turns to those who wait.
+    fn release(self: &Arc<Self>, principal: &Principal) {
+        let mut given = Vec::new();
+        {
+            let mut state = self.state.lock();
+            state.leave(principal);
+            while let Some(waiter) = self.next_of(&mut state) {
+                state.give(&waiter.principal);
+                given.push(waiter);
+            }
+            state.forget_lines();
+        }
+        // Without the lock: a turn that nobody takes any more comes back at once.
+        for Waiter { principal, tell, .. } in given {
+            drop(tell.send(self.turn(principal)));
+        }
+    }
+
+    /// Takes out of its line whom there is room for: of the owner whose latest turn is longest ago, of its callers likewise.
+    fn next_of(&self, state: &mut State) -> Option<Waiter> {
+        loop {
+            let ready = state.owners.iter().filter(|(name, owner)| {
+                let is_operator = *name == Principal::operator().owner();
+                owner.waiting > 0 && self.has_room_for(state, owner.now, is_operator)
+            });
+            let (name, _) = ready.min_by_key(|(_, owner)| (owner.last, owner.came()))?;
+            let name = name.clone();
+            if let Some(waiter) = state.owners.get_mut(&name)?.pop() {
+                return Some(waiter);
+            }
+        }
+    }
+
+    /// Somebody waits, not necessarily for what this principal has.
+    fn is_wanted(&self) -> bool {
+        self.state.lock().owners.values().any(|owner| owner.waiting > 0)
+    }
+
+    /// Owner, turns now, turns given, refusals.
+    pub(super) fn uses(&self) -> Vec<(String, u64, u64, u64)> {
+        let state = self.state.lock();
+        let owners = state.owners.iter();
+        owners
+            .map(|(name, it)| (name.clone(), it.now as u64, it.given, it.refused))
+            .collect()
+    }
+}
+
+enum Entered {
+    Now(Turn),
+    Later(oneshot::Receiver<Turn>),
+}
+
+impl State {
+    fn owner(&mut self, principal: &Principal) -> &mut Owner {
+        self.owners.entry(principal.owner().to_owned()).or_default()
+    }
+
+    fn give(&mut self, principal: &Principal) {
+        self.clock += 1;
+        self.now += 1;
+        if !principal.is_operator() {
+            self.tenants += 1;
+        }
+        let clock = self.clock;
+        let owner = self.owner(principal);
+        owner.now += 1;
+        owner.given += 1;
+        owner.last = clock;
+        owner.line(principal).last = clock;
+    }
+
+    fn leave(&mut self, principal: &Principal) {
+        self.now = self.now.saturating_sub(1);
+        if !principal.is_operator() {
+            self.tenants = self.tenants.saturating_sub(1);
+        }
+        let owner = self.owner(principal);
+        owner.now = owner.now.saturating_sub(1);
+    }
+
+    /// Of an owner that waits for nothing the callers need not be known.
+    fn forget_lines(&mut self) {
+        for owner in self.owners.values_mut().filter(|owner| owner.waiting == 0) {
+            owner.lines.clear();
+        }
+    }
+}
+
+impl Owner {
+    fn line(&mut self, principal: &Principal) -> &mut Line {
+        self.lines.entry(principal.name().to_owned()).or_default()
+    }
+
+    /// When the first of those who wait came.
+    fn came(&self) -> u64 {
+        let fronts = self.lines.values().filter_map(|line| line.waiting.front());
+        fronts.map(|waiter| waiter.came).min().unwrap_or(u64::MAX)
+    }
+
+    /// The first one of the caller whose latest turn is longest ago.
+    fn pop(&mut self) -> Option<Waiter> {
+        loop {
+            let lines = self.lines.values_mut().filter(|line| !line.waiting.is_empty());
+            let line = lines.min_by_key(|line| (line.last, line.waiting.front().map(|waiter| waiter.came)));
+            let Some(waiter) = line.and_then(|line| line.waiting.pop_front()) else {
+                self.waiting = 0;
+                return None;
+            };
+            self.waiting = self.waiting.saturating_sub(1);
+            self.requests = self.requests.saturating_sub(usize::from(waiter.counts));
+            if !waiter.tell.is_closed() {
+                return Some(waiter);
+            }
+        }
+    }
+
+    /// Those who do not wait any more.
+    fn forget_gone(&mut self) {
+        (self.waiting, self.requests) = (0, 0);
+        for line in self.lines.values_mut() {
+            line.waiting.retain(|waiter| !waiter.tell.is_closed());
+            self.waiting += line.waiting.len();
+            self.requests += line.waiting.iter().filter(|waiter| waiter.counts).count();
+        }
+    }
+}
+
+impl Turn {
+    /// For work in parts: if this was a long turn, it goes to who waits, and another one is waited for, at most this long.
+    pub(super) async fn go_on(self, patience: Duration) -> Result<Self, EngineError> {
+        if self.since.elapsed() < SLICE || !self.turns.is_wanted() {
+            return Ok(self);
+        }
+        let (turns, principal) = (Arc::clone(&self.turns), self.principal.clone());
+        drop(self);
+        let entered = turns.enter_uncounted(&principal);
+        turns.until(&principal, entered, patience).await
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.turns.release(&self.principal);
+    }
+}
+
+#[cfg(test)]
+mod tests;

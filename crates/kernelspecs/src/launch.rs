@@ -1,0 +1,160 @@
+//! From a kernelspec and a request to what the shim is told to run.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use himalia_model::{EngineError, InterruptMode, KernelSpec};
+
+use super::{HostEnvironment, cwd, environment, paths, program, template};
+
+/// Where a container has the directory that holds our kernel package.
+const CONTAINER_KERNEL_DIR: &str = "/himalia/kernel";
+/// Where a kernel works that does not share the host's files.
+pub const SANDBOX_WORK_DIR: &str = "/session";
+/// The module of our own launcher, which can be bound late, forked, and started by a zygote.
+const LAUNCHER: [&str; 2] = ["-m", "himalia_kernel"];
+
+/// Python's option that keeps the working directory off its path.
+const SAFE_PATH: &str = "-P";
+
+/// Whether a kernelspec starts our own launcher.
+pub fn is_ours(spec: &KernelSpec) -> bool {
+    spec.spec.argv.windows(2).any(|words| words == LAUNCHER)
+}
+
+/// What a start knows beside the kernelspec. Everything of one request travels in here, as a value.
+#[derive(Clone, Debug, Default)]
+pub struct LaunchRequest {
+    /// Variables of the request, over all but `marks`.
+    pub env: BTreeMap<String, String>,
+    /// The client's wish for a directory; `KERNEL_WORKING_DIR` of `env` counts where this is `None`.
+    pub cwd: Option<String>,
+    /// Variables that the sandbox wants in each of its kernels (`SandboxHandle::kernel_env`); nothing overrides them.
+    pub marks: BTreeMap<String, String>,
+    /// Variables of the template, under those of the request.
+    pub template_env: BTreeMap<String, String>,
+    /// Whether the kernel sees the host's files at their own paths: level `none`.
+    pub shares_files: bool,
+    /// Whether its files are those of an image, so that the kernelspec's program is looked up there.
+    pub in_container: bool,
+    /// Where it starts when the wish is not met; `None` is the home directory.
+    pub fallback_cwd: Option<PathBuf>,
+}
+
+/// A kernel that can be started.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Launch {
+    /// Program and arguments. `{connection_file}` is left for the shim, which makes that file.
+    pub argv: Vec<String>,
+    /// The complete environment; secret.
+    pub env: BTreeMap<String, String>,
+    /// What of it does not come from the request; the same for every kernel of a template.
+    pub base_env: BTreeMap<String, String>,
+    /// Where it starts when nobody wishes for a directory.
+    pub base_cwd: String,
+    /// An absolute path. At level `none` it is a directory, unless the fallback is not.
+    pub cwd: String,
+    /// How it is interrupted.
+    pub interrupt_mode: InterruptMode,
+}
+
+/// Resolves a start. Looks at the disk, briefly.
+///
+/// # Errors
+/// [`EngineError::BadRequest`] for `env` or `path`; [`EngineError::KernelStart`] for a kernelspec with a problem.
+pub fn launch(
+    spec: &KernelSpec,
+    request: &LaunchRequest,
+    host: &HostEnvironment,
+) -> Result<Launch, EngineError> {
+    environment::check(&request.env)?;
+    let failed = |cause: String| EngineError::KernelStart {
+        cause,
+        stderr_tail: String::new(),
+    };
+    // A program that this host has not may well be in an image.
+    let of_host = |problem: &String| request.in_container && problem.starts_with(program::PROBLEM_BEGINS);
+    if let Some(problem) = spec.problem.as_ref().filter(|problem| !of_host(problem)) {
+        return Err(failed(format!("kernelspec {}: {problem}", spec.name)));
+    }
+    let base = if request.shares_files {
+        host.essentials()
+    } else {
+        host.inside(request.in_container)
+    };
+    let asked = |of_request: &BTreeMap<String, String>| {
+        let mut asked = request.template_env.clone();
+        asked.extend(of_request.clone());
+        let mut env = environment::build(base.clone(), &spec.spec.env, &asked);
+        if request.in_container && is_ours(spec) {
+            env.insert("PYTHONPATH".to_owned(), CONTAINER_KERNEL_DIR.to_owned());
+        }
+        env
+    };
+    let base_env = asked(&BTreeMap::new());
+    let mut env = asked(&request.env);
+    let wish = request
+        .cwd
+        .as_deref()
+        .or_else(|| request.env.get(cwd::CLIENT_VARIABLE).map(String::as_str));
+    let fallback = request.fallback_cwd.clone().unwrap_or_else(|| {
+        if request.shares_files {
+            host.fallback_cwd()
+        } else {
+            PathBuf::from(SANDBOX_WORK_DIR)
+        }
+    });
+    let choice = cwd::choose(wish, request.shares_files, &fallback)?;
+    if let Some(unused) = choice.unused {
+        env.insert(cwd::UNUSED_VARIABLE.to_owned(), unused);
+    }
+    env.extend(request.marks.clone());
+
+    let mut argv: Vec<String> = spec.spec.argv.iter().map(|word| place(word, &spec.dir)).collect();
+    if let Some(first) = argv.first_mut() {
+        if !request.in_container {
+            // Never the request's: what is found here is bound into the sandbox, and may become a zygote outside of it.
+            let path = base_env.get("PATH").map(String::as_str).unwrap_or_default();
+            let program = program::resolve(first, paths::prefix_of(&spec.dir), path)
+                .map_err(|problem| failed(format!("kernelspec {}: {problem}", spec.name)))?;
+            *first = utf8(&program).map_err(failed)?;
+        } else if is_ours(spec) {
+            // The image's own interpreter, with our package from the mount.
+            "python3".clone_into(first);
+        }
+    }
+    safe_path(&mut argv);
+    Ok(Launch {
+        argv,
+        env,
+        base_env,
+        base_cwd: utf8(&fallback).map_err(failed)?,
+        cwd: utf8(&choice.cwd).map_err(failed)?,
+        interrupt_mode: spec.spec.interrupt_mode,
+    })
+}
+
+/// Has our launcher come from where it is installed, never from the directory in which the kernel starts: files there are
+/// the session's. Our own kernelspec says so itself; copies of an older one do not.
+fn safe_path(argv: &mut Vec<String>) {
+    let Some(at) = argv.windows(2).position(|words| words == LAUNCHER) else {
+        return;
+    };
+    if !argv[..at].iter().any(|word| word == SAFE_PATH) {
+        argv.insert(at, SAFE_PATH.to_owned());
+    }
+}
+
+/// Fills in what depends on the kernelspec's place: `{resource_dir}` and `{prefix}`, which is `/usr` for one that
+/// lies below no prefix.
+pub(super) fn place(word: &str, dir: &Path) -> String {
+    let prefix = paths::prefix_of(dir).unwrap_or_else(|| Path::new("/usr"));
+    let (dir, prefix) = (dir.to_string_lossy(), prefix.to_string_lossy());
+    template::braces(word, &[("resource_dir", &dir), ("prefix", &prefix)])
+}
+
+fn utf8(path: &Path) -> Result<String, String> {
+    path.to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| "a path is not UTF-8".to_owned())
+}

@@ -1,0 +1,173 @@
+//! Settings of the engine, already validated by whoever read them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::{Clock, Principal, Retention, Template};
+
+/// Settings of an engine.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// Durable state: journals, the store. Made if it is missing.
+    pub data_dir: PathBuf,
+    /// Kernels that may run or be starting at once.
+    pub max_kernels: u32,
+    /// Connections that clients may have at once; a part is kept for the operator.
+    pub max_connections: u32,
+    /// Kernelspec used when none is named.
+    pub default_kernel: String,
+    /// Directories that hold kernelspecs (`<dir>/<name>/kernel.json`), first match wins. The Jupyter path is
+    /// appended by the engine unless `only_these_kernelspecs` is set.
+    pub kernelspec_dirs: Vec<PathBuf>,
+    /// Look in `kernelspec_dirs` only, not on the Jupyter path.
+    pub only_these_kernelspecs: bool,
+    /// Names of kernelspecs to show; empty = all.
+    pub allowed_kernelspecs: Vec<String>,
+    /// When idle kernels are ended.
+    pub cull: CullConfig,
+    /// Automatic restarts in a row after a crash before the kernel is dead (jupyter's restarter: 5).
+    pub restart_limit: u32,
+    /// How long a start waits for the shim's call and for the kernel's process.
+    pub start_timeout: Duration,
+    /// How long a kernel may take from process start to its first `kernel_info_reply` before it counts as
+    /// never ready; the engine goes on without (jupyter's `kernel_info_timeout`: 60 s).
+    pub ready_timeout: Duration,
+    /// Grace between the polite `shutdown_request` and SIGKILL (jupyter's `shutdown_wait_time`: 5 s).
+    pub shutdown_grace: Duration,
+    /// How long a sandbox waits for a gateway before it ends its kernels and itself; `None` is the shim's own default.
+    pub orphan_ttl: Option<Duration>,
+    /// After a gateway start: how long known shims have to call before their kernels are `sandbox_lost`.
+    pub adoption_grace: Duration,
+    /// Bytes of a message of a kernel; a larger one becomes a marked gap.
+    pub message_bytes: usize,
+    /// Journal bytes kept per kernel on disk; older output becomes a marked gap.
+    pub journal_quota_bytes: u64,
+    /// Journal bytes kept per kernel in memory.
+    pub journal_tail_bytes: usize,
+    /// How long what is left of sessions that are over is kept.
+    pub retention: Retention,
+    /// Window for power loss: how often dirty journals are synced.
+    pub sync_interval: Duration,
+    /// Templates by name (`[A-Za-z0-9._-]`, at most 64 characters). Checked when the engine opens.
+    pub templates: BTreeMap<String, Template>,
+    /// What a kernelspec without a template of its name is started with; its `kernelspec` is not looked at.
+    pub defaults: Template,
+    /// Images that templates may name and grant to callers, for `docker`.
+    pub images: Vec<String>,
+    /// Networks that templates may name and grant to callers, for `docker`.
+    pub networks: Vec<String>,
+    /// Limits of single tenants, by their names.
+    pub tenants: BTreeMap<String, TenantLimits>,
+    /// What ages are counted by; tests have their own.
+    pub clock: Clock,
+    /// Bytes of the data directory's disk that must be free for a new session.
+    pub min_free_bytes: u64,
+}
+
+/// What one tenant may use of what the gateway has; `None` leaves it to the gateway's own limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TenantLimits {
+    /// Its kernels that may run or be starting at once.
+    pub max_kernels: Option<u32>,
+    /// Of the networks that a template grants, those that this tenant's callers may ask for; none unless named.
+    pub networks: Vec<String>,
+    /// The same of images.
+    pub images: Vec<String>,
+    /// Its part of what there is for all.
+    pub share: Share,
+}
+
+/// A tenant's part of what there is for all. One of its callers has at most three quarters of memory, connections and clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Bytes of answers that are being made or sent.
+    pub memory_bytes: u64,
+    /// Connections.
+    pub connections: u32,
+    /// Clients of events and of kernels' messages.
+    pub streams: u32,
+    /// Requests a second; four times as many at once.
+    pub requests_per_second: u32,
+    /// Starts of kernels a second, branches included; four times as many at once.
+    pub starts_per_second: u32,
+    /// Bytes of logs and artifacts, of sessions that live and that have ended, from which on no session is started.
+    pub disk_bytes: u64,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 256 << 20,
+            connections: 1024,
+            streams: 512,
+            requests_per_second: 200,
+            starts_per_second: 20,
+            disk_bytes: 64 << 30,
+        }
+    }
+}
+
+/// When idle kernels are ended, with `jupyter_server`'s meaning (`MappingKernelManager.cull_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CullConfig {
+    /// Idle time after which a kernel is ended; zero = never, and then no kernelspec can turn it on either.
+    pub idle_timeout: Duration,
+    /// How often it is looked at; zero = every 300 s.
+    pub interval: Duration,
+    /// Also kernels with open connections.
+    pub connected: bool,
+    /// Also busy kernels.
+    pub busy: bool,
+}
+
+impl Default for CullConfig {
+    fn default() -> Self {
+        Self {
+            idle_timeout: Duration::ZERO,
+            interval: Duration::from_mins(5),
+            connected: false,
+            busy: false,
+        }
+    }
+}
+
+impl EngineConfig {
+    /// Defaults, with the directory that has none.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            max_kernels: 100,
+            max_connections: 4096,
+            default_kernel: "python3".into(),
+            kernelspec_dirs: Vec::new(),
+            only_these_kernelspecs: false,
+            allowed_kernelspecs: Vec::new(),
+            cull: CullConfig::default(),
+            restart_limit: 5,
+            start_timeout: Duration::from_secs(40),
+            ready_timeout: Duration::from_mins(1),
+            shutdown_grace: Duration::from_secs(5),
+            orphan_ttl: None,
+            adoption_grace: Duration::from_secs(10),
+            message_bytes: 32 << 20,
+            journal_quota_bytes: 2 << 30,
+            journal_tail_bytes: 8 << 20,
+            retention: Retention::default(),
+            sync_interval: Duration::from_millis(100),
+            templates: BTreeMap::new(),
+            defaults: Template::default(),
+            images: Vec::new(),
+            networks: Vec::new(),
+            tenants: BTreeMap::new(),
+            clock: Clock::default(),
+            min_free_bytes: 1 << 30,
+        }
+    }
+
+    /// The part of a principal's tenant; `None` for the operator, who has none.
+    pub fn share(&self, principal: &Principal) -> Option<Share> {
+        let own = self.tenants.get(principal.owner()).map(|limits| limits.share);
+        (!principal.is_operator()).then(|| own.unwrap_or_default())
+    }
+}

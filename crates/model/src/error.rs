@@ -1,0 +1,448 @@
+//! What can go wrong in a command, in the caller's terms. Facades map it to their own codes in one place.
+
+use himalia_wire::build::timestamp;
+use thiserror::Error;
+use time::OffsetDateTime;
+
+use crate::{FileError, Hazard, SessionId};
+
+/// Why a command failed. The text is safe to show: it holds no token, no path of the host's and no trace.
+#[derive(Debug, Clone, Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The object does not exist, or the caller may not know that it does.
+    #[error("{what} does not exist: {id}")]
+    NotFound {
+        /// The kind of object, capitalised as it begins a sentence (`Kernel`, `Session`, `Kernelspec file`).
+        what: &'static str,
+        /// The identifier as the caller gave it.
+        id: String,
+    },
+    /// A field of the request cannot be used.
+    #[error("{field}: {reason}")]
+    BadRequest {
+        /// The field, in the caller's spelling.
+        field: &'static str,
+        /// One line.
+        reason: String,
+    },
+    /// The request contradicts what exists (a kernel with this id, a second restart at once).
+    #[error("{reason}")]
+    Conflict {
+        /// One line.
+        reason: String,
+    },
+    /// The configured number of kernels is running or starting.
+    #[error("the limit of {limit} kernels{} is reached", of_tenant(.tenant.as_deref()))]
+    KernelLimit {
+        /// `EngineConfig::max_kernels`, or `TenantLimits::max_kernels`.
+        limit: u32,
+        /// Whose limit it is; `None`: the gateway's.
+        tenant: Option<String>,
+    },
+    /// No kernelspec has this name.
+    #[error("no such kernelspec: {name}")]
+    NoSuchKernelspec {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// No template and no kernelspec has this name.
+    #[error("no such template: {name}")]
+    NoSuchTemplate {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// What is asked for is well-formed and this gateway, or this template, does not give it.
+    #[error("{field}: {reason}")]
+    NotOffered {
+        /// What stands in the way.
+        code: NotOffered,
+        /// The field, in the caller's spelling.
+        field: &'static str,
+        /// One line.
+        reason: String,
+    },
+    /// A session could not be forked. Its own state is as it was.
+    #[error("the session was not forked: {reason}")]
+    Fork {
+        /// What stood in the way.
+        code: ForkError,
+        /// One line.
+        reason: String,
+        /// What in the parent does not survive a fork; not empty for [`ForkError::Hazard`].
+        hazards: Vec<Hazard>,
+    },
+    /// The principal may not do this to the object.
+    #[error("not allowed to {action}")]
+    Forbidden {
+        /// The action, as a verb phrase.
+        action: &'static str,
+    },
+    /// The object's kernel has gone since the object was made (a Jupyter session whose kernel was deleted).
+    #[error("{reason}")]
+    Gone {
+        /// One line.
+        reason: String,
+    },
+    /// It was there, and it is not kept any longer.
+    #[error("{reason}")]
+    Removed {
+        /// What removed it.
+        by: RemovedBy,
+        /// One line.
+        reason: String,
+    },
+    /// The session is over: its log can be read, and nothing else can be done with it.
+    #[error("this session is over since {} ({})", timestamp(.0.ended), .0.cause)]
+    SessionEnded(EndedSession),
+    /// No session has this name any more. That of the latest one that had it is kept under its id.
+    #[error("Session does not exist: {name}. The last one of this name is over since {} ({}); its id is {}",
+        timestamp(.last.ended), .last.cause, .last.id)]
+    NameEnded {
+        /// The name.
+        name: String,
+        /// The session that had it.
+        last: EndedSession,
+    },
+    /// Cannot be done now; worth trying again (draining, sandbox not connected, queue full).
+    #[error("{reason}")]
+    Unavailable {
+        /// One line.
+        reason: String,
+    },
+    /// It took longer than its documented bound.
+    #[error("{what} took longer than {seconds} s")]
+    Timeout {
+        /// What was waited for.
+        what: &'static str,
+        /// The bound.
+        seconds: u64,
+    },
+    /// The kernel process could not be started.
+    #[error("the kernel did not start: {cause}")]
+    KernelStart {
+        /// One line: `exit(1)`, `signal(11)`, `argv[0] not found` …
+        cause: String,
+        /// The last of the kernel's raw standard error, at most 16 KiB, possibly empty.
+        stderr_tail: String,
+    },
+    /// The caller, or its tenant, has as much of something as it may. Worth trying again.
+    #[error("{reason}")]
+    OverBudget {
+        /// What: `memory`, `connections`, `streams`, `turns`, `requests`, `starts`, `disk`.
+        what: &'static str,
+        /// One line.
+        reason: String,
+        /// The whole gateway has none left; otherwise the caller has its part.
+        gateways: bool,
+        /// Seconds after which it may go.
+        retry_after: u64,
+    },
+    /// The disk has too little room for a new session. Worth trying again: what is not kept any longer goes.
+    #[error("{reason}")]
+    DiskFull {
+        /// One line.
+        reason: String,
+    },
+    /// As many executions wait for the kernel as may.
+    #[error("{queued} executions of this session are not over yet")]
+    QueueFull {
+        /// How many are not over.
+        queued: u32,
+    },
+    /// The kernel has another process than the caller believes: its variables are gone.
+    #[error("the kernel's incarnation is {incarnation}, not {expected}")]
+    IncarnationMismatch {
+        /// What the caller believes.
+        expected: u32,
+        /// What an execution would run in now.
+        incarnation: u32,
+    },
+    /// As many executions in a row have failed as the caller allows.
+    #[error("the latest {failures} executions of this session have failed, as many as max_failures allows")]
+    FailureLimit {
+        /// How many.
+        failures: u32,
+    },
+    /// The kernel is dead, and nothing can be run in it any more.
+    #[error("the kernel is dead: {cause}")]
+    KernelDead {
+        /// What it died of.
+        cause: String,
+    },
+    /// The kernel is occupied and did not come to it in time; the same call may succeed later.
+    #[error("{reason}")]
+    Busy {
+        /// One line.
+        reason: String,
+    },
+    /// This kernel, or this kind of value, cannot do what is asked.
+    #[error("{reason}")]
+    Unsupported {
+        /// One line.
+        reason: String,
+    },
+    /// The kernel is not given code in this language.
+    #[error("language: {reason}")]
+    LanguageNotSupported {
+        /// One line, with the language and the ones that there are.
+        reason: String,
+    },
+    /// Something with the files of a session could not be done.
+    #[error("{reason}")]
+    Files {
+        /// What stood in the way.
+        code: FileError,
+        /// One line.
+        reason: String,
+    },
+    /// The idempotency key was used for another request.
+    #[error("idempotency_key: was used for another request")]
+    KeyReused,
+    /// The disk, the store or an invariant failed. Details are in the log under the same words.
+    #[error("internal error: {context}")]
+    Internal {
+        /// What was being done.
+        context: String,
+    },
+}
+
+/// A session that is over, whose log is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedSession {
+    /// Its id, which still names it.
+    pub id: SessionId,
+    /// When it ended, UTC.
+    pub ended: OffsetDateTime,
+    /// Why: `killed_by_user`, `idle_culled`, `ttl` …
+    pub cause: String,
+}
+
+/// Why a wish is not met, in a stable word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotOffered {
+    /// The provisioner gives less isolation than is asked for.
+    Isolation,
+    /// An open network exists in containers only, on networks that the operator named.
+    Network,
+    /// The image is not one of the operator's.
+    Image,
+    /// More than the template's `max` allows.
+    Limit,
+    /// No such provisioner is configured.
+    Provisioner,
+}
+
+impl NotOffered {
+    /// The word in replies.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Isolation => "isolation_unavailable",
+            Self::Network => "network_unsupported",
+            Self::Image => "image_not_allowed",
+            Self::Limit => "limit_exceeded",
+            Self::Provisioner => "provisioner_unavailable",
+        }
+    }
+}
+
+/// Why a fork failed, in a stable word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ForkError {
+    /// The parent is working on a request, or has requests waiting.
+    Busy,
+    /// The parent holds something that a fork would break.
+    Hazard,
+    /// This kernel, or its shim, cannot be forked.
+    Unsupported,
+    /// Its files are larger than the caller allows to be copied.
+    FilesTooLarge,
+    /// The branch did not answer.
+    ProbeFailed,
+    /// Another branch of the same atomic call failed.
+    Undone,
+    /// Anything else.
+    Failed,
+}
+
+impl ForkError {
+    /// The word in replies.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Hazard => "hazard",
+            Self::Unsupported => "unsupported",
+            Self::FilesTooLarge => "files_too_large",
+            Self::ProbeFailed => "probe_failed",
+            Self::Undone => "undone",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What removed something that was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemovedBy {
+    /// It was too old: [`Retention`](crate::Retention).
+    Retention,
+    /// The log of its session was too large, and the oldest part of it went.
+    Quota,
+}
+
+impl RemovedBy {
+    /// The word in replies.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Retention => "removed_by_retention",
+            Self::Quota => "removed_by_quota",
+        }
+    }
+}
+
+fn of_tenant(tenant: Option<&str>) -> String {
+    tenant.map_or_else(String::new, |name| format!(" of the tenant {name}"))
+}
+
+impl EngineError {
+    /// Shorthand for [`EngineError::NotOffered`].
+    pub fn not_offered(code: NotOffered, field: &'static str, reason: impl Into<String>) -> Self {
+        Self::NotOffered {
+            code,
+            field,
+            reason: reason.into(),
+        }
+    }
+
+    /// Shorthand for [`EngineError::BadRequest`].
+    pub fn bad_request(field: &'static str, reason: impl Into<String>) -> Self {
+        Self::BadRequest {
+            field,
+            reason: reason.into(),
+        }
+    }
+
+    /// Shorthand for [`EngineError::Internal`]; the cause goes to the log only.
+    pub fn internal(context: impl Into<String>, cause: impl std::fmt::Display) -> Self {
+        let context = context.into();
+        tracing::error!(%cause, "{context}");
+        Self::Internal { context }
+    }
+
+    /// Shorthand for [`EngineError::Unavailable`].
+    pub fn unavailable(reason: impl Into<String>) -> Self {
+        Self::Unavailable {
+            reason: reason.into(),
+        }
+    }
+
+    /// Shorthand for a kernel that does not exist.
+    pub fn no_kernel(id: crate::KernelId) -> Self {
+        Self::NotFound {
+            what: "Kernel",
+            id: id.to_string(),
+        }
+    }
+
+    /// Shorthand for a session that does not exist, by its id or name.
+    pub fn no_session(text: &str) -> Self {
+        Self::NotFound {
+            what: "Session",
+            id: text.chars().take(64).flat_map(char::escape_debug).collect(),
+        }
+    }
+
+    /// Shorthand for an execution that does not exist.
+    pub fn no_execution(id: &str) -> Self {
+        Self::NotFound {
+            what: "Execution",
+            id: id.chars().take(80).flat_map(char::escape_debug).collect(),
+        }
+    }
+
+    /// Whether the object is not there: it never was, or it is over.
+    pub fn is_absent(&self) -> bool {
+        matches!(
+            self,
+            Self::NotFound { .. }
+                | Self::NameEnded { .. }
+                | Self::SessionEnded(_)
+                | Self::Removed {
+                    by: RemovedBy::Retention,
+                    ..
+                }
+        )
+    }
+
+    /// The stable word for programs, the same in every interface that has one.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } | Self::NameEnded { .. } => "not_found",
+            Self::SessionEnded(_) => "session_ended",
+            Self::BadRequest { .. } => "bad_request",
+            Self::Conflict { .. } => "conflict",
+            Self::KernelLimit { .. } => "kernel_limit",
+            Self::NoSuchKernelspec { .. } => "no_such_kernelspec",
+            Self::NoSuchTemplate { .. } => "no_such_template",
+            Self::NotOffered { code, .. } => code.as_str(),
+            Self::Fork { code, .. } => code.as_str(),
+            Self::Forbidden { .. } => "forbidden",
+            Self::Gone { .. } => "gone",
+            Self::Removed { by, .. } => by.as_str(),
+            Self::Unavailable { .. } => "unavailable",
+            Self::Timeout { .. } => "timeout",
+            Self::KernelStart { .. } => "kernel_start_failed",
+            Self::OverBudget { .. } => "over_budget",
+            Self::DiskFull { .. } => "disk_full",
+            Self::QueueFull { .. } => "queue_full",
+            Self::IncarnationMismatch { .. } => "kernel_restarted",
+            Self::FailureLimit { .. } => "failure_limit",
+            Self::KernelDead { .. } => "kernel_dead",
+            Self::Busy { .. } => "busy",
+            Self::Unsupported { .. } => "unsupported",
+            Self::LanguageNotSupported { .. } => "language_not_supported",
+            Self::Files { code, .. } => code.as_str(),
+            Self::KeyReused => "idempotency_key_reused",
+            Self::Internal { .. } => "internal",
+        }
+    }
+
+    /// Whether a limit stands in the way, of what the caller may have or of what there is. `Engine::hold_back`
+    /// comes before such an answer.
+    pub fn is_limit(&self) -> bool {
+        matches!(
+            self,
+            Self::KernelLimit { .. }
+                | Self::OverBudget { .. }
+                | Self::DiskFull { .. }
+                | Self::QueueFull { .. }
+                | Self::Files {
+                    code: FileError::TooMany | FileError::Quota,
+                    ..
+                }
+        )
+    }
+
+    /// Whether the same call may succeed later without any change by the caller.
+    pub fn retryable(&self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable { .. }
+                | Self::Timeout { .. }
+                | Self::KernelLimit { .. }
+                | Self::OverBudget { .. }
+                | Self::DiskFull { .. }
+                | Self::QueueFull { .. }
+                | Self::Busy { .. }
+                | Self::Files {
+                    code: FileError::TooMany,
+                    ..
+                }
+                | Self::Fork {
+                    code: ForkError::Busy,
+                    ..
+                }
+        )
+    }
+}

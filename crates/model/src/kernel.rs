@@ -1,0 +1,200 @@
+//! Kernels as commands show them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use himalia_sandbox::{Isolation, Network};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use crate::{KernelId, Origin, SessionLimits, from_micros};
+
+/// A kernel, as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelModel {
+    /// Its identifier.
+    pub id: KernelId,
+    /// The kernelspec's name.
+    pub name: String,
+    /// UTC, with `jupyter_server`'s meaning (`start_watching_activity`).
+    pub last_activity: OffsetDateTime,
+    /// With `jupyter_server`'s meaning.
+    pub execution_state: ExecutionState,
+    /// Attached clients.
+    pub connections: u32,
+    /// Why it is in this state, where that needs saying: the cause of death, a restart that followed a crash.
+    pub reason: Option<String>,
+    /// It runs and does not answer; `None` for one that answers or is only busy.
+    pub unresponsive: Option<Unresponsive>,
+    /// Counts kernel processes, from 1.
+    pub incarnation: u32,
+}
+
+/// That a kernel does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unresponsive {
+    /// Since when, microseconds since 1970.
+    pub since_micros: u64,
+    /// What it leaves unanswered.
+    pub problem: Unanswered,
+}
+
+/// What a kernel leaves unanswered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unanswered {
+    /// Three heartbeats: its process is stopped, thrashes, or has lost the thread that answers them.
+    Heartbeat,
+    /// Twelve `kernel_info_request`s since its process was started.
+    KernelInfo,
+}
+
+impl Unanswered {
+    /// The word of the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Heartbeat => "heartbeat",
+            Self::KernelInfo => "kernel_info",
+        }
+    }
+
+    /// What is the matter and what can be done about it, in a sentence each.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::Heartbeat => {
+                "The kernel's process does not answer heartbeats: it is stopped, out of memory, or blocked as a whole. \
+                 Interrupt it; if it stays silent, restart it, which loses its variables, or delete it."
+            }
+            Self::KernelInfo => {
+                "The kernel's process runs and has never answered. Restart it, or delete it and look at its kernelspec."
+            }
+        }
+    }
+}
+
+impl Unresponsive {
+    /// Since when.
+    pub fn since(&self) -> OffsetDateTime {
+        from_micros(self.since_micros)
+    }
+}
+
+/// The state of a kernel as Jupyter names it, and one more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ExecutionState {
+    /// The process is up, the kernel has not answered yet.
+    #[default]
+    Starting,
+    /// Waiting for requests.
+    Idle,
+    /// Working on a request.
+    Busy,
+    /// Its process ended and a new one is being started.
+    Restarting,
+    /// Its process ended for good.
+    Dead,
+    /// Its sandbox is not connected (yet).
+    Unknown,
+    /// The session is over and its log is kept. Of sessions of the native API only; Jupyter knows no such word.
+    Ended,
+}
+
+impl ExecutionState {
+    /// The word used by the Jupyter API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Idle => "idle",
+            Self::Busy => "busy",
+            Self::Restarting => "restarting",
+            Self::Dead => "dead",
+            Self::Unknown => "unknown",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+impl fmt::Display for ExecutionState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a caller asks of a new kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StartKernel {
+    /// Template, or else kernelspec; `None` = the configured default kernelspec.
+    pub name: Option<String>,
+    /// An id of the caller's choice, so that a repeated request cannot start a second kernel
+    /// ([`EngineError::Conflict`](crate::EngineError::Conflict) if it exists).
+    pub id: Option<KernelId>,
+    /// Wanted working directory on the client's side; used if it exists and the sandbox shares the file system.
+    pub cwd: Option<String>,
+    /// Variables for this kernel alone, over those of its kernelspec. Nothing of the gateway's own environment is
+    /// added.
+    pub env: BTreeMap<String, String>,
+    /// Further variables, which are stored and shown nowhere. A name in both is refused.
+    pub secrets: Secrets,
+    /// Through which interface.
+    pub origin: Origin,
+    /// The weakest isolation that will do, if that is more than the template's.
+    pub isolation: Option<Isolation>,
+    /// Limits of this session; `None` fields are the template's.
+    pub limits: SessionLimits,
+    /// Another image, one of [`EngineConfig::images`](crate::EngineConfig::images).
+    pub image: Option<String>,
+    /// Another network than the template's. `None` is always allowed.
+    pub network: Option<Network>,
+    /// Idle for so long, it is ended.
+    pub idle_timeout: Option<Duration>,
+    /// Ended after this time, whatever it does.
+    pub lifetime: Option<Duration>,
+    /// The caller's marks: at most 16, name and value at most 512 bytes together.
+    pub labels: BTreeMap<String, String>,
+    /// The caller's name for the session: 1 to 63 lower-case letters, digits and hyphens, with a letter or digit at both
+    /// ends. [`EngineError::Conflict`](crate::EngineError::Conflict) if a session has it.
+    pub session_name: Option<String>,
+}
+
+/// What a caller asks of a further kernel of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewKernel {
+    /// A kernelspec, that of the session's first kernel if `None`.
+    pub kernelspec: Option<String>,
+    /// Where it works, below the session's work directory or absolute, as the sandbox sees it; that directory if `None`.
+    pub cwd: Option<String>,
+    /// Variables for this kernel alone, over those of its kernelspec and of the session's template. Those that the session
+    /// was started with are its first kernel's.
+    pub env: BTreeMap<String, String>,
+    /// Further variables, which are stored and shown nowhere. A name in both is refused.
+    pub secrets: Secrets,
+}
+
+/// Most names of each kind that are kept of what goes with a sandbox: of secrets, additional kernels, branches.
+pub const MAX_LOST_NAMES: usize = 16;
+
+/// Variables whose values are shown nowhere, not in a debug text either.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secrets(pub BTreeMap<String, String>);
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// The gateway, as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewayStatus {
+    /// When this process opened the engine, UTC.
+    pub started: OffsetDateTime,
+    /// The latest activity of any kernel or command, UTC.
+    pub last_activity: OffsetDateTime,
+    /// Kernels that exist.
+    pub kernels: u32,
+    /// Attached clients over all kernels.
+    pub connections: u32,
+}

@@ -1,0 +1,40 @@
+//! The words that the crates of the gateway share: who asks, what for, what is answered, and what can go wrong.
+//!
+//! Plain data; serialisation to a dialect is the facade's. Nothing in here runs, waits or looks at the disk.
+
+mod clock;
+mod collect;
+mod config;
+mod error;
+mod file_error;
+mod fork;
+mod ids;
+mod jupyter_session;
+mod kernel;
+mod kernelspec;
+mod principal;
+mod session;
+mod template;
+mod time;
+
+pub use clock::{Clock, Looks, TimeSource};
+pub use collect::{Collected, CollectedSession, Orphan, OrphanKind, Overdue, Retention};
+pub use config::{CullConfig, EngineConfig, Share, TenantLimits};
+pub use error::{EndedSession, EngineError, ForkError, NotOffered, RemovedBy};
+pub use file_error::FileError;
+pub use fork::{Branch, ForkFiles, ForkKernel, ForkPolicy, Hazard, MAX_BRANCHES};
+pub use ids::{JupyterSessionId, KernelId, SessionId};
+pub use jupyter_session::{KernelRef, NewSession, SessionModel, SessionPatch};
+pub use kernel::{
+    ExecutionState, GatewayStatus, KernelModel, MAX_LOST_NAMES, NewKernel, Secrets, StartKernel, Unanswered,
+    Unresponsive,
+};
+pub use kernelspec::{InterruptMode, KernelJson, KernelSpec, KernelSpecs, SpecFile};
+pub use principal::{Action, MAX_PRINCIPAL_CHARS, Object, Principal};
+pub use session::{
+    Origin, PoolStatus, ProvisionerInfo, SessionChange, SessionEnd, SessionInfo, StartPath, TimeChange,
+};
+pub use template::{
+    FilesMode, PoolConfig, ProvisionerChoice, SessionLimits, Template, TemplateInfo, UsualSizes,
+};
+pub use time::{from_micros, now_micros, wall_micros};
