@@ -5,17 +5,24 @@ SHELL := /bin/bash
 
 HOST    := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 TARGET  := $(CURDIR)/target
-RELEASE := $(TARGET)/release
-# The kernels' Python environment; `make` keeps one per user, as `himalia up` does.
-HIMALIA := $(RELEASE)/himalia
+# `release` builds quickly. `dist` adds link-time optimisation across crates: it is what `make bench` measures.
+PROFILE := release
+RELEASE = $(TARGET)/$(PROFILE)
+# It keeps the kernels' Python environment per user, as `himalia up` does.
+HIMALIA = $(RELEASE)/himalia
 TOOLS   := $(TARGET)/tools
 TEST_ENV := $(TARGET)/test-env
 BENCH_ENV := $(TARGET)/bench-env
 OTHER_KERNELS := $(TARGET)/other-kernels
 TEST_LIBRARIES := $(TARGET)/test-libraries
 NEXTEST := 0.9.143
+CARGO_DENY := 0.20.2
+CARGO_MACHETE := 0.9.2
 # How often a test that fails runs again, at most. CI sets 1.
 RERUNS ?= 0
+
+# Tools are built for a short build, not for speed.
+INSTALL = CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked --root $(TOOLS) --target-dir $(TARGET)/tools-build
 
 # What was fetched because the system has none: Node, cargo-nextest.
 export PATH := $(TOOLS)/node/bin:$(TOOLS)/bin:$(PATH)
@@ -25,11 +32,21 @@ help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 24
 
 .PHONY: build
-build: check-build web ## himalia, himalia-shim and himalia-jail (both static) into target/release
-	cargo build --locked --release -p himalia
-	cargo build --locked --release -p himalia-shim -p himalia-jail --target $(HOST) \
+build: check-build ## himalia, himalia-shim and himalia-jail (both static) into target/release
+	$(MAKE) --no-print-directory -j2 PROFILE=$(PROFILE) web static-programs
+	cargo build --locked --profile $(PROFILE) -p himalia
+
+.PHONY: dist
+dist: PROFILE = dist
+dist: build ## the same with link-time optimisation, into target/dist
+
+# Programs that run inside a sandbox, whatever C library it has.
+.PHONY: static-programs
+static-programs: check-build
+	cargo build --locked --profile $(PROFILE) -p himalia-shim -p himalia-jail --target $(HOST) \
 	  --config 'target.$(HOST).rustflags=["-C","target-feature=+crt-static","--cfg","getrandom_backend=\"linux_raw\""]'
-	install -m 755 $(TARGET)/$(HOST)/release/himalia-shim $(TARGET)/$(HOST)/release/himalia-jail $(RELEASE)
+	mkdir -p $(RELEASE)
+	install -m 755 $(TARGET)/$(HOST)/$(PROFILE)/himalia-shim $(TARGET)/$(HOST)/$(PROFILE)/himalia-jail $(RELEASE)
 
 .PHONY: web
 web: web/dist/index.html ## the viewer, into web/dist; `build` takes it into himalia
@@ -50,7 +67,7 @@ demo: env ## a staged analysis of a public data set in one live kernel
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/demo.py --himalia $(HIMALIA)
 
 .PHONY: crash-demo
-crash-demo: env ## kill -9 of the gateway in mid-cell: nothing lost, nothing run twice
+crash-demo: env ## kill -9 of the gateway while a cell runs: nothing lost, nothing run twice
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/crash_demo.py --himalia $(HIMALIA)
 
 .PHONY: fork-demo
@@ -61,16 +78,33 @@ fork-demo: env ## load once, fork the session three ways, keep the best model
 test: check-test lint test-rust test-web test-python test-js test-viewer test-docker ## everything that CI runs
 	@echo "all suites passed"
 
-.PHONY: lint
-lint: check-build $(TOOLS)/bin/cargo-deny ## format, clippy, dependency policy; that the fuzz targets compile (nothing is linked)
+.PHONY: check
+check: check-rust nextest ## the inner loop: format, clippy, words, unit and simulator tests (2,000 schedules)
 	cargo fmt --all --check
+	tests/words.py
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	HIMALIA_SIM_SCHEDULES=$(or $(HIMALIA_SIM_SCHEDULES),2000) cargo nextest run --locked --workspace --lib --bins
+
+.PHONY: lint
+lint: check-rust machete $(TOOLS)/bin/cargo-deny ## format, clippy, words, dependency policy; the fuzz targets compile (nothing is linked)
+	cargo fmt --all --check
+	tests/words.py
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a cargo check --locked --quiet --manifest-path crates/wire/fuzz/Cargo.toml --target-dir $(TARGET)/fuzz
 	$(TOOLS)/bin/cargo-deny --locked check bans licenses sources
 
+.PHONY: doc
+doc: check-rust ## the documentation of all crates; a broken link or a missing page fails
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+
+.PHONY: machete
+machete: $(TOOLS)/bin/cargo-machete ## dependencies that no code uses
+	$(TOOLS)/bin/cargo-machete --skip-target-dir
+
 .PHONY: test-rust
-test-rust: check-build nextest ## unit, property, simulator and system tests
-	cargo build --locked --workspace --bins  # the system tests start them
+test-rust: check-rust nextest ## unit, property, simulator and system tests
+	# Programs and tests in one call: Cargo builds the dependencies once, with the same features for both.
+	cargo build --locked --workspace --bins --tests
 	cargo nextest run --locked --workspace --retries $(RERUNS)
 	cargo test --locked --workspace --doc --quiet
 
@@ -121,23 +155,25 @@ test-arm64: check-build check-arm64 ## the shim and the jail for 64-bit ARM, in 
 	tests/arm64/run.sh
 
 .PHONY: test-long
-# Whether a fresh machine can be used does not depend on how well the build is optimised.
-test-long: check-test test-python-long bench-context ## what takes too long for `test`; CI runs it as well
+# The test of a fresh machine builds without optimisation: the result does not depend on it.
+test-long: check-test doc test-python-long bench-context ## what takes too long for `test`; CI runs it as well
 	tests/pythons/run.sh 3.14
-	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off tests/fresh/run.sh demo
+	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 tests/fresh/run.sh demo
 
 .PHONY: bench
-bench: env $(BENCH_ENV)/ready ## Himalia, its peers and no gateway at all, in one run; writes docs/bench and README
-	$(BENCH_ENV)/bin/python tests/bench/run.py --out docs/bench/gateway.json
+bench: PROFILE = dist
+bench: env $(BENCH_ENV)/ready ## Himalia, its peers and no gateway at all, in one run; writes docs/bench and the tables
+	HIMALIA_BIN=$(HIMALIA) $(BENCH_ENV)/bin/python tests/bench/run.py --out docs/bench/gateway.json
 	python3 tests/bench/readme.py --write
 
 .PHONY: bench-sandboxes
-bench-sandboxes: env $(BENCH_ENV)/ready ## what a sandbox costs at LEVELS (namespaces,container,gvisor), cold and warm; writes docs/bench and README
-	$(BENCH_ENV)/bin/python tests/bench/sandboxes.py $(addprefix --levels ,$(LEVELS)) --out docs/bench/sandboxes.json
+bench-sandboxes: PROFILE = dist
+bench-sandboxes: env $(BENCH_ENV)/ready ## what a sandbox costs at LEVELS (namespaces,container,gvisor), cold and warm; writes docs/bench and the tables
+	HIMALIA_BIN=$(HIMALIA) $(BENCH_ENV)/bin/python tests/bench/sandboxes.py $(addprefix --levels ,$(LEVELS)) --out docs/bench/sandboxes.json
 	python3 tests/bench/readme.py --write
 
 .PHONY: bench-readme
-bench-readme: ## README's tables, from docs/bench
+bench-readme: ## the tables of README and docs/performance.md, from docs/bench
 	python3 tests/bench/readme.py --write
 
 .PHONY: bench-context
@@ -145,6 +181,7 @@ bench-context: env $(BENCH_ENV)/ready ## how many characters a model has to read
 	HIMALIA_BIN=$(HIMALIA) $(BENCH_ENV)/bin/python tests/bench/context.py --out $(TARGET)/bench-context.json
 
 .PHONY: bench-fairness
+bench-fairness: PROFILE = dist
 bench-fairness: env ## what one tenant's floods cost another, as ratios of one run
 	HIMALIA_BIN=$(HIMALIA) python3 tests/bench/fairness.py --out $(TARGET)/bench-fairness.json
 
@@ -163,12 +200,16 @@ advisories: $(TOOLS)/bin/cargo-deny node ## known vulnerabilities of the depende
 openapi: ## docs/openapi.json, from the code
 	HIMALIA_WRITE_OPENAPI=1 cargo test --locked -p himalia-http --test openapi
 
+.PHONY: simulate
+simulate: check-rust ## the kernel core under SCHEDULES (1,000,000) random schedules of requests and faults
+	HIMALIA_SIM_SCHEDULES=$(or $(SCHEDULES),1000000) cargo test --locked --workspace --lib -- schedules
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs cargo-fuzz and a nightly toolchain
 	for target in $$(cd crates/wire && cargo +nightly fuzz list); do \
 	  (cd crates/wire && cargo +nightly fuzz run $$target -- -max_total_time=$${FUZZ_SECONDS:-60}); done
 
-.PHONY: prerequisites prerequisites-test prerequisites-cgroup2 prerequisites-arm64 check-build check-test check-cgroup2 check-arm64
+.PHONY: prerequisites prerequisites-test prerequisites-cgroup2 prerequisites-arm64 check-rust check-build check-test check-cgroup2 check-arm64
 prerequisites: ## installs what `build` and the demos need (Debian, as root; asks first, or YES=1)
 	@tests/prerequisites.sh install build
 prerequisites-test: ## installs what `test` needs besides: Chromium, a Docker engine
@@ -177,6 +218,8 @@ prerequisites-cgroup2: ## installs what `test-cgroup2` needs besides: a virtual 
 	@tests/prerequisites.sh install cgroup2
 prerequisites-arm64: ## installs what `test-arm64` needs besides: an emulator, Rust's libraries for 64-bit ARM with YES=1
 	@tests/prerequisites.sh install arm64
+check-rust:
+	@tests/prerequisites.sh check rust
 check-build:
 	@tests/prerequisites.sh check build
 check-test:
@@ -187,15 +230,17 @@ check-arm64:
 	@tests/prerequisites.sh check arm64
 
 .PHONY: node nextest
-node: check-build
+node:
 	@web/node.sh $(TOOLS)/node
-nextest: check-build
+nextest: check-rust
 	cargo nextest --version 2>/dev/null | grep -q ' $(NEXTEST) ' || \
-	  cargo install --quiet --debug --locked --root $(TOOLS) --target-dir $(TARGET)/tools-build cargo-nextest@$(NEXTEST)
+	  $(INSTALL) --no-default-features --features default-no-update cargo-nextest@$(NEXTEST)
 
-$(TOOLS)/bin/cargo-deny: | check-build
-	cargo install --quiet --debug --locked --root $(TOOLS) --target-dir $(TARGET)/tools-build cargo-deny@0.20.2
-	rm -rf $(TARGET)/tools-build
+$(TOOLS)/bin/cargo-deny: | check-rust
+	$(INSTALL) cargo-deny@$(CARGO_DENY)
+
+$(TOOLS)/bin/cargo-machete: | check-rust
+	$(INSTALL) cargo-machete@$(CARGO_MACHETE)
 
 $(TEST_ENV)/ready: tests/requirements.lock
 	rm -rf $(TEST_ENV) && python3 -m venv $(TEST_ENV)

@@ -30,12 +30,12 @@ def events(path, seen=0):
         try:
             for line in call(f"{path}/events?after={seen}", accept="application/x-ndjson"):
                 event = json.loads(line)
-                seen = event.get("seq", seen)  # from here on, whoever answers next
+                seen = event.get("seq", seen)  # from here, whichever gateway answers next
                 yield event
                 if event["event"] == "done":
                     return
         except (OSError, ValueError):
-            time.sleep(0.5)  # the gateway is away; the script goes on
+            time.sleep(0.5)  # the gateway is away; the script continues
 
 
 asked = {"code": SCRIPT, "background": True, "idempotency_key": "squares"}

@@ -1,7 +1,7 @@
 """A staged analysis over the native API, with nothing but Python: `staged.py URL TOKEN`.
 
 Each stage is one call and uses the variables of the stages before; a stage that fails is corrected by its hint. Run it
-again: the session is still there, so it goes on with the sales that it has. A file goes in, a table and a plot come out.
+again: the session is still there, so it continues with the sales that it has. A file goes in, a table and a plot come out.
 """
 
 import json

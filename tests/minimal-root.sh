@@ -2,7 +2,7 @@
 
 # enter_root ROOT DIRECTORY PLACE [NAME=VALUE...] COMMAND...: runs the command as the first process of the system in ROOT, with these
 # variables alone and with a directory of this machine, read-only, at PLACE below ROOT. Its resolver is this machine's.
-# It is the root of a mount namespace, not a `chroot`, in which nobody could make user namespaces. Its processes end with it.
+# It is the root of a mount namespace, not a `chroot`, in which no process could make user namespaces. Its processes end with it.
 enter_root() {
   local root=$1
   mkdir -p "$root/old" "$root/$3"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a `make` target needs from the system: `prerequisites.sh check|install build|test|cgroup2|arm64`.
+# What a `make` target needs from the system: `prerequisites.sh check|install rust|build|test|cgroup2|arm64`.
 #
 # `check` names what is missing and how to get it, and exits with status 2. `install` installs it with apt-get on a
 # Debian-like system: after a question on a terminal, without one where CI=true or YES=1 is set, and never otherwise.
@@ -9,12 +9,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 verb=${1:-check} purpose=${2:-build}
 case "$verb/$purpose" in
-  check/build | check/test | check/cgroup2 | check/arm64 | install/build | install/test | install/cgroup2 | install/arm64) ;;
-  *) echo "usage: prerequisites.sh check|install build|test|cgroup2|arm64" >&2; exit 2 ;;
+  check/rust | check/build | check/test | check/cgroup2 | check/arm64 | install/rust | install/build | install/test | install/cgroup2 | install/arm64) ;;
+  *) echo "usage: prerequisites.sh check|install rust|build|test|cgroup2|arm64" >&2; exit 2 ;;
 esac
 if [ "${CI:-}" = true ] || [ "${YES:-}" = 1 ]; then verb=install; fi
 target=prerequisites
-if [ "$purpose" != build ]; then target=prerequisites-$purpose; fi
+if [ "$purpose" != build ] && [ "$purpose" != rust ]; then target=prerequisites-$purpose; fi
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -34,7 +34,8 @@ certificates() {
 command -v cc >/dev/null || want gcc "a C compiler, cc"
 links || want libc6-dev "the C library's headers and static archive"
 command -v python3 >/dev/null || want python3 "Python 3.11 or newer"
-python3 -c 'import ensurepip, venv' 2>/dev/null || want python3-venv "Python's venv"
+# Neither the lints nor the tests in Rust make a Python environment.
+[ "$purpose" = rust ] || python3 -c 'import ensurepip, venv' 2>/dev/null || want python3-venv "Python's venv"
 certificates || want ca-certificates "certificates of the package registries"
 case "$purpose" in
   test)
@@ -56,7 +57,7 @@ esac
 install_packages() {
   if [ "${CI:-}" != true ] && [ "${YES:-}" != 1 ]; then
     if [ ! -t 0 ]; then
-      echo "not installed: nobody can be asked here; \`make $target YES=1\` installs without a question" >&2
+      echo "not installed: there is no terminal to ask on; \`make $target YES=1\` installs without a question" >&2
       exit 2
     fi
     read -r -p "Install with apt-get: ${packages[*]}? [y/N] " answer

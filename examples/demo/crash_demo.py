@@ -70,7 +70,7 @@ class Reader:
 
 def main():
     """Run the demo; returns the exit status."""
-    parser = argparse.ArgumentParser(description="Kill the gateway in mid-cell; nothing is lost, nothing runs twice.")
+    parser = argparse.ArgumentParser(description="Kill the gateway while a cell runs; nothing is lost, nothing runs twice.")
     parser.add_argument("--himalia", type=Path, default=ROOT / "target/release/himalia", help="the gateway's program")
     options = parser.parse_args()
     try:
@@ -97,7 +97,7 @@ def show(gateway):
     pid = gateway.process.pid
     gateway.kill()
     heading(f"kill -9 {pid}")
-    say(f"  the reader stopped at position {reader.position}; the kernel goes on printing with nobody there")
+    say(f"  the reader stopped at position {reader.position}; the kernel continues to print without a reader")
     time.sleep(1.0)  # a moment without a gateway, so that there is something to miss
     seconds = gateway.start()
     say(good(f"  a new gateway answers (process {gateway.process.pid}) after {seconds:.2f} s"))

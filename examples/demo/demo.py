@@ -95,7 +95,7 @@ def save(directory, png):
 
 
 def how_to_attach(gateway, kernel_id, keep):
-    """Say how JupyterLab gets to a gateway, and wait if somebody is there who wants to."""
+    """Say how JupyterLab attaches to a gateway, and wait on a terminal."""
     heading("Attach JupyterLab")
     say(f"  JUPYTER_GATEWAY_AUTH_TOKEN={gateway.token} jupyter lab --gateway-url={gateway.url}")
     if not keep and sys.stdin.isatty() and sys.stdout.isatty():

@@ -49,7 +49,7 @@ LOOK = "print('model' in globals())"
 
 def main():
     """Run the example; returns the exit status."""
-    parser = argparse.ArgumentParser(description="One loaded session, three branches, the best one goes on.")
+    parser = argparse.ArgumentParser(description="One loaded session, three branches, the best one continues.")
     parser.add_argument("--himalia", type=Path, default=ROOT / "target/release/himalia", help="the gateway's program")
     options = parser.parse_args()
     try:
@@ -82,7 +82,7 @@ def explore(gateway):
     for name in scores.keys() - {best}:
         gateway.request("DELETE", f"/v1/sessions/{branches[name]}")
 
-    heading("4. go on in the best branch")
+    heading("4. continue in the best branch")
     say(f"  {run(gateway, branches[best], GO_ON)}")
     say(f"  the session they came from has a model: {run(gateway, session, LOOK)}")
     return 0

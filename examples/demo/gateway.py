@@ -118,7 +118,7 @@ class Gateway:
     def events(self, session, after):
         """The session's log as server-sent events, after a position: yields (position, event).
 
-        This is the resumable form of a kernel's output: whoever names the last position that it has seen gets
+        This is the resumable form of a kernel's output: a client that names the last position that it has seen gets
         everything after it, once. Ends when the connection does.
         """
         request = urllib.request.Request(

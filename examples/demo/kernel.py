@@ -50,7 +50,7 @@ class Kernel:
         return self
 
     def __exit__(self, *error):
-        """Close the connection; the kernel goes on."""
+        """Close the connection; the kernel continues."""
         self._connection.__exit__(*error)
 
     def send(self, kind, content, channel="shell"):

@@ -11,7 +11,7 @@ from targets import TOKEN
 
 
 class Asked:
-    """A claim on a connection of its own, whose answer nobody waits for yet."""
+    """A claim on a connection of its own, whose response is not read yet."""
 
     def __init__(self, port, template):
         body = json.dumps({"template": template})
@@ -41,8 +41,8 @@ def burst(gateway, name, count):
     """All at once, from a pool that has them; seconds from each request to its kernel's first kernel_info reply.
 
     One thread writes the requests, one after the other, and waits for no answer: that is the order of asking. A pool
-    gives the kernel away that has waited longest, so the kernels' ages say in which order they were given away. `created`
-    of a session says in which order they had been told whose they are, which many are at once.
+    assigns the kernel that has waited longest, so the kernels' ages say in which order they were assigned. `created`
+    of a session says in which order they learned their owner, which many do at the same time.
     """
     gateway.warm(name, count)
     claims = [Asked(gateway.port, name) for _ in range(count)]
@@ -76,7 +76,7 @@ def burst(gateway, name, count):
 
 
 def births(database):
-    """When the kernel of each session was started, for nobody yet: its log's directory has it in its name."""
+    """When the kernel of each session was started, without an owner yet: its log's directory has it in its name."""
     with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as store:
         rows = store.execute("SELECT id, session_dir FROM kernels").fetchall()
     store.close()
@@ -85,7 +85,7 @@ def births(database):
 
 def order(times):
     """Of times in the order of asking: the percentage of pairs that are in this order (50: no order at all), and by
-    how many later ones somebody was overtaken at most."""
+    the largest number of later ones that overtook one."""
     pairs = [first <= second for first, second in itertools.combinations(times, 2)]
     overtaken = max(sum(later < mine for later in times[place + 1 :]) for place, mine in enumerate(times))
     return {"pairs_in_order": 100 * sum(pairs) / len(pairs), "overtaken_by": overtaken}

@@ -127,7 +127,7 @@ def main():
     print(f"{'characters returned':20}{'plain Jupyter client':>22}{'/v1':>10}{'ratio':>9}")
     for name in CELLS:
         print(f"{name:20}{before[name]:>22,}{after[name]:>10,}{ratios[name]:>9.3f}")
-    # A plot's picture is no part of the result: whoever wants to see it asks for it.
+    # A plot's picture is no part of the result: a caller that needs it requests it.
     without = [ratio for name, ratio in ratios.items() if "plt." not in CELLS[name]]
     median, median_without = statistics.median(ratios.values()), statistics.median(without)
     print(f"{'median':20}{'':22}{'':10}{median:>9.3f}   (goal {GOAL})")

@@ -11,7 +11,7 @@ MESSAGE = 64_000  # bytes of one stream message
 
 def measure(himalia, behind, paged, cells):
     """Median times in ms: of a poll with `behind` bytes before it, of pages at the beginning, middle and end of `paged` bytes, and
-    of the notebook of a kernel that ran `cells` cells. The first reading of each is told apart: it reads all of it, once.
+    of the notebook of a kernel that ran `cells` cells. The first reading of each is reported separately: it reads all of it, once.
     """
     session = himalia.call("POST", "/v1/sessions", {"template": "fake"})["id"]
     report = {"poll_bytes": behind, "page_bytes": paged, "cells": cells}

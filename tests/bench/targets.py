@@ -22,7 +22,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def wait_until(condition, what, seconds=60):
-    """Poll a condition; a bench set-up that does not come up is an error, not a slow figure."""
+    """Poll a condition; a bench set-up that does not start is an error, not a slow figure."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         if time.monotonic() > deadline:

@@ -1,7 +1,7 @@
 """A gateway as a systemd unit with `Delegate=yes`, run by inside.sh as root: `gateway.py USER`.
 
 Its sandboxes are limited by groups. Where systemd knows `DelegateSubgroup=` (254), the unit is restarted while a sandbox lives: the
-sandbox goes on, and the next one is limited as well.
+sandbox continues, and the next one is limited as well.
 """
 
 import json

@@ -9,7 +9,7 @@
 # With HIMALIA_ENGINE_NETWORK=own the engine is in a network namespace of its own, where it sets packet filters as it does in real
 # life; ports of its containers are not reachable from outside then.
 # `stop` ends what `start` started, with its containers and mounts. `down` stops only the engine's process, as its restart would:
-# with `down live-restore` running containers go on, with `down` alone the engine ends them. `up` starts the process again.
+# with `down live-restore` running containers continue, with `down` alone the engine ends them. `up` starts the process again.
 # `compose` prints a command that is Docker Compose 2, which `check` and `install` look for too; an engine needs none.
 set -euo pipefail
 
@@ -55,7 +55,7 @@ within() {
   return 1
 }
 
-# Only `install` does, and only where somebody said so.
+# Only `install` does, and only where the user said so.
 may_install() {
   [ "$verb" = install ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 1
   [ "${CI:-}" = true ] || [ "${YES:-}" = 1 ] && return
@@ -176,7 +176,7 @@ start() {
 
 # Whether containers outlive the engine's process.
 configure() {
-  # Debian's gVisor takes every network namespace for the host's on newer Linux, unless it is told that there is no
+  # Debian's gVisor takes every network namespace for the host's on newer Linux, unless an option says that there is no
   # network; the tests with it need none.
   cat >"$state/daemon.json" <<JSON
 {

@@ -20,7 +20,7 @@ cat /tmp/refusal
 [ "$status" = 2 ] || die "make demo ended with $status, not 2"
 grep -q 'missing: .*gcc' /tmp/refusal || die "the compiler is not named"
 grep -q 'make prerequisites' /tmp/refusal || die "the command is not named"
-[ "$before" = "$(installed)" ] || die "packages were installed unasked"
+[ "$before" = "$(installed)" ] || die "packages were installed without a question"
 status=0
 make prerequisites </dev/null >/tmp/refusal 2>&1 || status=$?
 [ "$status" = 2 ] && [ "$before" = "$(installed)" ] || die "make prerequisites installed without an answer"

@@ -27,8 +27,8 @@ class HimaliaKernelApp(kernelapp.IPKernelApp):
     kernel and the shell, without a socket, a ZeroMQ context, an event loop or a thread. *Plumbing* gives it those:
     at once in a kernel of its own, after a fork in one from a zygote, and once more in a branch of a live kernel.
 
-    Without `JPY_PARENT_PID` in its environment the kernel does not watch for a parent and lives until it is told to
-    stop or is killed: whoever started it may be restarted. With it, as jupyter_client sets it, it ends with that
+    Without `JPY_PARENT_PID` in its environment the kernel does not watch for a parent and lives until it receives a request to
+    stop or is killed: the process that started it may be restarted. With it, as jupyter_client sets it, it ends with that
     parent, as plain ipykernel does.
     """
 

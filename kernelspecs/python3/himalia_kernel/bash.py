@@ -28,7 +28,7 @@ _MAGIC = "%%bash"
 # Bytes of a script that are passed as an argument, for which Linux has a limit of 128 KiB.
 _ARGUMENT = 100_000
 _CHUNK = 64 * 1024
-# How long a group may go on after SIGINT, and the wait for the end of one that was killed, seconds.
+# How long a group may continue after SIGINT, and the wait for the end of one that was killed, seconds.
 _GRACE_S = 2.0
 _KILLED_S = 2.0
 # How long at most it takes to see that bash has ended, when something in the background keeps its output open.
@@ -88,7 +88,7 @@ def run(script):
         if process is not None:
             with interrupts_dropped():
                 _end(process, output)
-        # Frames of this module would tell nobody anything.
+        # Frames of this module would help no user.
         interrupt._render_traceback_ = lambda: ["KeyboardInterrupt"]
         raise
     finally:
@@ -119,7 +119,7 @@ def _has_ended(process, options=os.WNOHANG):
     """Whether the process has ended. It is not reaped, so that its number stays that of its group."""
     try:
         return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | options) is not None
-    except ChildProcessError:  # somebody else in this process has reaped it
+    except ChildProcessError:  # other code in this process has reaped it
         return True
 
 
@@ -161,7 +161,7 @@ class _Output:
                 return
             if deadline is not None and time.monotonic() > deadline:
                 return
-        # It has closed its output, and may go on.
+        # It has closed its output, and may continue.
         if deadline is None:
             _has_ended(process, 0)
         while not _has_ended(process) and time.monotonic() <= deadline:

@@ -14,7 +14,7 @@ from collections import deque
 BULK_LIMIT = 4 * 1024 * 1024
 # The same for messages that must get through while output is stuck (status, errors, replies to the debugger).
 URGENT_LIMIT = 64 * 1024 * 1024
-# A waiting writer looks again after this many seconds even if nobody woke it.
+# A waiting writer looks again after this many seconds even if no thread woke it.
 _LOOK_AGAIN = 0.5
 
 

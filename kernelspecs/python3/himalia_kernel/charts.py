@@ -81,7 +81,7 @@ def _plot(figure):
 
     try:
         return series.of(figure)
-    except Exception:  # an artist of another version of matplotlib; what else is known is told
+    except Exception:  # an artist of another version of matplotlib; the rest is reported
         return None
 
 

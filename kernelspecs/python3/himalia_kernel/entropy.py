@@ -7,7 +7,7 @@ import sys
 def reseed():
     """Reseed the global generators of the modules that are loaded.
 
-    Generators that user code made itself (`numpy.random.default_rng(...)`, `random.Random(...)`) go on from the state
+    Generators that user code made itself (`numpy.random.default_rng(...)`, `random.Random(...)`) continue from the state
     they had, in parent and branch alike. The hash seed of `str` and `bytes` was chosen when the interpreter started
     and stays.
     """

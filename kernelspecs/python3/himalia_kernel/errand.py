@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-# How long after its deadline an errand goes on if the main thread has merely not come to it, seconds.
+# How long after its deadline an errand continues if the main thread has merely not come to it, seconds.
 _GRACE_S = 1.0
 _LOOK_AGAIN_S = 0.002
 _LOOP_MODULES = ("asyncio.", "tornado.", "nest_asyncio", "ipykernel.kernelapp", "himalia_kernel.")

@@ -26,7 +26,7 @@ _SAMPLES = 128  # elements of a larger array
 _COLUMNS = 64  # columns of a frame
 
 _CONTAINERS = {list, tuple, dict, set, frozenset, deque}
-# Objects that nobody changes in place, or whose changes are somebody else's matter.
+# Objects that are not changed in place, or whose changes do not belong to the variable.
 _FIXED = {
     str, bytes, int, float, complex, bool, type(None), type(...), range, slice, type, types.FunctionType,
     types.BuiltinFunctionType, types.MethodType, types.ModuleType, types.GeneratorType, types.CoroutineType,

@@ -9,7 +9,7 @@ import json
 from himalia_kernel import statics
 from himalia_kernel.charts import KEY
 
-# Rows and columns that are told, characters of a cell, of all of it as JSON.
+# Rows and columns that are reported, characters of a cell, of all of it as JSON.
 _ROWS = 5
 _COLUMNS = 50
 _CELL = 100

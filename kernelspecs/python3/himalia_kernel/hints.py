@@ -18,7 +18,7 @@ from himalia_kernel import failure, namespace, statics, subscripts
 CANDIDATES = 1000
 _LENGTH = 80
 _HINT = 600
-_SHOWN = 12  # of a list that is shown for want of something close
+_SHOWN = 12  # of a list that is shown if nothing is close
 _CLOSE = 3
 _PATHS = 30  # entries of sys.path
 
@@ -174,7 +174,7 @@ def _modules_in(places):
 
 def _stdin(shell, problem, found):
     return (
-        "whoever runs this code takes no questions: put the value into the code, or let it ask "
+        "the caller of this code answers no prompts: put the value into the code, or let it ask "
         "(allow_stdin over REST, allow_input over MCP, `himalia exec` in a terminal)"
     )
 

@@ -3,7 +3,7 @@
 What ipykernel does with SIGINT has gaps:
 
 * A cell with a top-level `await` is cancelled by a callback that the signal handler schedules. Nothing wakes the event
-  loop for it, so the cell goes on until some timer or socket does; a second interrupt does nothing; and while the cell
+  loop for it, so the cell continues until some timer or socket does; a second interrupt does nothing; and while the cell
   computes between two awaits it is not interrupted at all.
 * An interrupt just before or after the cell's own code is lost, or leaves the request without a reply.
 
@@ -52,7 +52,7 @@ class InterruptibleKernel(IPythonKernel):
         if InterruptibleKernel._run_code.__code__ in places:
             signal.default_int_handler(number, frame)
         if self._awaiting is not None:
-            # At once: a callback would come too late for a cell that goes on next and then computes.
+            # At once: a callback would come too late for a cell that continues next and then computes.
             self._awaiting.cancel()
             self.io_loop.asyncio_loop.call_soon_threadsafe(lambda: None)
             return

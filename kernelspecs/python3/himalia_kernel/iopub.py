@@ -15,7 +15,7 @@ from himalia_kernel.lap import Lap
 
 # How long one attempt to send may block; between attempts the thread sees that it shall stop.
 SEND_TIMEOUT_MS = 250
-# How long a stopping kernel goes on trying to send what is left to a reader that does not read.
+# How long a stopping kernel continues to try to send what is left to a reader that does not read.
 _STOP_GRACE_S = 3.0
 # Threads that answer while user code is stuck: they never wait for room.
 _NEVER_WAIT = (CONTROL_THREAD_NAME, SHELL_CHANNEL_THREAD_NAME)
@@ -85,7 +85,7 @@ class BoundedIOPubThread(IOPubThread):
         _THREADS.add(self)
 
     def forget_parent(self):
-        """In a forked child: the parent sends what is queued, and nobody may hold the lock."""
+        """In a forked child: the parent sends what is queued, and no thread may hold the lock."""
         self.thread.alive = False
         self.budget = Budget()
         self._events.clear()

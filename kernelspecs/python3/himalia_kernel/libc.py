@@ -64,7 +64,7 @@ def mount(source, target, kind, flags, data=None):
 
 
 def join_new_session_keyring():
-    """Leave the keys of whoever started this process behind. Nothing happens where there are no keyrings."""
+    """Drop the keys of the user who started this process. Nothing happens where there are no keyrings."""
     number = {"x86_64": 250, "aarch64": 219}.get(os.uname().machine)
     if number is None or _libc.syscall(number, 1, None, None, None, None) >= 0:
         return
@@ -73,7 +73,7 @@ def join_new_session_keyring():
 
 
 def lock_securebits():
-    """Let user id 0 mean nothing, for good."""
+    """Let user id 0 mean nothing, permanently."""
     _checked(_libc.prctl(_PR_SET_SECUREBITS, _SECUREBITS_NO_ROOT_LOCKED, 0, 0, 0), "prctl(PR_SET_SECUREBITS)")
 
 

@@ -48,7 +48,7 @@ def load(wanted):
 def choose_plot_backend():
     """Load the backend of a preloaded pyplot now, with the shell in place, instead of at the first plot.
 
-    Does nothing for another backend than ipykernel's default: its import may have effects that nobody asked for yet.
+    Does nothing for another backend than ipykernel's default: its import may have effects that were not requested yet.
     """
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is None or os.environ.get("MPLBACKEND") != INLINE_BACKEND:

@@ -11,7 +11,7 @@ PIECE = 256 * 1024
 # Characters that are collected before they are sent without waiting for the flush interval.
 _PUSH_AT = 128 * 1024
 # How long a flush waits for its text to be handed to ZeroMQ. Short: the end of each cell flushes, and must be reached
-# soon after an interrupt even when nobody reads.
+# soon after an interrupt even without a reader.
 _FLUSH_WAIT_S = 0.1
 # How long a flush by code of the user's waits for its text to be written: no crash after it takes the text away.
 _WRITE_WAIT_S = 5.0

@@ -5,9 +5,9 @@
 The reply's content is `{"status": "ok", ...}` or `{"status": "error", "ename", "evalue"}`; error names are `ValueError`,
 `NameError`, `Unsupported`, `Unstable`, `Timeout` and `KernelBusy`. Neither leaves a trace in history, `_`, `Out` or counts.
 
-The work is done by a thread that exists only for it, one request at a time, so that the control channel goes on. What it
+The work is done by a thread that exists only for it, one request at a time, so that the control channel continues. What it
 reads may change under it: a failed attempt is repeated. It cannot be killed, so one that hangs is answered for when its
-time is over, and requests that come until it ends are refused or time out.
+time has passed, and requests that come until it ends are refused or time out.
 """
 
 import os

@@ -35,7 +35,7 @@ class Wakeup:
             signal.signal(_NUDGE, _nothing)
 
     def arm(self):
-        """Be told of signals, unless code of the user's has a descriptor of its own for that. In the main thread."""
+        """Receive signals, unless code of the user's has a descriptor of its own for that. In the main thread."""
         before = signal.set_wakeup_fd(self._tell.fileno(), warn_on_full_buffer=False)
         if before not in (-1, self._tell.fileno(), self._loop()._csock.fileno()):
             signal.set_wakeup_fd(before)

@@ -1,7 +1,7 @@
 """Lets cells import from the working directory, which a start must not.
 
 `-P` keeps the directory off `sys.path` while the kernel is loaded. IPython, which puts it there for cells, takes the option for the
-user's wish; it is ours. `PYTHONSAFEPATH` is the user's.
+user's choice; it is ours. `PYTHONSAFEPATH` is the user's.
 """
 
 import os

@@ -99,7 +99,7 @@ def test_a_plot_is_shown_or_saved(shared, session, tmp_path):
 def test_a_caller_that_cannot_answer_is_told_in_the_cell(shared, session):
     ended, _, err = piped(shared, "exec", session, "input('Name? ')", stdin=subprocess.DEVNULL)
     assert ended == 1 and "StdinNotImplementedError" in err
-    assert "hint: whoever runs this code takes no questions" in err
+    assert "hint: the caller of this code answers no prompts" in err
 
 
 def test_a_death_names_what_was_lost(shared, tmp_path):

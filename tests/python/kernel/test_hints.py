@@ -34,7 +34,7 @@ def error(kernel, code):
 
 
 HINTS = {
-    "input('Name? ')": "whoever runs this code takes no questions",
+    "input('Name? ')": "the caller of this code answers no prompts",
     "import getpass\ngetpass.getpass()": "allow_stdin over REST, allow_input over MCP",
     "pricse.head()": "did you mean 'prices'",
     "np.zeros(3)": "'np' is not imported yet: import numpy as np",

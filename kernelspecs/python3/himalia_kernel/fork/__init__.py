@@ -16,5 +16,5 @@ the branch is no child of the kernel, so `os.wait()` in a cell never sees it. In
 * `descriptors`, `loops`, `executors`, `inherited` (branch): cut descriptors, renew the event loop, revive idle
   thread pools, leave alone what the parent will clean up.
 
-Shared for good: files on disk, the hash seed, and the raw stdout and stderr that the kernel was started with.
+Shared permanently: files on disk, the hash seed, and the raw stdout and stderr that the kernel was started with.
 """

@@ -17,7 +17,7 @@ def sever(keep):
     """Cut all descriptors but the standard ones and those in `keep`. Returns those that were streams.
 
     * epoll sets, eventfds, timers, inotify and the like become /dev/null: an `epoll_ctl` here would edit the parent's set;
-    * sockets become the end of a connection whose other end is closed: whoever reads sees the end and connects anew;
+    * sockets become the end of a connection whose other end is closed: a reader sees the end and reconnects;
     * regular files are opened again, for a position of their own;
     * pipes and devices stay shared.
     """

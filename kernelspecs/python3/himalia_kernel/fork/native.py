@@ -51,7 +51,7 @@ _LOST = (
 # Names of threads that are known to be harmless. The kernel cuts names at 15 bytes. `polars-ooc-clea` starts with
 # the import of polars, and queries in a branch do without it.
 _HARMLESS_NAMES = ("ZMQbg/", "jemalloc_bg_thd", "polars-ooc-")
-# How long threads that were told to end, or that spin before they sleep, are waited for before a refusal.
+# How long threads that were asked to end, or that spin before they sleep, are waited for before a refusal.
 _SETTLE_S = 0.5
 _OMP_PAUSE_HARD = 2
 

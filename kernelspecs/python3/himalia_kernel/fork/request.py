@@ -1,4 +1,4 @@
-"""In the parent: answers a fork request. Whatever goes wrong, the parent goes on as it was."""
+"""In the parent: answers a fork request. Whatever fails, the parent continues unchanged."""
 
 import gc
 import io

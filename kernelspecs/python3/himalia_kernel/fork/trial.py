@@ -156,7 +156,7 @@ class _State:
     async def check(self, where):
         """Raise RuntimeError if something does not work on; a hang is one, too."""
         steps = {
-            "a task did not go on": self._ticks_on,
+            "a task did not continue": self._ticks_on,
             "a thread pool did not work": lambda: self._loop.run_in_executor(self._pool, int),
             "asyncio.to_thread did not work": lambda: asyncio.to_thread(int),
             "a thread could not wake the event loop": self._woken,

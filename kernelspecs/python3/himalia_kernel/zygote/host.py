@@ -38,8 +38,8 @@ def main():
 def _end_with(control):
     """Let the kernel end this process at once when the other end of the socket is closed, whatever it is doing.
 
-    While modules load nobody listens to the socket, and what they write to the home directory would come after a gateway
-    that was killed, in a directory that the next gateway has removed. SIGIO, which nobody catches, ends a process.
+    While modules load nothing listens on the socket, and what they write to the home directory would come after a gateway
+    that was killed, in a directory that the next gateway has removed. SIGIO, which is not caught, ends a process.
     """
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     fcntl.fcntl(control, fcntl.F_SETOWN, os.getpid())

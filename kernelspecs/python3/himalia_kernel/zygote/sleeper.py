@@ -156,7 +156,7 @@ class _Later:
         os.close(self._writing)
 
     def serves(self):
-        """Its channels are open, for which nobody waits."""
+        """Its channels are open; nothing waits for that."""
 
     def failed(self, problem):
         """The process ends."""

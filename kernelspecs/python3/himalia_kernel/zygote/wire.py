@@ -16,7 +16,7 @@ class BadMessage(ValueError):
 
 
 def send(channel, content, descriptors=()):
-    """Send one message; raises OSError if nobody is there any more."""
+    """Send one message; raises OSError if the peer is gone."""
     socket.send_fds(channel, [json.dumps(content).encode()], list(descriptors))
 
 

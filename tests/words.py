@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Checks that pages and code use the terms of the glossary in CONTRIBUTING.md.
+
+`tests/words.py` fails for each old word in a page (*.md) or in a part of the code that is done.
+`tests/words.py PART...` lists the old words of parts, for example `crates/wire`; use it to rename one.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Parts of the code that still have old words. A rename takes its part off this list; nothing is added to it.
+NOT_DONE = {
+    "crates/engine",
+    "crates/himalia",
+    "crates/http",
+    "crates/jail",
+    "crates/journal",
+    "crates/lane-socket",
+    "crates/mcp",
+    "crates/outcome",
+    "crates/sandbox",
+    "crates/shim",
+    "crates/shim-protocol",
+    "crates/store",
+    "crates/testkit",
+    "crates/wire",
+    # To be split off `engine`.
+    "crates/budget",
+    "crates/executions",
+    "crates/kernel",
+    "crates/kernelspecs",
+    "crates/link",
+    "crates/model",
+    "crates/session",
+    "tests/js",
+    "tests/python",
+    "web",
+}
+
+# The old word as the glossary shows it: where to find it. Letters end a word, so `mend_it` and `MENDED` are found too.
+PHRASES = {
+    "want of memory": r"want of",
+    "is over": r"(?:is|are|was|were|be|been|being|not|already|it's) over(?=[.,;:)]|$|\s+(?:and|or|but|when|already|before|after|until|by)\b)",
+    "further kernel": r"further (?:kernel|link|one)s?",
+    "is told": r"(?:is|are|was|were|be|been|being) told",
+    "wish": r"wish(?:es|ed)?",
+    "mend": r"mend(?:s|ed|ing)?",
+    "taken, and not over": r"taken, and not",
+    "stands by": r"(?:stands?|stood|standing) by(?! default)",
+    "goes on": r"(?:go|goes|went|going|gone) on(?!\s+(?:the|a|an|its|their|one|line)\b)",
+    "begin of": r"begin of",
+    "for good": r"for good(?! reason| in\b)",
+    "look-up": r"look-ups?",
+    "somebody, nobody, anybody, whoever": r"somebody|nobody|anybody|whoever",
+    "unasked": r"unasked",
+    "given away": r"giv(?:en|es?|ing) away|gave away",
+    "made ahead": r"made ahead",
+    "in mid-cell": r"in mid-?\w+",
+    "thrown away": r"thrown away|throws? away",
+    "what never was": r"(?:what|that|which|ids?|one) never (?:was|were)",
+    "in one go": r"in one go",
+    "comes up": r"(?:comes?|came) up",
+    "the matter with": r"the matter with",
+    "answers 404": r"answer(?:s|ed)? (?:with )?[1-5]\d\d",
+    "seldom": r"seldom",
+    "dear": r"dear",
+    "overdue": r"over its time",
+    "gives way": r"giv(?:es?|en|ing) way|gave way",
+    "keeps its word": r"(?:keeps?|kept) its word",
+    "minds": r"never minds?|nobody minds",
+}
+NAMES = {
+    "`Left`": r"Left",
+    "`Around`": r"Around",
+    "`Whereabouts`": r"Whereabouts|whereabouts",
+    "`Place`": r"Place",
+    "`Rarely`": r"Rarely",
+    "`Early`": r"Early",
+    "`HeldQueues`": r"HeldQueues",
+    "`Nature::Patient`": r"Nature|Patient",
+    "`COMPANY`": r"Company|COMPANY",
+    "`Wish`": r"Wish",
+    "`Told`": r"Told",
+    "`Rung`": r"Rung",
+    "`Then`": r"(?:struct|enum) Then",
+}
+
+
+def compiled():
+    """(old word, pattern), for phrases in any case and names as they are; a space in a pattern is any white space and comment mark."""
+    for old, pattern in PHRASES.items():
+        spaced = pattern.replace(" ", r"(?:\s|//[/!]?|#)+")
+        yield old, re.compile(rf"(?<![^\W_])(?:{spaced})(?![^\W_])", re.I | re.M)
+    for old, pattern in NAMES.items():
+        # Not the first word of a sentence.
+        yield old, re.compile(rf"\b(?:{pattern})\b(?! [a-z])")
+
+
+RULES = list(compiled())
+
+
+def found(text, rules=RULES):
+    """(line, old word, what stands there) for each old word of a text."""
+    for old, pattern in rules:
+        for match in pattern.finditer(text):
+            yield text.count("\n", 0, match.start()) + 1, old, " ".join(match[0].split())
+
+
+# In a page: blocks of code, code in lines, and addresses of links, which are not prose.
+NOT_PROSE = re.compile(r"^```.*?^```$|``[^\n]*?``|`[^`\n]*`|(?<=\])\([^)\s]*\)", re.S | re.M)
+
+
+def content(name):
+    """What is checked of a file."""
+    text = (ROOT / name).read_text()
+    return NOT_PROSE.sub(lambda match: re.sub(r"[^\n]", ".", match[0]), text) if name.endswith(".md") else text
+
+
+def tracked(*patterns):
+    """The tracked files that match, relative to the root."""
+    command = ["git", "-c", "safe.directory=*", "-C", ROOT, "ls-files", "-z", "--cached", "--", *patterns]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True)
+    return [name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()]
+
+
+def part_of(name):
+    """The part of the code that a file belongs to."""
+    folders = name.split("/")
+    return "/".join(folders[:2]) if folders[0] in ("crates", "tests") else folders[0]
+
+
+def sources():
+    """The code's files by part."""
+    parts = {}
+    for name in tracked("*.rs", "*.py", "*.ts", "*.tsx", "*.js", "*.sh", "*.toml", "Makefile"):
+        if name != "tests/words.py":
+            parts.setdefault(part_of(name), []).append(name)
+    return parts
+
+
+def glossary():
+    """The old words of the table in CONTRIBUTING.md, and the page without the table."""
+    table = r"<!-- glossary -->\n(.*?)<!-- end -->"
+    rows = re.search(table, (ROOT / "CONTRIBUTING.md").read_text(), re.S)[1].splitlines()[2:]
+    page = re.sub(table, lambda match: "\n" * match[0].count("\n"), content("CONTRIBUTING.md"), flags=re.S)
+    return [row.split("|")[1].strip() for row in rows], page
+
+
+def check_itself():
+    """The patterns find what they are for, and leave ordinary English alone."""
+    for text in ("The cell is over.", "killed for want of\n/// memory", "MENDED_RUNC", "a further\n# kernel", "is `Left` here", "nobody\nelse"):
+        assert list(found(text)), text
+    for text in ("Requests are sent over HTTP.", "It is over 5 MiB.", "recommend an amendment", "a leftover", "Turn left at the end", "Left out of it: x", "furthermore"):
+        assert not list(found(text)), text
+
+
+def main():
+    """Returns the exit status."""
+    check_itself()
+    parts = sources()
+    old, contributing = glossary()
+    wrong = []
+    if set(old) != {*PHRASES, *NAMES}:
+        wrong.append(f"CONTRIBUTING.md: the glossary and tests/words.py differ: {set(old) ^ {*PHRASES, *NAMES}}")
+    names = [name for part in sys.argv[1:] for name in parts[part]]
+    if not names:
+        names = tracked("*.md") + [name for part, files in parts.items() if part not in NOT_DONE for name in files]
+        wrong += [f"tests/words.py: {part} is done; take it off NOT_DONE" for part in NOT_DONE & parts.keys() if not any_in(parts[part])]
+    for name in names:
+        text = contributing if name == "CONTRIBUTING.md" else content(name)
+        wrong += [f"{name}:{line}: {there!r}: see {word!r} in CONTRIBUTING.md" for line, word, there in found(text)]
+    print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")
+    return int(bool(wrong))
+
+
+def any_in(names):
+    """Whether one of the files has an old word."""
+    return any(any(found(content(name))) for name in names)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
