@@ -282,7 +282,7 @@ impl Inner {
             let names = match provisioner.kept_files().await {
                 Ok(names) => names,
                 Err(error) => {
-                    tracing::error!(kind = provisioner.kind(), %error, "cannot list the files of sessions");
+                    tracing::error!(kind = %provisioner.kind(), %error, "cannot list the files of sessions");
                     continue;
                 }
             };

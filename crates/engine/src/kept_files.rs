@@ -59,7 +59,7 @@ pub(crate) async fn remove_unknown_files(provisioners: &Provisioners, known: &Ha
                 }
             }
             Err(error) => {
-                tracing::error!(kind = provisioner.kind(), %error, "cannot list the files of sessions");
+                tracing::error!(kind = %provisioner.kind(), %error, "cannot list the files of sessions");
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use himalia_sandbox::{Isolation, Provisioner, SandboxError, SandboxHandle, SandboxId};
+use himalia_sandbox::{Provisioner, SandboxError, SandboxHandle, SandboxId};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
@@ -14,9 +14,6 @@ use crate::kernel::MEMORY_WAIT;
 
 /// How often it is looked whether memory was the cause of a death.
 const MEMORY_LOOK: Duration = Duration::from_millis(40);
-/// How long that takes at most where this host counts by itself; the word of a container's engine may come as late as
-/// [`MEMORY_WAIT`] on a loaded host.
-const OWN_COUNT_WAIT: Duration = Duration::from_millis(500);
 /// Numbers of branches that an epoch has for itself, so that a link of an earlier one never finds another's socket.
 const BRANCHES_PER_EPOCH: u32 = 10_000;
 
@@ -138,16 +135,11 @@ impl Lease {
         }
     }
 
-    /// Whether a process in it was killed for want of memory just now. Waits for the count to grow, within
-    /// [`OWN_COUNT_WAIT`] or [`MEMORY_WAIT`].
+    /// Whether a process in it was killed for want of memory just now. Waits for the count to grow as long as the provisioner
+    /// may be late, at most [`MEMORY_WAIT`].
     pub(crate) async fn killed_for_memory(&self) -> bool {
-        let level = self.sandbox.as_ref().map(|sandbox| sandbox.isolation);
-        let wait = if level >= Some(Isolation::Container) {
-            Duration::from_micros(MEMORY_WAIT)
-        } else {
-            OWN_COUNT_WAIT
-        };
-        let end = Instant::now() + wait;
+        let late = self.provisioner.capabilities().oom_report_delay;
+        let end = Instant::now() + late.min(Duration::from_micros(MEMORY_WAIT));
         loop {
             match self.provisioner.oom_kills(self.id).await {
                 Ok(now) if self.memory.lock().take(now) => return true,
@@ -209,7 +201,7 @@ mod tests {
     use crate::testing::StubProvisioner;
 
     fn first(epoch: u64) -> Share {
-        let provisioner = Arc::new(StubProvisioner::new("local", Isolation::None));
+        let provisioner = Arc::new(StubProvisioner::new(Isolation::None));
         let id = "0123456789abcdef0123456789abcdef".parse().unwrap();
         Lease::first(provisioner, id, None, [0; 32], epoch)
     }

@@ -113,12 +113,11 @@ impl MemoryGauge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provisioners::LOCAL;
     use crate::testing::StubProvisioner;
     use himalia_sandbox::Isolation;
 
     fn stub(bytes: Option<u64>) -> (Arc<StubProvisioner>, Arc<dyn Provisioner>) {
-        let stub = Arc::new(StubProvisioner::new(LOCAL, Isolation::None).measuring(bytes));
+        let stub = Arc::new(StubProvisioner::new(Isolation::None).measuring(bytes));
         (Arc::clone(&stub), stub)
     }
 

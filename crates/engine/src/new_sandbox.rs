@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use himalia_kernelspecs::{HostEnvironment, Launch};
 use himalia_model::{EngineError, InterruptMode, KernelId};
-use himalia_sandbox::{Isolation, SOCKET_FILE, SandboxHandle, SandboxKey};
+use himalia_sandbox::{RootFiles, SOCKET_FILE, SandboxHandle, SandboxKey};
 use himalia_shim_protocol::{
     InterruptMode as ShimInterruptMode, KernelSpec as ShimKernelSpec, ResourceLimits,
 };
@@ -77,7 +77,7 @@ impl Inner {
                 return Err(error);
             }
         };
-        let on_host = matches!(sandbox.isolation, Isolation::None | Isolation::Namespaces);
+        let on_host = plan.capabilities().root != RootFiles::Image;
         let work_dir = sandbox.work_dir.as_ref().and_then(|dir| dir.to_str());
         let cwd = work_dir.unwrap_or(&launch.cwd).to_owned();
         Ok(Made {

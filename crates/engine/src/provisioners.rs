@@ -3,12 +3,7 @@
 use std::sync::Arc;
 
 use himalia_model::ProvisionerInfo;
-use himalia_sandbox::{Isolation, Provisioner, SandboxId};
-
-/// The kind of provisioners that run processes of this host.
-pub(crate) const LOCAL: &str = "local";
-/// The kind of provisioners that run containers.
-pub(crate) const DOCKER: &str = "docker";
+use himalia_sandbox::{Isolation, Provisioner, ProvisionerKind, SandboxId};
 
 /// Every provisioner of a gateway, the preferred one of each kind first. Several of one kind differ in their level: the
 /// later ones are there so that sandboxes of an earlier configuration are taken over.
@@ -23,24 +18,31 @@ impl Provisioners {
         Self { all }
     }
 
+    /// The most preferred one.
+    pub(crate) fn first(&self) -> Option<&Arc<dyn Provisioner>> {
+        self.all.first()
+    }
+
     /// What there is, for `doctor` and status pages.
     pub(crate) fn infos(&self) -> Vec<ProvisionerInfo> {
         let info = |one: &Arc<dyn Provisioner>| ProvisionerInfo {
-            kind: one.kind().to_owned(),
-            isolation: one.isolation(),
+            kind: one.kind().to_string(),
+            isolation: one.capabilities().isolation,
             enforcement: one.limits(),
         };
         self.all.iter().map(info).collect()
     }
 
     /// The preferred one of a kind.
-    pub(crate) fn of_kind(&self, kind: &str) -> Option<&Arc<dyn Provisioner>> {
+    pub(crate) fn of_kind(&self, kind: ProvisionerKind) -> Option<&Arc<dyn Provisioner>> {
         self.all.iter().find(|one| one.kind() == kind)
     }
 
-    /// The most preferred one.
-    pub(crate) fn first(&self) -> Option<&Arc<dyn Provisioner>> {
-        self.all.first()
+    /// The most preferred one that runs images, or that runs none; the most preferred of all where there is none such.
+    pub(crate) fn with_images(&self, images: bool) -> Option<&Arc<dyn Provisioner>> {
+        let mut all = self.all.iter();
+        all.find(|one| one.capabilities().images() == images)
+            .or_else(|| self.all.first())
     }
 
     /// All, in order of preference.
@@ -48,11 +50,12 @@ impl Provisioners {
         self.all.iter().map(AsRef::as_ref)
     }
 
-    /// The one that made a sandbox of this kind and level; of the kind alone where none has the level.
+    /// The one that made a sandbox of this kind, as records spell it, and level; of the kind alone where none has the level.
     pub(crate) fn maker(&self, kind: &str, isolation: Isolation) -> Option<&Arc<dyn Provisioner>> {
+        let kind = kind.parse().ok()?;
         self.all
             .iter()
-            .find(|one| one.kind() == kind && one.isolation() == isolation)
+            .find(|one| one.kind() == kind && one.capabilities().isolation == isolation)
             .or_else(|| self.of_kind(kind))
     }
 
@@ -62,11 +65,11 @@ impl Provisioners {
             match one.sweep(keep.to_vec()).await {
                 Ok(swept) if swept.is_empty() => {}
                 Ok(swept) => tracing::warn!(
-                    kind = one.kind(),
+                    kind = %one.kind(),
                     sandboxes = swept.len(),
                     "ended sandboxes that no kernel belongs to"
                 ),
-                Err(error) => tracing::error!(kind = one.kind(), %error, "cannot sweep sandboxes"),
+                Err(error) => tracing::error!(kind = %one.kind(), %error, "cannot sweep sandboxes"),
             }
         }
     }
@@ -98,16 +101,16 @@ mod tests {
 
     #[test]
     fn the_maker_has_the_kind_and_if_possible_the_level() {
-        let stub = |kind, level| -> Arc<dyn Provisioner> { Arc::new(StubProvisioner::new(kind, level)) };
+        let stub = |level| -> Arc<dyn Provisioner> { Arc::new(StubProvisioner::new(level)) };
         let all = Provisioners::new(vec![
-            stub(LOCAL, Isolation::Namespaces),
-            stub(LOCAL, Isolation::None),
-            stub(DOCKER, Isolation::Container),
+            stub(Isolation::Namespaces),
+            stub(Isolation::None),
+            stub(Isolation::Container),
         ]);
-        let maker = |kind, level| all.maker(kind, level).map(|one| one.isolation());
-        assert_eq!(maker(LOCAL, Isolation::None), Some(Isolation::None));
-        assert_eq!(maker(LOCAL, Isolation::Namespaces), Some(Isolation::Namespaces));
-        assert_eq!(maker(DOCKER, Isolation::Gvisor), Some(Isolation::Container));
+        let maker = |kind, level| all.maker(kind, level).map(|one| one.capabilities().isolation);
+        assert_eq!(maker("local", Isolation::None), Some(Isolation::None));
+        assert_eq!(maker("local", Isolation::Namespaces), Some(Isolation::Namespaces));
+        assert_eq!(maker("docker", Isolation::Gvisor), Some(Isolation::Container));
         assert_eq!(maker("kubernetes", Isolation::None), None);
     }
 }

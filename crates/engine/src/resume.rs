@@ -191,7 +191,7 @@ impl Inner {
             ..StartKernel::default()
         };
         let mut plan = self.plan(&wish, Some(before.owner.as_str())).await?;
-        if plan.provisioner.kind() != before.provisioner {
+        if plan.provisioner.kind().as_str() != before.provisioner {
             return Err(EngineError::unavailable(format!(
                 "the provisioner {} of this session is not there any more",
                 before.provisioner

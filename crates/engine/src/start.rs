@@ -263,7 +263,7 @@ pub(crate) fn facts(plan: &Plan, made: &Made, id: KernelId, created_micros: u64)
         cull_timeout: cull_timeout(&plan.spec),
         origin: Origin::default(),
         template: plan.template.clone(),
-        provisioner: plan.provisioner.kind().to_owned(),
+        provisioner: plan.provisioner.kind().to_string(),
         around: made.around.clone(),
         cwd: made.cwd.clone(),
         start_path: StartPath::Cold,

@@ -4,28 +4,47 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use himalia_sandbox::{
-    BoxFuture, Isolation, LimitReport, Provisioner, SandboxError, SandboxExit, SandboxHandle, SandboxId,
-    SandboxInfo, SandboxSpec,
+    BoxFuture, Capabilities, Isolation, LimitReport, Provisioner, ProvisionerKind, RootFiles, SandboxError,
+    SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
 };
 use parking_lot::Mutex;
 
-/// Has a kind and a level, and makes nothing. What it measures is what it was told.
+/// Has a level and what belongs to it, and makes nothing. What it measures is what it was told.
 #[derive(Debug)]
 pub(crate) struct StubProvisioner {
-    kind: &'static str,
-    isolation: Isolation,
+    kind: ProvisionerKind,
+    capabilities: Capabilities,
     memory: Option<u64>,
     measured: Mutex<Vec<usize>>,
 }
 
 impl StubProvisioner {
-    pub(crate) fn new(kind: &'static str, isolation: Isolation) -> Self {
+    /// As the provisioner of this level has it.
+    pub(crate) fn new(isolation: Isolation) -> Self {
+        let (kind, root) = match isolation {
+            Isolation::None => (ProvisionerKind::Local, RootFiles::Host),
+            Isolation::Namespaces => (ProvisionerKind::Local, RootFiles::Built),
+            _ => (ProvisionerKind::Docker, RootFiles::Image),
+        };
         Self {
             kind,
-            isolation,
+            capabilities: Capabilities {
+                isolation,
+                root,
+                networks: root == RootFiles::Image,
+                zygotes: root == RootFiles::Built,
+                kept_files: true,
+                oom_report_delay: Duration::ZERO,
+            },
             memory: None,
             measured: Mutex::default(),
         }
+    }
+
+    /// With other capabilities.
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Capabilities)) -> Self {
+        change(&mut self.capabilities);
+        self
     }
 
     /// Each of its sandboxes uses so many bytes.
@@ -45,12 +64,12 @@ fn closed<T: Send + 'static>() -> BoxFuture<'static, Result<T, SandboxError>> {
 }
 
 impl Provisioner for StubProvisioner {
-    fn kind(&self) -> &'static str {
+    fn kind(&self) -> ProvisionerKind {
         self.kind
     }
 
-    fn isolation(&self) -> Isolation {
-        self.isolation
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
     }
 
     fn limits(&self) -> LimitReport {

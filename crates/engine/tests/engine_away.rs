@@ -11,8 +11,8 @@ use std::time::Duration;
 use common::{Place, op, start, stop, until_state};
 use himalia_engine::{Engine, EngineError, StartKernel};
 use himalia_sandbox::{
-    BoxFuture, DiskUse, Enforcement, Isolation, LimitReport, LocalProvisioner, Provisioner, SandboxError,
-    SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
+    BoxFuture, Capabilities, DiskUse, Enforcement, LimitReport, LocalProvisioner, Provisioner,
+    ProvisionerKind, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
 };
 
 /// Plain processes, behind an engine that can be away.
@@ -36,12 +36,12 @@ impl Restarted {
 }
 
 impl Provisioner for Restarted {
-    fn kind(&self) -> &'static str {
+    fn kind(&self) -> ProvisionerKind {
         self.within.kind()
     }
 
-    fn isolation(&self) -> Isolation {
-        self.within.isolation()
+    fn capabilities(&self) -> Capabilities {
+        self.within.capabilities()
     }
 
     fn limits(&self) -> LimitReport {

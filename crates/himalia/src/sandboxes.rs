@@ -103,14 +103,21 @@ pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> a
             }
         }
     }
-    let mut levels: Vec<Isolation> = all.first().map(|one| one.isolation()).into_iter().collect();
+    let mut levels: Vec<Isolation> = all
+        .first()
+        .map(|one| one.capabilities().isolation)
+        .into_iter()
+        .collect();
     if config.sandboxes.docker_wanted {
         let docker = docker(config, run_dir, &shim, &package, &uids)?;
         if let Err(error) = docker.report().await {
             tracing::warn!(%error, "the container engine is not to be had now");
         }
         let first = matches!(wanted, IsolationSetting::Level(level) if level > Isolation::Namespaces);
-        levels.insert(if first { 0 } else { levels.len() }, docker.isolation());
+        levels.insert(
+            if first { 0 } else { levels.len() },
+            docker.capabilities().isolation,
+        );
         all.push(Arc::new(docker));
     }
     Ok(Chosen {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -151,26 +152,57 @@ fn no_crate_knows_what_it_must_not() {
     }
 }
 
+/// Gives every file of Rust below a directory to `look`.
+fn each_source(dir: &Path, look: &mut dyn FnMut(&Path, &str)) {
+    for entry in std::fs::read_dir(dir).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            each_source(&path, look);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            look(&path, &std::fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+/// What a provisioner can do is asked of [`himalia_sandbox::Capabilities`]; its name is for records and messages. Only the
+/// crate that has the provisioners, and the binary, which is configured with them, name one.
+#[test]
+fn nobody_asks_which_provisioner_it_is() {
+    let crates = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(crates).unwrap().flatten() {
+        let src = entry.path().join("src");
+        if ["sandbox", "himalia", "testkit"]
+            .iter()
+            .any(|name| entry.file_name() == *name)
+            || !src.is_dir()
+        {
+            continue;
+        }
+        each_source(&src, &mut |path, text| {
+            let below = path.strip_prefix(&src).unwrap().to_string_lossy().into_owned();
+            let is_test = below.contains("tests/") || below.ends_with("tests.rs") || below == "testing.rs";
+            let product = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let names = ["ProvisionerKind::", "\"local\"", "\"docker\""];
+            if !is_test && names.iter().any(|name| product.contains(name)) {
+                found.push(path.display().to_string());
+            }
+        });
+    }
+    assert!(found.is_empty(), "{found:?}");
+}
+
 /// What `#[ignore]` leaves out, nobody runs: but for the tests in containers, which `make test-docker` runs by that mark.
 #[test]
 fn no_test_is_left_out_but_those_that_need_an_engine() {
-    fn look(dir: &std::path::Path, found: &mut Vec<String>) {
-        for entry in std::fs::read_dir(dir).unwrap().flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                look(&path, found);
-            } else if path.extension().is_some_and(|kind| kind == "rs") {
-                let text = std::fs::read_to_string(&path).unwrap();
-                if text.lines().any(|line| line.trim_start().starts_with("#[ignore")) {
-                    found.push(path.display().to_string());
-                }
-            }
-        }
-    }
     let mut found = Vec::new();
-    look(
-        std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")),
-        &mut found,
+    each_source(
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")),
+        &mut |path, text| {
+            if text.lines().any(|line| line.trim_start().starts_with("#[ignore")) {
+                found.push(path.display().to_string());
+            }
+        },
     );
     found.retain(|path| !path.contains("/sandbox/tests/docker/"));
     assert!(found.is_empty(), "{found:?}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use himalia_sandbox::{Isolation, Network};
+use himalia_sandbox::{Isolation, Network, ProvisionerKind, SandboxError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -83,16 +83,26 @@ impl Default for Template {
 }
 
 /// Which provisioner makes a sandbox.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub enum ProvisionerChoice {
-    /// `docker` where an image, a runtime, an open network or a level above `namespaces` is wanted, else `local`.
+    /// The preferred one that runs images where an image, a runtime, an open network or a level above `namespaces` is
+    /// wanted, else the preferred one that runs none.
     #[default]
     Auto,
-    /// Processes of this host.
-    Local,
-    /// Containers.
-    Docker,
+    /// This one.
+    Named(ProvisionerKind),
+}
+
+impl TryFrom<String> for ProvisionerChoice {
+    type Error = SandboxError;
+
+    fn try_from(text: String) -> Result<Self, SandboxError> {
+        match text.as_str() {
+            "auto" => Ok(Self::Auto),
+            other => other.parse().map(Self::Named),
+        }
+    }
 }
 
 /// What becomes of the files in a work directory.

@@ -10,6 +10,7 @@
 //! [`NamespacesProvisioner`] at level [`Isolation::Namespaces`], and [`DockerProvisioner`] at [`Isolation::Container`]
 //! and [`Isolation::Gvisor`].
 
+mod capabilities;
 mod change;
 mod docker;
 mod error;
@@ -23,6 +24,7 @@ mod namespaces;
 mod provisioner;
 mod spec;
 
+pub use capabilities::{Capabilities, ProvisionerKind, RootFiles};
 pub use change::{FixedLimit, LimitChange};
 pub use docker::{DockerConfig, DockerProvisioner, EngineReport, SECCOMP_PROFILE};
 pub use error::SandboxError;

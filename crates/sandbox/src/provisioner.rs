@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use crate::{
-    DiskUse, FixedLimit, Isolation, LimitChange, LimitReport, SandboxError, SandboxExit, SandboxHandle,
-    SandboxId, SandboxInfo, SandboxSpec, ZygoteSpec,
+    Capabilities, DiskUse, FixedLimit, Isolation, LimitChange, LimitReport, ProvisionerKind, SandboxError,
+    SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, ZygoteSpec,
 };
 
 /// A boxed future, so that the trait can be used as an object.
@@ -19,11 +19,11 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Every method needs a tokio runtime. A call whose future is dropped leaves no half-made sandbox: what it began is
 /// finished or undone without it.
 pub trait Provisioner: Debug + Send + Sync + 'static {
-    /// A short name for messages and records: `local`, `docker`.
-    fn kind(&self) -> &'static str;
+    /// Its name, for configuration, records and messages. What it can do is in [`Self::capabilities`].
+    fn kind(&self) -> ProvisionerKind;
 
-    /// The level of its sandboxes.
-    fn isolation(&self) -> Isolation;
+    /// What it can do. The same for as long as it lives.
+    fn capabilities(&self) -> Capabilities;
 
     /// The level that a sandbox of this spec would have, for provisioners that give more than one.
     ///
@@ -31,7 +31,7 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     /// [`SandboxError::BadSpec`] when the spec names something that this provisioner does not have.
     fn isolation_of(&self, spec: &SandboxSpec) -> Result<Isolation, SandboxError> {
         let _ = spec;
-        Ok(self.isolation())
+        Ok(self.capabilities().isolation)
     }
 
     /// Who enforces the limits of its sandboxes.

@@ -47,7 +47,7 @@ impl Engine {
         if provisioners.first().is_none() {
             return Err(EngineError::bad_request("provisioners", "there is none"));
         }
-        templates::check(&config)?;
+        templates::check(&config, &provisioners)?;
         let dir = config.data_dir.clone();
         let opened = tokio::task::spawn_blocking(move || {
             let made = std::fs::create_dir_all(dir.join("kernels"));

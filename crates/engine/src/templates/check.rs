@@ -5,6 +5,7 @@ use himalia_model::{EngineConfig, EngineError, FilesMode, ProvisionerChoice, Ses
 use himalia_sandbox::Network;
 
 use super::grants::check_lists;
+use crate::provisioners::Provisioners;
 
 /// Characters of a template's name.
 const MAX_NAME: usize = 64;
@@ -17,7 +18,7 @@ const MAX_POOL: u32 = 1000;
 ///
 /// # Errors
 /// [`EngineError::BadRequest`] for `templates`, naming the template and its field.
-pub(crate) fn check(config: &EngineConfig) -> Result<(), EngineError> {
+pub(crate) fn check(config: &EngineConfig, provisioners: &Provisioners) -> Result<(), EngineError> {
     for (name, template) in &config.templates {
         let named = !name.is_empty()
             && name.len() <= MAX_NAME
@@ -29,7 +30,7 @@ pub(crate) fn check(config: &EngineConfig) -> Result<(), EngineError> {
             let reason = format!("{shown:?} is no name: up to {MAX_NAME} of A-Z a-z 0-9 . _ -");
             return Err(EngineError::bad_request("templates", reason));
         }
-        one(config, template)
+        one(config, provisioners, template)
             .map_err(|reason| EngineError::bad_request("templates", format!("{name}.{reason}")))?;
     }
     for (name, tenant) in &config.tenants {
@@ -43,23 +44,28 @@ pub(crate) fn check(config: &EngineConfig) -> Result<(), EngineError> {
             "pool.size is for templates with a name",
         ));
     }
-    one(config, defaults).map_err(|reason| EngineError::bad_request("defaults", reason))
+    one(config, provisioners, defaults).map_err(|reason| EngineError::bad_request("defaults", reason))
 }
 
-fn one(config: &EngineConfig, template: &Template) -> Result<(), String> {
-    let docker = template.provisioner != ProvisionerChoice::Local;
+fn one(config: &EngineConfig, provisioners: &Provisioners, template: &Template) -> Result<(), String> {
+    // One that is chosen for each start is asked then, and so is one that is not there.
+    let named = match template.provisioner {
+        ProvisionerChoice::Named(kind) => provisioners.of_kind(kind).map(|one| (kind, one.capabilities())),
+        ProvisionerChoice::Auto => None,
+    };
     if let Network::Open(network) = &template.network {
-        if !docker {
-            return Err(
-                "network is open, which provisioner local cannot give (network_unsupported)".to_owned(),
-            );
+        if let Some((kind, _)) = named.filter(|(_, can)| !can.networks) {
+            return Err(format!(
+                "network is open, which provisioner {kind} cannot give (network_unsupported)"
+            ));
         }
         if !config.networks.contains(network) {
             return Err(format!("network {network:?} is not in the list of networks"));
         }
     }
-    if !docker && (template.image.is_some() || template.runtime.is_some()) {
-        return Err("image and runtime need provisioner docker".to_owned());
+    let runs_images = named.is_none_or(|(_, can)| can.images());
+    if !runs_images && (template.image.is_some() || template.runtime.is_some()) {
+        return Err("image and runtime need a provisioner that runs images".to_owned());
     }
     if let Some(image) = template
         .image
@@ -141,11 +147,18 @@ fn zero(limits: &SessionLimits) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use himalia_model::PoolConfig;
+    use himalia_sandbox::{Isolation, ProvisionerKind};
 
     use super::*;
+    use crate::testing::StubProvisioner;
+
+    fn local() -> Provisioners {
+        Arc::new(StubProvisioner::new(Isolation::Namespaces)).into()
+    }
 
     fn refused(change: impl Fn(&mut Template)) -> String {
         let mut config = EngineConfig::new("/nowhere");
@@ -154,7 +167,7 @@ mod tests {
         let mut template = Template::default();
         change(&mut template);
         config.templates.insert("a".to_owned(), template);
-        check(&config).map_or_else(|error| error.to_string(), |()| String::new())
+        check(&config, &local()).map_or_else(|error| error.to_string(), |()| String::new())
     }
 
     #[test]
@@ -177,7 +190,7 @@ mod tests {
         assert!(refused(|one| one.network = Network::Open("host".to_owned())).contains("list of networks"));
         assert!(
             refused(|one| {
-                one.provisioner = ProvisionerChoice::Local;
+                one.provisioner = ProvisionerChoice::Named(ProvisionerKind::Local);
                 one.network = Network::Open("net".to_owned());
             })
             .contains("network_unsupported")
@@ -196,7 +209,7 @@ mod tests {
         let mut config = EngineConfig::new("/nowhere");
         config.templates.insert("a/b".to_owned(), Template::default());
         assert!(
-            check(&config)
+            check(&config, &local())
                 .unwrap_err()
                 .to_string()
                 .contains("\"a/b\" is no name")

@@ -8,11 +8,13 @@ use himalia_model::{
     EngineConfig, EngineError, FilesMode, KernelSpec, NotOffered, ProvisionerChoice, SessionLimits,
     StartKernel, Template,
 };
-use himalia_sandbox::{Isolation, LimitChange, MAX_LABEL_BYTES, MAX_LABELS, Network, Provisioner};
+use himalia_sandbox::{
+    Capabilities, Isolation, LimitChange, MAX_LABEL_BYTES, MAX_LABELS, Network, Provisioner, RootFiles,
+};
 
 use super::grants::Grants;
 use super::{Chosen, limits};
-use crate::provisioners::{DOCKER, LOCAL, Provisioners};
+use crate::provisioners::Provisioners;
 
 /// What this gateway has to give.
 #[derive(Clone, Copy, Debug)]
@@ -46,9 +48,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// What its provisioner can do.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        self.provisioner.capabilities()
+    }
+
     /// Whether its kernels see the host's files at their own places.
     pub(crate) fn shares_files(&self) -> bool {
-        self.provisioner.isolation() == Isolation::None
+        self.capabilities().root == RootFiles::Host
     }
 
     /// What changes for a sandbox that was made with other limits.
@@ -62,7 +69,7 @@ impl Plan {
 
     /// Whether its kernels run in a container, with files of an image.
     pub(crate) fn in_container(&self) -> bool {
-        self.provisioner.kind() == DOCKER
+        self.capabilities().root == RootFiles::Image
     }
 }
 
@@ -102,6 +109,7 @@ pub(crate) fn plan(
         network: &network,
         image: image.as_deref(),
         runtime: template.runtime.as_deref(),
+        files: template.files,
     };
     let provisioner = Arc::clone(choose(offer.provisioners, &wants)?);
     refuse(&wants, &*provisioner)?;
@@ -143,6 +151,7 @@ struct Wants<'a> {
     network: &'a Network,
     image: Option<&'a str>,
     runtime: Option<&'a str>,
+    files: FilesMode,
 }
 
 fn choose<'a>(all: &'a Provisioners, wants: &Wants<'_>) -> Result<&'a Arc<dyn Provisioner>, EngineError> {
@@ -150,36 +159,33 @@ fn choose<'a>(all: &'a Provisioners, wants: &Wants<'_>) -> Result<&'a Arc<dyn Pr
         || wants.runtime.is_some()
         || wants.isolation > Isolation::Namespaces
         || *wants.network != Network::None;
-    let found = match wants.choice {
-        ProvisionerChoice::Docker => all.of_kind(DOCKER),
-        ProvisionerChoice::Local => all.of_kind(LOCAL),
+    let (found, missing) = match wants.choice {
+        ProvisionerChoice::Named(kind) => (all.of_kind(kind), format!("no provisioner {kind} is configured")),
         // With nobody to run containers the refusal says what is missing.
-        ProvisionerChoice::Auto if containers => all.of_kind(DOCKER).or_else(|| all.of_kind(LOCAL)),
-        ProvisionerChoice::Auto => all.of_kind(LOCAL).or_else(|| all.first()),
+        ProvisionerChoice::Auto => (
+            all.with_images(containers),
+            "no provisioner is configured".to_owned(),
+        ),
     };
-    let kind = match wants.choice {
-        ProvisionerChoice::Docker => DOCKER,
-        ProvisionerChoice::Local => LOCAL,
-        ProvisionerChoice::Auto => "",
-    };
-    found.ok_or_else(|| {
-        let reason = format!("no provisioner {kind} is configured");
-        EngineError::not_offered(NotOffered::Provisioner, "provisioner", reason)
-    })
+    found.ok_or_else(|| EngineError::not_offered(NotOffered::Provisioner, "provisioner", missing))
 }
 
 fn refuse(wants: &Wants<'_>, provisioner: &dyn Provisioner) -> Result<(), EngineError> {
-    let kind = provisioner.kind();
-    if kind != DOCKER && matches!(wants.network, Network::Open(_)) {
+    let (kind, can) = (provisioner.kind(), provisioner.capabilities());
+    if !can.networks && matches!(wants.network, Network::Open(_)) {
         let reason = format!("provisioner {kind} gives no network; an open one needs docker");
         return Err(EngineError::not_offered(NotOffered::Network, "network", reason));
     }
-    if kind != DOCKER && wants.image.is_some() {
+    if !can.images() && wants.image.is_some() {
         let reason = format!("provisioner {kind} runs no images");
         return Err(EngineError::not_offered(NotOffered::Image, "image", reason));
     }
+    if !can.kept_files && wants.files == FilesMode::Session {
+        let reason = format!("provisioner {kind} keeps no files");
+        return Err(EngineError::not_offered(NotOffered::Provisioner, "files", reason));
+    }
     // The level of another runtime is known to the provisioner alone, which refuses too.
-    let given = provisioner.isolation();
+    let given = can.isolation;
     if wants.runtime.is_none() && given < wants.isolation {
         let wanted = wants.isolation;
         let reason = format!("{wanted} is asked for, provisioner {kind} gives {given}");
@@ -251,6 +257,8 @@ pub(crate) fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Engi
 
 #[cfg(test)]
 mod tests {
+    use himalia_sandbox::ProvisionerKind;
+
     use super::*;
     use crate::testing::StubProvisioner;
 
@@ -259,15 +267,13 @@ mod tests {
         config: EngineConfig,
     }
 
-    fn place(kinds: &[(&'static str, Isolation)]) -> Place {
-        let stub = |(kind, level): &(&'static str, Isolation)| -> Arc<dyn Provisioner> {
-            Arc::new(StubProvisioner::new(kind, *level))
-        };
+    fn place(levels: &[Isolation]) -> Place {
+        let stub = |level: &Isolation| -> Arc<dyn Provisioner> { Arc::new(StubProvisioner::new(*level)) };
         let mut config = EngineConfig::new("/nowhere");
         config.images = vec!["known".to_owned()];
         config.networks = vec!["net".to_owned()];
         Place {
-            provisioners: Provisioners::new(kinds.iter().map(stub).collect()),
+            provisioners: Provisioners::new(levels.iter().map(stub).collect()),
             config,
         }
     }
@@ -292,8 +298,9 @@ mod tests {
             plan(offer, chosen, start, Some("operator"))
         }
 
-        fn kind(&self, template: &Template, start: &StartKernel) -> &'static str {
-            self.plan(template, start).unwrap().provisioner.kind()
+        fn level(&self, template: &Template, start: &StartKernel) -> Isolation {
+            let plan = self.plan(template, start).unwrap();
+            plan.provisioner.capabilities().isolation
         }
 
         fn refusal(&self, start: &StartKernel) -> (&'static str, &'static str) {
@@ -336,13 +343,17 @@ mod tests {
 
     #[test]
     fn the_wishes_choose_the_provisioner() {
-        let place = place(&[(LOCAL, Isolation::Namespaces), (DOCKER, Isolation::Container)]);
+        let place = place(&[Isolation::Namespaces, Isolation::Container]);
         let auto = generous();
-        assert_eq!(place.kind(&auto, &StartKernel::default()), LOCAL);
-        assert_eq!(place.kind(&auto, &level(Isolation::Namespaces)), LOCAL);
-        assert_eq!(place.kind(&auto, &level(Isolation::Container)), DOCKER);
-        assert_eq!(place.kind(&auto, &image("known")), DOCKER);
-        assert_eq!(place.kind(&auto, &network("net")), DOCKER);
+        for (start, given) in [
+            (StartKernel::default(), Isolation::Namespaces),
+            (level(Isolation::Namespaces), Isolation::Namespaces),
+            (level(Isolation::Container), Isolation::Container),
+            (image("known"), Isolation::Container),
+            (network("net"), Isolation::Container),
+        ] {
+            assert_eq!(place.level(&auto, &start), given);
+        }
         // Without a grant what the gateway has is not to be had.
         for name in ["unknown", "known"] {
             assert_eq!(place.refusal(&image(name)), ("image_not_allowed", "image"));
@@ -358,7 +369,7 @@ mod tests {
 
     #[test]
     fn without_containers_the_refusal_says_what_is_missing() {
-        let place = place(&[(LOCAL, Isolation::None)]);
+        let place = place(&[Isolation::None]);
         assert_eq!(place.refusal(&network("net")), ("network_unsupported", "network"));
         assert_eq!(place.refusal(&image("known")), ("image_not_allowed", "image"));
         assert_eq!(
@@ -366,7 +377,7 @@ mod tests {
             ("isolation_unavailable", "isolation")
         );
         let docker = Template {
-            provisioner: ProvisionerChoice::Docker,
+            provisioner: ProvisionerChoice::Named(ProvisionerKind::Docker),
             ..Template::default()
         };
         let missing = place.plan(&docker, &StartKernel::default()).unwrap_err();
@@ -377,8 +388,37 @@ mod tests {
     }
 
     #[test]
+    fn what_the_provisioner_cannot_do_is_refused() {
+        let named = Template {
+            provisioner: ProvisionerChoice::Named(ProvisionerKind::Docker),
+            files: FilesMode::Session,
+            ..generous()
+        };
+        let refusal = |change: fn(&mut Capabilities), start: &StartKernel| {
+            let stub = StubProvisioner::new(Isolation::Container).with(change);
+            let place = Place {
+                provisioners: Arc::new(stub).into(),
+                ..place(&[])
+            };
+            match place.plan(&named, start) {
+                Err(EngineError::NotOffered { field, .. }) => field,
+                Err(other) => panic!("{other}"),
+                Ok(_) => "",
+            }
+        };
+        let plain = StartKernel::default();
+        assert_eq!(refusal(|_| {}, &plain), "");
+        assert_eq!(refusal(|can| can.kept_files = false, &plain), "files");
+        assert_eq!(
+            refusal(|can| can.root = RootFiles::Built, &image("known")),
+            "image"
+        );
+        assert_eq!(refusal(|can| can.networks = false, &network("net")), "network");
+    }
+
+    #[test]
     fn a_session_of_its_own_kind_does_not_come_from_the_pool() {
-        let place = place(&[(LOCAL, Isolation::Namespaces), (DOCKER, Isolation::Container)]);
+        let place = place(&[Isolation::Namespaces, Isolation::Container]);
         let template = Template {
             idle_timeout: Some(Duration::from_mins(1)),
             ..generous()

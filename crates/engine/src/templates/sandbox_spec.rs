@@ -5,12 +5,11 @@ use std::path::Path;
 
 use himalia_kernelspecs::{HostEnvironment, Launch, is_ours};
 use himalia_model::{EngineError, KernelId};
-use himalia_sandbox::{Files, Isolation, SandboxKey, SandboxSpec, ZygoteSpec};
+use himalia_sandbox::{Files, RootFiles, SandboxKey, SandboxSpec, ZygoteSpec};
 
 use super::plan::Plan;
 use super::{binds, limits};
 use crate::pool::late;
-use crate::provisioners::LOCAL;
 
 /// The sandbox of a start, on the files that are kept under a name, if they are. Looks at the disk.
 ///
@@ -41,11 +40,11 @@ pub(crate) fn sandbox_spec(
     Ok(spec)
 }
 
-/// The zygote that a start can be forked from; `None` for kernels that are not ours, where a root is not
-/// built, and where nobody may share one.
+/// The zygote that a start can be forked from; `None` for kernels that are not ours, where there are no zygotes or a root is
+/// not built, and where nobody may share one.
 pub(crate) fn zygote_spec(plan: &Plan, launch: &Launch) -> Option<ZygoteSpec> {
     let python = program_in_built_root(plan, launch)?;
-    if !is_ours(&plan.spec) || late::changed_at_start(launch).is_some() {
+    if !plan.capabilities().zygotes || !is_ours(&plan.spec) || late::changed_at_start(launch).is_some() {
         return None;
     }
     Some(ZygoteSpec {
@@ -58,6 +57,6 @@ pub(crate) fn zygote_spec(plan: &Plan, launch: &Launch) -> Option<ZygoteSpec> {
 
 /// The program, where the sandbox gets a root that is built from the host's files.
 fn program_in_built_root<'a>(plan: &Plan, launch: &'a Launch) -> Option<&'a Path> {
-    let built = plan.provisioner.kind() == LOCAL && plan.provisioner.isolation() == Isolation::Namespaces;
+    let built = plan.capabilities().root == RootFiles::Built;
     launch.argv.first().filter(|_| built).map(Path::new)
 }

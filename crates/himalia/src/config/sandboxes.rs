@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use himalia_engine::{PoolConfig, ProvisionerChoice, Template};
-use himalia_sandbox::{Isolation, Network};
+use himalia_sandbox::{Isolation, Network, ProvisionerKind};
 
 use super::ConfigError;
 use super::templates::Reader;
@@ -127,7 +127,7 @@ impl Sandboxes {
 
 /// Whether the engine would ask the Docker provisioner for this.
 fn wants_docker(template: &Template) -> bool {
-    template.provisioner == ProvisionerChoice::Docker
+    template.provisioner == ProvisionerChoice::Named(ProvisionerKind::Docker)
         || template.image.is_some()
         || template.runtime.is_some()
         || template.network != Network::None

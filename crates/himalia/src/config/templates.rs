@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use himalia_engine::{FilesMode, ProvisionerChoice, SessionLimits, Template, UsualSizes};
-use himalia_sandbox::{Isolation, Network};
+use himalia_sandbox::{Isolation, Network, ProvisionerKind};
 
 use super::ConfigError;
 use super::sandboxes::{Docker, pool, weakest};
@@ -133,7 +133,7 @@ impl Reader<'_> {
     fn place(&self, key: &str, own: &TemplateTable, template: &mut Template) -> Result<(), ConfigError> {
         let bad = |field: &str, reason: String| Err(ConfigError::new(format!("{key}.{field}"), reason));
         let docker = self.docker;
-        if template.provisioner == ProvisionerChoice::Local {
+        if template.provisioner == ProvisionerChoice::Named(ProvisionerKind::Local) {
             let wants = [
                 ("image", template.image.is_some() && own.image.is_some()),
                 ("runtime", template.runtime.is_some() && own.runtime.is_some()),

@@ -18,8 +18,8 @@ use std::time::Duration;
 use himalia_engine::{Engine, EngineConfig};
 use himalia_http::{HttpConfig, serve};
 use himalia_sandbox::{
-    BoxFuture, Enforcement, Isolation, LimitReport, Provisioner, SandboxError, SandboxExit, SandboxHandle,
-    SandboxId, SandboxInfo, SandboxSpec,
+    BoxFuture, Capabilities, Enforcement, Isolation, LimitReport, Provisioner, ProvisionerKind, RootFiles,
+    SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
 };
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -38,12 +38,19 @@ fn none<T: Send + 'static>(id: SandboxId) -> BoxFuture<'static, Result<T, Sandbo
 }
 
 impl Provisioner for NoSandboxes {
-    fn kind(&self) -> &'static str {
-        "none"
+    fn kind(&self) -> ProvisionerKind {
+        ProvisionerKind::Local
     }
 
-    fn isolation(&self) -> Isolation {
-        Isolation::ALL[0]
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            isolation: Isolation::None,
+            root: RootFiles::Host,
+            networks: false,
+            zygotes: false,
+            kept_files: true,
+            oom_report_delay: Duration::ZERO,
+        }
     }
 
     fn limits(&self) -> LimitReport {

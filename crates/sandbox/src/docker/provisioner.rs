@@ -15,14 +15,18 @@ use super::names::{self, Labels};
 use super::{change, doctor, ending, events, start, usage, volume};
 use crate::host::{blocking, short};
 use crate::{
-    BoxFuture, Enforcement, FixedLimit, Isolation, LimitChange, LimitReport, Provisioner, SandboxError,
-    SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
+    BoxFuture, Capabilities, Enforcement, FixedLimit, Isolation, LimitChange, LimitReport, Provisioner,
+    ProvisionerKind, RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo,
+    SandboxSpec,
 };
 
 /// How long a killed container may take to end.
 const KILL_WAIT: Duration = Duration::from_secs(30);
 /// How long the event of an end is waited for before the container is looked at.
 const EVENT_WAIT: Duration = Duration::from_secs(2);
+
+/// How late the engine's word of a process that was killed for memory may come on a loaded host.
+const OOM_EVENT_DELAY: Duration = Duration::from_secs(2);
 
 /// Measurements that the engine is asked for at once, and how long all of them may take.
 const MEASURED_AT_ONCE: usize = 8;
@@ -56,12 +60,19 @@ impl DockerProvisioner {
 }
 
 impl Provisioner for DockerProvisioner {
-    fn kind(&self) -> &'static str {
-        "docker"
+    fn kind(&self) -> ProvisionerKind {
+        ProvisionerKind::Docker
     }
 
-    fn isolation(&self) -> Isolation {
-        self.inner.level
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            isolation: self.inner.level,
+            root: RootFiles::Image,
+            networks: true,
+            zygotes: false,
+            kept_files: true,
+            oom_report_delay: OOM_EVENT_DELAY,
+        }
     }
 
     fn isolation_of(&self, spec: &SandboxSpec) -> Result<Isolation, SandboxError> {

@@ -9,10 +9,15 @@ pub(crate) mod record;
 pub(crate) mod uids;
 pub(crate) mod watch;
 
+use std::time::Duration;
+
 use crate::{SandboxError, SandboxId};
 
 /// Variable that marks the processes of a sandbox; its value is random and in the sandbox's record.
 pub(crate) const MARK_VARIABLE: &str = "HIMALIA_SANDBOX_MARK";
+
+/// How long after a process was killed for memory the counters of this host may still be without it.
+pub(crate) const OOM_REPORT_DELAY: Duration = Duration::from_millis(500);
 
 /// The first digits of a name: enough to tell sandboxes apart in a log, too few to find the directory.
 pub(crate) fn short(id: SandboxId) -> String {

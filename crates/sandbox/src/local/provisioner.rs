@@ -17,10 +17,10 @@ use super::sweep::sweep;
 use crate::host::layout::{Layout, private_dir};
 use crate::host::members::Members;
 use crate::host::proc::{Process, ProcessId, family, resident};
-use crate::host::{MARK_VARIABLE, blocking};
+use crate::host::{MARK_VARIABLE, OOM_REPORT_DELAY, blocking};
 use crate::{
-    BoxFuture, FixedLimit, Isolation, LimitChange, LimitReport, Provisioner, SandboxError, SandboxExit,
-    SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, Usage,
+    BoxFuture, Capabilities, FixedLimit, Isolation, LimitChange, LimitReport, Provisioner, ProvisionerKind,
+    RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, Usage,
 };
 
 /// Steps from a process to the shim that are followed.
@@ -67,12 +67,19 @@ impl LocalProvisioner {
 }
 
 impl Provisioner for LocalProvisioner {
-    fn kind(&self) -> &'static str {
-        "local"
+    fn kind(&self) -> ProvisionerKind {
+        ProvisionerKind::Local
     }
 
-    fn isolation(&self) -> Isolation {
-        Isolation::None
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            isolation: Isolation::None,
+            root: RootFiles::Host,
+            networks: false,
+            zygotes: false,
+            kept_files: true,
+            oom_report_delay: OOM_REPORT_DELAY,
+        }
     }
 
     fn limits(&self) -> LimitReport {
@@ -82,10 +89,11 @@ impl Provisioner for LocalProvisioner {
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>> {
         Box::pin(async move {
             spec.check()?;
-            if spec.minimum > self.isolation() {
+            let given = self.capabilities().isolation;
+            if spec.minimum > given {
                 return Err(SandboxError::Isolation {
                     wanted: spec.minimum,
-                    given: self.isolation(),
+                    given,
                 });
             }
             let inner = Arc::clone(&self.inner);

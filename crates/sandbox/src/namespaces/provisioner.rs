@@ -14,10 +14,11 @@ use super::member::Member;
 use super::record::Record;
 use super::start::{Fresh, check};
 use super::{change, files, root, standby, sweep, usage, watch};
-use crate::host::blocking;
+use crate::host::{OOM_REPORT_DELAY, blocking};
 use crate::{
-    BoxFuture, DiskUse, FixedLimit, Isolation, LimitChange, LimitReport, Provisioner, SandboxError,
-    SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, ZygoteSpec,
+    BoxFuture, Capabilities, DiskUse, FixedLimit, Isolation, LimitChange, LimitReport, Provisioner,
+    ProvisionerKind, RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo,
+    SandboxSpec, ZygoteSpec,
 };
 
 /// Starts shims in Linux namespaces. Clones share everything.
@@ -51,12 +52,19 @@ impl NamespacesProvisioner {
 }
 
 impl Provisioner for NamespacesProvisioner {
-    fn kind(&self) -> &'static str {
-        "local"
+    fn kind(&self) -> ProvisionerKind {
+        ProvisionerKind::Local
     }
 
-    fn isolation(&self) -> Isolation {
-        Isolation::Namespaces
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            isolation: Isolation::Namespaces,
+            root: RootFiles::Built,
+            networks: false,
+            zygotes: true,
+            kept_files: true,
+            oom_report_delay: OOM_REPORT_DELAY,
+        }
     }
 
     fn limits(&self) -> LimitReport {
@@ -67,10 +75,11 @@ impl Provisioner for NamespacesProvisioner {
         Box::pin(async move {
             spec.check()?;
             check(&spec)?;
-            if spec.minimum > self.isolation() {
+            let given = self.capabilities().isolation;
+            if spec.minimum > given {
                 return Err(SandboxError::Isolation {
                     wanted: spec.minimum,
-                    given: self.isolation(),
+                    given,
                 });
             }
             let inner = Arc::clone(&self.inner);
