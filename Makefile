@@ -20,6 +20,11 @@ CARGO_DENY := 0.20.2
 CARGO_MACHETE := 0.9.2
 # How often a test that fails runs again, at most. CI sets 1.
 RERUNS ?= 0
+# Python tests that run at the same time; 0: one after the other. Those of sandboxes exhaust memory and processes, and never run in parallel.
+PYTEST_WORKERS ?= 0
+
+# Tools are built for a short build, not for speed.
+INSTALL = CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked --root $(TOOLS) --target-dir $(TARGET)/tools-build
 
 # Tools are built for a short build, not for speed.
 INSTALL = CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked --root $(TOOLS) --target-dir $(TARGET)/tools-build
@@ -110,8 +115,9 @@ test-rust: check-rust nextest ## unit, property, simulator and system tests
 
 .PHONY: test-python
 test-python: env $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready ## nbclient, differential, sandbox and behaviour tests on real kernels
-	HIMALIA_BIN=$(HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
-	  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" tests/python
+	export HIMALIA_BIN=$(HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES); \
+	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" -n $(PYTEST_WORKERS) --dist loadfile $(addprefix tests/python/,docs kernel e2e); \
+	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" tests/python/sandbox
 
 .PHONY: test-python-long
 test-python-long: env $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready
@@ -198,7 +204,11 @@ advisories: $(TOOLS)/bin/cargo-deny node ## known vulnerabilities of the depende
 
 .PHONY: openapi
 openapi: ## docs/openapi.json, from the code
-	HIMALIA_WRITE_OPENAPI=1 cargo test --locked -p himalia-http --test openapi
+	HIMALIA_WRITE_OPENAPI=1 cargo test --locked -p himalia-http --test suite openapi
+
+.PHONY: simulate
+simulate: check-rust ## the kernel core under SCHEDULES (1,000,000) random schedules of requests and faults
+	HIMALIA_SIM_SCHEDULES=$(or $(SCHEDULES),1000000) cargo test --locked --workspace --lib -- schedules
 
 .PHONY: simulate
 simulate: check-rust ## the kernel core under SCHEDULES (1,000,000) random schedules of requests and faults

@@ -1,7 +1,10 @@
 //! Sessions end by the time that has passed, whatever the wall clock says.
+//!
+//! A program of its own: its clock is that of the whole process.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "suite/common/mod.rs"]
 mod common;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

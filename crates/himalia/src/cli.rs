@@ -18,31 +18,32 @@ Examples:
   himalia serve --listen 0.0.0.0:8888 --token-file /run/secrets/himalia
                                       serve other machines; a token of your own is required
   himalia doctor                      what works on this machine, and what does not
-  himalia exec eda 'print(6 * 7)'     run code in the session eda, which is started if there is none
+  himalia exec eda 'print(6 * 7)'     run code in session eda; start the session if it does not exist
   himalia session ls                  the sessions of the running gateway
 
 Then attach JupyterLab with the command that `serve` prints. Every option of `serve` can also be an
 environment variable (HIMALIA_LISTEN) or a line of a TOML file (listen = \"…\", see --config).
-Flags win over variables, variables over the file.";
+Flags take precedence over variables, variables over the file.";
 
 const EXEC_EXAMPLES: &str = "\
 Examples:
-  himalia exec eda 'df = 6 * 7'       start session eda if there is none, and run code in it
+  himalia exec eda 'df = 6 * 7'       start session eda if it does not exist, and run code in it
   himalia exec eda 'print(df)'        variables stay for later calls
   himalia exec eda --upload sales.csv --file report.py --timeout 10m
   himalia exec eda --bash 'ls -l; nproc'
   echo 'print(1)' | himalia exec eda - --json
 
-Plots are shown in terminals that can (Kitty, Ghostty, WezTerm, iTerm2) and saved into the working directory
-in others; --plots saves them anywhere. Each saved plot is named with its path. In a terminal input() and getpass() ask you; elsewhere they raise.
+Plots are shown in terminals with graphics (Kitty, Ghostty, WezTerm, iTerm2). Other terminals save them to the working
+directory; --plots always saves them. The path of each saved plot is printed. On a terminal input() and getpass() ask you;
+elsewhere they raise.
 Ctrl-C interrupts the code; a second Ctrl-C leaves it running.
 
 Exit codes:
-  0    it ran to its end
-  1    it raised, or was refused
+  0    the code completed
+  1    the code raised, or was refused
   3    the kernel's process ended
-  124  its time was over
-  130  it was interrupted";
+  124  the code timed out
+  130  the code was interrupted";
 
 const MCP_EXAMPLES: &str = "\
 Examples:
@@ -58,8 +59,8 @@ Examples:
   himalia serve --config himalia.toml --max-kernels 20 --cull-idle-timeout 1h
   HIMALIA_TOKEN_FILE=/run/secrets/himalia himalia serve --listen 0.0.0.0:8888
 
-Scripts can wait for `GET /healthz` to answer 200.
-Stop it with Ctrl-C (kernels end) or SIGTERM (kernels go on and the next gateway finds them again).";
+Scripts can wait until `GET /healthz` returns 200.
+Stop it with Ctrl-C (kernels end) or SIGTERM (kernels continue and the next gateway adopts them).";
 
 /// A gateway to live Jupyter kernels: JupyterLab, notebooks and agents share kernels that outlive it.
 #[derive(Debug, Parser)]
@@ -92,12 +93,12 @@ pub(crate) enum Command {
     /// Run code in a session and show what it prints
     #[command(after_help = EXEC_EXAMPLES)]
     Exec(ExecArgs),
-    /// Remove what is left of sessions that ended too long ago, and what belongs to no session
+    /// Remove data of expired sessions, and data that belongs to no session
     ///
-    /// The running gateway does it, as it does by itself every ten minutes, a part each time. One that starts
-    /// does the same to what belongs to nobody.
+    /// The running gateway also does this every ten minutes, a part each time. When it starts, it removes data that
+    /// belongs to no session.
     Gc {
-        /// Only say what would go
+        /// Only print what would be removed
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
@@ -109,7 +110,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Say what this machine can and cannot do, or what is the matter with a session; takes the options of `serve`
+    /// Check what this machine supports, or diagnose a session; takes the options of `serve`
     Doctor {
         /// Id or name of a session of the gateway that runs on this data directory
         session: Option<String>,
@@ -123,11 +124,11 @@ pub(crate) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EnvCommand {
-    /// Build it, if it is not there, from the list of packages and hashes in this program; prints its Python
+    /// Build it if it does not exist, from the lock file in this program; prints the path of its Python
     Build {
         #[command(flatten)]
         build: BuildArgs,
-        /// Directory that holds environments [default: ~/.local/share/himalia/env]
+        /// Directory of environments [default: ~/.local/share/himalia/env]
         #[arg(long = "env-dir", value_name = "DIR", env = "HIMALIA_ENV_DIR")]
         dir: Option<PathBuf>,
     },
@@ -137,9 +138,9 @@ pub(crate) enum EnvCommand {
         #[arg(long, value_name = "FILE")]
         script: Option<PathBuf>,
     },
-    /// Print the directory that it is, or would be, in
+    /// Print its directory, whether it exists or not
     Path {
-        /// Directory that holds environments [default: ~/.local/share/himalia/env]
+        /// Directory of environments [default: ~/.local/share/himalia/env]
         #[arg(long = "env-dir", value_name = "DIR", env = "HIMALIA_ENV_DIR")]
         dir: Option<PathBuf>,
     },
@@ -147,7 +148,7 @@ pub(crate) enum EnvCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
-    /// The session of this name, started if there is none
+    /// Start a session, or find the one with this name
     New {
         /// Lower-case letters, digits and hyphens
         name: String,
@@ -157,10 +158,10 @@ pub(crate) enum SessionCommand {
         /// A label of a new session; may be given several times
         #[arg(long = "label", value_name = "NAME=VALUE")]
         labels: Vec<String>,
-        /// End it after it was idle for so long: 90, 10m
+        /// End it after this time without activity: 90, 10m
         #[arg(long, value_name = "TIME")]
         idle_timeout: Option<Seconds>,
-        /// End it after so long, whatever it does
+        /// End it after this time, even if it is active
         #[arg(long, value_name = "TIME")]
         lifetime: Option<Seconds>,
         #[command(flatten)]
@@ -168,23 +169,23 @@ pub(crate) enum SessionCommand {
     },
     /// List them: state, age, time without activity, memory in use
     Ls {
-        /// Those with this label, or with this label and value; may be given several times
+        /// Only sessions with this label, or this label and value; may be given several times
         #[arg(long = "label", value_name = "NAME[=VALUE]")]
         labels: Vec<String>,
-        /// Show also whole ids, kernelspec, isolation, how each was started, its parent, owner and labels
+        /// Also show full ids, kernelspec, isolation, start path, parent, owner and labels
         #[arg(long)]
         wide: bool,
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// Branch one: the new sessions have its variables, and a copy of its files
+    /// Fork a session: the new sessions have its variables, and a copy of its files
     Fork {
-        /// Its id, the beginning of its id, or its name
+        /// Its id, a prefix of its id, or its name
         session: String,
-        /// How many branches, at most 16
+        /// Number of branches, at most 16
         #[arg(long, value_name = "NUMBER", default_value_t = 1)]
         count: u32,
-        /// strict refuses whatever a fork may break; report refuses what it would break, and reports the rest
+        /// strict: refuse if a fork may break something; report: refuse only if it would, and report the rest
         #[arg(long, value_name = "POLICY", default_value = "strict")]
         policy: String,
         /// copy or share
@@ -193,7 +194,7 @@ pub(crate) enum SessionCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
-    /// End them, with everything in them
+    /// End sessions with everything in them
     Rm {
         /// Their ids or names
         #[arg(required = true)]
@@ -206,7 +207,7 @@ pub(crate) enum SessionCommand {
 /// What to run, and where.
 #[derive(Debug, Args)]
 pub(crate) struct ExecArgs {
-    /// A session: its id, the beginning of its id, its name, or its label `name`. If there is none, one of this name is started
+    /// A session: its id, a prefix of its id, its name, or its label `name`. A name that does not exist starts a session
     pub(crate) session: String,
     /// The code; `-`, or nothing, reads it from standard input
     #[arg(conflicts_with = "file")]
@@ -217,51 +218,51 @@ pub(crate) struct ExecArgs {
     /// The code is a Bash script
     #[arg(long)]
     pub(crate) bash: bool,
-    /// File to put into the session's work directory first; may be given again
+    /// Upload this file to the session's work directory first; may be given several times
     #[arg(long, value_name = "FILE")]
     pub(crate) upload: Vec<PathBuf>,
-    /// Refuse to start a session
+    /// Fail if the session does not exist
     #[arg(long, conflicts_with = "template")]
     pub(crate) no_create: bool,
     /// Template or kernelspec of a session that is started [default: the gateway's default kernelspec]
     #[arg(long, value_name = "NAME")]
     pub(crate) template: Option<String>,
-    /// Write output to a terminal as it is; otherwise a terminal gets text, colours and line ends only, and nothing
-    /// that sets the clipboard, makes links or moves the cursor
+    /// Write output to a terminal unchanged; by default a terminal gets only text, colours and line ends, and no
+    /// sequences that set the clipboard, create links or move the cursor
     #[arg(long)]
     pub(crate) raw: bool,
     /// Save plots into this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
-    /// Interrupt it after it has run so long: 90, 10m
+    /// Interrupt the code after this run time: 90, 10m
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Seconds>,
-    /// Run it in this kernel process only
+    /// Run the code only in this kernel process
     #[arg(long, value_name = "NUMBER")]
     pub(crate) expect_incarnation: Option<u32>,
-    /// Refuse it when so many executions of the session in a row have failed (1 to 100)
+    /// Refuse the code after this many consecutive failures in the session (1 to 100)
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) max_failures: Option<u32>,
     #[command(flatten)]
     pub(crate) gateway: GatewayArgs,
 }
 
-/// Which gateway, and how to get in.
+/// Address and token of a gateway.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct GatewayArgs {
-    /// Its address [default: that of the gateway that runs on --data-dir]
+    /// URL of the gateway [default: that of the gateway on --data-dir]
     #[arg(long, value_name = "URL", env = "HIMALIA_URL")]
     pub(crate) url: Option<String>,
-    /// Its token; visible in `ps`, so prefer --token-file
+    /// Token of the gateway; visible in `ps`, so prefer --token-file
     #[arg(long, value_name = "TOKEN", env = "HIMALIA_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<Secret>,
     /// File whose first line is the token
     #[arg(long, value_name = "FILE", env = "HIMALIA_TOKEN_FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// The gateway's data directory, where it says its address [default: ~/.local/share/himalia/data]
+    /// The gateway's data directory, which contains its address [default: ~/.local/share/himalia/data]
     #[arg(long, value_name = "DIR", env = "HIMALIA_DATA_DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Print the gateway's reply as JSON
+    /// Print the response of the gateway as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -277,7 +278,7 @@ pub(crate) struct BuildArgs {
         default_value = "python3"
     )]
     pub(crate) python: PathBuf,
-    /// Build it anew even if it is there; kernels that run in it lose their files
+    /// Build it again even if it exists; running kernels lose their files in it
     #[arg(long)]
     pub(crate) rebuild: bool,
 }

@@ -2,8 +2,7 @@
 //! much is logged: an answer to `getpass()` may be among it.
 
 use tracing::{Level, Metadata};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -12,9 +11,8 @@ use crate::config::{Config, ConfigError};
 use crate::settings::LogFormat;
 
 /// Reads a filter such as `info,himalia_http=debug`.
-pub(crate) fn filter(text: &str) -> Result<EnvFilter, ConfigError> {
-    EnvFilter::builder()
-        .parse(text)
+pub(crate) fn filter(text: &str) -> Result<Targets, ConfigError> {
+    text.parse::<Targets>()
         .map_err(|error| ConfigError::new("log", error.to_string()))
 }
 
@@ -22,16 +20,19 @@ pub(crate) fn filter(text: &str) -> Result<EnvFilter, ConfigError> {
 pub(crate) fn start(config: &Config) -> Result<(), ConfigError> {
     let builder = fmt()
         .with_writer(std::io::stderr)
-        .with_env_filter(filter(&config.log)?);
+        .with_max_level(LevelFilter::TRACE);
+    let filter = filter(&config.log)?;
     let started = match config.log_format {
         LogFormat::Text => builder
             .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
             .finish()
+            .with(filter)
             .with(filter_fn(is_ours_to_tell))
             .try_init(),
         LogFormat::Json => builder
             .json()
             .finish()
+            .with(filter)
             .with(filter_fn(is_ours_to_tell))
             .try_init(),
     };

@@ -48,7 +48,7 @@ pub(crate) struct ApiError {
     pub(crate) native_status: StatusCode,
     /// Stable word for programs.
     pub(crate) code: &'static str,
-    /// One line for people.
+    /// One line for humans.
     pub(crate) message: String,
     /// What only the native API says; few errors have it.
     pub(crate) detail: Option<Box<Detail>>,
@@ -60,7 +60,7 @@ pub(crate) struct ApiError {
     pub(crate) retry_after: Option<u64>,
     /// Close the connection after the reply.
     pub(crate) close: bool,
-    /// The last of a kernel's standard error, for a start that failed.
+    /// The end of the kernel's standard error, for a failed start.
     pub(crate) stderr: Option<String>,
     /// Jupyter's `short_message`, which `JupyterLab` shows for a session's unknown kernelspec.
     pub(crate) short_message: bool,
@@ -71,11 +71,11 @@ pub(crate) struct ApiError {
 pub(crate) enum Detail {
     /// The field of the request that is at fault.
     Field(String),
-    /// What in a session refuses a fork.
+    /// The hazards in a session that prevent a fork.
     Hazards(Vec<Hazard>),
-    /// The kernel process that there is instead of the one that was expected.
+    /// The current kernel process, which is not the expected one.
     Incarnation(u32),
-    /// The session that is over.
+    /// The ended session.
     Ended(EndedSession),
 }
 

@@ -99,32 +99,32 @@ pub(crate) struct Problem {
     r#type: &'static str,
     title: Option<&'static str>,
     status: u16,
-    /// One line for people.
+    /// One line for humans.
     detail: String,
-    /// A stable word for programs.
+    /// A stable code for programs.
     code: &'static str,
     /// Whether the same call may succeed later.
     retryable: bool,
-    /// The member or parameter that is at fault.
+    /// The invalid member or parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
-    /// What in a session refuses a fork.
+    /// The hazards in a session that prevent a fork.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     hazards: Vec<ShownHazard>,
-    /// The kernel process that there is instead of the one that was expected.
+    /// The current kernel process, which is not the expected one.
     #[serde(skip_serializing_if = "Option::is_none")]
     incarnation: Option<u32>,
-    /// The session that is over.
+    /// The ended session.
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<KernelId>,
-    /// When it ended.
+    /// Time of its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "date-time"))]
     ended: Option<String>,
-    /// Why it ended: `killed_by_user`, `idle_culled`, `ttl` …
+    /// The reason of the end: `killed_by_user`, `idle_culled`, `ttl` …
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// The last of a kernel's standard error, for a start that failed.
+    /// The end of the kernel's standard error, for a failed start.
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr: Option<String>,
 }

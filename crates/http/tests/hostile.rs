@@ -1,6 +1,7 @@
 //! Requests that two readers could take for different ones, and texts that are to fool whoever reads the log.
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
+#[path = "suite/common/mod.rs"]
 mod common;
 
 use std::convert::Infallible;

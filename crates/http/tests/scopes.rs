@@ -1,6 +1,7 @@
 //! A token that only reads: every route of the table, and what the log tells of who did what.
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
+#[path = "suite/common/mod.rs"]
 mod common;
 
 use common::log::Log;

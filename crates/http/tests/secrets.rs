@@ -1,5 +1,6 @@
 //! The token appears in no log and no reply.
 
+#[path = "suite/common/mod.rs"]
 mod common;
 
 use std::io::Write;

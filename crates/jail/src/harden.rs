@@ -65,7 +65,7 @@ pub(crate) fn become_sandbox_user(setgroups: bool) -> Result<(), Failure> {
         }
     }
     clear_ambient_capability_set().at(Step::Capabilities, "ambient set")?;
-    // No capability ever follows from being user 0 or from changing to another, and nobody can change that back.
+    // No capability ever follows from being user 0 or from changing to another, and no process can change that back.
     let locked = CapabilitiesSecureBits::all() & !CapabilitiesSecureBits::KEEP_CAPS;
     set_capabilities_secure_bits(locked & CapabilitiesSecureBits::from_bits_retain(0xff))
         .at(Step::Capabilities, "secure bits")?;

@@ -8,7 +8,7 @@
 //!   its namespaces, for a zygote whose child enters them;
 //! - `resize` takes a [`Resize`] and a descriptor of a process (`pidfd_open(2)`), gives file systems in the sandbox of that
 //!   process other sizes, and answers [`Resized`];
-//! - `probe` takes nothing, tries all of it in a process that it throws away, and prints a [`ProbeReport`].
+//! - `probe` takes nothing, tries all of it in a process that it discards, and prints a [`ProbeReport`].
 //!
 //! Each answer is one line of JSON. A refusal is a [`Failure`] in its place, and exit status 1.
 //!

@@ -17,7 +17,7 @@ const MAX_NOTE_BYTES: usize = 16 << 10;
 pub(crate) enum Note {
     /// From the maker: it is in its user namespace and waits for ids.
     MapIds,
-    /// To the maker: go on.
+    /// To the maker: continue.
     Go,
     /// From the maker: the sandbox stands.
     Ready,
@@ -65,7 +65,7 @@ impl Link {
             Some(Note::Go) => Ok(()),
             other => Err(Failure::new(
                 Step::Process,
-                format_args!("waited for the word to go on, got {other:?}"),
+                format_args!("waited for the word to continue, got {other:?}"),
             )),
         }
     }

@@ -99,7 +99,7 @@ impl Maker {
         std::fs::File::open(format!("/proc/{}/ns/{}", self.pid.as_raw_nonzero(), kind.name()))
     }
 
-    /// Lets the maker end, and takes it away: nobody else is to find a child that it did not start.
+    /// Lets the maker end, and takes it away: no other code is to find a child that it did not start.
     pub(crate) fn wait(self) {
         drop(self.link);
         let _ = rustix::io::retry_on_intr(|| waitpid(Some(self.pid), WaitOptions::empty()));
@@ -115,7 +115,7 @@ fn make(plan: &Plan, link: &Link) -> Result<(), Failure> {
     };
     if let Some(owner) = plan.host_ids {
         // Root builds before it goes in: inside it could not pass the directories of others. The new user namespace
-        // then gets a copy of the mounts that nobody in it can change.
+        // then gets a copy of the mounts that no process in it can change.
         sys::unshare(UnshareFlags::NEWNS).at(Step::Namespaces, "unshare")?;
         root::build(&plan.mounts, owner)?;
         go_in()?;

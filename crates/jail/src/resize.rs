@@ -17,7 +17,7 @@ const TMPFS: i64 = 0x0102_1994;
 
 /// Enters the sandbox of a process and changes the sizes, in their order.
 pub(crate) fn run(plan: &Resize, process: &OwnedFd) -> Result<Resized, Failure> {
-    // Whoever made the mounts may change them: root in its own user namespace, others in the sandbox's.
+    // The user that made the mounts may change them: root in its own user namespace, others in the sandbox's.
     let namespaces = if geteuid().is_root() {
         ThreadNameSpaceType::MOUNT
     } else {

@@ -120,7 +120,7 @@ pub(crate) fn close_on_exec_from(first: RawFd) -> io::Result<()> {
 
 /// A duplicate of a descriptor that was inherited under this number, above the standard ones.
 pub(crate) fn inherited(number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: the call takes any number, and fails for one that is not open. The result is new and nobody else's.
+    // SAFETY: the call takes any number, and fails for one that is not open. The result is new and has no other owner.
     unsafe {
         let copy = libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3);
         check(copy.into())?;

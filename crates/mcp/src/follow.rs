@@ -11,7 +11,7 @@ use crate::call::Call;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// Waits until the execution is over, asks for input, or `wait` is over; then tells what came of it so far. Questions up to
+/// Waits until the execution has ended, asks for input, or `wait` has passed; then returns its current result. Prompts up to
 /// the record `after` are old ones. Nothing that ends the wait ends the execution.
 pub(crate) async fn wait(
     call: &Call,
@@ -47,7 +47,7 @@ pub(crate) async fn wait(
     Ok(feed.result())
 }
 
-/// Looks at what came; whether the wait is over.
+/// Looks at new events; whether the wait can end.
 fn is_enough(
     feed: &ExecutionFeed,
     next: Result<Option<Vec<ExecutionEvent>>, Closed>,
@@ -59,7 +59,7 @@ fn is_enough(
             let context = "reading a kernel's log".into();
             return Err(EngineError::Internal { context }.into());
         }
-        // It is over; or it goes on without this gateway, or its session is gone: as far as it is known.
+        // It has ended; or it continues without this gateway, or its session is gone: as far as it is known.
         Ok(None) | Err(_) => return Ok(true),
     };
     let mut asks = false;

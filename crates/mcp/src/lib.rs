@@ -1,7 +1,7 @@
 //! The MCP facade: a few tools over one [`Engine`](himalia_engine::Engine), for agents.
 //!
 //! [`service`] is a tower service that answers `POST` with the Streamable HTTP transport
-//! ([2026-07-28](https://modelcontextprotocol.io/specification/2026-07-28)); whoever mounts it authenticates before it and
+//! ([2026-07-28](https://modelcontextprotocol.io/specification/2026-07-28)); the code that mounts it authenticates before it and
 //! puts the [`Principal`](himalia_engine::Principal) into the request's extensions. Clients of the revisions before, which
 //! begin with `initialize`, are served by the same code.
 //!

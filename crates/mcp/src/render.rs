@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use himalia_engine::{ExecutionResult, ExecutionStatus, LostVariables};
 use serde_json::Value;
 
-/// Names of lost variables that models are told; the structured content has more.
+/// Names of lost variables in the text for models; the structured content has more.
 const NAMES_SHOWN: usize = 30;
 
 /// Whether a model should take the result for a failure of its call.
@@ -145,7 +145,7 @@ fn state(result: &ExecutionResult) -> String {
     if result.status.is_over() {
         let _ = write!(state, ", {id}]");
     } else {
-        let _ = write!(state, "; it goes on: get_output(\"{id}\", wait_s=50)]");
+        let _ = write!(state, "; it continues: get_output(\"{id}\", wait_s=50)]");
     }
     state
 }

@@ -18,9 +18,9 @@ use crate::call::{Call, principal};
 use crate::failure::Failure;
 use crate::{limits, resources, tools};
 
-/// Told to models by clients that do so.
+/// Clients may show it to models.
 const INSTRUCTIONS: &str = "Code runs in live sessions: variables stay in memory between calls until the session's kernel \
-process is replaced, which every result says. Name the session in each call; session(op=\"list\") shows those that there are. \
+process is replaced; every result reports that. Name the session in each call; session(op=\"list\") lists all sessions. \
 Analyse in stages: load once, then look, then compute. Long work: background=true, then get_output with wait_s.";
 
 /// The MCP endpoint as a tower service.

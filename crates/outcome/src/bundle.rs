@@ -12,7 +12,7 @@ use crate::screen::{Sink as _, plain};
 
 /// JSON bytes of a value that stays in the result; larger ones become artifacts.
 pub(crate) const INLINE_BYTES: usize = 2048;
-/// Representations of one output; further ones are left out.
+/// Representations of one output; additional ones are left out.
 const MAX_TYPES: usize = 32;
 /// Bytes of a MIME type's name; longer ones are left out.
 const TYPE_BYTES: usize = 200;

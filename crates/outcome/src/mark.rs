@@ -5,7 +5,7 @@ use crate::fold::Fold;
 use crate::page::Page;
 use crate::screen::{Screen, Sink};
 
-/// What has to be known of the text before a place to go on from there: the lines that can still change, not the text.
+/// What has to be known of the text before a place to continue from there: the lines that can still change, not the text.
 #[derive(Clone, Debug)]
 pub struct Mark {
     pub(crate) screen: Screen<()>,

@@ -5,7 +5,7 @@ pub const MAX_PROMPT_CHARS: usize = 2_000;
 
 /// A question that may be shown: no control characters but line feeds and tabs, no characters that change the order in which
 /// others are shown, and at most [`MAX_PROMPT_CHARS`]. The text comes from the code, which may want to look like
-/// somebody else.
+/// another program.
 pub(crate) fn shown(prompt: &str) -> String {
     let mut kept = prompt
         .chars()

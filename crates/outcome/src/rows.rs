@@ -103,7 +103,7 @@ pub(crate) struct Pen {
     control: Control,
 }
 
-/// Where in a control sequence (ECMA-48) a stream is; it may go on in the next message.
+/// Where in a control sequence (ECMA-48) a stream is; it may continue in the next message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Control {
     #[default]

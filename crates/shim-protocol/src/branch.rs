@@ -23,7 +23,7 @@ pub struct Bind {
     /// New working directory, absolute; absent: the old one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// The id that the kernel has from now on; absent: none is told.
+    /// The id that the kernel has from now on; absent: no id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_id: Option<String>,
 }
@@ -208,7 +208,7 @@ pub struct Forked {
     pub ms: ForkTimes,
 }
 
-/// Body of `fork_failed`: no process, file or link is left of it, and the parent goes on as before.
+/// Body of `fork_failed`: no process, file or link is left of it, and the parent continues as before.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct ForkFailed {
     /// The `fork` that this answers.
@@ -237,7 +237,7 @@ pub enum ForkFailure {
     FilesTooLarge,
     /// The files could not be copied.
     CopyFailed,
-    /// The branch did not come up, or did not answer.
+    /// The branch did not start, or did not answer.
     ProbeFailed,
     /// The parent does not run, or ended meanwhile.
     NotRunning,

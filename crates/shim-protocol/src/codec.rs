@@ -81,7 +81,7 @@ pub fn encode_frame(
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: BytesMut,
-    /// Bytes of an unknown kind that are still to be thrown away.
+    /// Bytes of an unknown kind that are still to be discarded.
     skip: usize,
     /// Bytes of the frame under way, once its head is known.
     wanted: usize,
@@ -134,7 +134,7 @@ impl Decoder {
         self.buffer.len()
     }
 
-    /// The next whole frame; `None` when more bytes are needed. After an error the stream cannot go on.
+    /// The next whole frame; `None` when more bytes are needed. After an error the stream cannot continue.
     ///
     /// # Errors
     /// [`ProtocolError::Length`] for a length outside of its kind's limits; [`ProtocolError::State`] for anything but a hello while

@@ -32,7 +32,7 @@ pub enum Command {
     Close(Stop),
     /// Dial a stream and do with the files of the kernel's session what it says (version 4). Answered on the stream alone.
     Open(Box<Open>),
-    /// Give a further kernel of the sandbox a link of its own, which is dialled at once and has no kernel yet (version 5):
+    /// Give an additional kernel of the sandbox a link of its own, which is dialled at once and has no kernel yet (version 5):
     /// the `start` comes on it, and everything after that. Answered by `link_added` or `refused`.
     AddLink(AddLink),
 }

@@ -24,7 +24,7 @@ pub enum Event {
     Forked(Forked),
     /// There is no branch (version 3).
     ForkFailed(ForkFailed),
-    /// A further link dials (version 5).
+    /// An additional link dials (version 5).
     LinkAdded(LinkAdded),
 }
 
@@ -67,7 +67,7 @@ pub struct Started {
 pub enum StartPath {
     /// As a child of the sandbox's zygote, with modules that were loaded before.
     Zygote,
-    /// As a branch of a running kernel. No `started` says so: it is the word for whoever tells where a kernel is from.
+    /// As a branch of a running kernel. No `started` says so: it says where a kernel is from.
     Fork,
     /// By executing its program. Also of shims that do not say, and for a path of a later version.
     #[default]
@@ -101,7 +101,7 @@ pub enum Cause {
         /// The number.
         signal: i32,
     },
-    /// Its sockets failed, or never came up; the shim killed it. Also what the gateway records when the shim itself
+    /// Its sockets failed, or never appeared; the shim killed it. Also what the gateway records when the shim itself
     /// was aborted by what its kernel sent.
     ProtocolAbort,
     /// Not known (also: a cause of a later version).

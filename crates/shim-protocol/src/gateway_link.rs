@@ -84,7 +84,7 @@ pub enum LinkCheck {
     Next,
     /// Already received: ignore it.
     Seen,
-    /// The links `from..=to` before it are missing although nobody marked them: store that loss, then it.
+    /// The links `from..=to` before it are missing although they were not marked: store that loss, then it.
     Hole {
         /// First missing.
         from: u64,
@@ -105,7 +105,7 @@ pub struct Resumed {
 }
 
 impl GatewayLink {
-    /// A link of this gateway's `epoch` that goes on after what was `stored` per lane (0: nothing).
+    /// A link of this gateway's `epoch` that continues after what was `stored` per lane (0: nothing).
     pub fn new(kernel: u16, epoch: u64, stored: PerLane<u64>) -> Self {
         let lane = |stored| LaneState {
             received: stored,
@@ -126,7 +126,7 @@ impl GatewayLink {
     }
 
     /// The kernel has another shim, in a new sandbox: nothing was received from it, and nothing waits for it. What waited for the
-    /// one before is dropped. Numbers of requests go on.
+    /// one before is dropped. Numbers of requests continue.
     pub fn begin_again(&mut self) {
         self.protocol = None;
         self.lanes = PerLane::default();
@@ -352,7 +352,7 @@ mod tests {
                     "{text}"
                 );
             }
-            // Nothing waits, and the others go on.
+            // Nothing waits, and the others continue.
             let next = link.next_request().number;
             assert_eq!(link.command(&Command::Interrupt).unwrap().number, next);
         }

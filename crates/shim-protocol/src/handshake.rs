@@ -113,7 +113,7 @@ pub struct Welcome {
     pub protocol: u16,
     /// The gateway's epoch, at least 1.
     pub epoch: u64,
-    /// Where to go on, for this lane. A kernel that is not named goes on after what it had acknowledged.
+    /// Where to continue, for this lane. A kernel that is not named continues after what it had acknowledged.
     pub resume: Vec<Resume>,
 }
 

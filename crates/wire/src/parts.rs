@@ -6,7 +6,7 @@ use crate::{Error, Result};
 
 /// One Jupyter message without its envelope: the four JSON parts and the binary buffers, byte for byte as sent.
 ///
-/// The parts share the memory of the frame that they were decoded from. Whoever keeps one for long should
+/// The parts share the memory of the frame that they were decoded from. Code that keeps one for long should
 /// keep a copy, or the whole read buffer stays alive.
 #[derive(Clone, Debug, Eq, PartialEq, Default)]
 pub struct Parts {

@@ -1,4 +1,4 @@
-"""Links lead somewhere, examples can be read by what reads them, and README's tables are those that were measured."""
+"""Links lead somewhere, examples can be read by what reads them, and the tables are those that were measured."""
 
 import json
 import os
@@ -63,6 +63,6 @@ def test_examples_in_json_are_json(page, text):
     json.loads(text)
 
 
-def test_the_tables_in_readme_are_those_that_were_measured():
+def test_the_tables_are_those_that_were_measured():
     done = subprocess.run([sys.executable, ROOT / "tests/bench/readme.py"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -178,7 +178,7 @@ def test_files_are_listed_read_written_and_removed(shared, transport, mode, tmp_
             opened = await client.read_resource(str(link.uri))
             assert base64.b64decode(opened.contents[0].blob) == b"\x89PNG" + bytes(100)
             long = await call("read", path="deep/er/año 1.txt")
-            assert len(long.structured_content["text"].encode()) <= 8192 and "go on at offset" in text(long)
+            assert len(long.structured_content["text"].encode()) <= 8192 and "continue at offset" in text(long)
             whole = await client.read_resource(str(long.content[1].uri))
             assert whole.contents[0].text == story
             with pytest.raises(MCPError):
@@ -338,7 +338,7 @@ def test_long_output_is_cut_and_can_be_read(shared, session):
             execution = result.structured_content["id"]
             assert len(text(result)) < 400 and f"get_output {execution} offset=50" in text(result)
             page = await client.call_tool("get_output", {"execution_id": execution, "offset": 50})
-            assert page.structured_content["next"] == 50 + 8192 and "go on at offset 8242" in text(page)
+            assert page.structured_content["next"] == 50 + 8192 and "continue at offset 8242" in text(page)
 
     run(long)
 

@@ -118,7 +118,7 @@ def test_a_death_names_what_was_lost(shared, tmp_path):
 def test_help_and_mistakes_are_for_newcomers(shared, session, tmp_path):
     helped = subprocess.run([*shared.command(), "exec", "--help"], capture_output=True, text=True, timeout=30)
     assert helped.returncode == 0 and "\x1b" not in helped.stdout
-    for part in ("himalia exec eda 'df = 6 * 7'", "--plots <DIR>", "  124  its time was over"):
+    for part in ("himalia exec eda 'df = 6 * 7'", "--plots <DIR>", "  124  the code timed out"):
         assert part in helped.stdout, helped.stdout
     ended, out, err = piped(shared, "exec", "--no-create", "nosuch", "1")
     assert (ended, out) == (1, "") and "`himalia session new NAME` starts one" in err

@@ -44,7 +44,7 @@ pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, n
     let pattern = route.as_ref().map(MatchedPath::as_str);
     let access = pattern.and_then(|path| routes::access(request.method(), path));
     if request.headers().get_all(header::HOST).iter().nth(1).is_some() {
-        return ApiError::bad_request("Host: is there more than once").into_response();
+        return ApiError::bad_request("Host: is given more than once").into_response();
     }
     let origin = judge(request.headers(), &app.config().allow_origin);
     if origin == Origin::Refused && access != Some(Access::Anywhere) {

@@ -47,7 +47,7 @@ pub(crate) async fn serve(stream: TcpStream, peer: Peer, router: Router, app: Ap
     let end = tokio::select! {
         end = connection.as_mut() => end,
         () = peer.evicted() => {
-            tracing::debug!(peer = %peer.address(), "an idle connection gave way");
+            tracing::debug!(peer = %peer.address(), "an idle connection was evicted");
             return;
         }
         () = app.shutdown().cancelled() => {

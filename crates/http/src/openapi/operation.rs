@@ -18,7 +18,7 @@ const IN_PATHS: [(&str, &str); 6] = [
         "The SHA-256 of the content, with or without `sha256:` before it.",
     ),
     ("name", "The variable's name."),
-    ("path", "A path below the session's work directory."),
+    ("path", "A path relative to the session's work directory."),
 ];
 
 /// An operation.

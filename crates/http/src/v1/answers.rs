@@ -48,8 +48,8 @@ impl<T: Serialize> IntoResponse for Created<T> {
 impl<T: JsonSchema> Answer for Created<T> {
     fn describe(operation: &mut Operation<'_>) {
         let schema = operation.schemas.written::<T>();
-        operation.answer(201, "Made", "application/json", &schema);
-        operation.header(201, "Location", "Where it is.");
+        operation.answer(201, "Created", "application/json", &schema);
+        operation.header(201, "Location", "Its address.");
     }
 }
 
@@ -68,8 +68,8 @@ impl<const STATUS: u16, T: JsonSchema> Answer for With<STATUS, T> {
     fn describe(operation: &mut Operation<'_>) {
         let schema = operation.schemas.written::<T>();
         let text = match STATUS {
-            202 => "Taken, and not over",
-            207 => "A part of it was done",
+            202 => "Accepted; still running",
+            207 => "Partly done",
             _ => "Done",
         };
         operation.answer(STATUS, text, "application/json", &schema);
@@ -155,10 +155,10 @@ impl<T: JsonSchema> Answer for Tagged<T> {
 
 /// The headers of what can be revalidated.
 pub(crate) fn revalidated(operation: &mut Operation<'_>, status: u16) {
-    let schema = json!({ "type": "string", "description": "The `ETag` of what the caller has." });
+    let schema = json!({ "type": "string", "description": "The `ETag` of the caller's copy." });
     operation.parameter("header", "If-None-Match", false, schema);
-    operation.header(status, "ETag", "Names this state.");
-    operation.empty(304, "The caller has it");
+    operation.header(status, "ETag", "Identifies this state.");
+    operation.empty(304, "Not modified");
 }
 
 /// JSON of what is another one the moment after: never stored.
@@ -203,13 +203,13 @@ fn kernel_made(operation: &mut Operation<'_>) {
     operation.header(
         200,
         "Content-Security-Policy",
-        "A browser that shows it runs nothing of it.",
+        "A browser that shows the content runs no script from it.",
     );
 }
 
 /// What a kernel made that is given in parts, too.
 fn in_parts(operation: &mut Operation<'_>) {
-    operation.answer(206, "The part that `Range` asks for.", "*/*", &json!({}));
+    operation.answer(206, "The requested `Range`.", "*/*", &json!({}));
     let schema = json!({ "type": "string", "description": "One part of the file, `bytes=0-99`." });
     operation.parameter("header", "Range", false, schema);
     kernel_made(operation);
@@ -263,13 +263,13 @@ macro_rules! streams {
 }
 
 streams! {
-    Events "Events, one after the other, as server-sent ones." ["text/event-stream"] |_| {};
-    Lines "The same events, one JSON object a line." ["application/x-ndjson"] |_| {};
+    Events "A stream of server-sent events." ["text/event-stream"] |_| {};
+    Lines "The same events, one JSON object per line." ["application/x-ndjson"] |_| {};
     Notebook "A notebook, nbformat 4.5." ["application/x-ipynb+json"] kernel_made;
-    PlainText "All of the text, in UTF-8." ["text/plain"] kernel_made;
+    PlainText "The complete text, in UTF-8." ["text/plain"] kernel_made;
     Script "A Python file." ["text/x-python"] kernel_made;
     Tar "A tar archive." ["application/x-tar"] kernel_made;
     Arrow "An Arrow IPC stream." ["application/vnd.apache.arrow.stream"] |_| {};
-    Content "What a kernel made, with its own type." ["*/*"] in_parts;
-    FileContent "The file, with the type that its name says." ["*/*"] in_parts;
+    Content "Content from the kernel, with its type." ["*/*"] in_parts;
+    FileContent "The file, with the media type of its name." ["*/*"] in_parts;
 }

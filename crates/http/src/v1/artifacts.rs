@@ -27,7 +27,7 @@ const PIECE_BYTES: usize = 64 << 10;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
-    /// A PNG or JPEG image scaled down to so many pixels at its longest edge; as it is if it is no larger.
+    /// Scale a PNG or JPEG image down to this many pixels at its longest edge; a smaller image is returned unchanged.
     thumbnail: Option<Whole<16, 1024>>,
 }
 

@@ -13,27 +13,27 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 
-/// A place in code.
+/// A position in code.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PlaceInCode {
     code: Text<0, MAX_CURSOR_CODE_BYTES>,
-    /// A kernel of the session; the first one unless said.
+    /// A kernel of the session; default: the first one.
     kernel: Option<String>,
-    /// Characters before it; the end of the code unless said.
+    /// Position in characters; default: the end of the code.
     cursor_pos: Option<u64>,
 }
 
-/// A place in code, and how much is wanted.
+/// A position in code, and the level of detail.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DetailedPlace {
     code: Text<0, MAX_CURSOR_CODE_BYTES>,
-    /// A kernel of the session; the first one unless said.
+    /// A kernel of the session; default: the first one.
     kernel: Option<String>,
-    /// Characters before it; the end of the code unless said.
+    /// Position in characters; default: the end of the code.
     cursor_pos: Option<u64>,
-    /// 1: also the source, where the kernel has it; 0 unless said.
+    /// 1: include the source if the kernel has it; default 0.
     detail_level: Option<Whole<0, 1>>,
 }
 

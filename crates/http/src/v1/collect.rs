@@ -11,11 +11,11 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 
-/// What is to be removed.
+/// A garbage collection.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Collection {
-    /// Only say what that is; false unless said.
+    /// Only report what would be removed; default false.
     dry_run: Option<bool>,
 }
 

@@ -30,9 +30,9 @@ use crate::openapi::{Answer, Operation};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
-    /// A kernel of the session; the first one unless said.
+    /// A kernel of the session; default: the first one.
     kernel: Option<String>,
-    /// Go on after this number; 0 for all that is kept.
+    /// Continue after this number; 0 for all records.
     after: Option<u64>,
     /// `sizes` unless said.
     #[serde(default)]
@@ -43,10 +43,10 @@ pub(crate) struct Wanted {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Buffers {
-    /// Their lengths.
+    /// The lengths of the buffers.
     #[default]
     Sizes,
-    /// They themselves too.
+    /// The buffers too.
     Base64,
 }
 

@@ -63,7 +63,7 @@ async fn pass(
             Ok(Some(Ok(bytes))) => upload.send(bytes).await?,
             Ok(Some(Err(_))) => return Err(ApiError::bad_request("the request body could not be read")),
             Err(_) => {
-                let message = "nothing more of the request body came";
+                let message = "the request body stopped arriving";
                 return Err(ApiError::new(
                     StatusCode::REQUEST_TIMEOUT,
                     "body_timeout",
@@ -155,7 +155,7 @@ fn body(download: FileDownload) -> Body {
     Body::from_stream(stream::unfold(download, async |mut download| {
         let next: Result<Bytes, EngineError> = download.next().await?;
         if let Err(error) = &next {
-            tracing::info!(%error, "a download breaks off");
+            tracing::info!(%error, "a download was aborted");
         }
         Some((next, download))
     }))

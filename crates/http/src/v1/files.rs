@@ -20,14 +20,14 @@ use crate::error::ApiError;
 /// Entries that a listing shows when nobody says.
 const LISTED: u32 = 1000;
 
-/// A part of a directory.
+/// A listing of a directory.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "FileListing")]
 pub(crate) struct Listing {
     path: String,
     entries: Vec<Entry>,
     total: Total,
-    /// There is more than is shown, or than was looked at.
+    /// There are more entries than shown or examined.
     truncated: bool,
 }
 
@@ -42,7 +42,7 @@ struct Entry {
     modified: String,
 }
 
-/// What was looked at.
+/// The number of entries and bytes that were examined.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "FileTotal")]
 struct Total {
@@ -50,7 +50,7 @@ struct Total {
     bytes: u64,
 }
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "FileKind")]
@@ -77,12 +77,12 @@ impl From<FileKind> for Kind {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
-    /// A directory; the work directory unless said.
+    /// A directory; default: the work directory.
     #[serde(default)]
     path: String,
-    /// Directories that are gone into; 1 unless said.
+    /// Depth of directories; default 1.
     depth: Option<Whole<1, 100>>,
-    /// Entries that are shown, at most; 1,000 unless said.
+    /// Maximum number of entries; default 1,000.
     limit: Option<Whole<0, { MAX_LISTED as u64 }>>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct Wanted {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Directory {
-    /// The work directory unless said.
+    /// Default: the work directory.
     #[serde(default)]
     path: String,
 }
@@ -99,7 +99,7 @@ pub(crate) struct Directory {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Removal {
-    /// A directory with all that is in it.
+    /// Remove a directory with its content.
     #[serde(default)]
     recursive: bool,
 }

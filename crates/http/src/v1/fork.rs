@@ -18,50 +18,50 @@ use crate::error::ApiError;
 use crate::render::Problem;
 use crate::variables;
 
-/// Branches that are asked for; every member may be absent.
+/// The requested branches; every member is optional.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewBranches {
-    /// How many; 1 unless said.
+    /// Number of branches; default 1.
     count: Option<Whole<1, { MAX_BRANCHES as u64 }>>,
     /// `strict` unless said.
     policy: Option<ForkPolicy>,
     /// `copy` unless said.
     files: Option<Files>,
-    /// Larger files are not copied; 256 MiB unless said. For `copy` only.
+    /// Larger files are not copied; default 256 MiB. Only for `copy`.
     max_copy_bytes: Option<u64>,
-    /// All or none; false unless said.
+    /// All or none; default false.
     atomic: Option<bool>,
     /// Variables that differ in the branches.
     #[serde(default, deserialize_with = "or_empty")]
     #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = variables::COUNT))]
     env: BTreeMap<String, String>,
-    /// The parent's unless said.
+    /// Default: that of the parent.
     #[schemars(extend("maxProperties" = MAX_LABELS))]
     labels: Option<BTreeMap<String, String>>,
 }
 
-/// Whose files a branch works on.
+/// The files that a branch works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Files {
-    /// A copy of its parent's.
+    /// A copy of the files of its parent.
     Copy,
-    /// Its parent's.
+    /// The files of its parent.
     Share,
 }
 
-/// Branches that were made.
+/// The new branches.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Branches {
     branches: Vec<Branch>,
 }
 
-/// Fewer branches than were asked for.
+/// Fewer branches than requested.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SomeBranches {
     branches: Vec<Branch>,
-    /// Why there are no more.
+    /// The reason why there are no more.
     error: Problem,
 }
 

@@ -24,11 +24,11 @@ const PAGE: u64 = 100;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Page {
-    /// A kernel of the session; the first one unless said.
+    /// A kernel of the session; default: the first one.
     kernel: Option<String>,
-    /// Entries before it; without one it is the latest ones.
+    /// First entry; default: the latest entries.
     offset: Option<u64>,
-    /// Entries of it; 100 unless said.
+    /// Number of entries; default 100.
     limit: Option<Whole<1, { MAX_HISTORY_PAGE as u64 }>>,
 }
 

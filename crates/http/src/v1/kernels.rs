@@ -28,18 +28,18 @@ const CWD_BYTES: usize = 4096;
 /// A kernel of a session. All of them share the sandbox: files, limits, network and end.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SessionKernel {
-    /// Routes of the Jupyter API take it too.
+    /// Routes of the Jupyter API accept it too.
     id: KernelId,
     session: KernelId,
-    /// Whether it is the one that the session was started with, and ends with. It has the session's id.
+    /// Whether it is the first kernel of the session, which ends with it and has its id.
     first: bool,
     kernelspec: String,
     state: ExecutionState,
-    /// Counts kernel processes, from 1. Another number: the variables are gone.
+    /// Counts kernel processes, from 1. If it changes, the variables are gone.
     incarnation: u32,
-    /// Why it is in this state: a cause of death such as `oom`, or null.
+    /// The reason for its state: a cause of death such as `oom`, or null.
     reason: Option<String>,
-    /// Its process runs and does not answer; null for one that answers, or whose code is only busy.
+    /// Set if its process runs and does not respond; null if it responds, or is only busy.
     unresponsive: Option<NotAnswering>,
     cwd: String,
     /// `pool`, `zygote`, `cold` or `fork`.
@@ -74,27 +74,27 @@ impl SessionKernel {
     }
 }
 
-/// A list that can grow further members.
+/// A list; more members may be added later.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SessionKernels")]
 pub(crate) struct Kernels {
     kernels: Vec<SessionKernel>,
 }
 
-/// A further kernel; every member may be absent.
+/// An additional kernel; every member is optional.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewKernel")]
 pub(crate) struct Wanted {
-    /// That of the first kernel unless said. Its program must be in the session's sandbox.
+    /// Default: that of the first kernel. Its program must exist in the session's sandbox.
     kernelspec: Option<String>,
-    /// The directory that it begins in, below that of the session or absolute; that of the session unless said.
+    /// Its first directory, relative to that of the session or absolute; default: that of the session.
     cwd: Option<Text<1, CWD_BYTES>>,
-    /// Variables of its processes. Those that the session was started with are not among them.
+    /// Environment variables of its processes. Those of the session are not included.
     #[serde(default, deserialize_with = "or_empty")]
     #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = variables::COUNT))]
     env: BTreeMap<String, String>,
-    /// Variables that are shown and stored nowhere.
+    /// Environment variables that are neither shown nor stored.
     #[serde(default, deserialize_with = "or_empty")]
     #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = variables::COUNT))]
     secrets: BTreeMap<String, String>,
@@ -104,7 +104,7 @@ pub(crate) struct Wanted {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfKernel {
-    /// A kernel of the session; the first one unless said.
+    /// A kernel of the session; default: the first one.
     pub(super) kernel: Option<String>,
 }
 

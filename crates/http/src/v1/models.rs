@@ -11,28 +11,28 @@ use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A session: a kernel and the sandbox around it.
+/// A session: a kernel and its sandbox.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Session {
-    /// The kernel's id too: every route of a kernel takes it.
+    /// Also the id of its first kernel: every route of a kernel accepts it.
     id: KernelId,
-    /// Its owner's name for it; as long as it lives, every route of a session takes it in place of the id.
+    /// The name that its owner gave it; while it lives, every route of a session accepts it in place of the id.
     name: Option<String>,
-    /// The tenant that it belongs to, or `operator`.
+    /// The tenant that owns it, or `operator`.
     owner: String,
     kernelspec: String,
     template: String,
     state: ExecutionState,
-    /// Counts kernel processes, from 1. Another number: the variables are gone.
+    /// Counts kernel processes, from 1. If it changes, the variables are gone.
     incarnation: u32,
-    /// Why it is in this state: a cause of death such as `oom`, of its end such as `idle_culled`, or null.
+    /// The reason for its state: a cause of death such as `oom`, of its end such as `idle_culled`, or null.
     reason: Option<String>,
-    /// Its process runs and does not answer; null for one that answers, or whose code is only busy.
+    /// Set if its process runs and does not respond; null if it responds, or is only busy.
     unresponsive: Option<NotAnswering>,
     origin: Origin,
     isolation: Isolation,
     limits: Limits,
-    /// What the sandbox may use of memory in all, file systems in memory included; null: no limit.
+    /// Maximum memory of the sandbox, including file systems in memory; null: no limit.
     memory_total_bytes: Option<u64>,
     provisioner: String,
     /// `none`, or the name of an open network.
@@ -42,7 +42,7 @@ pub(crate) struct Session {
     cwd: String,
     /// `pool`, `zygote`, `cold` or `fork`.
     started_by: StartPath,
-    /// Why it did not come from its template's pool, or null.
+    /// The reason why it was not taken from the pool of its template, or null.
     start_reason: Option<String>,
     start_ms: u64,
     parent: Option<KernelId>,
@@ -54,7 +54,7 @@ pub(crate) struct Session {
     idle_timeout_s: Option<u64>,
     #[schemars(extend("format" = "date-time"))]
     expires: Option<String>,
-    /// When it ended; null while it lives.
+    /// Time of its end; null while it lives.
     #[schemars(extend("format" = "date-time"))]
     ended: Option<String>,
     /// When its log is removed at the latest; null while it lives.
@@ -105,14 +105,14 @@ impl From<SessionInfo> for Session {
     }
 }
 
-/// That a kernel does not answer.
+/// A kernel that does not respond.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Unresponsive")]
 pub(crate) struct NotAnswering {
     #[schemars(extend("format" = "date-time"))]
     since: String,
     problem: Unanswered,
-    /// What is the matter and what can be done about it.
+    /// The problem and the possible remedies.
     advice: &'static str,
 }
 
@@ -126,7 +126,7 @@ impl From<Unresponsive> for NotAnswering {
     }
 }
 
-/// The limits of a session by the names under which a caller asks for them.
+/// The limits of a session, with the names that a request uses.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Limits {
     memory_bytes: Limit,
@@ -140,27 +140,27 @@ struct Limits {
     execution_ms: Limit,
 }
 
-/// A limit and who enforces it.
+/// A limit and the mechanism that enforces it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Limit {
-    /// Null: there is none.
+    /// Null: no limit.
     value: Option<u64>,
     enforcement: Enforcer,
 }
 
-/// Who enforces a limit.
+/// The mechanism that enforces a limit.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Enforcer {
-    /// Nobody.
+    /// The limit is not enforced.
     None,
-    /// It is measured now and then, and what exceeds it is ended.
+    /// The gateway measures it at intervals, and ends what exceeds it.
     Watched,
     /// A resource limit of each process.
     Rlimit,
-    /// The kernel, for the sandbox as a whole.
+    /// The Linux kernel, for the whole sandbox.
     Cgroup,
-    /// A file system that is full.
+    /// The size of a file system.
     Hard,
     /// The gateway.
     Gateway,
@@ -200,15 +200,15 @@ fn word(enforcement: Enforcement) -> Enforcer {
     }
 }
 
-/// A branch that was made.
+/// A new branch.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Branch {
     session: Session,
-    /// Of its parent's files.
+    /// The copy of its parent's files.
     copied_bytes: u64,
-    /// What it may have lost.
+    /// What the branch may have lost.
     hazards: Vec<ShownHazard>,
-    /// What took how long.
+    /// Duration of each step.
     ms: std::collections::BTreeMap<String, u64>,
 }
 
@@ -229,20 +229,20 @@ impl From<himalia_engine::Branch> for Branch {
 pub(crate) struct ShownHazard {
     /// `native-thread`, `process-pool`, `cuda` …
     kind: String,
-    /// Which one.
+    /// Its name.
     name: String,
-    /// For people, one line.
+    /// One line for humans.
     detail: String,
     severity: Severity,
 }
 
-/// What a hazard does to a fork.
+/// The effect of a hazard on a fork.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Severity {
-    /// It refuses it under every policy.
+    /// It prevents the fork under every policy.
     Refuse,
-    /// It refuses it under `strict`, and is told under `report`.
+    /// It prevents the fork under `strict`, and is reported under `report`.
     Warn,
 }
 
@@ -261,12 +261,12 @@ impl From<Hazard> for ShownHazard {
     }
 }
 
-/// What a session's sandbox uses now.
+/// Current resource use of a session's sandbox.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SandboxUsage {
-    /// Resident memory of all its processes; shared pages count in each.
+    /// Resident memory of all its processes; shared pages count in each process.
     memory_bytes: u64,
-    /// Processor time of the processes that live, milliseconds.
+    /// Processor time of the living processes, in milliseconds.
     cpu_ms: u64,
     processes: u32,
 }
@@ -289,14 +289,14 @@ pub(crate) struct Pool {
     ready: u32,
     /// Kernels that are being started.
     starting: u32,
-    /// How many are wanted now: between `size` and `max`, as claims come.
+    /// The current target: between `size` and `max`, depending on claims.
     target: u32,
     size: u32,
     max: u32,
     hits: u64,
     misses: u64,
     failures: u64,
-    /// Why it is not filled, or null.
+    /// The reason why it is not full, or null.
     problem: Option<String>,
 }
 

@@ -191,7 +191,9 @@ fn received(incoming: Result<Incoming, Close>, outbox: &mut Outbox) -> Option<En
         Ok(Incoming::Close(payload)) => return Some(End::Theirs(payload)),
         Ok(Incoming::End) => return Some(End::Gone),
         Ok(Incoming::Text(_) | Incoming::Binary(_)) => {
-            return Some(End::Ours(Close::unsupported("nothing is to be sent here")));
+            return Some(End::Ours(Close::unsupported(
+                "this WebSocket accepts no messages",
+            )));
         }
         Err(close) => return Some(End::Ours(close)),
     }

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "LogRecord")]
 pub(crate) struct Record<'a> {
-    /// Its number, dense; of a gap the last number that is missing.
+    /// Its number, without gaps; for a gap record the last missing number.
     seq: u64,
     /// When it was stored.
     #[schemars(extend("format" = "date-time"))]
@@ -21,13 +21,13 @@ pub(crate) struct Record<'a> {
     kind: EventKind,
     /// The kernel process that it belongs to.
     incarnation: u32,
-    /// The native execution that it belongs to: the number of that one's first record.
+    /// The native execution that it belongs to: the `seq` of the first record of the execution.
     #[serde(skip_serializing_if = "Option::is_none")]
     execution: Option<u64>,
     /// `shell`, `control`, `stdin` or `iopub`.
     #[serde(skip_serializing_if = "Option::is_none")]
     channel: Option<&'static str>,
-    /// As it was written, like the parts after it; null where that was no JSON.
+    /// As it was written, like the parts after it; null if it is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     header: Option<&'a RawValue>,
@@ -40,16 +40,16 @@ pub(crate) struct Record<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     content: Option<&'a RawValue>,
-    /// The sizes of its binary buffers.
+    /// Sizes of its binary buffers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     buffer_bytes: Vec<usize>,
-    /// They themselves in base64, with `buffers=base64`.
+    /// Its binary buffers in base64, with `buffers=base64`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     buffers: Vec<String>,
-    /// It is a message that cannot be read.
+    /// Set if the message cannot be parsed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unreadable: bool,
-    /// What is no message.
+    /// Content of a record that is not a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Value")]
     detail: Option<&'a RawValue>,

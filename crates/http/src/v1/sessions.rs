@@ -22,7 +22,7 @@ const SESSION_BYTES: usize = 1500;
 /// All that are over, at most.
 const ENDED_BYTES: usize = 1000 * SESSION_BYTES;
 
-/// A list that can grow further members.
+/// A list; more members may be added later.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Sessions {
     sessions: Vec<ListedSession>,
@@ -33,8 +33,8 @@ pub(crate) struct Sessions {
 struct ListedSession {
     #[serde(flatten)]
     session: Session,
-    /// Memory that its sandbox uses, measured within the last seconds; branches share theirs. Null where nobody can tell, and of
-    /// a session that is over.
+    /// Memory that its sandbox uses, measured within the last seconds; branches share it. Null if it is unknown, and for
+    /// an ended session.
     memory_used_bytes: Option<u64>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Wanted {
     /// `name=value`, or `name` for any value. Several must all be there.
     #[serde(default)]
     label: Vec<String>,
-    /// Those that are over and whose logs are kept, instead of those that live; the latest end first.
+    /// Ended sessions whose logs are kept, instead of living ones; the latest end first.
     #[serde(default)]
     ended: bool,
 }
@@ -151,7 +151,10 @@ pub(crate) async fn put(
     Members(wanted): Members<NewSession<NoId>>,
 ) -> Result<Either<Created<Session>, Json<Session>>, ApiError> {
     if wanted.name.as_ref().is_some_and(|told| *told != name) {
-        return Err(ApiError::bad_field("name", "is not that of the address"));
+        return Err(ApiError::bad_field(
+            "name",
+            "differs from the name in the address",
+        ));
     }
     let mut start = wanted.read()?;
     start.session_name = Some(name.clone());
@@ -164,23 +167,23 @@ pub(crate) async fn put(
     })
 }
 
-/// What is changed of a session; every member may be absent.
+/// Changes of a session; every member is optional.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "SessionChange")]
 pub(crate) struct Change {
-    /// Those with null are taken away, others stay as they are.
+    /// Labels with null are removed, others stay as they are.
     #[serde(default, deserialize_with = "or_empty")]
     #[schemars(
         with = "Option<BTreeMap<String, Option<String>>>",
         extend("maxProperties" = MAX_LABELS)
     )]
     labels: BTreeMap<String, Option<String>>,
-    /// Idle for so long, it is ended; null: the template's.
+    /// Seconds without activity after which it is ended; null: the value of the template.
     #[serde(default, deserialize_with = "span")]
     #[schemars(with = "Option<Seconds>")]
     idle_timeout_s: TimeChange,
-    /// So long from now, it is ended; null: the template's.
+    /// Seconds from now when it is ended; null: the value of the template.
     #[serde(default, deserialize_with = "span")]
     #[schemars(with = "Option<Seconds>")]
     lifetime_s: TimeChange,

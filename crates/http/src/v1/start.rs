@@ -25,45 +25,45 @@ pub(crate) type Seconds = Whole<1, LONGEST_S>;
 type Small = Whole<1, MOST_U32>;
 type Positive = Whole<1, { u64::MAX }>;
 
-/// A session that is asked for; every member may be absent.
+/// The requested session; every member is optional.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, bound(deserialize = "I: Deserialize<'de>"))]
 #[schemars(rename = "NewSessionWith{I}")]
 pub(crate) struct NewSession<I> {
-    /// A template's or a kernelspec's name.
+    /// Name of a template or a kernelspec.
     template: Option<String>,
-    /// So that a repeated request makes no second session.
+    /// A chosen id, so that a repeated request creates no second session.
     id: Option<I>,
-    /// No other session has it.
+    /// Unique among living sessions of its owner.
     #[schemars(extend("pattern" = NAME_PATTERN, "maxLength" = MAX_NAME_CHARS))]
     pub(super) name: Option<String>,
-    /// Variables of its processes.
+    /// Environment variables of its processes.
     #[serde(default, deserialize_with = "or_empty")]
     #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = variables::COUNT))]
     env: BTreeMap<String, String>,
-    /// Variables that are shown and stored nowhere.
+    /// Environment variables that are neither shown nor stored.
     #[serde(default, deserialize_with = "or_empty")]
     #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = variables::COUNT))]
     secrets: BTreeMap<String, String>,
-    /// The directory that its kernel begins in.
+    /// The first directory of its kernel.
     cwd: Option<String>,
     limits: Option<WantedLimits>,
-    /// At least this level.
+    /// The minimum level.
     isolation: Option<Isolation>,
     image: Option<String>,
     /// `none`, or the name of an open network.
     network: Option<String>,
-    /// Idle for so long, it is ended.
+    /// Seconds without activity after which it is ended.
     idle_timeout_s: Option<Seconds>,
-    /// So long from its start, it is ended.
+    /// Seconds after its start when it is ended.
     lifetime_s: Option<Seconds>,
-    /// The caller's marks.
+    /// Labels of the caller.
     #[serde(default, deserialize_with = "or_empty")]
     #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = MAX_LABELS))]
     labels: BTreeMap<String, String>,
 }
 
-/// Limits that are asked for; absent ones are the template's.
+/// Requested limits; absent ones are those of the template.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WantedLimits {
@@ -84,7 +84,7 @@ pub(crate) struct NoId;
 
 impl<'de> Deserialize<'de> for NoId {
     fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
-        Err(D::Error::custom("is not for a session with a name"))
+        Err(D::Error::custom("cannot be used for a named session"))
     }
 }
 

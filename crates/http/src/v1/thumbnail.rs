@@ -34,18 +34,18 @@ pub(crate) struct Image {
 /// Why there is no thumbnail.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
-    #[error("thumbnails are made of image/png and image/jpeg, and this is {0}")]
+    #[error("thumbnails need image/png or image/jpeg; this is {0}")]
     Kind(String),
     #[error("cannot be read as {kind}: {error}")]
     Unreadable { kind: String, error: ImageError },
-    #[error("the image has {bytes} bytes; thumbnails are made of at most {MAX_SOURCE_BYTES}")]
+    #[error("the image has {bytes} bytes; the maximum for thumbnails is {MAX_SOURCE_BYTES}")]
     Bytes { bytes: usize },
-    #[error("the image has {width}x{height} pixels; thumbnails are made of at most {MAX_PIXELS} pixels")]
+    #[error("the image has {width}x{height} pixels; the maximum for thumbnails is {MAX_PIXELS} pixels")]
     Pixels { width: u32, height: u32 },
-    #[error("the pixels of the image take {bytes} bytes; thumbnails are made of at most {MAX_DECODED_BYTES}")]
+    #[error("the decoded image has {bytes} bytes; the maximum for thumbnails is {MAX_DECODED_BYTES}")]
     Decoded { bytes: u64 },
     #[error(
-        "the image is larger than thumbnails are made of: {MAX_SIDE} pixels a side, {MAX_DECODED_BYTES} bytes decoded"
+        "the image exceeds the maximum for thumbnails: {MAX_SIDE} pixels per side, {MAX_DECODED_BYTES} bytes decoded"
     )]
     Limits,
 }

@@ -26,7 +26,7 @@ const TOTAL: HeaderName = HeaderName::from_static("x-himalia-total");
 const MATCHED: HeaderName = HeaderName::from_static("x-himalia-matched");
 const INDEX_COLUMNS: HeaderName = HeaderName::from_static("x-himalia-index-columns");
 
-/// What a kernel tells: its own members, and the process that told it.
+/// A reply of the kernel: its members, and the process that sent it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "VariablesReply")]
 pub(crate) struct Told {
@@ -39,7 +39,7 @@ pub(crate) struct Told {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Part {
-    /// A kernel of the session; the first one unless said.
+    /// A kernel of the session; default: the first one.
     kernel: Option<String>,
     offset: Option<u64>,
     limit: Option<u64>,
@@ -48,14 +48,14 @@ pub(crate) struct Part {
     /// Only with `sort`.
     #[serde(default)]
     descending: bool,
-    /// A JSON object `{column, op, value}`, as often as there are conditions.
+    /// A JSON object `{column, op, value}`; may be repeated for several conditions.
     #[serde(default)]
     filter: Vec<String>,
     /// Without one `Accept` decides.
     format: Option<Format>,
 }
 
-/// The form of a variable's content.
+/// The format of a variable's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Format {

@@ -149,7 +149,7 @@ fn alternatives(conditional: &Conditional) -> Result<Vec<SeccompRule>, FilterErr
     Ok(rules.collect::<Result<_, _>>()?)
 }
 
-/// Answers `ENOSYS` to the calls `absent` and to all above `last_known`; others go on. The compiler knows one refusal
+/// Answers `ENOSYS` to the calls `absent` and to all above `last_known`; others are allowed. The compiler knows one refusal
 /// per program, so these few lines come from here. Calls of x32 are far above, and absent too.
 fn absence(absent: &[u32], last_known: u32) -> BpfProgram {
     let instruction = |code, jt, jf, k| sock_filter { code, jt, jf, k };

@@ -35,15 +35,15 @@ fn describe(name: &'static str) -> Tool {
             "session": {"type": "string", "description": "id or name"},
             "code": {"type": "string"},
             "language": {"type": "string", "description": "bash: a shell script (default: the kernel's)"},
-            "timeout_s": {"type": "number", "description": "interrupt it after it ran so long (default: never)"},
-            "wait_s": {"type": "number", "description": "answer after this time; the code goes on (default 50, at most 600)"},
-            "background": {"type": "boolean", "description": "answer at once"},
+            "timeout_s": {"type": "number", "description": "interrupt the code after this run time (default: never)"},
+            "wait_s": {"type": "number", "description": "return after this time; the code continues (default 50, at most 600)"},
+            "background": {"type": "boolean", "description": "return immediately"},
             "text_chars": {"type": "integer", "description": "budget of output text (default 8000)"},
-            "image_bytes": {"type": "integer", "description": "budget of images; others are links (default 262144, 0: none)"},
+            "image_bytes": {"type": "integer", "description": "budget of images; the rest are links (default 262144, 0: none)"},
             "allow_input": {"type": "boolean", "description": "let input() ask; else it raises"},
-            "input_for": {"type": "string", "description": "an execution that waits in input(): code is the answer, not run"},
+            "input_for": {"type": "string", "description": "an execution that waits in input(): code is the answer and is not run"},
             "expect_incarnation": {"type": "integer", "description": "refuse another kernel process"},
-            "max_failures": {"type": "integer", "description": "refuse after so many failures in a row"}
+            "max_failures": {"type": "integer", "description": "refuse after this many consecutive failures"}
         },
         "required": ["session", "code"],
         "additionalProperties": false
@@ -58,8 +58,8 @@ fn describe(name: &'static str) -> Tool {
         "required": ["id", "session", "status", "text"]
     });
     let description = "Run code in a live session. Variables stay for later calls. Returns output, results, images and the \
-                       failing line; long output is cut in the middle (get_output has the rest). Not done after wait_s: it \
-                       goes on, and get_output follows it.";
+                       failing line; long output is cut in the middle (get_output has the rest). After \
+                       wait_s the code continues, and get_output follows it.";
     tool(name, "Run code", description, schema, &effects).with_raw_output_schema(object(result))
 }
 

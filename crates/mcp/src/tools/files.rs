@@ -34,11 +34,11 @@ fn describe(name: &'static str) -> Tool {
         "properties": {
             "op": {"enum": ["list", "read", "write", "delete"]},
             "session": {"type": "string"},
-            "path": {"type": "string", "description": "below the work directory"},
-            "text": {"type": "string", "description": "write: all of the file"},
+            "path": {"type": "string", "description": "relative to the work directory"},
+            "text": {"type": "string", "description": "write: the complete content"},
             "offset": {"type": "integer", "description": "read: first byte"},
             "limit": {"type": "integer", "description": "read: bytes (default 8192); list: entries (default 100)"},
-            "recursive": {"type": "boolean", "description": "list, delete: directories within"}
+            "recursive": {"type": "boolean", "description": "list, delete: include subdirectories"}
         },
         "required": ["op", "session"],
         "additionalProperties": false
@@ -220,7 +220,7 @@ async fn read(call: &Call, session: KernelId, wanted: &Arguments) -> Answer {
         return Ok(answer(body, text.to_owned()).into());
     }
     let state = if next < total {
-        format!("go on at offset {next}")
+        format!("continue at offset {next}")
     } else {
         "the end".to_owned()
     };
@@ -265,7 +265,7 @@ fn text_of(bytes: &[u8], offset: u64, total: u64) -> Option<(usize, &str)> {
     let rest = bytes.get(skipped..)?;
     let text = match std::str::from_utf8(rest) {
         Ok(text) => text,
-        // The last character goes on behind the part.
+        // The last character continues behind the part.
         Err(error) if error.error_len().is_none() && offset + (bytes.len() as u64) < total => {
             std::str::from_utf8(rest.get(..error.valid_up_to())?).ok()?
         }
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(text_of(&all[..2], 0, total), Some((0, "a")));
         assert_eq!(text_of(&all[2..5], 2, total), Some((1, "")));
         assert_eq!(text_of(&all[2..6], 2, total), Some((1, "€")));
-        // At the end of a file nothing goes on.
+        // At the end of a file nothing continues.
         assert_eq!(text_of(&all[..2], 0, 2), None);
         for binary in [&b"\x89PNG"[..], b"a\0b", b"\xff\xfe"] {
             assert_eq!(text_of(binary, 0, 100), None);

@@ -29,8 +29,8 @@ fn describe(name: &'static str) -> Tool {
         "type": "object",
         "properties": {
             "execution_id": {"type": "string"},
-            "wait_s": {"type": "number", "description": "wait so long for its end (default 0, at most 600)"},
-            "offset": {"type": "integer", "description": "byte of the text to begin at"},
+            "wait_s": {"type": "number", "description": "seconds to wait for its end (default 0, at most 600)"},
+            "offset": {"type": "integer", "description": "first byte of the text"},
             "limit": {"type": "integer", "description": "bytes (default 8192)"},
             "image_bytes": {"type": "integer", "description": "as in execute"}
         },
@@ -57,7 +57,7 @@ async fn run(mut call: Call) -> Answer {
     let image_bytes = arguments::image_bytes(wanted.image_bytes)?;
     let wait = arguments::wait(wanted.wait_s, Duration::ZERO)?;
     let mut result = call.engine.execution(&call.principal, id).await?;
-    // What it asks already, nobody has to wait for.
+    // A prompt that is there already needs no wait.
     if !wait.is_zero() && !result.status.is_over() && result.input.is_none() {
         result = follow::wait(&call, id, Some(result.seq), wait).await?;
     }
@@ -84,7 +84,7 @@ async fn page(call: &Call, id: ExecutionId, offset: u64, limit: u64) -> Answer {
         .execution_output(&call.principal, id, offset, limit)
         .await?;
     let state = match (page.next < page.bytes_total, page.complete) {
-        (true, _) => format!("go on at offset {}", page.next),
+        (true, _) => format!("continue at offset {}", page.next),
         (false, true) => "the end".to_owned(),
         (false, false) => "all so far; it still runs".to_owned(),
     };

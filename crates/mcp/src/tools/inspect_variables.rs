@@ -27,7 +27,7 @@ fn describe(name: &'static str) -> Tool {
         "type": "object",
         "properties": {
             "session": {"type": "string"},
-            "name": {"type": "string", "description": "this variable; without it: a list of all"},
+            "name": {"type": "string", "description": "one variable; default: a list of all"},
             "offset": {"type": "integer", "description": "first row"},
             "limit": {"type": "integer", "description": "rows (default 20, at most 200)"},
             "sort": {"type": "string", "description": "a column"},

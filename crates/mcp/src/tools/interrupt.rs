@@ -25,8 +25,8 @@ fn describe(name: &'static str) -> Tool {
     let schema = json!({
         "type": "object",
         "properties": {
-            "session": {"type": "string", "description": "whatever runs in it"},
-            "execution_id": {"type": "string", "description": "this one, also while it waits"}
+            "session": {"type": "string", "description": "the code that runs in it"},
+            "execution_id": {"type": "string", "description": "this execution, also while it waits"}
         },
         "additionalProperties": false
     });
@@ -62,7 +62,7 @@ async fn run(mut call: Call) -> Answer {
     let text = if stopping {
         "the interrupt is on its way"
     } else {
-        "it was over already"
+        "it had already ended"
     };
     Ok(answer(json!({ "stopping": stopping }), text.into()).into())
 }

@@ -19,14 +19,14 @@ use crate::call::{Answer, Call};
 /// One tool.
 pub(crate) struct ToolEntry {
     name: &'static str,
-    /// What clients are told of it, under this name.
+    /// Its description for clients, under this name.
     describe: fn(&'static str) -> Tool,
     /// Does it.
     pub(crate) run: fn(Call) -> Pin<Box<dyn Future<Output = Answer> + Send>>,
 }
 
 impl ToolEntry {
-    /// What clients are told of it.
+    /// Its description for clients.
     pub(crate) fn description(&self) -> Tool {
         (self.describe)(self.name)
     }
@@ -47,7 +47,7 @@ pub(crate) fn find(name: &str) -> Option<&'static ToolEntry> {
     TOOLS.iter().find(|tool| tool.name == name)
 }
 
-/// What clients are told of all.
+/// The descriptions of all tools.
 pub(crate) fn all() -> Vec<Tool> {
     TOOLS.iter().map(ToolEntry::description).collect()
 }

@@ -33,12 +33,12 @@ fn describe(name: &'static str) -> Tool {
         "properties": {
             "op": {"enum": ["list", "create", "fork", "restart", "close"]},
             "session": {"type": "string", "description": "id or name; list: its latest executions"},
-            "name": {"type": "string", "description": "create: a name for it"},
+            "name": {"type": "string", "description": "create: a name for the session"},
             "template": {"type": "string", "description": "create: template or kernelspec"},
             "env": {"type": "object", "additionalProperties": {"type": "string"}, "description": "create, fork: variables"},
             "count": {"type": "integer", "description": "fork: branches (default 1, at most 16)"},
             "policy": {"enum": ["strict", "report"], "description": "fork: refuse, or report, threads and handles that a fork may break"},
-            "files": {"enum": ["copy", "share"], "description": "fork: a copy of the files (default), or the same ones"}
+            "files": {"enum": ["copy", "share"], "description": "fork: a copy of the files (default), or the same files"}
         },
         "required": ["op"],
         "additionalProperties": false
@@ -142,7 +142,7 @@ fn list(call: &Call, wanted: &Arguments) -> Answer {
     Ok(answer(json!({ "sessions": shown, "omitted": omitted }), lines.join("\n")).into())
 }
 
-/// The latest executions of one session, for whoever has lost an answer.
+/// The latest executions of one session, for a client that has lost a response.
 async fn executions(call: &Call, wanted: &Arguments) -> Answer {
     wanted.only(&["session"])?;
     let session = wanted.session(call)?;

@@ -210,7 +210,7 @@ impl<S: SpillStore> Outbox<S> {
         self.cursor = 0;
     }
 
-    /// Is there something to send, as far as can be told without reading the spill file?
+    /// Is there something to send, as far as is known without reading the spill file?
     pub(super) fn ready(&self) -> bool {
         let more_room = self.memory.is_empty() || self.memory_bytes < self.limits.memory;
         self.cursor < self.memory.len() || (more_room && !(self.spill.is_empty() && self.gap.is_none()))

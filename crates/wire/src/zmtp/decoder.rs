@@ -103,7 +103,7 @@ impl Decoder {
         &mut self.buffer
     }
 
-    /// The next whole thing; `None` when more bytes are needed. After an error the stream cannot go on.
+    /// The next whole thing; `None` when more bytes are needed. After an error the stream cannot continue.
     ///
     /// # Errors
     /// When the peer does not speak ZMTP 3 with the NULL mechanism, or is a socket of the wrong type.

@@ -38,7 +38,7 @@ const PAGE_MOST: u64 = 1 << 20;
 /// About how many bytes one execution takes in a list.
 const BRIEF_BYTES: usize = 256;
 
-/// A list that can grow further members.
+/// A list; more members may be added later.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Executions {
     executions: Vec<ExecutionBrief>,
@@ -149,7 +149,7 @@ pub(crate) async fn list(
     app.engine().answer_in_turn(&principal, bytes, made).await?
 }
 
-/// A result, and where it comes from.
+/// A result with its provenance.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Execution")]
 pub(crate) struct Shown {
@@ -162,7 +162,7 @@ pub(crate) struct Shown {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Patience {
-    /// Seconds that the answer waits for the end, or for a question; 0 unless said.
+    /// Seconds that the response waits for the end, or for a prompt; default 0.
     wait_s: Option<Wait<WAIT_MOST>>,
 }
 
@@ -186,13 +186,13 @@ pub(crate) async fn show(
     app.engine().answer_in_turn(&principal, bytes, made).await?
 }
 
-/// A part of an execution's text.
+/// A part of the text of an execution.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Page {
-    /// Bytes before it; 0 unless said.
+    /// First byte; default 0.
     offset: Option<u64>,
-    /// Bytes of it, at most; 65,536 unless said.
+    /// Maximum number of bytes; default 65,536.
     limit: Option<Whole<1, PAGE_MOST>>,
 }
 
@@ -226,7 +226,7 @@ pub(crate) async fn output(
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Begin {
-    /// Go on after this number.
+    /// Continue after this number.
     after: Option<u64>,
 }
 
@@ -256,10 +256,10 @@ pub(crate) async fn events(
     Ok(Either::One(stream::of(&app, id, feed, framing)))
 }
 
-/// Whether an interrupt is on its way.
+/// Whether an interrupt was sent.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Stopping {
-    /// False when the execution is over already.
+    /// False if the execution has already ended.
     stopping: bool,
 }
 
@@ -276,7 +276,7 @@ pub(crate) async fn interrupt(
     Ok(With(Stopping { stopping }))
 }
 
-/// The answer to what an execution asks.
+/// The answer to the prompt of an execution.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ExecutionInput")]

@@ -59,42 +59,42 @@ pub(super) fn first_known<T>(headers: &HeaderMap, known: impl Fn(&str) -> Option
     types.find_map(|kind| known(kind.split(';').next().unwrap_or_default().trim()))
 }
 
-/// Code that is to be run.
+/// Code to run.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewExecution {
     code: Text<0, MAX_CODE_BYTES>,
-    /// A kernel of the session; the first one unless said.
+    /// A kernel of the session; default: the first one.
     kernel: Option<String>,
-    /// Its language by name: the kernel's own, or `bash` where the kernel is one of Himalia's. The kernel's unless said.
+    /// The language: that of the kernel, or `bash` if the kernel runs `himalia_kernel`. Default: that of the kernel.
     language: Option<String>,
-    /// Time that the code may run, without its wait in the queue or for input; no limit unless said. How long the answer waits
+    /// Time that the code may run, without its wait in the queue or for input; default: no limit. The wait of the response
     /// is `wait_s`.
     timeout_ms: Option<Whole<1, MAX_TIMEOUT_MS>>,
-    /// Only with `timeout_ms`; `interrupt` unless said.
+    /// Only with `timeout_ms`; default `interrupt`.
     on_timeout: Option<OnTimeout>,
-    /// Answer at once with JSON, whatever form is accepted; false unless said.
+    /// Respond immediately with JSON, whatever `Accept` says; default false.
     background: Option<bool>,
-    /// Seconds that one JSON answer waits for the end; then it comes as 202, and the execution goes on. 300 unless said.
+    /// Seconds that a JSON response waits for the end; after that it is 202, and the execution continues. Default 300.
     wait_s: Option<Wait<WAIT_MOST>>,
     budget: Option<Budget>,
-    /// Whether the code may ask for input; false unless said.
+    /// Whether the code may ask for input; default false.
     allow_stdin: Option<bool>,
-    /// Whether the kernel counts it and remembers it; true unless said.
+    /// Whether the kernel counts it and stores it in its history; default true.
     store_history: Option<bool>,
-    /// The kernel process that it is meant for; in another one it does not run.
+    /// Run only in this kernel process.
     expect_incarnation: Option<Whole<0, { u32::MAX as u64 }>>,
-    /// It is refused when so many executions of the session in a row have failed, whatever their code.
+    /// Refuse it if this many consecutive executions of the session have failed, whatever their code.
     max_failures: Option<Whole<1, { MAX_FAILURES as u64 }>>,
-    /// The same request again is the same execution.
+    /// A repeated request with this key is the same execution.
     idempotency_key: Option<Text<1, MAX_KEY_BYTES>>,
 }
 
-/// How large a result may be.
+/// Maximum size of a result.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Budget {
-    /// Characters of text; 8,000 unless said.
+    /// Characters of text; default 8,000.
     text_chars: Option<Whole<0, { MAX_TEXT_CHARS as u64 }>>,
 }
 
@@ -145,10 +145,9 @@ impl NewExecution {
 /// The idempotency key: of the body, or of the header.
 fn key(told: Option<String>, header: Option<String>) -> Result<Option<String>, ApiError> {
     match (told, header) {
-        (Some(told), Some(header)) if told != header => Err(ApiError::bad_field(
-            "idempotency_key",
-            "is not that of the header",
-        )),
+        (Some(told), Some(header)) if told != header => {
+            Err(ApiError::bad_field("idempotency_key", "differs from the header"))
+        }
         (told, header) => Ok(told.or(header)),
     }
 }
@@ -213,7 +212,7 @@ mod tests {
             ),
             (
                 r#"{"code": "x", "idempotency_key": "a"}"#,
-                "idempotency_key: is not that of the header",
+                "idempotency_key: differs from the header",
             ),
             (
                 r#"{"code": "x", "max_failures": 0}"#,

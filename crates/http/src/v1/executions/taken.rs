@@ -36,7 +36,7 @@ impl Answer for Taken {
         SoFar::describe(operation);
         Growing::describe(operation);
         for status in [200, 202] {
-            operation.header(status, "Location", "Where the execution is.");
+            operation.header(status, "Location", "Address of the execution.");
             operation.header(
                 status,
                 "Idempotency-Replayed",

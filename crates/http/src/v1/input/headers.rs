@@ -30,7 +30,7 @@ impl<S: Sync> FromRequestParts<S> for After {
 impl Part for After {
     fn describe(operation: &mut Operation<'_>) {
         let schema = json!({
-            "type": "integer", "minimum": 0, "description": "Go on after this number; it goes before `after`.",
+            "type": "integer", "minimum": 0, "description": "Continue after this number; takes precedence over `after`.",
         });
         operation.parameter("header", "Last-Event-ID", false, schema);
     }
@@ -60,7 +60,7 @@ impl Part for Client {
     fn describe(operation: &mut Operation<'_>) {
         let schema = json!({
             "type": "string", "maxLength": MAX_CLIENT_CHARS,
-            "description": "What the client calls itself: shown as `client`, and checked by nobody.",
+            "description": "The name that the client gives itself: shown as `client`, and not verified.",
         });
         operation.parameter("header", "X-Himalia-Caller", false, schema);
     }
@@ -88,7 +88,7 @@ impl Part for Key {
     fn describe(operation: &mut Operation<'_>) {
         let schema = json!({
             "type": "string", "minLength": 1, "maxLength": MAX_KEY_BYTES,
-            "description": "As the member `idempotency_key`.",
+            "description": "The same as the member `idempotency_key`.",
         });
         operation.parameter("header", "Idempotency-Key", false, schema);
     }

@@ -39,11 +39,6 @@ raw!(
     File,
     "application/octet-stream",
     false,
-    "The content of a file; without one it is empty."
+    "The content of a file; a missing body creates an empty file."
 );
-raw!(
-    Archive,
-    "application/x-tar",
-    true,
-    "A tar archive that is not compressed."
-);
+raw!(Archive, "application/x-tar", true, "An uncompressed tar archive.");

@@ -1,0 +1,128 @@
+//! While the container engine is away, whoever needs it is told to come back.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use crate::common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::{Place, op, start, stop, until_state};
+use himalia_engine::{Engine, EngineError, StartKernel};
+use himalia_sandbox::{
+    BoxFuture, Capabilities, DiskUse, Enforcement, LimitReport, LocalProvisioner, Provisioner,
+    ProvisionerKind, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
+};
+
+/// Plain processes, behind an engine that can be away.
+#[derive(Debug)]
+struct Restarted {
+    within: LocalProvisioner,
+    away: Arc<AtomicBool>,
+}
+
+impl Restarted {
+    fn asked(&self) -> Result<(), SandboxError> {
+        if self.away.load(Ordering::Acquire) {
+            return Err(SandboxError::Engine {
+                socket: "/run/engine.sock".into(),
+                away: true,
+                reason: "connection refused".to_owned(),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Provisioner for Restarted {
+    fn kind(&self) -> ProvisionerKind {
+        self.within.kind()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.within.capabilities()
+    }
+
+    fn limits(&self) -> LimitReport {
+        self.within.limits()
+    }
+
+    fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>> {
+        Box::pin(async {
+            self.asked()?;
+            let mut sandbox = self.within.start(spec).await?;
+            sandbox.limits.disk = Enforcement::Watched;
+            Ok(sandbox)
+        })
+    }
+
+    fn adopt(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>> {
+        self.within.adopt(id)
+    }
+
+    fn stop(&self, id: SandboxId, grace: Duration) -> BoxFuture<'_, Result<SandboxExit, SandboxError>> {
+        self.within.stop(id, grace)
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<SandboxInfo>, SandboxError>> {
+        self.within.list()
+    }
+
+    fn inspect(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxInfo, SandboxError>> {
+        Box::pin(async move {
+            self.asked()?;
+            self.within.inspect(id).await
+        })
+    }
+
+    fn note_process(&self, id: SandboxId, pid: u32) -> BoxFuture<'_, Result<bool, SandboxError>> {
+        self.within.note_process(id, pid)
+    }
+
+    fn disk_use(&self, _: SandboxId) -> BoxFuture<'_, Result<Option<DiskUse>, SandboxError>> {
+        Box::pin(async {
+            self.asked()?;
+            Ok(None)
+        })
+    }
+
+    fn sweep(&self, keep: Vec<SandboxId>) -> BoxFuture<'_, Result<Vec<SandboxId>, SandboxError>> {
+        self.within.sweep(keep)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_that_needs_the_engine_says_the_same_while_it_is_away() {
+    let place = Place::new();
+    let away = Arc::new(AtomicBool::new(false));
+    let (config, within) = place.parts();
+    let provisioner = Restarted {
+        within,
+        away: Arc::clone(&away),
+    };
+    let engine = Engine::open(config, Arc::new(provisioner)).await.unwrap();
+    let id = start(&engine).await;
+    until_state(&engine, id, "idle").await;
+    engine.session_usage(&op(), id).await.unwrap();
+    drop(engine.write_file(&op(), id, "x").await.unwrap());
+
+    away.store(true, Ordering::Release);
+    let refused = [
+        engine.session_usage(&op(), id).await.unwrap_err(),
+        engine.write_file(&op(), id, "x").await.err().unwrap(),
+        engine.write_archive(&op(), id, "").await.err().unwrap(),
+        engine
+            .start_kernel(&op(), StartKernel::default())
+            .await
+            .unwrap_err(),
+    ];
+    for error in refused {
+        assert!(matches!(error, EngineError::Unavailable { .. }), "{error:?}");
+        assert_eq!(error.to_string(), "the container engine does not answer");
+        assert!(error.retryable());
+    }
+    away.store(false, Ordering::Release);
+    engine.session_usage(&op(), id).await.unwrap();
+    stop(engine).await;
+}

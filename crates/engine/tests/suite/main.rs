@@ -1,0 +1,18 @@
+//! Tests of the engine with shims and fake kernels as processes.
+//!
+//! One program for all files: each would link the whole crate again.
+
+mod adoption;
+mod branches;
+mod clients;
+mod common;
+mod ended;
+mod engine_away;
+mod executions;
+mod lifecycle;
+mod lost_sandboxes;
+mod pool;
+mod principals;
+mod retention;
+mod session_kernels;
+mod sessions;

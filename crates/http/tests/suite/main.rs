@@ -1,0 +1,16 @@
+//! Tests of the HTTP interface on loopback.
+//!
+//! One program for all files: each would link the whole crate again.
+
+mod api;
+mod auth;
+mod common;
+mod fairness;
+mod limits;
+mod mounted;
+mod openapi;
+mod routes;
+mod sessions;
+mod tenants;
+mod thumbnails;
+mod viewer;

@@ -1,0 +1,59 @@
+//! Another facade's service at `/mcp` stands behind the same doors, and its replies go out as they are.
+#![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
+
+use crate::common;
+
+use std::convert::Infallible;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, Response};
+use common::{Gateway, TOKEN};
+use himalia_engine::Principal;
+use himalia_http::Mounted;
+use tower::service_fn;
+
+/// Answers with the name of the principal and the body, as an error.
+async fn echo(request: Request<Body>) -> Result<Response<Body>, Infallible> {
+    let principal = request
+        .extensions()
+        .get::<Principal>()
+        .map(|one| one.name().to_owned());
+    let body = to_bytes(request.into_body(), usize::MAX).await.unwrap();
+    let text = format!(
+        "{} says {}",
+        principal.unwrap_or_default(),
+        String::from_utf8_lossy(&body)
+    );
+    Ok(Response::builder().status(400).body(Body::from(text)).unwrap())
+}
+
+#[tokio::test]
+async fn it_gets_who_calls_and_answers_in_its_own_words() {
+    let gateway = Gateway::with(|config| {
+        config.mcp = Some(Mounted::new(service_fn(echo)));
+        config.body_bytes = 1000;
+    })
+    .await;
+    let reply = gateway.call("POST", "/mcp", &[], "hello").await;
+    assert_eq!(
+        (reply.status, reply.body.as_slice()),
+        (400, &b"operator says hello"[..])
+    );
+    assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(gateway.bare("POST", "/mcp", &[], "hello").await.status, 401);
+    let long = gateway.call("POST", "/mcp", &[], &"x".repeat(1001)).await;
+    assert_eq!(long.status, 413, "the limits on bodies hold");
+    let other = gateway.call("GET", "/mcp", &[], "").await;
+    assert_eq!(other.status, 405);
+    let token = format!("Authorization: Bearer {TOKEN}");
+    let foreign = ["Origin: https://evil.example", token.as_str()];
+    let refused = gateway.bare("POST", "/mcp", &foreign, "hello").await;
+    assert_eq!(refused.status, 403, "as MCP demands");
+    assert!(!String::from_utf8_lossy(&refused.body).contains("says"));
+}
+
+#[tokio::test]
+async fn without_a_service_there_is_nothing() {
+    let gateway = Gateway::start().await;
+    assert_eq!(gateway.call("POST", "/mcp", &[], "{}").await.status, 404);
+}

@@ -1,0 +1,143 @@
+//! Late binding: what a kernel gets as if it had been started with it.
+#![allow(clippy::unwrap_used, clippy::large_futures, reason = "a test")]
+
+use crate::support;
+
+use std::collections::BTreeMap;
+
+use himalia_shim_protocol::{
+    Bind, Bound, Command, Event, Lane, PendingFull, RefusalKind, Stop, ToShim, VersionRange,
+};
+use support::{KERNEL, World, fake_spec};
+
+fn bind(cwd: Option<&str>) -> Bind {
+    Bind {
+        env: BTreeMap::from([("SECRET".to_owned(), "xyzzy".to_owned())]),
+        unset: vec!["MARK".to_owned()],
+        cwd: cwd.map(str::to_owned),
+        kernel_id: Some("an-id".to_owned()),
+    }
+}
+
+async fn bound(world: &mut World, bind: Bind) -> Bound {
+    let request = world.command(Command::Bind(Box::new(bind))).await;
+    world
+        .event("bound", |event| match event {
+            Event::Bound(bound) if bound.request == request => Some(bound.clone()),
+            _ => None,
+        })
+        .await
+}
+
+async fn restart(world: &mut World) {
+    let request = world.command(Command::Restart(Stop { grace_ms: 10_000 })).await;
+    world
+        .event("started again", |event| {
+            matches!(event, Event::Started(started) if started.request == request).then_some(())
+        })
+        .await;
+    world.ready().await;
+}
+
+#[tokio::test]
+async fn a_bound_kernel_shows_what_it_was_given_and_no_trace_of_it() {
+    for mode in ["ok", "noisy"] {
+        let mut world = World::connected(&[]).await;
+        world.start(fake_spec(&["--bind", mode])).await;
+        world.ready().await;
+        world.run("print before").await;
+        let (messages, links) = (world.messages().count(), world.link.position(Lane::Data));
+        let dir = world.root.path().to_str().unwrap().to_owned();
+        let answer = bound(&mut world, bind(Some(&dir))).await;
+        assert!(answer.ok, "{answer:?}");
+        for _ in 0..2 {
+            assert_eq!(world.run("env").await.1, "SECRET=xyzzy\n");
+            assert_eq!(world.run("cwd").await.1, format!("{dir}\n"));
+            // What was said of the binding would stand between.
+            let own = world.messages().skip(messages).filter(|(.., parts)| {
+                let parent = himalia_wire::header::peek_parent(&parts.parent_header).unwrap();
+                parent.is_some_and(|parent| parent.msg_type == "himalia_bind_request")
+            });
+            assert_eq!(own.count(), 0, "{mode}");
+            assert!(world.link.position(Lane::Data) > links);
+            // And the same once more after a restart, from the kept specification.
+            restart(&mut world).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_binding_that_fails_says_why_and_is_not_kept() {
+    let mut world = World::connected(&[]).await;
+    world.start(fake_spec(&["--bind", "error"])).await;
+    world.ready().await;
+    let answer = bound(&mut world, bind(None)).await;
+    assert_eq!((answer.ok, &answer.reason[..]), (false, "OSError: told to fail"));
+    restart(&mut world).await;
+    assert_eq!(world.run("env").await.1, "MARK=1\n");
+    let answer = bound(&mut world, bind(Some("relative"))).await;
+    assert!(!answer.ok && answer.reason.contains("absolute"), "{answer:?}");
+    world.stop(0).await;
+    world
+        .event("stopped", |event| {
+            matches!(event, Event::Stopped(_)).then_some(())
+        })
+        .await;
+    let answer = bound(&mut world, bind(None)).await;
+    assert!(!answer.ok && answer.reason.contains("not running"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_kernel_that_cannot_be_bound_is_not_waited_for() {
+    let mut world = World::connected(&[]).await;
+    world.start(fake_spec(&["--bind", "silent"])).await;
+    world.ready().await;
+    let answer = bound(&mut world, bind(None)).await;
+    assert!(!answer.ok && answer.reason.contains("unsupported"), "{answer:?}");
+    assert_eq!(world.run("print still here").await.1, "still here\n");
+}
+
+#[tokio::test]
+async fn sides_of_version_2_work_without_it_and_say_so() {
+    // A gateway of version 2 with this shim.
+    let mut world = World::spawn(&[]);
+    world.versions = VersionRange { min: 1, max: 2 };
+    world.connect().await;
+    world.start(fake_spec(&[])).await;
+    world.ready().await;
+    assert_eq!(world.run("print two").await.1, "two\n");
+    // It sends one all the same: refused, and the connection goes on.
+    let number = world.link.next_request().number + 1000;
+    let command = ToShim::Command {
+        kernel: KERNEL,
+        number,
+        command: Command::Bind(Box::new(bind(None))),
+    };
+    world.lanes.now.as_mut().unwrap().send(&command).await;
+    world
+        .event("refused", |event| match event {
+            Event::Refused(refused) if refused.request.number == number => {
+                assert_eq!(refused.kind, RefusalKind::Never);
+                Some(())
+            }
+            _ => None,
+        })
+        .await;
+    assert_eq!(world.run("print still").await.1, "still\n");
+
+    // This gateway with a shim of version 2.
+    let mut world = World::with_kernel(&["--protocol-max", "2"]).await;
+    let refused = world
+        .link
+        .command(&Command::Bind(Box::new(bind(None))))
+        .unwrap_err();
+    assert!(matches!(
+        refused,
+        PendingFull::Version {
+            needs: 3,
+            speaks: Some(2),
+            ..
+        }
+    ));
+    assert_eq!(world.run("print two").await.1, "two\n");
+}
