@@ -4,10 +4,10 @@
 //!
 //! | what | bounded by |
 //! |---|---|
-//! | memory of answers that are held | [`Shares`], of bytes |
-//! | connections, clients of events | [`Shares`], of pieces |
-//! | work that takes a processor or reads much of a log, kernels that come up | [`Turns`], queued fairly |
-//! | requests, starts of kernels | [`Rates`], a second |
+//! | memory of answers that are held | `Shares`, of bytes |
+//! | connections, clients of events | `Shares`, of pieces |
+//! | work that takes a processor or reads much of a log, kernels that come up | `Turns`, queued fairly |
+//! | requests, starts of kernels | `Rates`, a second |
 //!
 //! A refusal costs about as much as a small answer, so those of tenants are answered late: [`Budget::hold_back`].
 //!

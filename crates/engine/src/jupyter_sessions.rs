@@ -18,12 +18,12 @@ use himalia_model::{
     Action, EngineError, JupyterSessionId, KernelId, KernelModel, KernelRef, NewSession, Object, Principal,
     SessionModel, SessionPatch, StartKernel, now_micros,
 };
+use himalia_session::{Gate, Turn};
 use himalia_store::{JupyterSessionRecord, Store, StoreError};
 use input::{check, start_for};
 use view::{existing, model, show};
 
 use crate::access::authorise;
-use crate::gate::{Gate, Turn};
 
 /// What sessions need of kernels. Each call is authorised by whoever answers it.
 pub(crate) trait Kernels: Clone + Send + Sync + 'static {

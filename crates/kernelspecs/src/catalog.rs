@@ -55,7 +55,7 @@ impl Catalog {
         &self.search.host
     }
 
-    /// All kernelspecs, at most [`FRESH`] old.
+    /// All kernelspecs, at most 5 s old.
     pub async fn list(&self) -> Result<Arc<KernelSpecs>, EngineError> {
         self.not_older_than(FRESH).await
     }
@@ -80,7 +80,7 @@ impl Catalog {
         Err(unknown())
     }
 
-    /// The kernelspec for a start: the named one, or the default. `python` means [`NATIVE`], as for Jupyter's own clients, unless
+    /// The kernelspec for a start: the named one, or the default. `python` means `python3`, as for Jupyter's own clients, unless
     /// there is one of that name.
     pub async fn get_or_default(&self, name: Option<&str>) -> Result<KernelSpec, EngineError> {
         if let Some(name) = name.filter(|name| !name.is_empty()) {

@@ -69,7 +69,7 @@ impl HostEnvironment {
         self.path("HOME").filter(|home| home.is_absolute())
     }
 
-    /// The variables that a kernel on this host starts with: [`ESSENTIALS`] and `LC_*`, with a `PATH` and a UTF-8
+    /// The variables that a kernel on this host starts with: `ESSENTIALS` and `LC_*`, with a `PATH` and a UTF-8
     /// `LANG` if the host has none.
     pub fn essentials(&self) -> BTreeMap<String, String> {
         let wanted = |name: &str| ESSENTIALS.contains(&name) || name.starts_with("LC_");

@@ -22,7 +22,9 @@ pub use collect::{Collected, CollectedSession, Orphan, OrphanKind, Overdue, Rete
 pub use config::{CullConfig, EngineConfig, Share, TenantLimits};
 pub use error::{EndedSession, EngineError, ForkError, NotOffered, RemovedBy};
 pub use file_error::FileError;
+// What is told of sandboxes where nothing is made or ended.
 pub use fork::{Branch, ForkFiles, ForkKernel, ForkPolicy, Hazard, MAX_BRANCHES};
+pub use himalia_sandbox::{DiskUse, Isolation};
 pub use ids::{JupyterSessionId, KernelId, SessionId};
 pub use jupyter_session::{KernelRef, NewSession, SessionModel, SessionPatch};
 pub use kernel::{

@@ -1,9 +1,9 @@
 //! Removing what is not kept any longer.
 
 use himalia_model::{Action, Collected, EngineError, Object, Principal};
+use himalia_session::WHOLE;
 
 use super::Engine;
-use crate::collect::WHOLE;
 
 impl Engine {
     /// Removes what is left of sessions that are over for too long, and what belongs to no session, and gives the room in the

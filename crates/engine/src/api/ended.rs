@@ -3,22 +3,19 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use himalia_executions::Provenance;
 use himalia_journal::{Journal, may_block};
 use himalia_model::{Action, EngineError, KernelId, Object, Principal, SessionInfo};
+use himalia_session::{Left, MAX_KEPT, Role, SessionKernel, ended_info};
 use himalia_store::EndedRecord;
 
 use super::Engine;
-use crate::Provenance;
-use crate::ended::MAX_KEPT;
-use crate::facts::Role;
-use crate::kernel::Handle;
-use crate::left::{Left, ended_info};
 
 /// Where the log of a session is.
 #[derive(Debug)]
 pub(super) enum SessionLog {
     /// The kernel lives, or is just ending: then its log is complete.
-    Live(Arc<Handle>),
+    Live(Arc<SessionKernel>),
     /// It is over, and the log is kept. While the journal is open it is not removed.
     Ended(Journal, Box<Left>),
 }
@@ -44,9 +41,9 @@ impl SessionLog {
         match self {
             Self::Live(handle) => {
                 let facts = handle.facts();
-                Provenance::new(&facts.name, &facts.template, &facts.around)
+                facts.around.provenance(&facts.name, &facts.template)
             }
-            Self::Ended(_, left) => Provenance::new(&left.kernelspec, &left.template, &left.around),
+            Self::Ended(_, left) => left.around.provenance(&left.kernelspec, &left.template),
         }
     }
 

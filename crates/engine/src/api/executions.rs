@@ -4,22 +4,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use himalia_budget::Pace;
+use himalia_executions::{
+    ArtifactStore, Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, ExecutionText,
+    Follower, Known, LogReader, OutputPage, Provenance, StoredArtifact, Submitted, briefs, first, language,
+    submission,
+};
 use himalia_journal::may_block;
+use himalia_kernel::{Answer, Brief, Command, CommandError, Language, Submission, record};
 use himalia_model::{Action, EngineError, KernelId, Object, Principal, RemovedBy};
 use himalia_outcome::Excerpt;
+use himalia_session::{SessionKernel, Shared};
 use tokio_util::sync::CancellationToken;
 
 use super::Engine;
 use super::ended::SessionLog;
-use crate::executions::{ArtifactStore, Follower, Known, first, language, submission};
-use crate::feed::LogReader;
-use crate::history::briefs;
-use crate::kept::Shared;
-use crate::kernel::{Answer, Brief, Command, CommandError, Handle, Language, Submission, record};
-use crate::{
-    Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, ExecutionText, OutputPage,
-    Provenance, StoredArtifact, Submitted,
-};
 
 /// Bytes of an answer to a question.
 pub const MAX_INPUT_BYTES: usize = 1 << 20;
@@ -291,7 +289,7 @@ impl Engine {
     }
 
     /// What the name of a language means for a kernel.
-    async fn language(&self, handle: &Handle, name: &str) -> Result<Language, EngineError> {
+    async fn language(&self, handle: &SessionKernel, name: &str) -> Result<Language, EngineError> {
         let kernelspec = handle.facts().name.clone();
         let spec = self.inner.catalog.get(&kernelspec).await.ok();
         language(spec.as_ref(), &kernelspec, name)
@@ -402,13 +400,19 @@ impl Engine {
     fn reader(&self, source: &SessionLog, after: u64) -> LogReader {
         let draining = self.inner.draining.clone();
         match source {
-            SessionLog::Live(handle) => LogReader::new(handle, after, draining, CancellationToken::new()),
+            SessionLog::Live(handle) => {
+                LogReader::new(handle.handle(), after, draining, CancellationToken::new())
+            }
             SessionLog::Ended(journal, _) => LogReader::of_ended(journal, after),
         }
     }
 
     /// Gives an execution to its kernel, which gets a new sandbox first if its own is gone.
-    async fn submit(&self, handle: &Arc<Handle>, submission: Submission) -> Result<Answer, EngineError> {
+    async fn submit(
+        &self,
+        handle: &Arc<SessionKernel>,
+        submission: Submission,
+    ) -> Result<Answer, EngineError> {
         let order = || Command::Submit(Box::new(submission.clone()));
         match handle.order(order()).await {
             Some(Err(CommandError::SandboxLost(_))) => {}
@@ -419,14 +423,14 @@ impl Engine {
     }
 
     /// Gives an order, in the caller's terms.
-    async fn command(&self, handle: &Handle, command: Command) -> Result<Answer, EngineError> {
+    async fn command(&self, handle: &SessionKernel, command: Command) -> Result<Answer, EngineError> {
         let answered = handle.order(command).await;
         self.answered(handle, answered)
     }
 
     fn answered(
         &self,
-        handle: &Handle,
+        handle: &SessionKernel,
         answered: Option<Result<Answer, CommandError>>,
     ) -> Result<Answer, EngineError> {
         match answered {

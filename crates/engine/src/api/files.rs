@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_kernel::{Command, CommandError, Phase};
 use himalia_model::{Action, EngineError, FileError, KernelId, Object, Principal};
 use himalia_sandbox::Enforcement;
+use himalia_session::{
+    ByteRange, FileDownload, FileListing, FileUpload, MAX_TRANSFER_BYTES, RemovedFiles, SessionKernel,
+    Transfer, not_done,
+};
 use himalia_shim_protocol::{FileTask, Open};
 use tokio::time::timeout;
 
 use super::Engine;
-use crate::files::{ByteRange, MAX_TRANSFER_BYTES, Transfer};
-use crate::kernel::{Command, CommandError, Handle, Phase};
-use crate::refusal::not_done;
-use crate::{FileDownload, FileListing, FileUpload, RemovedFiles};
 
 /// How long a sandbox may take to take up a transfer. Orders that wait for their sandbox wait as long.
 const OPEN_TIME: Duration = Duration::from_secs(25);
@@ -195,7 +196,7 @@ impl Engine {
         Ok(Transfer::new(stream, permit))
     }
 
-    fn refused(&self, handle: &Handle, error: &CommandError) -> EngineError {
+    fn refused(&self, handle: &SessionKernel, error: &CommandError) -> EngineError {
         let (phase, reason) = {
             let snapshot = handle.snapshot.borrow();
             (snapshot.phase, snapshot.reason.clone())

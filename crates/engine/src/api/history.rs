@@ -1,13 +1,14 @@
 //! What was run in a kernel, read back from its log, also when its session is over.
 
 use bytes::Bytes;
+use himalia_executions::{
+    Detail, History, MAX_CELL_BYTES, MAX_HISTORY_PAGE, Past, history, notebook, script,
+};
 use himalia_journal::may_block;
 use himalia_model::{Action, EngineError, KernelId, Object, Principal};
 
 use super::Engine;
 use super::ended::SessionLog;
-use crate::History;
-use crate::history::{Detail, MAX_CELL_BYTES, MAX_HISTORY_PAGE, Past, history, notebook, script};
 
 /// What is read of a log is in memory as cells, as JSON and as text.
 const COPIES: u64 = 3;

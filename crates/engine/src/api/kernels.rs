@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use himalia_executions::{
+    Attach, Attachment, Connection, EventFeed, Feed, LogReader, Reader, Requests, start_position,
+};
+use himalia_kernel::{Answer, Command, CommandError, owner_of_client};
 use himalia_model::{Action, EngineError, KernelId, KernelModel, Object, Origin, Principal, StartKernel};
+use himalia_session::SessionKernel;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::Engine;
 use super::ended::SessionLog;
-use crate::feed::{Connection, LogReader, Reader, start_position};
-use crate::kernel::{Answer, Command, CommandError, Handle, owner_of_client};
-use crate::{Attach, Attachment, EventFeed, Feed, Requests};
 
 /// Bytes of a wire session's name.
 const WIRE_SESSION_BYTES: usize = 256;
@@ -62,7 +64,7 @@ impl Engine {
     /// since it is not the client's to end.
     pub async fn release_kernel(&self, principal: &Principal, id: KernelId) -> Result<(), EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
-        let native = |handle: &Arc<Handle>| handle.facts().origin == Origin::V1 && !handle.is_over();
+        let native = |handle: &Arc<SessionKernel>| handle.facts().origin == Origin::V1 && !handle.is_over();
         if self.seen(principal, id).is_some_and(|handle| native(&handle)) {
             return Ok(());
         }
@@ -125,7 +127,7 @@ impl Engine {
         let handle = self.handle(principal, id)?;
         let held = self.inner.budget.stream(principal)?;
         let owner = owner_of(principal, &attach.wire_session);
-        let connection = Connection::open(Arc::clone(&handle), owner).await;
+        let connection = Connection::open(Arc::clone(handle.handle()), owner).await;
         // The position is taken before the wait, so that nothing of the start is missed by who was there.
         let position = start_position(&handle, owner, attach.after);
         let mut snapshot = handle.snapshot.clone();
@@ -141,13 +143,13 @@ impl Engine {
             return Err(self.inner.over(&handle));
         }
         let reader = Reader::new(
-            Arc::clone(&handle),
+            Arc::clone(handle.handle()),
             position,
             self.inner.draining.clone(),
             replaced,
         );
         Ok(Attachment {
-            requests: Requests::new(handle, owner, Arc::clone(&connection)),
+            requests: Requests::new(Arc::clone(handle.handle()), owner, Arc::clone(&connection)),
             feed: Feed::new(reader, owner, connection, held),
         })
     }
@@ -169,7 +171,7 @@ impl Engine {
                 let (draining, replaced) = (self.inner.draining.clone(), CancellationToken::new());
                 let incarnation = handle.snapshot.borrow().incarnation;
                 EventFeed::new(
-                    LogReader::new(handle, after, draining, replaced),
+                    LogReader::new(handle.handle(), after, draining, replaced),
                     incarnation,
                     pace,
                 )
@@ -182,7 +184,11 @@ impl Engine {
 
     /// A kernel that is not over. Commands find kernels by this, [`Engine::seen`] and [`Engine::log`] alone, so one of another
     /// tenant is for all of them as one that never was. [`EngineError::SessionEnded`], [`EngineError::Removed`] for a session that is over.
-    pub(super) fn handle(&self, principal: &Principal, id: KernelId) -> Result<Arc<Handle>, EngineError> {
+    pub(super) fn handle(
+        &self,
+        principal: &Principal,
+        id: KernelId,
+    ) -> Result<Arc<SessionKernel>, EngineError> {
         match self.seen(principal, id) {
             Some(handle) if !handle.is_over() => Ok(handle),
             Some(handle) => Err(self.inner.over(&handle)),
@@ -196,7 +202,7 @@ impl Engine {
         &self,
         principal: &Principal,
         id: KernelId,
-    ) -> Result<Arc<Handle>, EngineError> {
+    ) -> Result<Arc<SessionKernel>, EngineError> {
         let handle = self.handle(principal, id)?;
         if handle.is_lost() && handle.facts().outlives_sandbox() {
             if principal.is_read_only() {
@@ -210,7 +216,7 @@ impl Engine {
     }
 
     /// A kernel of those that the principal sees, one that is over included.
-    pub(super) fn seen(&self, principal: &Principal, id: KernelId) -> Option<Arc<Handle>> {
+    pub(super) fn seen(&self, principal: &Principal, id: KernelId) -> Option<Arc<SessionKernel>> {
         let handle = self.inner.registry.get(id);
         handle.filter(|handle| principal.sees(&handle.facts().owner))
     }
@@ -218,7 +224,7 @@ impl Engine {
     /// An order's answer in the caller's terms.
     fn answer(
         &self,
-        handle: &Handle,
+        handle: &SessionKernel,
         ordered: Option<Result<Answer, CommandError>>,
     ) -> Result<(), EngineError> {
         match ordered {

@@ -19,9 +19,10 @@ use std::sync::Arc;
 pub use executions::MAX_INPUT_BYTES;
 
 use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_session::SessionManager;
 
 use crate::access::authorise;
-use crate::inner::Inner;
+use crate::jupyter_sessions::JupyterSessions;
 
 /// What to do with kernels when the gateway stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,8 @@ pub enum Drain {
 /// The engine. Clones are cheap and name the same engine.
 #[derive(Clone)]
 pub struct Engine {
-    inner: Arc<Inner>,
+    inner: Arc<SessionManager>,
+    jupyter: Arc<JupyterSessions>,
 }
 
 impl std::fmt::Debug for Engine {

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
+use himalia_executions::{
+    COMPLETE, Completion, INSPECT, Inspection, VARIABLES, VariablePage, VariableQuery, VariablesReply,
+    code_of, completion, content_of, inspection, listed, paged,
+};
+use himalia_kernel::{Answer, Command, CommandError, Phase, Question, Reply};
 use himalia_model::{Action, EngineError, KernelId, Object, Principal};
+use himalia_session::SessionKernel;
 use himalia_wire::Channel;
 use tokio::time::timeout;
 
 use super::Engine;
-use crate::kernel::{Answer, Command, CommandError, Handle, Phase, Question, Reply};
-use crate::questions::{
-    COMPLETE, INSPECT, VARIABLES, code_of, completion, content_of, inspection, listed, paged,
-};
-use crate::{Completion, Inspection, VariablePage, VariableQuery, VariablesReply};
 
 /// How long a kernel may take for its variables; it gives up itself after 10 s.
 const CONTROL_WAIT: Duration = Duration::from_secs(15);
@@ -160,7 +161,7 @@ impl Engine {
     }
 
     /// Why a kernel has no process that could answer.
-    fn not_running(&self, handle: &Handle) -> EngineError {
+    fn not_running(&self, handle: &SessionKernel) -> EngineError {
         let (phase, reason) = {
             let snapshot = handle.snapshot.borrow();
             (snapshot.phase, snapshot.reason.clone())

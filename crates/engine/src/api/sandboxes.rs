@@ -9,15 +9,10 @@ use himalia_model::{
     SessionChange, SessionInfo, StartKernel, TemplateInfo,
 };
 use himalia_sandbox::{SandboxError, Usage};
+use himalia_session::{Pool, Role, SessionKernel, ended_info, ended_session, not_done, over};
 use tokio::time::timeout;
 
 use super::Engine;
-use crate::ended::{ended_session, over};
-use crate::facts::Role;
-use crate::kernel::Handle;
-use crate::left::ended_info;
-use crate::pool::Pool;
-use crate::refusal::not_done;
 
 /// How long a measurement may take.
 const USAGE_TIME: Duration = Duration::from_secs(10);
@@ -55,7 +50,7 @@ impl Engine {
     /// one that had it.
     pub fn find_session(&self, principal: &Principal, text: &str) -> Result<KernelId, EngineError> {
         if let Ok(id) = text.parse() {
-            let further = |handle: Arc<Handle>| handle.facts().role == Role::Kernel;
+            let further = |handle: Arc<SessionKernel>| handle.facts().role == Role::Kernel;
             return if self.seen(principal, id).is_some_and(further) {
                 Err(EngineError::no_session(text))
             } else {

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
+use himalia_kernel::Command;
 use himalia_model::{Action, EngineError, KernelId, NewKernel, Object, Principal, SessionInfo};
+use himalia_session::{Role, SessionKernel};
 
 use super::Engine;
-use crate::facts::Role;
-use crate::kernel::{Command, Handle};
 
 impl Engine {
     /// Starts a further kernel in the sandbox of a session; returns when its process is up, before it is ready. A failed
     /// start leaves nothing behind. If the caller goes away meanwhile the kernel is ended again.
     ///
     /// Errors beside the usual ones: [`EngineError::KernelLimit`] (of the gateway, or
-    /// [`MAX_SESSION_KERNELS`](crate::MAX_SESSION_KERNELS)), [`EngineError::Unsupported`] for a sandbox of an earlier version,
+    /// [`MAX_SESSION_KERNELS`](himalia_session::MAX_SESSION_KERNELS)), [`EngineError::Unsupported`] for a sandbox of an earlier version,
     /// [`EngineError::KernelStart`], [`EngineError::KernelDead`] when the sandbox is gone.
     pub async fn start_session_kernel(
         &self,
@@ -89,7 +89,11 @@ impl Engine {
     }
 
     /// The first kernel of a session.
-    fn session_handle(&self, principal: &Principal, session: KernelId) -> Result<Arc<Handle>, EngineError> {
+    fn session_handle(
+        &self,
+        principal: &Principal,
+        session: KernelId,
+    ) -> Result<Arc<SessionKernel>, EngineError> {
         let unknown = || EngineError::no_session(&session.to_string());
         let handle = self.handle(principal, session).map_err(|_| unknown())?;
         if handle.facts().role == Role::Kernel {

@@ -10,7 +10,7 @@ impl Engine {
     /// All Jupyter sessions; those whose kernel is gone are dropped.
     pub async fn sessions(&self, principal: &Principal) -> Result<Vec<SessionModel>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
-        self.inner.sessions.list(self, principal).await
+        self.jupyter.list(self, principal).await
     }
 
     /// Makes a Jupyter session, or returns the one that has its path. Unknown kernelspec:
@@ -21,7 +21,7 @@ impl Engine {
         new: NewSession,
     ) -> Result<SessionModel, EngineError> {
         self.allow(principal, Action::Create, Object::JupyterSessions)?;
-        self.inner.sessions.create(self, principal, new).await
+        self.jupyter.create(self, principal, new).await
     }
 
     /// One Jupyter session.
@@ -31,7 +31,7 @@ impl Engine {
         id: JupyterSessionId,
     ) -> Result<SessionModel, EngineError> {
         self.allow(principal, Action::Read, Object::JupyterSession(id))?;
-        self.inner.sessions.get(self, principal, id).await
+        self.jupyter.get(self, principal, id).await
     }
 
     /// Changes a Jupyter session. A changed kernel shuts the old one down unless another session uses it.
@@ -42,7 +42,7 @@ impl Engine {
         patch: SessionPatch,
     ) -> Result<SessionModel, EngineError> {
         self.allow(principal, Action::Update, Object::JupyterSession(id))?;
-        self.inner.sessions.patch(self, principal, id, patch).await
+        self.jupyter.patch(self, principal, id, patch).await
     }
 
     /// Deletes a Jupyter session and shuts its kernel down. [`EngineError::Gone`] if the kernel was deleted before.
@@ -52,6 +52,6 @@ impl Engine {
         id: JupyterSessionId,
     ) -> Result<(), EngineError> {
         self.allow(principal, Action::Delete, Object::JupyterSession(id))?;
-        self.inner.sessions.delete(self, principal, id).await
+        self.jupyter.delete(self, principal, id).await
     }
 }

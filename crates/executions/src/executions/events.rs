@@ -1,0 +1,109 @@
+//! What happens to an execution, one thing after the other.
+
+use himalia_kernel::StopReason;
+use himalia_outcome::{Failure, Input, Output};
+use schemars::JsonSchema;
+use serde::Serialize;
+use time::OffsetDateTime;
+
+use crate::{ExecutionKernel, ExecutionResult};
+
+/// One thing that happened.
+#[derive(Clone, Debug)]
+pub struct ExecutionEvent {
+    /// Number of the record in the kernel's log; of text that came in several, the last one.
+    pub seq: u64,
+    /// When it was stored, UTC.
+    pub at: OffsetDateTime,
+    /// What it is.
+    pub kind: ExecutionEventKind,
+}
+
+/// What happened. Serialised, the word is the member `event`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum ExecutionEventKind {
+    /// It waits; so many executions have to end before. Comes again when that changes.
+    Queued {
+        /// How many.
+        position: u32,
+    },
+    /// The kernel begins with it.
+    Started(ExecutionKernel),
+    /// Text on standard output, as it was printed: control characters included.
+    Stdout {
+        /// The text.
+        text: String,
+    },
+    /// Text on standard error, as it was printed.
+    Stderr {
+        /// The text.
+        text: String,
+    },
+    /// A display.
+    Display(Output),
+    /// The value of the code's last expression.
+    Result(Output),
+    /// Another content for a display.
+    UpdateDisplay(Output),
+    /// What was shown so far is taken back: now, or when the next output comes.
+    ClearOutput {
+        /// When the next output comes.
+        wait: bool,
+    },
+    /// It waits for input.
+    InputRequest(Input),
+    /// It raised.
+    Error(Failure),
+    /// It is being interrupted.
+    Stopping {
+        /// `interrupt` or `timeout`.
+        reason: StopReason,
+    },
+    /// Its time is over, and it goes on.
+    Detached,
+    /// Something is missing here.
+    Gap {
+        /// One line.
+        text: String,
+    },
+    /// It is over; the last event.
+    Done {
+        /// What came of it.
+        result: Box<ExecutionResult>,
+    },
+}
+
+impl ExecutionEventKind {
+    /// The word of the event.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Queued { .. } => "queued",
+            Self::Started(_) => "started",
+            Self::Stdout { .. } => "stdout",
+            Self::Stderr { .. } => "stderr",
+            Self::Display(_) => "display",
+            Self::Result(_) => "result",
+            Self::UpdateDisplay(_) => "update_display",
+            Self::ClearOutput { .. } => "clear_output",
+            Self::InputRequest(_) => "input_request",
+            Self::Error(_) => "error",
+            Self::Stopping { .. } => "stopping",
+            Self::Detached => "detached",
+            Self::Gap { .. } => "gap",
+            Self::Done { .. } => "done",
+        }
+    }
+
+    /// Adds `next` to this one if both are text of one stream; otherwise gives it back.
+    pub(super) fn join(&mut self, next: Self) -> Option<Self> {
+        match (self, next) {
+            (Self::Stdout { text }, Self::Stdout { text: more })
+            | (Self::Stderr { text }, Self::Stderr { text: more }) => {
+                text.push_str(&more);
+                None
+            }
+            (_, next) => Some(next),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Waiting for what becomes of an execution.
+
+use himalia_budget::{Pace, work};
+use himalia_journal::Record;
+use himalia_model::{from_micros, wall_micros};
+
+use crate::feed::{Batch, PacedReader};
+use crate::{
+    ArtifactStore, Closed, ExecutionEvent, ExecutionEventKind, ExecutionResult, Follower, LogReader,
+};
+
+/// Records and bytes of one batch.
+pub(super) const BATCH_RECORDS: usize = 256;
+pub(super) const BATCH_BYTES: usize = 256 << 10;
+
+/// What a wait for an execution ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// It is over, or its own time is and it goes on.
+    Settled,
+    /// It is over, or it asks for input.
+    OverOrAsking,
+}
+
+/// An execution that is followed. Cheap to drop at any time: that stops nothing.
+#[derive(Debug)]
+pub struct ExecutionFeed {
+    reader: PacedReader,
+    follower: Follower,
+    artifacts: ArtifactStore,
+    /// Events up to this record are not told.
+    after: u64,
+}
+
+impl ExecutionFeed {
+    /// The events after `after`, read from the log.
+    pub fn new(
+        reader: LogReader,
+        follower: Follower,
+        artifacts: ArtifactStore,
+        after: u64,
+        pace: Pace,
+    ) -> Self {
+        Self {
+            reader: PacedReader::new(reader, pace),
+            follower,
+            artifacts,
+            after,
+        }
+    }
+
+    /// The next events, at least one; `None` after the last one. Waits while there is none. Texts of one stream that came
+    /// together are one event. Cancel-safe.
+    pub async fn next(&mut self) -> Result<Option<Vec<ExecutionEvent>>, Closed> {
+        self.next_as(|events| events).await
+    }
+
+    /// What is made of them. What is large is made in a turn of the client's principal, so `make` must not wait.
+    pub async fn next_as<T>(
+        &mut self,
+        make: impl FnOnce(Vec<ExecutionEvent>) -> T,
+    ) -> Result<Option<T>, Closed> {
+        while !self.follower.is_over() {
+            let read = self.reader.next(BATCH_RECORDS, BATCH_BYTES).await?;
+            let events = work(read.bytes, || self.events(&read.batch));
+            if !events.is_empty() {
+                return Ok(Some(work(read.bytes, || make(events))));
+            }
+        }
+        Ok(None)
+    }
+
+    fn events(&mut self, batch: &Batch) -> Vec<ExecutionEvent> {
+        let mut events = Vec::new();
+        match batch {
+            Batch::Gap { from, to } => events.push(ExecutionEvent {
+                seq: *to,
+                at: from_micros(wall_micros()),
+                kind: self.follower.missing(*from, *to),
+            }),
+            Batch::Records(records) => {
+                for record in records {
+                    let event = self.tell(record);
+                    if let Some(event) = event.filter(|event| event.seq > self.after) {
+                        append(&mut events, event);
+                    }
+                }
+            }
+        }
+        events
+    }
+
+    /// Waits for as long as that takes. Cancel-safe.
+    pub async fn wait(&mut self, until: Until) -> Result<ExecutionResult, Closed> {
+        while !self.has(until) {
+            let read = self.reader.next(BATCH_RECORDS, BATCH_BYTES).await?;
+            work(read.bytes, || {
+                take(&mut self.follower, &self.artifacts, &read.batch);
+            });
+        }
+        Ok(self.result())
+    }
+
+    fn has(&self, until: Until) -> bool {
+        match until {
+            Until::Settled => self.follower.is_settled(),
+            // A question that was answered since is behind in the log.
+            Until::OverOrAsking => {
+                let is_current = || self.follower.seq() >= self.reader.head();
+                self.follower.is_over() || (self.follower.asks() && is_current())
+            }
+        }
+    }
+
+    /// What came of it as far as it was read.
+    pub fn result(&self) -> ExecutionResult {
+        self.follower.result()
+    }
+
+    fn tell(&mut self, record: &Record) -> Option<ExecutionEvent> {
+        let (event, artifacts) = self.follower.tell(record);
+        self.artifacts.keep(&artifacts);
+        event
+    }
+}
+
+fn take(follower: &mut Follower, artifacts: &ArtifactStore, batch: &Batch) {
+    match batch {
+        Batch::Gap { from, to } => drop(follower.missing(*from, *to)),
+        Batch::Records(records) => {
+            for record in records {
+                artifacts.keep(&follower.record(record));
+            }
+        }
+    }
+}
+
+/// Folds one record, where a blocking thread is expected if it is large.
+pub(super) fn blocking<T>(record: &Record, fold: impl FnOnce() -> T) -> T {
+    work(record.body.len(), fold)
+}
+
+fn append(events: &mut Vec<ExecutionEvent>, event: ExecutionEvent) {
+    let ExecutionEvent { seq, at, kind } = event;
+    let kind = match events.last_mut() {
+        Some(last)
+            if matches!(
+                kind,
+                ExecutionEventKind::Stdout { .. } | ExecutionEventKind::Stderr { .. }
+            ) =>
+        {
+            let Some(kind) = last.kind.join(kind) else {
+                (last.seq, last.at) = (seq, at);
+                return;
+            };
+            kind
+        }
+        _ => kind,
+    };
+    events.push(ExecutionEvent { seq, at, kind });
+}

@@ -1,0 +1,34 @@
+//! Native executions as callers see them: submitted, followed through the log, read at any later time.
+//!
+//! An execution's id says where its first record is ([`ExecutionId`]), so that nothing but the log has to be asked: what
+//! is shown of it is always folded from its records.
+
+mod artifacts;
+mod events;
+mod feed;
+mod follow;
+mod id;
+mod known;
+#[cfg(test)]
+mod known_tests;
+mod language;
+mod model;
+mod provenance;
+
+pub use artifacts::ArtifactStore;
+pub use artifacts::StoredArtifact;
+pub use events::{ExecutionEvent, ExecutionEventKind};
+pub use feed::{ExecutionFeed, Until};
+pub use follow::{Follower, first};
+pub use id::ExecutionId;
+pub use known::ExecutionText;
+pub use known::Known;
+pub use language::language;
+pub use model::submission;
+pub use model::{
+    Death, Execute, ExecutionBrief, ExecutionKernel, ExecutionResult, ExecutionStatus, ExecutionUsage,
+    MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_FAILURES, MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS,
+    OutputPage, QuotaLoss, Submitted, TextTruncated,
+};
+pub use provenance::Provenance;
+pub use provenance::lock_hash;

@@ -1,0 +1,417 @@
+//! What is asked of an execution, and what is told of it.
+
+use std::time::Duration;
+
+use himalia_kernel::{Brief, End, Language, LostVariables, OnTimeout, Replaced, Submission};
+use himalia_model::{EngineError, KernelId, Principal, from_micros};
+use himalia_outcome::{Failure, Input, Output, is_bidi_control};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use time::OffsetDateTime;
+
+use crate::ExecutionId;
+
+/// Bytes of code of one execution.
+pub const MAX_CODE_BYTES: usize = 1 << 20;
+/// Characters of text that a result may hold.
+pub const MAX_TEXT_CHARS: usize = 1_000_000;
+/// About how many bytes one output takes in a result.
+const OUTPUT_BYTES: usize = 8 << 10;
+/// Bytes of an idempotency key.
+pub const MAX_KEY_BYTES: usize = 256;
+/// Failures in a row that a caller may allow.
+pub const MAX_FAILURES: u32 = 100;
+/// The longest timeout, in milliseconds: 30 days.
+pub const MAX_TIMEOUT_MS: u64 = 30 * 24 * 3_600_000;
+
+/// Characters of what a client calls itself.
+pub const MAX_CLIENT_CHARS: usize = 64;
+
+/// What a client calls itself, as it is shown: without what moves a cursor or changes the direction of a text, and cut. `None` if
+/// nothing is left.
+fn client_name(told: &str) -> Option<String> {
+    let shown = told
+        .chars()
+        .filter(|char| !char.is_control() && !is_bidi_control(*char));
+    let name: String = shown.take(MAX_CLIENT_CHARS).collect();
+    let name = name.trim();
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// An execution that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Execute {
+    /// At most [`MAX_CODE_BYTES`].
+    pub code: String,
+    /// Its language by name: that of the kernel, or `bash` where the kernel is one of ours. `None` is the kernel's.
+    pub language: Option<String>,
+    /// Counts while the code runs and does not wait for input; `None` = for ever.
+    pub timeout: Option<Duration>,
+    /// What happens then.
+    pub on_timeout: OnTimeout,
+    /// Characters of text in the result: of what is printed, and as many of all results' plain texts together.
+    pub text_chars: usize,
+    /// Whether the code may ask for input.
+    pub allow_stdin: bool,
+    /// Whether the kernel counts it and remembers it in its history.
+    pub store_history: bool,
+    /// The kernel process that it is meant for; in another one it does not run.
+    pub expect_incarnation: Option<u32>,
+    /// A request with the same key is this execution, if it is the same request, and runs once.
+    pub key: Option<String>,
+    /// It is refused if so many executions of the session in a row have failed, whatever their code; at most [`MAX_FAILURES`].
+    pub max_failures: Option<u32>,
+    /// What the client calls itself, at most [`MAX_CLIENT_CHARS`]: shown as that, and checked by nobody.
+    pub client: Option<String>,
+}
+
+impl Default for Execute {
+    fn default() -> Self {
+        Self {
+            code: String::new(),
+            language: None,
+            timeout: None,
+            on_timeout: OnTimeout::Interrupt,
+            text_chars: 8000,
+            allow_stdin: false,
+            store_history: true,
+            expect_incarnation: None,
+            key: None,
+            max_failures: None,
+            client: None,
+        }
+    }
+}
+
+/// An execution that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// Its id.
+    pub id: ExecutionId,
+    /// It was there already, under the same idempotency key.
+    pub repeated: bool,
+}
+
+/// How far an execution is, or how it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ExecutionStatus {
+    /// It waits for its turn, or for the kernel.
+    Queued,
+    /// The kernel works on it.
+    Running,
+    /// It ran to its end.
+    Ok,
+    /// It raised.
+    Error,
+    /// It was interrupted because it took too long.
+    Timeout,
+    /// It was interrupted, or taken back before it ran.
+    Interrupted,
+    /// The kernel's process ended.
+    KernelDied,
+    /// The kernel's process was killed for want of memory.
+    OomKilled,
+}
+
+impl ExecutionStatus {
+    /// Whether it is over.
+    pub fn is_over(self) -> bool {
+        !matches!(self, Self::Queued | Self::Running)
+    }
+}
+
+impl From<End> for ExecutionStatus {
+    fn from(end: End) -> Self {
+        match end {
+            End::Ok => Self::Ok,
+            End::Error => Self::Error,
+            End::Timeout => Self::Timeout,
+            End::Interrupted => Self::Interrupted,
+            End::KernelDied => Self::KernelDied,
+            End::OomKilled => Self::OomKilled,
+        }
+    }
+}
+
+/// The kernel process of an execution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ExecutionKernel {
+    /// Counts processes. Another number than that of the execution before: the variables are gone.
+    pub incarnation: u32,
+    /// Of the first execution in a new process: the process before, and why it ended.
+    pub replaced: Option<Replaced>,
+}
+
+/// The death of a kernel under an execution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Death {
+    /// `oom`, `exit(3)`, `signal(11)`, `restart`, `killed_by_user`, `execution_timeout` …
+    pub cause: String,
+    /// The process that ended.
+    pub incarnation: u32,
+    /// The number that the next process has.
+    pub next_incarnation: u32,
+    /// What was in the process when its latest execution before ended, from kernels that tell.
+    pub variables_lost: Option<LostVariables>,
+}
+
+/// How much of the text is shown, and where the rest is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TextTruncated {
+    /// UTF-8 bytes of all text.
+    pub bytes_total: u64,
+    /// Of these in the result.
+    pub bytes_shown: u64,
+    /// Offset of the first byte that is left out.
+    pub from: u64,
+    /// Offset after the last byte that is left out.
+    pub to: u64,
+}
+
+/// What is missing of an execution since the log of its session had reached its quota (`output_bytes`): the oldest part of a
+/// log goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct QuotaLoss {
+    /// Records of the session's log from the beginning of the execution on that went, those of others among them.
+    pub records_removed: u64,
+}
+
+/// What an execution took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ExecutionUsage {
+    /// Processor time in milliseconds, of the kernel's process and of those of its processes that ended meanwhile. From kernels that
+    /// tell, when it has come to its end.
+    pub cpu_ms: Option<u64>,
+    /// The most memory of the kernel's process meanwhile, in bytes. From kernels and systems that tell, when it has come to its end.
+    pub peak_memory_bytes: Option<u64>,
+    /// Bytes of the messages that the kernel sent for it, so far.
+    pub bytes_out: u64,
+}
+
+/// What came of an execution so far: the one result of every interface.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ExecutionResult {
+    /// Its id.
+    pub id: ExecutionId,
+    /// Its session.
+    pub session: KernelId,
+    /// `bash`; left out where it is the kernel's own.
+    #[serde(skip_serializing_if = "Language::is_kernels")]
+    pub language: Language,
+    /// Who asked for it: `operator`, or tenant and caller as `tenant/caller`.
+    pub caller: String,
+    /// What the client called itself, if it did. Nobody checked it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// How far it is.
+    pub status: ExecutionStatus,
+    /// Whether the kernel has begun with it. One that never ran can be sent again without a thought.
+    pub ran: bool,
+    /// The process that it ran in; before that, the one that there was when it was taken.
+    pub kernel: ExecutionKernel,
+    /// The kernel's own count.
+    pub execution_count: Option<u64>,
+    /// When it was taken, UTC.
+    #[serde(serialize_with = "as_timestamp")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub created: OffsetDateTime,
+    /// From then until the kernel began.
+    pub queued_ms: u64,
+    /// From then until its end.
+    pub duration_ms: u64,
+    /// Executions that have to end before it, while it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<u32>,
+    /// What was printed, as a terminal shows it: head and tail within the budget.
+    pub text: String,
+    /// What of that is left out.
+    pub truncated: Option<TextTruncated>,
+    /// Displays and results.
+    pub outputs: Vec<Output>,
+    /// Outputs in the middle that were left out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub outputs_omitted: u64,
+    /// What was raised.
+    pub error: Option<Failure>,
+    /// With which code a script in Bash ended: 0, or one that is an error; 128 and its number after a signal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
+    /// Earlier executions of the very same code that failed, among the latest thousand of the session.
+    pub failed_before: u32,
+    /// Executions of the session in a row that failed, up to this one and whatever their code.
+    #[serde(skip_serializing_if = "is_none")]
+    pub failures_in_a_row: u32,
+    /// `{added, changed, removed}`, from kernels that tell.
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub variables: Option<Value>,
+    /// Files that were written, from kernels that tell.
+    #[schemars(with = "Option<Map<String, Value>>")]
+    pub files: Option<Value>,
+    /// What it took.
+    pub usage: ExecutionUsage,
+    /// The question that it waits with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Input>,
+    /// What ended it, if that was no end of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub death: Option<Death>,
+    /// Its time was over, and it went on.
+    pub detached: bool,
+    /// Records of it that are missing: dropped by the sandbox, or no longer kept.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub gaps: u64,
+    /// What the quota of the session's log took of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota: Option<QuotaLoss>,
+    /// Number of the latest record that is in here: where its events go on.
+    pub seq: u64,
+}
+
+impl ExecutionResult {
+    /// About how many bytes it takes as JSON.
+    pub fn about_bytes(&self) -> usize {
+        self.text.len() + self.outputs.len() * OUTPUT_BYTES
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+fn as_timestamp<S: serde::Serializer>(at: &OffsetDateTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&himalia_wire::build::timestamp(*at))
+}
+
+/// One execution in a list.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ExecutionBrief {
+    /// Its id.
+    pub id: ExecutionId,
+    /// How far it is.
+    pub status: ExecutionStatus,
+    /// When it was taken, UTC.
+    #[serde(serialize_with = "as_timestamp")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub created: OffsetDateTime,
+    /// Who asked for it: `operator`, or tenant and caller as `tenant/caller`.
+    pub caller: String,
+    /// What the client called itself, if it did. Nobody checked it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// The beginning of its first line of code.
+    pub title: String,
+    /// `bash`; left out where it is the kernel's own.
+    #[serde(skip_serializing_if = "Language::is_kernels")]
+    pub language: Language,
+}
+
+impl ExecutionBrief {
+    /// One of the list of this kernel.
+    pub fn new(kernel: KernelId, brief: Brief) -> Self {
+        let running = if brief.running {
+            ExecutionStatus::Running
+        } else {
+            ExecutionStatus::Queued
+        };
+        Self {
+            id: ExecutionId {
+                kernel,
+                seq: brief.seq,
+            },
+            status: brief.end.map_or(running, ExecutionStatus::from),
+            created: from_micros(brief.at_micros),
+            caller: brief.caller,
+            client: brief.client,
+            title: brief.title,
+            language: brief.language,
+        }
+    }
+}
+
+/// A part of an execution's text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct OutputPage {
+    /// The part, whole characters.
+    pub text: String,
+    /// UTF-8 bytes before it.
+    pub offset: u64,
+    /// Offset of the next part; equal to `bytes_total` when this is the last one.
+    pub next: u64,
+    /// UTF-8 bytes of all text so far.
+    pub bytes_total: u64,
+    /// No more text will come.
+    pub complete: bool,
+}
+
+/// Checks what is asked for. `language` is what the name of its language means for the kernel.
+pub fn submission(
+    principal: &Principal,
+    wanted: Execute,
+    language: Language,
+) -> Result<Submission, EngineError> {
+    let refuse = |field, reason: String| Err(EngineError::bad_request(field, reason));
+    if wanted.code.len() > MAX_CODE_BYTES {
+        return refuse("code", format!("is longer than {MAX_CODE_BYTES} bytes"));
+    }
+    if wanted.text_chars > MAX_TEXT_CHARS {
+        return refuse("budget.text_chars", format!("is more than {MAX_TEXT_CHARS}"));
+    }
+    if wanted
+        .timeout
+        .is_some_and(|timeout| timeout.is_zero() || timeout > Duration::from_millis(MAX_TIMEOUT_MS))
+    {
+        return refuse("timeout_ms", "expected 1 ms to 30 days".into());
+    }
+    if wanted
+        .key
+        .as_ref()
+        .is_some_and(|key| key.is_empty() || key.len() > MAX_KEY_BYTES)
+    {
+        return refuse("idempotency_key", format!("must have 1 to {MAX_KEY_BYTES} bytes"));
+    }
+    if wanted
+        .max_failures
+        .is_some_and(|most| !(1..=MAX_FAILURES).contains(&most))
+    {
+        return refuse("max_failures", format!("expected 1 to {MAX_FAILURES}"));
+    }
+    let timeout_ms = wanted
+        .timeout
+        .map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+    Ok(Submission {
+        code: wanted.code,
+        language,
+        timeout_ms,
+        on_timeout: wanted.on_timeout,
+        text_chars: wanted.text_chars as u64,
+        allow_stdin: wanted.allow_stdin,
+        store_history: wanted.store_history,
+        expect_incarnation: wanted.expect_incarnation,
+        key: wanted.key,
+        max_failures: wanted.max_failures,
+        caller: principal.name().to_owned(),
+        client: wanted.client.as_deref().and_then(client_name),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_clients_are_cleaned() {
+        let name = |told: &str| client_name(told);
+        assert_eq!(name(" ada's agent "), Some("ada's agent".into()));
+        assert_eq!(name("a\u{1b}[31m\u{202e}b\n"), Some("a[31mb".into()));
+        assert_eq!((name(""), name(" \u{7}\u{202e} ")), (None, None));
+        assert_eq!(name(&"x".repeat(100)).unwrap().len(), MAX_CLIENT_CHARS);
+    }
+}

@@ -1,0 +1,122 @@
+//! A client's requests to a kernel.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use himalia_kernel::{Envelope, Handle, Request, RequestKind, parent_key};
+use himalia_model::EngineError;
+use himalia_wire::{Channel, Limits, header, v1};
+use serde::Deserialize;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use super::client::Connection;
+
+/// Sends a client's requests to its kernel. Clones share their bounds.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    handle: Arc<Handle>,
+    owner: u64,
+    _connection: Arc<Connection>,
+}
+
+impl Requests {
+    /// Of a client with this owner.
+    pub fn new(handle: Arc<Handle>, owner: u64, connection: Arc<Connection>) -> Self {
+        Self {
+            handle,
+            owner,
+            _connection: connection,
+        }
+    }
+
+    /// Sends one message.
+    ///
+    /// `frame` is a v1 frame that [`himalia_wire::v1::view`] accepted, for `channel`. Returns once the kernel's actor
+    /// has it. `Control` and `Stdin` have a lane of their own, which a full shell lane does not delay, and fail with
+    /// [`EngineError::Unavailable`] when it is full; `Shell` waits for room: a facade that wants to go on reading
+    /// control messages meanwhile polls this beside its reader. Errors: [`EngineError::BadRequest`] for a header
+    /// without the required fields or the channel `Iopub`; [`EngineError::NotFound`] when the kernel is gone;
+    /// [`EngineError::Unavailable`] while the log cannot be written.
+    pub async fn send(&self, channel: Channel, frame: Bytes) -> Result<(), EngineError> {
+        let request = self.understand(channel, frame)?;
+        if self
+            .handle
+            .disk_failing
+            .load(std::sync::atomic::Ordering::Relaxed)
+        {
+            return Err(EngineError::unavailable(
+                "the log of this kernel cannot be written, is the disk full?",
+            ));
+        }
+        let share = Handle::share(request.frame.len());
+        if channel == Channel::Shell {
+            let permit = Arc::clone(&self.handle.shell_bytes)
+                .acquire_many_owned(share)
+                .await
+                .ok();
+            let envelope = Envelope {
+                request,
+                share: permit,
+            };
+            return self.handle.shell.send(envelope).await.map_err(|_| self.gone());
+        }
+        let full = || EngineError::unavailable(format!("too many {channel} messages wait for this kernel"));
+        let permit: OwnedSemaphorePermit = Arc::clone(&self.handle.urgent_bytes)
+            .try_acquire_many_owned(share)
+            .map_err(|_| full())?;
+        let envelope = Envelope {
+            request,
+            share: Some(permit),
+        };
+        self.handle
+            .urgent
+            .try_send(envelope)
+            .map_err(|error| match error {
+                mpsc::error::TrySendError::Full(_) => full(),
+                mpsc::error::TrySendError::Closed(_) => self.gone(),
+            })
+    }
+
+    fn gone(&self) -> EngineError {
+        EngineError::no_kernel(self.handle.id())
+    }
+
+    fn understand(&self, channel: Channel, frame: Bytes) -> Result<Request, EngineError> {
+        if channel == Channel::Iopub {
+            return Err(EngineError::bad_request("channel", "iopub takes no messages"));
+        }
+        let bad = |error: himalia_wire::Error| EngineError::bad_request("message", error.to_string());
+        let (framed, parts) = v1::view(&frame, &Limits::CLIENT).map_err(bad)?;
+        if framed != channel {
+            return Err(EngineError::bad_request(
+                "channel",
+                format!("the frame is for {framed}"),
+            ));
+        }
+        let header = header::peek(parts.header).map_err(bad)?;
+        let kind = match &*header.msg_type {
+            "execute_request" => RequestKind::Execute,
+            "shutdown_request" if !restarts(parts.content) => RequestKind::Shutdown,
+            other if other.ends_with("_request") => RequestKind::Request,
+            _ => RequestKind::Notice,
+        };
+        let parent = parent_key(&header.msg_id, &header.session);
+        Ok(Request {
+            owner: self.owner,
+            channel,
+            kind,
+            parent,
+            frame,
+        })
+    }
+}
+
+/// Whether a `shutdown_request` asks for a restart.
+fn restarts(content: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Content {
+        #[serde(default)]
+        restart: bool,
+    }
+    serde_json::from_slice::<Content>(content).is_ok_and(|content| content.restart)
+}

@@ -1,0 +1,364 @@
+//! The executions of a log, record by record, without any waiting.
+
+use std::collections::HashMap;
+
+use himalia_journal::Record;
+use himalia_kernel::{
+    End, ExecutionRecord, Language, RecordKind, RecordMeta, RequestKind, execution_of, word,
+};
+use himalia_outcome::{Cell, Replied};
+use himalia_wire::{Channel, Limits, header, v1};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::HistoryStatus;
+
+/// Executions that are kept, the latest ones, and bytes of their code.
+const MAX_CELLS: usize = 10_000;
+const CODE_BYTES: usize = 64 << 20;
+/// Bytes of all outputs that are kept, those of the latest executions.
+const OUTPUT_BYTES: usize = 64 << 20;
+/// Bytes of all that is kept of a log, at most.
+pub const MAX_CELL_BYTES: u64 = (CODE_BYTES + OUTPUT_BYTES) as u64;
+
+/// How much of an execution is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// The code alone.
+    Code,
+    /// The outputs too.
+    Outputs,
+}
+
+/// One execution.
+#[derive(Debug)]
+pub struct Ran {
+    /// Number of its first record.
+    pub seq: u64,
+    /// When it was taken, microseconds since 1970.
+    pub at_micros: u64,
+    /// It came through the native API; otherwise from a Jupyter client.
+    pub native: bool,
+    /// The principal's name, of a native one. The records of clients do not have it.
+    pub caller: Option<String>,
+    /// What the client called itself.
+    pub client: Option<String>,
+    /// Its code.
+    pub code: String,
+    /// What that is written in.
+    pub language: Language,
+    /// The process that it ran in.
+    pub incarnation: u32,
+    /// Number of the record with which the kernel began with it.
+    pub began: Option<u64>,
+    /// What came of it, as a cell of a notebook.
+    pub cell: Cell,
+    ended: Option<HistoryStatus>,
+}
+
+impl Ran {
+    /// What became of it when its kernel `is_over`: what that had not finished is not queued or running any more.
+    fn status_when(&self, is_over: bool) -> HistoryStatus {
+        match self.status() {
+            HistoryStatus::Queued if is_over && !self.native => HistoryStatus::Aborted,
+            HistoryStatus::Queued | HistoryStatus::Running if is_over => HistoryStatus::KernelDied,
+            status => status,
+        }
+    }
+
+    /// What became of it so far.
+    fn status(&self) -> HistoryStatus {
+        // A native execution ends with a record of its own, which knows more.
+        match (
+            self.cell.replied().filter(|_| !self.native),
+            self.ended,
+            self.began,
+        ) {
+            (Some(Replied::Ok), ..) => HistoryStatus::Ok,
+            (Some(Replied::Error), ..) => HistoryStatus::Error,
+            (Some(Replied::Aborted), ..) => HistoryStatus::Aborted,
+            (None, Some(ended), _) => ended,
+            (None, None, Some(_)) => HistoryStatus::Running,
+            (None, None, None) => HistoryStatus::Queued,
+        }
+    }
+}
+
+/// Which execution a record belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    /// A native one, by its number.
+    Native(u64),
+    /// A request of a client: epoch and number.
+    Request(u32, u64),
+}
+
+/// All executions of a log so far.
+#[derive(Debug)]
+pub struct Cells {
+    detail: Detail,
+    ran: Vec<Ran>,
+    /// Places in `ran`, less `omitted`.
+    by_key: HashMap<Key, u64>,
+    /// Requests that are sent again have another number: the record that they had first.
+    by_record: HashMap<u64, u64>,
+    omitted: u64,
+    code_bytes: usize,
+    output_bytes: usize,
+    /// The first one whose outputs are kept.
+    full_from: u64,
+    /// Records that are no longer kept, or messages that were dropped.
+    pub gaps: u64,
+    is_over: bool,
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    silent: bool,
+}
+
+impl Cells {
+    /// Nothing is read yet.
+    pub fn new(detail: Detail) -> Self {
+        Self {
+            detail,
+            ran: Vec::new(),
+            by_key: HashMap::new(),
+            by_record: HashMap::new(),
+            omitted: 0,
+            code_bytes: 0,
+            output_bytes: 0,
+            full_from: 0,
+            gaps: 0,
+            is_over: false,
+        }
+    }
+
+    /// The executions in the order in which the kernel came to them, those that it did not come to last; and how many
+    /// earlier ones were left out.
+    pub fn in_order(&self) -> (Vec<&Ran>, u64) {
+        let mut ran: Vec<&Ran> = self.ran.iter().collect();
+        // Nearly all are in order already, which makes this quick.
+        ran.sort_by_key(|ran| (ran.began.is_none(), ran.began.unwrap_or(ran.seq)));
+        (ran, self.omitted)
+    }
+
+    /// Whether the kernel is over, and nothing more will come.
+    pub fn set_over(&mut self, is_over: bool) {
+        self.is_over = is_over;
+    }
+
+    /// What became of one of them.
+    pub fn status(&self, ran: &Ran) -> HistoryStatus {
+        ran.status_when(self.is_over)
+    }
+
+    /// About how many bytes of memory it takes.
+    pub fn weight(&self) -> usize {
+        let places =
+            self.by_key.len() * size_of::<(Key, u64)>() + self.by_record.len() * size_of::<(u64, u64)>();
+        self.code_bytes + self.output_bytes + self.ran.len() * size_of::<Ran>() + places
+    }
+
+    fn get(&mut self, place: u64) -> Option<&mut Ran> {
+        let at = usize::try_from(place.checked_sub(self.omitted)?).ok()?;
+        self.ran.get_mut(at)
+    }
+
+    fn find(&mut self, key: Key) -> Option<&mut Ran> {
+        let place = *self.by_key.get(&key)?;
+        self.get(place)
+    }
+
+    fn add(&mut self, key: Key, ran: Ran) {
+        let place = self.omitted + self.ran.len() as u64;
+        self.by_key.insert(key, place);
+        self.by_record.insert(ran.seq, place);
+        self.code_bytes += ran.code.len();
+        self.ran.push(ran);
+        if self.ran.len() > MAX_CELLS || self.code_bytes > CODE_BYTES {
+            self.forget_oldest();
+        }
+    }
+
+    /// Leaves out a part of the oldest, so that this is not done for every single one.
+    fn forget_oldest(&mut self) {
+        let count = (self.ran.len() / 8).max(1);
+        for ran in self.ran.drain(..count) {
+            self.code_bytes -= ran.code.len();
+            self.output_bytes = self.output_bytes.saturating_sub(ran.cell.bytes());
+        }
+        self.omitted += count as u64;
+        let first = self.omitted;
+        self.by_key.retain(|_, place| *place >= first);
+        self.by_record.retain(|_, place| *place >= first);
+        self.full_from = self.full_from.max(first);
+    }
+
+    /// The next record of the log.
+    pub fn record(&mut self, record: &Record) {
+        let meta = RecordMeta::decode(&record.meta);
+        match RecordKind::from_byte(record.kind) {
+            Some(RecordKind::Execution) => self.execution(record, &meta),
+            Some(RecordKind::Request) => self.request(record, &meta),
+            Some(RecordKind::Message) if !meta.hidden && !meta.synthetic => self.message(record, &meta),
+            Some(RecordKind::Lifecycle) => self.lifecycle(record, &meta),
+            Some(RecordKind::Gap) => self.gaps += 1,
+            _ => {}
+        }
+    }
+
+    fn execution(&mut self, record: &Record, meta: &RecordMeta) {
+        let Ok(event) = serde_json::from_slice::<ExecutionRecord>(&record.body) else {
+            return;
+        };
+        if let ExecutionRecord::Submitted { submission, .. } = event {
+            let ran = Ran {
+                seq: record.seq,
+                at_micros: record.at_micros,
+                native: true,
+                caller: Some(submission.caller),
+                client: submission.client,
+                code: submission.code,
+                language: submission.language,
+                incarnation: meta.incarnation,
+                began: None,
+                cell: Cell::default(),
+                ended: None,
+            };
+            self.add(Key::Native(record.seq), ran);
+            return;
+        }
+        let Some(seq) = execution_of(meta.owner) else {
+            return;
+        };
+        let Some(ran) = self.find(Key::Native(seq)) else {
+            return;
+        };
+        match event {
+            ExecutionRecord::Sent { .. } => {
+                ran.incarnation = meta.incarnation;
+                ran.began = None;
+                let before = std::mem::take(&mut ran.cell).bytes();
+                self.output_bytes = self.output_bytes.saturating_sub(before);
+            }
+            ExecutionRecord::Ended { status, .. } => ran.ended = Some(status.into()),
+            _ => {}
+        }
+    }
+
+    fn request(&mut self, record: &Record, meta: &RecordMeta) {
+        let kind = RequestKind::from_word(meta.word);
+        if kind != RequestKind::Execute || execution_of(meta.owner).is_some() {
+            return;
+        }
+        let key = Key::Request(meta.epoch, meta.request);
+        if let Some(place) = self.by_record.get(&meta.link).copied().filter(|_| meta.link != 0) {
+            self.by_key.insert(key, place);
+            self.by_record.insert(record.seq, place);
+            return;
+        }
+        let Ok((_, parts)) = v1::decode(&record.body, &Limits::KERNEL) else {
+            return;
+        };
+        let Ok(asked) = serde_json::from_slice::<Asked>(&parts.content) else {
+            return;
+        };
+        if asked.silent {
+            return;
+        }
+        let ran = Ran {
+            seq: record.seq,
+            at_micros: record.at_micros,
+            native: false,
+            caller: None,
+            client: None,
+            code: asked.code,
+            language: Language::Kernel,
+            incarnation: meta.incarnation,
+            began: None,
+            cell: Cell::default(),
+            ended: None,
+        };
+        self.add(key, ran);
+    }
+
+    fn message(&mut self, record: &Record, meta: &RecordMeta) {
+        let key = match execution_of(meta.owner) {
+            Some(seq) => Key::Native(seq),
+            None => Key::Request(meta.epoch, meta.request),
+        };
+        let detail = self.detail;
+        let Some(place) = self.by_key.get(&key).copied() else {
+            return;
+        };
+        let Some(ran) = self.get(place) else { return };
+        if meta.word & word::BEGAN != 0 && ran.began.is_none() {
+            ran.began = Some(record.seq);
+            ran.incarnation = meta.incarnation;
+        }
+        let Ok((channel, parts)) = v1::decode(&record.body, &Limits::KERNEL) else {
+            return;
+        };
+        let wanted = detail == Detail::Outputs
+            || channel == Channel::Shell
+            || header::peek(&parts.header).is_ok_and(|header| header.msg_type == "execute_input");
+        if !wanted {
+            return;
+        }
+        let before = ran.cell.bytes();
+        ran.cell.message(channel, &parts);
+        let after = ran.cell.bytes();
+        self.output_bytes = (self.output_bytes + after).saturating_sub(before);
+        self.fit(place);
+    }
+
+    /// Leaves out the outputs of the oldest until all others fit.
+    fn fit(&mut self, latest: u64) {
+        while self.output_bytes > OUTPUT_BYTES && self.full_from <= latest {
+            let place = self.full_from;
+            self.full_from += 1;
+            if let Some(ran) = self.get(place) {
+                let bytes = ran.cell.bytes();
+                if bytes > 0 {
+                    ran.cell.drop_outputs();
+                    self.output_bytes = self.output_bytes.saturating_sub(bytes);
+                }
+            }
+        }
+    }
+
+    /// A process that ends takes with it what clients had it run.
+    fn lifecycle(&mut self, record: &Record, meta: &RecordMeta) {
+        let event = serde_json::from_slice::<Value>(&record.body).unwrap_or_default();
+        if !matches!(event["event"].as_str(), Some("exited" | "restarting" | "dead")) {
+            return;
+        }
+        let process = event["incarnation"]
+            .as_u64()
+            .unwrap_or_else(|| meta.incarnation.into());
+        let lost =
+            |ran: &&mut Ran| !ran.native && ran.began.is_some() && ran.status() == HistoryStatus::Running;
+        for ran in self.ran.iter_mut().filter(lost) {
+            if u64::from(ran.incarnation) <= process {
+                ran.ended = Some(HistoryStatus::KernelDied);
+            }
+        }
+    }
+}
+
+impl From<End> for HistoryStatus {
+    fn from(end: End) -> Self {
+        match end {
+            End::Ok => Self::Ok,
+            End::Error => Self::Error,
+            End::Timeout => Self::Timeout,
+            End::Interrupted => Self::Interrupted,
+            End::KernelDied => Self::KernelDied,
+            End::OomKilled => Self::OomKilled,
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What was run in a kernel, and its clients, all read from the kernel's log.
+//!
+//! - `executions`: native executions, from what is asked to what came of them;
+//! - `history`: what was run, by native callers and by Jupyter clients alike;
+//! - `feed`: clients, what they send and what they are shown;
+//! - `questions`: what a kernel is asked on behalf of a caller (variables, completion).
+//!
+//! Nothing here knows where a kernel came from.
+
+mod executions;
+mod feed;
+mod history;
+mod questions;
+
+pub use executions::{
+    ArtifactStore, Death, Execute, ExecutionBrief, ExecutionEvent, ExecutionEventKind, ExecutionFeed,
+    ExecutionId, ExecutionKernel, ExecutionResult, ExecutionStatus, ExecutionText, ExecutionUsage, Follower,
+    Known, MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_FAILURES, MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS,
+    OutputPage, Provenance, QuotaLoss, StoredArtifact, Submitted, TextTruncated, Until, first, language,
+    lock_hash, submission,
+};
+pub use feed::{
+    Attach, Attachment, Closed, Connection, Delivery, Event, EventFeed, EventKind, Feed, LogReader, Reader,
+    Requests, start_position,
+};
+pub use history::{
+    Detail, History, HistoryEntry, HistoryStatus, MAX_CELL_BYTES, MAX_HISTORY_PAGE, Past, briefs, history,
+    notebook, script,
+};
+pub use questions::{
+    COMPLETE, Completion, INSPECT, Inspection, MAX_CURSOR_CODE_BYTES, VARIABLES, VariableFilter,
+    VariablePage, VariableQuery, VariableSort, VariablesReply, code_of, completion, content_of, inspection,
+    listed, paged,
+};

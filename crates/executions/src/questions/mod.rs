@@ -1,0 +1,12 @@
+//! What a kernel is asked on behalf of a caller, and what its replies mean. The kernel is not trusted: a reply of another shape
+//! is an error, never a panic.
+
+mod code;
+mod refusal;
+mod variables;
+
+pub use code::{COMPLETE, INSPECT, code_of, completion, inspection};
+pub use code::{Completion, Inspection, MAX_CURSOR_CODE_BYTES};
+pub use refusal::content_of;
+pub use variables::{VARIABLES, listed, paged};
+pub use variables::{VariableFilter, VariablePage, VariableQuery, VariableSort, VariablesReply};

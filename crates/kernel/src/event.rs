@@ -1,0 +1,255 @@
+//! What happens to a kernel, and what its state machine wants done. Time, disk and links are all events.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use himalia_journal::{NewRecord, Record};
+use himalia_model::DiskUse;
+use himalia_shim_protocol::{
+    Bind, Fork, ForkFailed, Forked, Hello, KernelSpec, Lane, Open, Pending, Resume, StartPath, ToGateway,
+};
+use himalia_wire::Channel;
+
+use super::execution_records::{SandboxLoss, Submission};
+use super::executions::Brief;
+use super::ledger::RequestKind;
+use super::questions::{Question, Reply};
+use super::rules::Rules;
+
+/// The present, as the driver sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// Monotonic, microseconds; for waits.
+    pub mono: u64,
+    /// Wall clock, microseconds since 1970; for records.
+    pub wall: u64,
+}
+
+/// A message for the kernel, its header already understood.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Hash of principal and wire session; 0 = the engine itself.
+    pub owner: u64,
+    /// The channel that it is for.
+    pub channel: Channel,
+    /// What kind of request it is.
+    pub kind: RequestKind,
+    /// Hash of `msg_id` and `session`.
+    pub parent: u64,
+    /// The v1 frame.
+    pub frame: Bytes,
+}
+
+/// An order of a caller.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Start the first process.
+    Start(Box<KernelSpec>),
+    /// Interrupt what runs.
+    Interrupt,
+    /// Replace the process. Done when the next one runs.
+    Restart,
+    /// Start the next process if the kernel is dead. Done when it runs; at once for a kernel that is not dead.
+    Revive,
+    /// The new sandbox is of no use: it is given up. One line.
+    GiveUpSandbox(String),
+    /// End the kernel for good. The text becomes its cause of death (`killed_by_user`, `idle_culled` …).
+    Stop(&'static str),
+    /// From now on the kernel is somebody's: these rules hold, and it is told what it would have been started with. Done
+    /// when it has been told.
+    Claim(Box<Claim>),
+    /// Make a branch of it.
+    Fork(Box<Fork>),
+    /// Have the shim open a link for a further kernel, on this socket. Done when it dials.
+    AddLink(String),
+    /// Take an execution.
+    Submit(Box<Submission>),
+    /// Stop the execution whose first record has this number.
+    StopExecution(u64),
+    /// Answer what the execution asks.
+    Input {
+        /// The execution: the number of its first record.
+        seq: u64,
+        /// The answer.
+        value: String,
+    },
+    /// Tell what executions there are.
+    ListExecutions,
+    /// Ask the kernel something.
+    Ask(Box<Question>),
+    /// Have the shim open a stream. Done when it is told to.
+    Open(Box<Open>),
+}
+
+/// What a kernel that waited is given.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// For the kernel itself; `None` when there is nothing to tell.
+    pub bind: Option<Bind>,
+    /// What holds from now on.
+    pub rules: Rules,
+}
+
+/// What an order has brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It was done.
+    Done,
+    /// A branch was made.
+    Forked(Box<Forked>),
+    /// An execution is in the journal, its first record under this number. `repeated`: it was there before.
+    Submitted {
+        /// Number of its first record.
+        seq: u64,
+        /// It was there before, under the same key.
+        repeated: bool,
+    },
+    /// Whether there was something to stop.
+    Stopping(bool),
+    /// Those that are not over and those that ended lately.
+    Executions(Vec<Brief>),
+    /// What the kernel says to a question.
+    Replied(Box<Reply>),
+}
+
+/// Why an order was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// The process could not be started.
+    #[error("{reason}")]
+    StartFailed {
+        /// One line.
+        reason: String,
+        /// The last of the process's standard error.
+        stderr: String,
+    },
+    /// It has no process, and gets none by this order.
+    #[error("the kernel has no process")]
+    NotRunning,
+    /// Its shim is not connected.
+    #[error("the kernel's sandbox is not connected")]
+    Disconnected,
+    /// It was started already, or another order came before.
+    #[error("the kernel was started already")]
+    Superseded,
+    /// Its sandbox is of an earlier version.
+    #[error("{0}")]
+    Unsupported(String),
+    /// It could not be told what it was claimed with.
+    #[error("{0}")]
+    NotBound(String),
+    /// The shim could not make a branch.
+    #[error("{}", .0.reason)]
+    ForkFailed(Box<ForkFailed>),
+    /// The shim refused or holds too much already.
+    #[error("{0}")]
+    Refused(String),
+    /// So many executions are not over yet.
+    #[error("{0} executions wait for this kernel")]
+    QueueFull(u32),
+    /// The kernel has another process than the caller believes.
+    #[error("the kernel's incarnation is {now}, not {expected}")]
+    Incarnation {
+        /// What the caller believes.
+        expected: u32,
+        /// What an execution would run in now.
+        now: u32,
+    },
+    /// So many executions in a row have failed, as many as the caller allows.
+    #[error("the latest {0} executions have failed")]
+    FailureLimit(u32),
+    /// The idempotency key was used for another request.
+    #[error("the idempotency key was used for another request")]
+    KeyReused,
+    /// The kernel is dead and stays so.
+    #[error("the kernel is dead: {0}")]
+    KernelDead(String),
+    /// The kernel can go on in a new sandbox only.
+    #[error("the kernel's sandbox is gone: {0}")]
+    SandboxLost(String),
+    /// Its log cannot be written.
+    #[error("the log of this kernel cannot be written, is the disk full?")]
+    DiskFailing,
+    /// The execution does not wait for input.
+    #[error("the execution does not wait for input")]
+    NotAsked,
+    /// As many questions as may be are with the kernel.
+    #[error("other questions wait for this kernel")]
+    TooManyQuestions,
+    /// The kernel went idle over a question and said nothing.
+    #[error("the kernel does not know this question")]
+    NotKnown,
+    /// No reply came in time.
+    #[error("the kernel gave no answer in time")]
+    NoAnswer,
+}
+
+/// What happens.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Request(Request),
+    Command {
+        waiter: u64,
+        command: Command,
+    },
+    /// An authenticated hello on its lane; the answer is [`Effect::Welcome`].
+    Hello(Box<Hello>),
+    LaneClosed(Lane),
+    Shim(Lane, ToGateway),
+    /// The batch in flight is in the journal, its first record under this number. The emptied batch comes back.
+    Written {
+        first_seq: u64,
+        batch: Vec<NewRecord>,
+    },
+    /// Nothing of the batch in flight is in the journal.
+    WriteFailed {
+        batch: Vec<NewRecord>,
+    },
+    /// The sandbox has ended, or is given up. One line.
+    SandboxGone(String),
+    /// The kernel has a new sandbox in place of one that is gone; its shim is still to call. What was lost with that one.
+    NewSandbox {
+        waiter: u64,
+        rules: Rules,
+        lost: SandboxLoss,
+    },
+    /// The record that [`Effect::Fetch`] asked for; `None` if it is not there any more.
+    Fetched {
+        seq: u64,
+        record: Option<Arc<Record>>,
+    },
+    /// The answer to [`Effect::CheckMemory`].
+    MemoryChecked {
+        killed: bool,
+    },
+    /// The answer to [`Effect::MeasureDisk`]; `None` if it could not be measured.
+    DiskMeasured(Option<DiskUse>),
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// Answer the hello on this lane; frames sent on it afterwards follow the answer.
+    Welcome(Lane, Resume),
+    /// Write this request to the lane.
+    Send(Lane, Pending),
+    /// Acknowledge on the now lane everything of this lane up to the link.
+    Ack(Lane, u64),
+    /// Read this record of the journal.
+    Fetch(u64),
+    /// An order is done.
+    Done(u64, Result<Answer, CommandError>),
+    /// A process runs, as the shim says.
+    ProcessStarted(i32, StartPath),
+    /// Find out whether a process of the sandbox was killed for want of memory just now. What is not known within
+    /// [`super::life::MEMORY_WAIT`] is not waited for.
+    CheckMemory,
+    /// Measure the space that the files of the sandbox take.
+    MeasureDisk,
+    /// Make a new sandbox: a request waits for it.
+    WantSandbox,
+    /// The kernel is over: once the journal is written, end its sandbox. `forget` is whether it was meant to end, so that
+    /// nobody wants to see it any more; otherwise it stays listed as dead.
+    Over { forget: bool },
+}

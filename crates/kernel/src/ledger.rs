@@ -1,0 +1,435 @@
+//! Requests on their way: who asked, and what is still to come.
+//!
+//! A request is done when its reply *and* the `idle` of its iopub have been seen, in either order. Types without a
+//! reply (`comm_msg` …) are done at their `idle`. Entries are found by request number, which kernels echo, or else by
+//! the parent's `msg_id` and `session`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::ops::Bound;
+
+use himalia_shim_protocol::RequestId;
+use himalia_wire::Channel;
+
+use super::event::Request;
+
+/// Requests that are kept; beyond it the oldest one that is not an unanswered `execute_request` is forgotten.
+pub(crate) const MAX_OPEN: usize = 4096;
+/// Unanswered requests with which no further one is sent, so that a kernel that is busy for long finds a bounded number.
+/// Those do not count that came before one that was answered on their channel: kernels answer in order, or never.
+pub(crate) const MAX_UNANSWERED: usize = 1000;
+/// Requests lost with a process of which it is known whose they were; the latest ones.
+const MAX_LOST: usize = 1024;
+
+/// One request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Journal number of its request record.
+    pub(crate) seq: u64,
+    /// Hash of principal and wire session; 0 = the engine itself.
+    pub(crate) owner: u64,
+    /// Hash of `msg_id` and `session`.
+    pub(crate) parent: u64,
+    pub(crate) channel: Channel,
+    pub(crate) kind: RequestKind,
+    pub(crate) replied: bool,
+    pub(crate) idle: bool,
+    /// A later one of its channel was answered before.
+    pub(crate) overtaken: bool,
+}
+
+impl Entry {
+    /// A request that was just sent, with the journal number of its record.
+    pub(crate) fn new(seq: u64, request: &Request) -> Self {
+        let Request {
+            owner,
+            channel,
+            kind,
+            parent,
+            ..
+        } = *request;
+        Self {
+            seq,
+            owner,
+            parent,
+            channel,
+            kind,
+            replied: false,
+            idle: false,
+            overtaken: false,
+        }
+    }
+}
+
+/// What kind of request it is, as far as the engine cares. Stored in the request record's `word`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum RequestKind {
+    /// `execute_request`: always gets a reply and an idle.
+    Execute = 1,
+    /// Any other `…_request`: gets a reply and an idle from kernels that know it.
+    Request = 2,
+    /// No reply, an idle only.
+    Notice = 3,
+    /// `shutdown_request{restart: false}`: the kernel is meant to end.
+    Shutdown = 4,
+    /// `kernel_info_request` of the engine itself, for readiness.
+    Probe = 5,
+    /// A question of the engine itself: done with its reply.
+    Question = 6,
+}
+
+impl RequestKind {
+    /// What a request record's `word` stands for; kinds of a later version are requests.
+    pub fn from_word(word: u32) -> Self {
+        [
+            Self::Execute,
+            Self::Notice,
+            Self::Shutdown,
+            Self::Probe,
+            Self::Question,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u32 == word)
+        .unwrap_or(Self::Request)
+    }
+
+    /// Whether the engine itself asks. Such a request is not sent again: the engine asks anew, or says that it could not.
+    pub(crate) fn is_engines(self) -> bool {
+        matches!(self, Self::Probe | Self::Question)
+    }
+
+    fn replies(self) -> bool {
+        self != Self::Notice
+    }
+}
+
+/// What a reply or an idle did to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) id: RequestId,
+    pub(crate) owner: u64,
+    pub(crate) kind: RequestKind,
+    /// Both ends have been seen now, for the first time.
+    pub(crate) done: bool,
+}
+
+type ParentIndex = HashMap<u64, Vec<RequestId>, BuildHasherDefault<DefaultHasher>>;
+
+/// All open requests of one kernel, in order of their numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ledger {
+    open: BTreeMap<RequestId, Entry>,
+    by_parent: ParentIndex,
+    unanswered: usize,
+    /// The latest that was answered: on shell, on control.
+    answered: [Option<RequestId>; 2],
+    /// What was forgotten with a process. The shim may still say that it never ran.
+    lost: BTreeMap<RequestId, Entry>,
+}
+
+impl Entry {
+    /// Whether a reply is still to be expected. Kernels go idle without one on types that they do not know.
+    fn unanswered(&self) -> bool {
+        self.kind.replies() && !self.replied && !self.idle && !self.overtaken
+    }
+}
+
+/// The hash by which a request is found when a message names it as its parent.
+pub fn parent_key(msg_id: &str, session: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (msg_id, session).hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Ledger {
+    pub(crate) fn is_full(&self) -> bool {
+        self.unanswered >= MAX_UNANSWERED
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    pub(crate) fn get(&self, id: RequestId) -> Option<&Entry> {
+        self.open.get(&id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (RequestId, &Entry)> {
+        self.open.iter().map(|(id, entry)| (*id, entry))
+    }
+
+    /// Whether an execution was sent and not answered.
+    pub(crate) fn executes(&self) -> bool {
+        let waits = |entry: &Entry| entry.kind == RequestKind::Execute && entry.unanswered();
+        self.open.values().any(waits)
+    }
+
+    /// Adds a request, making room if there is none.
+    pub(crate) fn insert(&mut self, id: RequestId, entry: Entry) {
+        if self.open.len() >= MAX_OPEN {
+            let expected = |old: &Entry| old.kind == RequestKind::Execute && old.unanswered();
+            let evict = self
+                .open
+                .iter()
+                .find(|(_, old)| !expected(old))
+                .map(|(id, _)| *id);
+            if let Some(evict) = evict.or_else(|| self.open.keys().next().copied()) {
+                self.remove(evict);
+            }
+        }
+        self.unanswered += usize::from(entry.unanswered());
+        self.by_parent.entry(entry.parent).or_default().push(id);
+        self.open.insert(id, entry);
+    }
+
+    /// The journal number of a request, once it is known.
+    pub(crate) fn set_seq(&mut self, id: RequestId, seq: u64) {
+        if let Some(entry) = self.open.get_mut(&id) {
+            entry.seq = seq;
+        }
+    }
+
+    /// The oldest open request with this parent hash that has not seen its idle (`for_idle`) or its reply.
+    pub(crate) fn find(&self, parent: u64, for_idle: bool) -> Option<RequestId> {
+        let ids = self.by_parent.get(&parent)?;
+        let waiting = |id: &&RequestId| {
+            self.open
+                .get(id)
+                .is_some_and(|entry| if for_idle { !entry.idle } else { !entry.replied })
+        };
+        ids.iter().find(waiting).or_else(|| ids.first()).copied()
+    }
+
+    /// A reply to the request was seen.
+    pub(crate) fn replied(&mut self, id: RequestId) -> Option<Progress> {
+        self.mark(id, |entry| entry.replied = true)
+    }
+
+    /// The idle of the request was seen.
+    pub(crate) fn idle(&mut self, id: RequestId) -> Option<Progress> {
+        self.mark(id, |entry| entry.idle = true)
+    }
+
+    fn mark(&mut self, id: RequestId, set: impl FnOnce(&mut Entry)) -> Option<Progress> {
+        let entry = self.open.get_mut(&id)?;
+        let before = entry.unanswered();
+        set(entry);
+        self.unanswered -= usize::from(before && !entry.unanswered());
+        let answered = entry.kind == RequestKind::Question && entry.replied;
+        let done = answered || (entry.idle && (entry.replied || !entry.kind.replies()));
+        let channel = entry.channel;
+        let progress = Progress {
+            id,
+            owner: entry.owner,
+            kind: entry.kind,
+            done,
+        };
+        if done {
+            self.remove(id);
+        }
+        self.overtake(id, channel);
+        Some(progress)
+    }
+
+    /// What came before an answered request on its channel and has no answer will not get one.
+    fn overtake(&mut self, id: RequestId, channel: Channel) {
+        let latest = &mut self.answered[usize::from(channel == Channel::Control)];
+        if latest.is_some_and(|latest| latest >= id) {
+            return;
+        }
+        let from = latest.replace(id).map_or(Bound::Unbounded, Bound::Included);
+        for (_, entry) in self.open.range_mut((from, Bound::Excluded(id))) {
+            if entry.channel == channel && entry.unanswered() {
+                entry.overtaken = true;
+                self.unanswered -= 1;
+            }
+        }
+    }
+
+    /// Forgets a request.
+    pub(crate) fn remove(&mut self, id: RequestId) -> Option<Entry> {
+        let entry = self.open.remove(&id)?;
+        self.unanswered -= usize::from(entry.unanswered());
+        if let Some(ids) = self.by_parent.get_mut(&entry.parent) {
+            ids.retain(|other| *other != id);
+            if ids.is_empty() {
+                self.by_parent.remove(&entry.parent);
+            }
+        }
+        Some(entry)
+    }
+
+    /// The kernel's process has ended: forgets all but what `keep` names, as far as it was not refused.
+    pub(crate) fn lose(&mut self, keep: impl Fn(RequestId) -> bool) {
+        let gone: Vec<RequestId> = self.open.keys().copied().filter(|id| !keep(*id)).collect();
+        for id in gone {
+            if let Some(entry) = self.remove(id) {
+                self.insert_lost(id, entry);
+            }
+        }
+    }
+
+    /// Adds to what was lost with a process.
+    pub(crate) fn insert_lost(&mut self, id: RequestId, entry: Entry) {
+        self.lost.insert(id, entry);
+        if self.lost.len() > MAX_LOST {
+            self.lost.pop_first();
+        }
+    }
+
+    /// What was lost with a process.
+    pub(crate) fn iter_lost(&self) -> impl Iterator<Item = (RequestId, &Entry)> {
+        self.lost.iter().map(|(id, entry)| (*id, entry))
+    }
+
+    /// A request that the shim may have refused: open, or lost with a process.
+    pub(crate) fn refusable(&self, id: RequestId) -> Option<&Entry> {
+        self.open.get(&id).or_else(|| self.lost.get(&id))
+    }
+
+    /// The one of [`Self::refusable`] whose record has this number.
+    pub(crate) fn of_record(&self, seq: u64) -> Option<RequestId> {
+        let mut all = self.iter().chain(self.iter_lost());
+        all.find_map(|(id, entry)| (seq != 0 && entry.seq == seq).then_some(id))
+    }
+
+    /// Takes out one of [`Self::refusable`].
+    pub(crate) fn take(&mut self, id: RequestId) -> Option<Entry> {
+        self.remove(id).or_else(|| self.lost.remove(&id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u64) -> RequestId {
+        RequestId { epoch: 1, number }
+    }
+
+    fn entry(kind: RequestKind, parent: u64) -> Entry {
+        Entry {
+            seq: 0,
+            owner: 9,
+            parent,
+            channel: Channel::Shell,
+            kind,
+            replied: false,
+            idle: false,
+            overtaken: false,
+        }
+    }
+
+    #[test]
+    fn done_is_reply_and_idle_in_either_order() {
+        let mut ledger = Ledger::default();
+        ledger.insert(id(1), entry(RequestKind::Execute, 1));
+        ledger.insert(id(2), entry(RequestKind::Execute, 2));
+        assert!(!ledger.replied(id(1)).unwrap().done);
+        assert!(ledger.idle(id(1)).unwrap().done);
+        assert!(!ledger.idle(id(2)).unwrap().done);
+        assert!(ledger.replied(id(2)).unwrap().done);
+        assert_eq!(ledger.len(), 0);
+        assert_eq!(ledger.replied(id(2)), None);
+    }
+
+    #[test]
+    fn notices_are_done_at_idle() {
+        let mut ledger = Ledger::default();
+        ledger.insert(id(1), entry(RequestKind::Notice, 1));
+        assert!(ledger.idle(id(1)).unwrap().done);
+    }
+
+    #[test]
+    fn equal_parents_are_served_in_order() {
+        let mut ledger = Ledger::default();
+        ledger.insert(id(1), entry(RequestKind::Execute, 7));
+        ledger.insert(id(2), entry(RequestKind::Execute, 7));
+        assert_eq!(ledger.find(7, true), Some(id(1)));
+        ledger.idle(id(1));
+        assert_eq!(ledger.find(7, true), Some(id(2)));
+        assert_eq!(ledger.find(7, false), Some(id(1)));
+        assert_eq!(ledger.find(8, true), None);
+    }
+
+    #[test]
+    fn the_unanswerable_make_room() {
+        let mut ledger = Ledger::default();
+        ledger.insert(id(1), entry(RequestKind::Execute, 1));
+        for number in 2..=MAX_OPEN as u64 + 1 {
+            ledger.insert(id(number), entry(RequestKind::Request, number));
+        }
+        assert_eq!(ledger.len(), MAX_OPEN);
+        assert!(ledger.get(id(1)).is_some() && ledger.get(id(2)).is_none());
+        assert!(ledger.is_full());
+        ledger.lose(|id| id.number <= 1000);
+        assert!(!ledger.is_full());
+    }
+
+    #[test]
+    fn what_a_kernel_passed_over_fills_nothing() {
+        let mut ledger = Ledger::default();
+        for number in 1..=2000 {
+            ledger.insert(id(2 * number), entry(RequestKind::Request, 0));
+            ledger.insert(id(2 * number + 1), entry(RequestKind::Execute, number));
+            assert!(!ledger.replied(id(2 * number + 1)).unwrap().done);
+            assert!(!ledger.is_full());
+        }
+        // A late answer is still an answer, and counts nothing twice.
+        for number in 1..=2000 {
+            ledger.replied(id(2 * number));
+            ledger.remove(id(2 * number));
+        }
+        for number in 5000..5000 + MAX_UNANSWERED as u64 {
+            assert!(!ledger.is_full());
+            ledger.insert(id(number), entry(RequestKind::Execute, number));
+        }
+        assert!(ledger.is_full());
+        // Another channel says nothing of this one.
+        let mut control = entry(RequestKind::Request, 0);
+        control.channel = Channel::Control;
+        ledger.insert(id(9000), control);
+        ledger.replied(id(9000));
+        assert!(ledger.is_full());
+    }
+
+    #[test]
+    fn what_is_lost_with_a_process_can_still_be_refused() {
+        let mut ledger = Ledger::default();
+        for number in 1..=3 {
+            let seq = 10 + number;
+            ledger.insert(
+                id(number),
+                Entry {
+                    seq,
+                    ..entry(RequestKind::Execute, number)
+                },
+            );
+        }
+        ledger.lose(|id| id.number == 3);
+        assert_eq!((ledger.len(), ledger.iter_lost().count()), (1, 2));
+        assert!(ledger.get(id(1)).is_none() && ledger.refusable(id(1)).is_some());
+        assert_eq!(
+            (ledger.of_record(12), ledger.of_record(13)),
+            (Some(id(2)), Some(id(3)))
+        );
+        assert_eq!(ledger.take(id(2)).unwrap().seq, 12);
+        assert!(ledger.take(id(2)).is_none());
+        for number in 10..10 + MAX_LOST as u64 {
+            ledger.insert_lost(id(number), entry(RequestKind::Execute, number));
+        }
+        assert!(ledger.take(id(1)).is_none() && ledger.take(id(10)).is_some());
+    }
+
+    #[test]
+    fn what_a_kernel_does_not_know_fills_nothing() {
+        let mut ledger = Ledger::default();
+        for number in 1..=2000 {
+            ledger.insert(id(number), entry(RequestKind::Request, number));
+            ledger.idle(id(number));
+        }
+        assert!(!ledger.is_full());
+    }
+}

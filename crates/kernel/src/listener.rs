@@ -1,0 +1,283 @@
+//! Where a sandbox's shim calls: a unix socket in its directory, and the proof that the caller is that shim.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use himalia_lane_socket::LaneSocket;
+use himalia_sandbox::KEY_FILE;
+use himalia_shim_protocol::{Decoder, Denied, Frame, Hello, ToGateway, ToShim, VersionRange};
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::lane_io::LaneIo;
+use super::streams::{StreamSocket, Streams};
+use super::unproven::Unproven;
+
+/// Connections of one socket that have not proven the key yet. One more, and the oldest is closed: a shim says its hello as soon as
+/// it is connected, so those that are old are not shims.
+const UNPROVEN_MAX: usize = 16;
+/// How long the head of a hello may take, and how long its rest.
+const PROOF_TIME: Duration = Duration::from_secs(1);
+/// How long a hello waits for room in the budget of all sandboxes.
+const ROOM_TIME: Duration = Duration::from_secs(5);
+/// Connections that are accepted in [`ACCEPT_WINDOW`]: a sandbox that calls without end costs a bounded part of a core.
+const ACCEPT_MAX: u32 = 64;
+/// See [`ACCEPT_MAX`].
+const ACCEPT_WINDOW: Duration = Duration::from_millis(10);
+/// Pause after a failed accept (out of descriptors), so that it does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A proven connection. The welcome is still to be sent.
+#[derive(Debug)]
+pub struct Arrival {
+    /// What the shim said first.
+    pub(crate) hello: Box<Hello>,
+    /// Version of the protocol that both speak.
+    pub(crate) protocol: u16,
+    /// The connection.
+    pub(crate) io: LaneIo,
+}
+
+/// What a connection with the right key is.
+enum Proven {
+    Lane(Box<Arrival>),
+    /// A stream of this name.
+    Stream(String, StreamSocket),
+}
+
+/// Listens in a sandbox's directory until `stop`.
+#[derive(Debug)]
+pub struct Listener {
+    socket: UnixListener,
+    dir: PathBuf,
+    key_hash: [u8; 32],
+    epoch: u64,
+    unproven: Arc<Unproven>,
+}
+
+impl Listener {
+    /// Binds the socket of this name, in place of one that an earlier gateway left. `key_hash` is the SHA-256 of the sandbox key.
+    pub fn bind(
+        dir: &Path,
+        name: &str,
+        key_hash: [u8; 32],
+        epoch: u64,
+        unproven: Arc<Unproven>,
+    ) -> io::Result<Self> {
+        let path = dir.join(name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let socket = UnixListener::bind(&path)?;
+        // The shim may run as another user; the directory above is closed to others and the name is a secret.
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
+        Ok(Self {
+            socket,
+            dir: dir.to_owned(),
+            key_hash,
+            epoch,
+            unproven,
+        })
+    }
+
+    /// Accepts until `stop`. Connections that prove the key go to `arrivals`, or to whoever waits for their stream; others
+    /// get a denial and are closed.
+    pub async fn run(self, arrivals: mpsc::Sender<Arrival>, streams: Arc<Streams>, stop: CancellationToken) {
+        // Dropping one of them closes a connection that is not proven yet.
+        let mut unproven: VecDeque<oneshot::Sender<()>> = VecDeque::new();
+        let mut pace = Pace::default();
+        let this = Arc::new(self);
+        loop {
+            let accepted = tokio::select! {
+                () = stop.cancelled() => return,
+                accepted = this.socket.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    unproven.retain(|kept| !kept.is_closed());
+                    if unproven.len() >= UNPROVEN_MAX {
+                        unproven.pop_front();
+                    }
+                    let (kept, closed) = oneshot::channel();
+                    unproven.push_back(kept);
+                    let (this, arrivals, streams) =
+                        (Arc::clone(&this), arrivals.clone(), Arc::clone(&streams));
+                    tokio::spawn(async move {
+                        let proven = tokio::select! {
+                            proven = this.prove(stream) => proven,
+                            _ = closed => None,
+                        };
+                        match proven {
+                            // A closed receiver means that the kernel is over.
+                            Some(Proven::Lane(arrival)) => drop(arrivals.send(*arrival).await),
+                            Some(Proven::Stream(name, socket)) => streams.arrive(&name, socket),
+                            None => {}
+                        }
+                    });
+                    if let Some(pause) = pace.accepted(Instant::now()) {
+                        tokio::select! {
+                            () = stop.cancelled() => return,
+                            () = tokio::time::sleep(pause) => {}
+                        }
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a shim's connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn prove(&self, mut stream: UnixStream) -> Option<Proven> {
+        let mut decoder = Decoder::unproven();
+        let hello = match self.hello(&mut stream, &mut decoder).await {
+            Ok(hello) => hello,
+            Err(reason) => {
+                self.unproven.refused(&self.dir, &reason);
+                deny(stream, reason).await;
+                return None;
+            }
+        };
+        decoder.proven();
+        if hello.epoch_seen > self.epoch {
+            let (seen, ours) = (hello.epoch_seen, self.epoch);
+            tracing::error!(
+                seen,
+                ours,
+                "a shim has seen a later gateway: is another one running?"
+            );
+            deny(stream, format!("epoch {ours} is older than {seen}")).await;
+            return None;
+        }
+        if let Some(name) = hello.stream {
+            return Some(Proven::Stream(
+                name,
+                StreamSocket {
+                    socket: stream,
+                    decoder,
+                },
+            ));
+        }
+        let protocol = match VersionRange::OURS.negotiate(hello.protocol) {
+            Ok(protocol) => protocol,
+            Err(error) => {
+                tracing::error!(build = %hello.build, %error, "a shim speaks another protocol");
+                deny(stream, error.to_string()).await;
+                return None;
+            }
+        };
+        // The key is known to the shim now, and shall be to nobody else.
+        match std::fs::remove_file(self.dir.join(KEY_FILE)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%error, "cannot delete a sandbox's key file");
+            }
+            _ => {}
+        }
+        let socket = LaneSocket::new(stream)
+            .inspect_err(|error| tracing::warn!(%error, "cannot watch a shim's connection"))
+            .ok()?;
+        Some(Proven::Lane(Box::new(Arrival {
+            hello,
+            protocol,
+            io: LaneIo::new(socket, decoder),
+        })))
+    }
+
+    /// A hello with the right key, or why there is none. Takes at most [`himalia_shim_protocol::HELLO_BYTES`], and those only while
+    /// there is room for them in the budget of all sandboxes.
+    async fn hello(&self, stream: &mut UnixStream, decoder: &mut Decoder) -> Result<Box<Hello>, String> {
+        let late = |_| "no hello in time".to_owned();
+        let first = timeout(
+            PROOF_TIME,
+            read_until(stream, decoder, |decoder| decoder.wanted() > 0),
+        );
+        let mut frame = first.await.map_err(late)??;
+        let mut room = None;
+        if frame.is_none() {
+            let wait = timeout(ROOM_TIME, self.unproven.room(decoder.wanted()));
+            room = wait.await.map_err(|_| "too many others say hello".to_owned())?;
+            let rest = timeout(PROOF_TIME, read_until(stream, decoder, |_| false));
+            frame = rest.await.map_err(late)??;
+        }
+        let frame = frame.ok_or_else(|| "no hello".to_owned())?;
+        let ToGateway::Hello(hello) = ToGateway::parse(frame).map_err(|error| error.to_string())? else {
+            return Err("the first frame is no hello".to_owned());
+        };
+        drop(room);
+        if !same(&Sha256::digest(hello.key.as_bytes()), &self.key_hash) {
+            return Err("wrong key".to_owned());
+        }
+        Ok(hello)
+    }
+}
+
+/// Reads until there is a whole frame, or `enough` of one.
+async fn read_until(
+    stream: &mut UnixStream,
+    decoder: &mut Decoder,
+    enough: impl Fn(&Decoder) -> bool,
+) -> Result<Option<Frame>, String> {
+    loop {
+        let frame = decoder.next().map_err(|error| error.to_string())?;
+        if frame.is_some() || enough(decoder) {
+            return Ok(frame);
+        }
+        let read = stream.read_buf(decoder.buffer()).await;
+        if read.map_err(|error| error.to_string())? == 0 {
+            return Err("closed before its hello".to_owned());
+        }
+    }
+}
+
+/// Holds accepting to [`ACCEPT_MAX`] in each [`ACCEPT_WINDOW`].
+#[derive(Debug, Default)]
+struct Pace {
+    /// When the present window began.
+    began: Option<Instant>,
+    accepted: u32,
+}
+
+impl Pace {
+    /// One more was accepted. How long to wait before the next.
+    fn accepted(&mut self, now: Instant) -> Option<Duration> {
+        let began = *self.began.get_or_insert(now);
+        let age = now.saturating_duration_since(began);
+        if age >= ACCEPT_WINDOW {
+            (self.began, self.accepted) = (Some(now), 1);
+            return None;
+        }
+        self.accepted += 1;
+        if self.accepted < ACCEPT_MAX {
+            return None;
+        }
+        (self.began, self.accepted) = (None, 0);
+        Some(ACCEPT_WINDOW.saturating_sub(age))
+    }
+}
+
+async fn deny(mut stream: UnixStream, reason: String) {
+    let mut out = bytes::BytesMut::new();
+    if ToShim::Denied(Denied { reason }).encode(&mut out).is_ok() {
+        // It is closed in any case.
+        let _ = stream.write_all(&out).await;
+    }
+}
+
+/// Compares in a time that does not depend on where two digests differ.
+fn same(one: &[u8], other: &[u8; 32]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+#[path = "listener_tests.rs"]
+mod tests;

@@ -1,0 +1,287 @@
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use himalia_kernel::StreamSocket;
+use himalia_model::{EngineError, FileError};
+use himalia_shim_protocol::{CHUNK_BYTES, Decoder, FileHead, Frame, ProtocolError, StreamDone, StreamFrame};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use super::model::failure;
+use crate::{FileInfo, PackedFiles, WrittenFiles};
+
+/// How long the sandbox may take for the next of anything.
+const STALL: Duration = Duration::from_mins(1);
+
+/// One stream.
+#[derive(Debug)]
+pub struct Transfer {
+    socket: UnixStream,
+    decoder: Decoder,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Transfer {
+    /// A stream that the shim has opened. The permit is given back at its end.
+    pub fn new(stream: StreamSocket, permit: OwnedSemaphorePermit) -> Self {
+        Self {
+            socket: stream.socket,
+            decoder: stream.decoder,
+            _permit: permit,
+        }
+    }
+
+    /// What the sandbox says next; a failure is an error. Cancel-safe.
+    pub async fn next(&mut self) -> Result<StreamFrame, EngineError> {
+        let Self { socket, decoder, .. } = self;
+        in_time(async {
+            loop {
+                if let Some(frame) = decoder.next().map_err(|error| nonsense(&error))? {
+                    return understood(frame);
+                }
+                match socket.read_buf(decoder.buffer()).await {
+                    Ok(0) => return Err(lost("the sandbox closed the transfer")),
+                    Ok(_) => {}
+                    Err(error) => return Err(broken(&error)),
+                }
+            }
+        })
+        .await
+    }
+
+    /// Sends one chunk, at most [`CHUNK_BYTES`]. An error also when the sandbox has said that it failed.
+    async fn send(&mut self, chunk: Bytes) -> Result<(), EngineError> {
+        let mut out = BytesMut::new();
+        StreamFrame::Chunk(chunk)
+            .encode(&mut out)
+            .map_err(|error| nonsense(&error))?;
+        let Self { socket, decoder, .. } = self;
+        let (mut reader, mut writer) = socket.split();
+        let is_sent = decoder.buffered() == 0
+            && in_time(async {
+                tokio::select! {
+                    biased;
+                    _ = reader.read_buf(decoder.buffer()) => Ok(false),
+                    written = writer.write_all(&out) => Ok(written.is_ok()),
+                }
+            })
+            .await?;
+        if is_sent {
+            return Ok(());
+        }
+        // Before the end of what is sent it has nothing to say but why it failed.
+        match self.next().await {
+            Err(error) => Err(error),
+            Ok(_) => Err(lost("the sandbox has done something else")),
+        }
+    }
+
+    /// Takes what is sent up to its end.
+    pub async fn collect(&mut self, limit: usize) -> Result<(BytesMut, StreamDone), EngineError> {
+        let mut body = BytesMut::new();
+        loop {
+            match self.next().await? {
+                StreamFrame::Chunk(chunk) if body.len() + chunk.len() <= limit => {
+                    body.extend_from_slice(&chunk);
+                }
+                StreamFrame::Done(done) => return Ok((body, done)),
+                _ => return Err(lost("the sandbox has said too much")),
+            }
+        }
+    }
+}
+
+async fn in_time<T>(work: impl Future<Output = Result<T, EngineError>>) -> Result<T, EngineError> {
+    let late = EngineError::Timeout {
+        what: "the transfer's next step",
+        seconds: STALL.as_secs(),
+    };
+    timeout(STALL, work).await.unwrap_or(Err(late))
+}
+
+fn understood(frame: Frame) -> Result<StreamFrame, EngineError> {
+    match StreamFrame::parse(frame).map_err(|error| nonsense(&error))? {
+        StreamFrame::Failed(failed) => Err(failure(&failed)),
+        frame => Ok(frame),
+    }
+}
+
+fn lost(reason: &str) -> EngineError {
+    EngineError::Files {
+        code: FileError::Failed,
+        reason: reason.to_owned(),
+    }
+}
+
+fn broken(error: &io::Error) -> EngineError {
+    lost(&format!("the transfer broke off: {error}"))
+}
+
+fn nonsense(error: &ProtocolError) -> EngineError {
+    lost(&format!("the sandbox does not keep to the protocol: {error}"))
+}
+
+/// Whether the part that is announced lies in the file.
+fn check(head: &FileHead) -> Result<(), EngineError> {
+    let FileHead {
+        size, first, bytes, ..
+    } = *head;
+    match first.checked_add(bytes) {
+        Some(end) if end <= size => Ok(()),
+        _ => Err(lost(&format!(
+            "the sandbox does not keep to the protocol: {bytes} bytes from byte {first} on of a file of {size}"
+        ))),
+    }
+}
+
+/// A file or an archive that is being read. Dropping it gives it up.
+#[derive(Debug)]
+pub struct FileDownload {
+    /// What is read; `None` for an archive.
+    pub info: Option<FileInfo>,
+    transfer: Transfer,
+    /// What was read to see that there is something.
+    first: Option<StreamFrame>,
+    ended: bool,
+    packed: Option<PackedFiles>,
+}
+
+impl FileDownload {
+    /// A download of one file; waits for what it is.
+    pub async fn file(mut transfer: Transfer) -> Result<Self, EngineError> {
+        match transfer.next().await? {
+            StreamFrame::Head(head) => {
+                check(&head)?;
+                Ok(Self::new(transfer, Some(head.into()), None))
+            }
+            _ => Err(lost("the sandbox sent something else than a file")),
+        }
+    }
+
+    /// A download of an archive; waits until it begins.
+    pub async fn archive(mut transfer: Transfer) -> Result<Self, EngineError> {
+        let first = transfer.next().await?;
+        Ok(Self::new(transfer, None, Some(first)))
+    }
+
+    fn new(transfer: Transfer, info: Option<FileInfo>, first: Option<StreamFrame>) -> Self {
+        Self {
+            info,
+            transfer,
+            first,
+            ended: false,
+            packed: None,
+        }
+    }
+
+    /// The next bytes; `None` at the end. After an error there is nothing more.
+    pub async fn next(&mut self) -> Option<Result<Bytes, EngineError>> {
+        if self.ended {
+            return None;
+        }
+        let frame = match self.first.take() {
+            Some(frame) => Ok(frame),
+            None => self.transfer.next().await,
+        };
+        self.ended = !matches!(frame, Ok(StreamFrame::Chunk(_)));
+        match frame {
+            Ok(StreamFrame::Chunk(bytes)) => Some(Ok(bytes)),
+            Ok(StreamFrame::Done(done)) => {
+                self.packed = Some(PackedFiles {
+                    entries: done.entries,
+                    skipped: done.skipped,
+                });
+                None
+            }
+            Ok(_) => Some(Err(lost("the sandbox sent something else than bytes"))),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// What an archive has had, once it was read to its end.
+    pub fn packed(&self) -> Option<PackedFiles> {
+        self.packed
+    }
+}
+
+/// A file or an archive that is being written. Dropping it before [`FileUpload::finish`] leaves everything as it was.
+#[derive(Debug)]
+pub struct FileUpload {
+    transfer: Transfer,
+    /// It may not be larger because the session's files may not.
+    by_quota: bool,
+}
+
+impl FileUpload {
+    /// An upload. `by_quota`: what is too much is so by the quota of the session.
+    pub fn new(transfer: Transfer, by_quota: bool) -> Self {
+        Self { transfer, by_quota }
+    }
+
+    /// Sends bytes.
+    pub async fn send(&mut self, mut bytes: Bytes) -> Result<(), EngineError> {
+        while !bytes.is_empty() {
+            let chunk = bytes.split_to(bytes.len().min(CHUNK_BYTES));
+            let sent = self.transfer.send(chunk).await;
+            sent.map_err(|error| self.meant(error))?;
+        }
+        Ok(())
+    }
+
+    /// All bytes were sent: puts the files in their places.
+    pub async fn finish(mut self) -> Result<WrittenFiles, EngineError> {
+        let ended = self.transfer.send(Bytes::new()).await;
+        let ended = match ended {
+            Ok(()) => self.transfer.next().await,
+            Err(error) => Err(error),
+        };
+        match ended.map_err(|error| self.meant(error))? {
+            StreamFrame::Done(done) => Ok(WrittenFiles {
+                entries: done.entries,
+                bytes: done.bytes,
+                created: done.created,
+            }),
+            _ => Err(lost("the sandbox sent something else than an answer")),
+        }
+    }
+
+    fn meant(&self, error: EngineError) -> EngineError {
+        match error {
+            EngineError::Files {
+                code: FileError::TooLarge,
+                reason,
+            } if self.by_quota => EngineError::Files {
+                code: FileError::Quota,
+                reason: format!("{reason}, which is what is left of the disk quota"),
+            },
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_lies_in_its_file() {
+        let head = |first, bytes, size| FileHead {
+            size,
+            first,
+            bytes,
+            modified_ms: 0,
+            tag: String::new(),
+        };
+        for (first, bytes, size) in [(0, 0, 0), (0, 9, 9), (4, 5, 9), (9, 0, 9)] {
+            assert!(check(&head(first, bytes, size)).is_ok(), "{first} {bytes} {size}");
+        }
+        for (first, bytes, size) in [(0, 10, 9), (5, 5, 9), (u64::MAX, 2, 9), (2, u64::MAX, u64::MAX)] {
+            let error = check(&head(first, bytes, size)).unwrap_err().to_string();
+            assert!(error.contains("does not keep to the protocol"), "{error}");
+        }
+    }
+}

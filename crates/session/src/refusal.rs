@@ -1,0 +1,46 @@
+//! What a provisioner's errors are in the caller's terms. Their text may name paths of the host, so most of it goes to the log.
+
+use himalia_model::{EngineError, KernelId, NotOffered};
+use himalia_sandbox::{SandboxError, SandboxId};
+
+/// Of a sandbox that could not be started.
+pub(crate) fn not_started(id: KernelId, error: SandboxError) -> EngineError {
+    match error {
+        SandboxError::Isolation { .. } => {
+            EngineError::not_offered(NotOffered::Isolation, "isolation", error.to_string())
+        }
+        SandboxError::NetworkUnsupported { .. } => {
+            EngineError::not_offered(NotOffered::Network, "network", error.to_string())
+        }
+        // Names the image only, and how to get it.
+        SandboxError::ImageMissing { .. } => EngineError::KernelStart {
+            cause: error.to_string(),
+            stderr_tail: String::new(),
+        },
+        SandboxError::BadSpec { field, reason } => EngineError::bad_request(field, reason),
+        other => {
+            tracing::error!(kernel = %id, error = %other, "cannot start a sandbox");
+            away(&other).unwrap_or_else(|| EngineError::KernelStart {
+                cause: "its sandbox could not be started".to_owned(),
+                stderr_tail: String::new(),
+            })
+        }
+    }
+}
+
+/// Of a sandbox with which something could not be done.
+pub fn not_done(id: SandboxId, context: &str, error: &SandboxError) -> EngineError {
+    match away(error) {
+        Some(away) => {
+            tracing::warn!(sandbox = %id, %error, "{context}");
+            away
+        }
+        None => EngineError::internal(context, error),
+    }
+}
+
+/// While the container engine is away the same call may succeed later, whatever it is.
+fn away(error: &SandboxError) -> Option<EngineError> {
+    let is_away = matches!(error, SandboxError::Engine { away: true, .. });
+    is_away.then(|| EngineError::unavailable("the container engine does not answer"))
+}

@@ -1,0 +1,185 @@
+//! What a kernel's actor is given of what is above it: the sandbox, the store, the registry and what is kept of ended sessions.
+
+use std::sync::Arc;
+
+use himalia_journal::may_block;
+use himalia_kernel::{Command, HostFuture, KernelHost};
+use himalia_model::StartPath;
+use himalia_sandbox::{DiskUse, SOCKET_FILE};
+use himalia_shim_protocol::StartPath as ShimStartPath;
+use himalia_store::{KernelLife, Store};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::kept_files::forget_kept_files;
+use crate::lease::Share;
+use crate::{EndedSessions, Registry, SessionKernel};
+
+/// Why an additional kernel ended whose session ended.
+pub(crate) const SESSION_ENDED: &str = "session_ended";
+
+/// What is left to do when a kernel ends.
+#[derive(Debug)]
+pub(crate) struct Teardown {
+    kernel: Arc<SessionKernel>,
+    share: Share,
+    /// Name of the socket that its link calls.
+    socket: String,
+    /// The sandbox is to be ended, since nobody else is in it.
+    last: bool,
+    store: Store,
+    registry: Arc<Registry>,
+    ended: Arc<EndedSessions>,
+}
+
+impl Teardown {
+    pub(crate) fn new(
+        kernel: Arc<SessionKernel>,
+        share: Share,
+        socket: String,
+        store: Store,
+        registry: Arc<Registry>,
+        ended: Arc<EndedSessions>,
+    ) -> Self {
+        Self {
+            kernel,
+            share,
+            socket,
+            last: false,
+            store,
+            registry,
+            ended,
+        }
+    }
+}
+
+impl KernelHost for Teardown {
+    fn process_started(&self, pid: i32, incarnation: u32, path: ShimStartPath) {
+        let facts = self.kernel.facts();
+        let first = incarnation == 1 && facts.start_path == StartPath::Cold && path == ShimStartPath::Zygote;
+        if first {
+            self.kernel
+                .change_facts(|facts| facts.start_path = StartPath::Zygote);
+        }
+        let (store, lease, id) = (self.store.clone(), Arc::clone(self.share.lease()), facts.id);
+        tokio::spawn(async move {
+            let noted = store
+                .set_kernel_life(id.0, KernelLife::Live, incarnation, None)
+                .await;
+            if let Err(error) = noted {
+                tracing::error!(kernel = %id, %error, "cannot note a kernel's start");
+            }
+            if first
+                && let Err(error) = store
+                    .set_kernel_start_path(id.0, StartPath::Zygote.as_str())
+                    .await
+            {
+                tracing::error!(kernel = %id, %error, "cannot note how a kernel was started");
+            }
+            if let Ok(pid) = u32::try_from(pid)
+                && let Err(error) = lease.provisioner().note_process(lease.id(), pid).await
+            {
+                tracing::debug!(kernel = %id, %error, "cannot note a kernel's process");
+            }
+        });
+    }
+
+    fn check_memory(&self, answer: mpsc::Sender<bool>) {
+        let lease = Arc::clone(self.share.lease());
+        tokio::spawn(async move {
+            let killed = lease.killed_for_memory().await;
+            // The kernel may be over.
+            let _ = answer.send(killed).await;
+        });
+    }
+
+    fn measure_disk(&self, answer: mpsc::Sender<Option<DiskUse>>) {
+        let lease = Arc::clone(self.share.lease());
+        tokio::spawn(async move {
+            let found = lease.provisioner().disk_use(lease.id()).await;
+            let found = found.unwrap_or_else(|error| {
+                tracing::debug!(sandbox = %lease.id(), %error, "cannot measure files");
+                None
+            });
+            // The kernel may be over.
+            let _ = answer.send(found).await;
+        });
+    }
+
+    fn moved_in(&self) {
+        self.kernel.set_lease(Arc::clone(self.share.lease()));
+    }
+
+    fn end_additional(&self) -> HostFuture<'_> {
+        Box::pin(async {
+            let mut ends = JoinSet::new();
+            for further in self.registry.further(self.kernel.id()) {
+                ends.spawn(async move {
+                    further.order(Command::Stop(SESSION_ENDED)).await;
+                    further.gone().await;
+                });
+            }
+            ends.join_all().await;
+        })
+    }
+
+    fn leave(&mut self) -> bool {
+        self.last |= self.share.leave();
+        self.last
+    }
+
+    fn clean_up(&mut self, forget: bool) -> HostFuture<'_> {
+        Box::pin(self.end(forget))
+    }
+}
+
+impl Teardown {
+    async fn end(&mut self, forget: bool) {
+        let handle = Arc::clone(&self.kernel);
+        if self.last {
+            self.share.stop_sandbox().await;
+        } else if let Some(sandbox) = self
+            .share
+            .lease()
+            .sandbox()
+            .filter(|_| self.socket != SOCKET_FILE)
+        {
+            // Gone with the sandbox, if that has ended meanwhile.
+            let _ = std::fs::remove_file(sandbox.gateway_dir.join(&self.socket));
+        }
+        let id = handle.id();
+        let noted = if forget {
+            let ended = self.ended.end(&handle);
+            if ended.as_ref().is_none_or(|row| row.removed_micros.is_some()) {
+                handle.forget_log();
+            } else if let Err(error) = may_block(|| handle.journal.sync()) {
+                tracing::error!(kernel = %id, %error, "cannot flush the log of a session that is over");
+            }
+            // Whoever takes the id next must not find them.
+            forget_kept_files(&self.registry, self.share.lease(), &handle.facts().around).await;
+            let deleted = match ended {
+                Some(row) => self.store.end_kernel(row).await,
+                None => self.store.delete_kernel(id.0).await.map(drop),
+            };
+            // Its id is free from here on.
+            self.registry.remove(&handle);
+            deleted
+        } else {
+            let (incarnation, reason) = {
+                let snapshot = handle.snapshot.borrow();
+                (snapshot.incarnation, snapshot.reason.clone())
+            };
+            self.store
+                .set_kernel_life(id.0, KernelLife::Dead, incarnation, reason)
+                .await
+                .map(drop)
+        };
+        if let Err(error) = noted {
+            tracing::error!(kernel = %id, %error, "cannot note a kernel's end");
+        }
+        // A session that goes on in another sandbox keeps its place.
+        if forget || !handle.facts().outlives_sandbox() {
+            drop(handle.place.lock().take());
+        }
+    }
+}
