@@ -191,6 +191,10 @@ bench-fairness: PROFILE = dist
 bench-fairness: env ## what one tenant's floods cost another, as ratios of one run
 	HIMALIA_BIN=$(HIMALIA) python3 tests/bench/fairness.py --out $(TARGET)/bench-fairness.json
 
+.PHONY: autobahn
+autobahn: check-build ## the Autobahn test suite against the WebSocket layer (needs Python 2.7, in PYTHON2 or on the path); writes docs/autobahn.md
+	python3 tests/autobahn/run.py --out docs/autobahn.md
+
 .PHONY: soak
 soak: env $(TEST_LIBRARIES)/ready ## 1,000 forks of one session, 20 for each library of the matrix: nothing hangs or leaks
 	HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \

@@ -43,3 +43,5 @@ pub use mounted::Mounted;
 pub use openapi::openapi;
 pub use routes::{Access, ROUTES, Route};
 pub use viewer::{Viewer, ViewerFile};
+#[cfg(any(test, feature = "echo"))]
+pub use ws::serve_echo;

@@ -21,7 +21,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::listen::{self, Peer, unacknowledged};
 use crate::openapi::{Answer, Operation, Part, codes};
-use crate::ws::{Close, Handshake, Incoming, Kind, Outbox, Reader, Upgraded, farewell};
+use crate::ws::{Close, Handshake, Incoming, Outbox, Reader, Upgraded, farewell};
 
 /// Bytes of one message of the client, which is refused all the same.
 const MESSAGE_BYTES: usize = 64 << 10;
@@ -146,7 +146,7 @@ async fn push(socket: Upgraded, mut source: impl Source, patience: Patience, shu
                 events = source.next() => match events {
                     Ok(Some(events)) => {
                         for event in events {
-                            outbox.message(Kind::Text, event);
+                            outbox.text(event);
                         }
                         None
                     }

@@ -1,41 +1,18 @@
-//! Frame headers (RFC 6455 §5.2) and masking, sans-IO.
+//! Frame headers by the codec of `tungstenite`, with what a server has to refuse (RFC 6455 §5.1, §5.2 and §5.5) on top; masking.
+//! Sans-IO.
+
+use std::io::Cursor;
+
+use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::OpCode;
 
 use super::Close;
-
-/// What a frame carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Opcode {
-    Continuation = 0,
-    Text = 1,
-    Binary = 2,
-    Close = 8,
-    Ping = 9,
-    Pong = 10,
-}
-
-impl Opcode {
-    fn parse(bits: u8) -> Option<Self> {
-        Some(match bits {
-            0 => Self::Continuation,
-            1 => Self::Text,
-            2 => Self::Binary,
-            8 => Self::Close,
-            9 => Self::Ping,
-            10 => Self::Pong,
-            _ => return None,
-        })
-    }
-
-    fn is_control(self) -> bool {
-        self as u8 >= 8
-    }
-}
 
 /// The header of a frame from a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) last: bool,
-    pub(super) opcode: Opcode,
+    pub(super) opcode: OpCode,
     pub(super) mask: [u8; 4],
     /// Payload bytes.
     pub(super) length: u64,
@@ -43,62 +20,40 @@ pub(super) struct Header {
 
 /// Reads a client's frame header: with its size, or `None` if more bytes are needed. Refuses what the protocol forbids.
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Header, usize)>, Close> {
-    let Some(&[first, second]) = bytes.first_chunk::<2>() else {
+    let mut cursor = Cursor::new(bytes);
+    let Some((header, length)) =
+        FrameHeader::parse(&mut cursor).map_err(|_| Close::protocol("unknown opcode"))?
+    else {
         return Ok(None);
     };
-    if first & 0x70 != 0 {
+    if header.rsv1 || header.rsv2 || header.rsv3 {
         return Err(Close::protocol("reserved bits are set"));
     }
-    let Some(opcode) = Opcode::parse(first & 0x0f) else {
-        return Err(Close::protocol("unknown opcode"));
-    };
-    if second & 0x80 == 0 {
+    let Some(mask) = header.mask else {
         return Err(Close::protocol("frame is not masked"));
-    }
-    let last = first & 0x80 != 0;
-    let short = second & 0x7f;
-    if opcode.is_control() && (!last || short > 125) {
+    };
+    let is_control = matches!(header.opcode, OpCode::Control(_));
+    if is_control && (!header.is_final || length > 125) {
         return Err(Close::protocol("control frame is fragmented or too long"));
     }
-    let (length, start) = match short {
-        126 => match bytes.get(2..).and_then(|b| b.first_chunk()) {
-            Some(length) => (u64::from(u16::from_be_bytes(*length)), 4),
-            None => return Ok(None),
-        },
-        127 => match bytes.get(2..).and_then(|b| b.first_chunk()) {
-            Some(length) => (u64::from_be_bytes(*length), 10),
-            None => return Ok(None),
-        },
-        _ => (u64::from(short), 2),
+    let header = Header {
+        last: header.is_final,
+        opcode: header.opcode,
+        mask,
+        length,
     };
-    match bytes.get(start..).and_then(|b| b.first_chunk()) {
-        Some(mask) => Ok(Some((
-            Header {
-                last,
-                opcode,
-                mask: *mask,
-                length,
-            },
-            start + 4,
-        ))),
-        None => Ok(None),
-    }
+    let size = usize::try_from(cursor.position()).unwrap_or(usize::MAX);
+    Ok(Some((header, size)))
 }
 
-/// Appends the header of an unfragmented frame of ours, which is never masked.
-pub(super) fn write(out: &mut Vec<u8>, opcode: Opcode, length: usize) {
-    out.push(0x80 | opcode as u8);
-    if let Ok(length) = u8::try_from(length)
-        && length < 126
-    {
-        out.push(length);
-    } else if let Ok(length) = u16::try_from(length) {
-        out.push(126);
-        out.extend_from_slice(&length.to_be_bytes());
-    } else {
-        out.push(127);
-        out.extend_from_slice(&(length as u64).to_be_bytes());
-    }
+/// Appends the header of an unfragmented frame of ours, which is never masked: 2, 4 or 10 bytes.
+pub(super) fn write(out: &mut Vec<u8>, opcode: OpCode, length: usize) {
+    let header = FrameHeader {
+        opcode,
+        ..FrameHeader::default()
+    };
+    let written = header.format(length as u64, out);
+    debug_assert!(written.is_ok(), "a Vec takes all that is written to it");
 }
 
 /// Takes the mask off, in place.
@@ -120,16 +75,19 @@ pub(super) fn unmask(payload: &mut [u8], mask: [u8; 4]) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use tokio_tungstenite::tungstenite::protocol::frame::coding::Data;
 
     #[test]
     fn forbidden_headers() {
-        for (bytes, why) in [
-            ([0xc1, 0x80], "reserved bits are set"),
-            ([0x83, 0x80], "unknown opcode"),
-            ([0x81, 0x00], "frame is not masked"),
-            ([0x09, 0x80], "control frame is fragmented or too long"),
-            ([0x89, 0xfe], "control frame is fragmented or too long"),
+        for (first, second, why) in [
+            (0xc1, 0x80, "reserved bits are set"),
+            (0x83, 0x80, "unknown opcode"),
+            (0x8b, 0x80, "unknown opcode"),
+            (0x81, 0x00, "frame is not masked"),
+            (0x09, 0x80, "control frame is fragmented or too long"),
+            (0x89, 0xfe, "control frame is fragmented or too long"),
         ] {
+            let bytes = [first, second, 0, 126, 1, 2, 3, 4];
             assert_eq!(parse(&bytes), Err(Close::protocol(why)));
         }
     }
@@ -138,7 +96,7 @@ mod tests {
     fn every_cut_asks_for_more() {
         for length in [0usize, 125, 126, 65_535, 65_536] {
             let mut bytes = Vec::new();
-            write(&mut bytes, Opcode::Binary, length);
+            write(&mut bytes, OpCode::Data(Data::Binary), length);
             bytes[1] |= 0x80;
             bytes.extend_from_slice(&[1, 2, 3, 4]);
             for cut in 0..bytes.len() {
@@ -146,7 +104,7 @@ mod tests {
             }
             let header = Header {
                 last: true,
-                opcode: Opcode::Binary,
+                opcode: OpCode::Data(Data::Binary),
                 mask: [1, 2, 3, 4],
                 length: length as u64,
             };

@@ -11,8 +11,11 @@
 //! * `handshake`: the upgrade
 //! * `close`: why a connection ends, as close codes
 //! * `farewell`: its last bytes, within a bound
+//! * `echo`: a server for test suites of the protocol
 
 mod close;
+#[cfg(any(test, feature = "echo"))]
+mod echo;
 mod farewell;
 mod frame;
 mod handshake;
@@ -20,7 +23,9 @@ mod outbox;
 mod reader;
 
 pub(crate) use close::Close;
+#[cfg(any(test, feature = "echo"))]
+pub use echo::serve_echo;
 pub(crate) use farewell::{FAREWELL, farewell};
 pub(crate) use handshake::{Handshake, Upgraded};
-pub(crate) use outbox::{Kind, Outbox};
+pub(crate) use outbox::Outbox;
 pub(crate) use reader::{Incoming, Reader};

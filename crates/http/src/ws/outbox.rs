@@ -5,21 +5,14 @@ use std::io::{self, IoSlice};
 
 use bytes::{Buf, Bytes};
 use tokio::net::tcp::OwnedWriteHalf;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
-use super::Close;
-use super::frame::{self, Opcode};
+use super::{Close, frame};
 
 /// Payloads up to this are copied next to each other; larger ones are shared and gathered.
 const COPY_BYTES: usize = 4 << 10;
 /// Most slices of one gathered write.
 const SLICES: usize = 64;
-
-/// What a message of ours is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Text,
-    Binary,
-}
 
 /// What waits to be written, as one stream of bytes. Nothing is lost when a flush is cancelled: the next one goes on
 /// where it stopped. How much it may hold is up to whoever pushes: fill it again only when it is empty.
@@ -34,34 +27,35 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Adds a message. Returns where it ends in the stream.
-    pub(crate) fn message(&mut self, kind: Kind, payload: Bytes) -> u64 {
-        let opcode = match kind {
-            Kind::Text => Opcode::Text,
-            Kind::Binary => Opcode::Binary,
-        };
-        self.frame(opcode, payload)
+    /// Adds a text message, of which the caller knows that it is UTF-8. Returns where it ends in the stream.
+    pub(crate) fn text(&mut self, payload: Bytes) -> u64 {
+        self.frame(OpCode::Data(Data::Text), payload)
+    }
+
+    /// Adds a binary message. Returns where it ends in the stream.
+    pub(crate) fn binary(&mut self, payload: Bytes) -> u64 {
+        self.frame(OpCode::Data(Data::Binary), payload)
     }
 
     pub(crate) fn ping(&mut self) {
-        self.frame(Opcode::Ping, Bytes::new());
+        self.frame(OpCode::Control(Control::Ping), Bytes::new());
     }
 
     /// `payload`: at most 125 bytes, as the ping's that it answers.
     pub(crate) fn pong(&mut self, payload: Bytes) {
-        self.frame(Opcode::Pong, payload);
+        self.frame(OpCode::Control(Control::Pong), payload);
     }
 
     pub(crate) fn close(&mut self, close: &Close) {
-        self.frame(Opcode::Close, close.payload().into());
+        self.frame(OpCode::Control(Control::Close), close.payload().into());
     }
 
     /// Answers a close of the peer with its own payload.
     pub(crate) fn close_back(&mut self, payload: Bytes) {
-        self.frame(Opcode::Close, payload);
+        self.frame(OpCode::Control(Control::Close), payload);
     }
 
-    fn frame(&mut self, opcode: Opcode, payload: Bytes) -> u64 {
+    fn frame(&mut self, opcode: OpCode, payload: Bytes) -> u64 {
         let before = self.small.len();
         frame::write(&mut self.small, opcode, payload.len());
         let head = self.small.len() - before;
@@ -166,10 +160,10 @@ mod tests {
         let (_reader, writer) = server.into_split();
         let mut outbox = Outbox::default();
         let large = Bytes::from(vec![b'L'; 5 << 20]);
-        assert_eq!(outbox.message(Kind::Text, Bytes::from_static(b"ab")), 4);
-        outbox.message(Kind::Binary, large.clone());
+        assert_eq!(outbox.text(Bytes::from_static(b"ab")), 4);
+        outbox.binary(large.clone());
         outbox.ping();
-        let end = outbox.message(Kind::Text, Bytes::from_static(b"cd"));
+        let end = outbox.text(Bytes::from_static(b"cd"));
         let read = tokio::spawn(async move {
             let mut all = vec![0; usize::try_from(end).unwrap()];
             client.read_exact(&mut all).await.unwrap();
@@ -189,7 +183,7 @@ mod tests {
         let (server, _client) = pair().await;
         let (_reader, writer) = server.into_split();
         let mut outbox = Outbox::default();
-        outbox.message(Kind::Binary, Bytes::from(vec![0; 64 << 20]));
+        outbox.binary(Bytes::from(vec![0; 64 << 20]));
         let error = outbox
             .flush(&writer, Duration::from_millis(50))
             .await

@@ -8,7 +8,7 @@ use himalia_engine::Delivery;
 use himalia_wire::{Channel, Error, Limits, legacy, v1};
 
 use crate::jupyter::quirks::Quirks;
-use crate::ws::{Close, Incoming, Kind, Outbox};
+use crate::ws::{Close, Incoming, Outbox};
 
 /// How a connection writes messages.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl Framing {
     /// Puts a message for the client into the outbox. Returns where it ends; `None` if it could not be converted.
     pub(super) fn put(&mut self, outbox: &mut Outbox, delivery: &Delivery) -> Option<u64> {
         let quirks = match self {
-            Self::V1 => return Some(outbox.message(Kind::Binary, delivery.frame.clone())),
+            Self::V1 => return Some(outbox.binary(delivery.frame.clone())),
             Self::Legacy(quirks) => quirks,
         };
         let converted = v1::decode(&delivery.frame, &Limits::KERNEL)
@@ -90,8 +90,8 @@ impl Framing {
 
 fn put_legacy(outbox: &mut Outbox, frame: legacy::Frame) -> u64 {
     match frame {
-        legacy::Frame::Text(text) => outbox.message(Kind::Text, text.into()),
-        legacy::Frame::Binary(bytes) => outbox.message(Kind::Binary, bytes),
+        legacy::Frame::Text(text) => outbox.text(text.into()),
+        legacy::Frame::Binary(bytes) => outbox.binary(bytes),
     }
 }
 
