@@ -34,7 +34,7 @@ MEANINGS = {
     "OK": "as the suite expects",
     "NON-STRICT": "allowed by the protocol, the suite would like it otherwise",
     "INFORMATIONAL": "the suite only writes down what happens",
-    "UNIMPLEMENTED": "an extension that is not offered",
+    "FAILED BY CLIENT": "the suite would rather have the server end the TCP connection",
     "FAILED": "against the protocol",
 }
 RUN = "import site, sys; site.addsitedir(sys.argv[1]); sys.argv[:2] = ['wstest']; from autobahntestsuite.wstest import run; run()"

@@ -76,6 +76,7 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use futures_util::{SinkExt, StreamExt};
+    use tokio::io::AsyncReadExt as _;
     use tokio::net::TcpStream;
     use tokio_tungstenite::tungstenite::Message;
     use tokio_tungstenite::tungstenite::protocol::CloseFrame;
@@ -135,5 +136,18 @@ mod tests {
         client.close(Some(close.clone())).await.unwrap();
         assert_eq!(client.next().await.unwrap().unwrap(), Message::Close(Some(close)));
         assert!(client.next().await.is_none());
+    }
+    #[tokio::test]
+    async fn the_server_ends_a_connection_that_it_refuses() {
+        let mut client = client().await;
+        let mut reserved = Frame::message("x", OpCode::Data(Data::Text), true);
+        reserved.header_mut().rsv1 = true;
+        client.send(Message::Frame(reserved)).await.unwrap();
+        let mut stream = client.into_inner();
+        let mut all = Vec::new();
+        // Ends although the client neither answers nor closes.
+        stream.read_to_end(&mut all).await.unwrap();
+        assert_eq!(&all[..4], b"\x88\x17\x03\xea");
+        assert_eq!(&all[4..], b"reserved bits are set");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::net::{Shutdown, shutdown};
 use tokio::io::AsyncRead;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::timeout;
@@ -20,6 +21,11 @@ pub(crate) async fn farewell<R: AsyncRead + Unpin>(
 ) {
     let goodbye = async {
         if outbox.flush(socket, FAREWELL).await.is_ok() && ours {
+            if reader.has_refused() {
+                // The peer's answer cannot be told from the rest of what was refused, and a peer waits for the server to
+                // close the connection (RFC 6455 §7.1.1): it is told that nothing more comes.
+                let _ = shutdown(socket.as_ref(), Shutdown::Write);
+            }
             // Unread input would turn the close into a reset, which destroys what is on its way to the client.
             reader.drain().await;
         }

@@ -117,6 +117,11 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
+    /// Whether a message was refused, so that the peer's close is not recognised any more.
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused
+    }
+
     /// Reads until the peer says goodbye or ends, and throws all of it away. After a refused message that is what still
     /// arrives of it.
     pub(crate) async fn drain(&mut self) {
