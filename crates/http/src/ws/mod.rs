@@ -1,11 +1,11 @@
 //! The WebSocket protocol (RFC 6455, version 13, no extensions), server side, on the raw TCP socket of an upgraded connection.
 //!
-//! Why not a library: the position of a client is the last message that its TCP acknowledged, so the byte count of each
-//! message must be known exactly; messages are shared `Bytes` that go out by gathered writes, many per system call, without
-//! being copied into a buffer that keeps its largest size; a socket that nobody writes to costs no more than its read
-//! buffer; and a writer that waits for a slow peer must not keep the reader from reading.
+//! Frame headers, close codes and the answer to the handshake are those of `tungstenite`, which `tokio-tungstenite` brings. The
+//! reader and the writer are our own. The writer shares large messages instead of copying them, and the position of a client needs the
+//! exact end of each message in the stream of bytes: server frames are not masked, so it is a sum of payloads and of headers of 2, 4
+//! or 10 bytes. The reader allocates what has arrived, not what a header announces. `docs/adr/0010` has the measurements.
 //!
-//! * `frame`: the bytes of a frame header, sans-IO
+//! * `frame`: frame headers and masking, sans-IO
 //! * `reader`: messages from the peer, with every rule and limit checked
 //! * `outbox`: messages to the peer, and how far they got
 //! * `handshake`: the upgrade
