@@ -218,6 +218,10 @@ simulate: check-rust ## the kernel core under SCHEDULES (1,000,000) random sched
 simulate: check-rust ## the kernel core under SCHEDULES (1,000,000) random schedules of requests and faults
 	HIMALIA_SIM_SCHEDULES=$(or $(SCHEDULES),1000000) cargo test --locked --workspace --lib -- schedules
 
+.PHONY: settings
+settings: ## the table of settings in docs/configuration.md, from the code
+	HIMALIA_WRITE_SETTINGS=1 cargo test --locked -p himalia --bin himalia settings
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs cargo-fuzz and a nightly toolchain
 	for target in $$(cd crates/wire && cargo +nightly fuzz list); do \

@@ -58,7 +58,6 @@ pub struct Budget {
     connections: Arc<Shares>,
     streams: Arc<Shares>,
     turns: Arc<Turns>,
-    pictures: Arc<Turns>,
     coming_up: Arc<Turns>,
     requests: Rates,
     starts: Rates,
@@ -123,8 +122,6 @@ impl Budget {
             ),
             // One tenant leaves half of them to the others, and all leave one to the operator.
             turns: Turns::new("turns", "pieces of work", [turns + 1, turns, turns / 2]),
-            // A decoder takes up to 512 MiB.
-            pictures: Turns::new("turns", "thumbnails", [1, 1, 1]),
             // The operator's start at once.
             coming_up: Turns::new("starts", "starts of kernels", [usize::MAX, turns, turns / 2]),
             requests: Rates::new("requests", share(|share| u64::from(share.requests_per_second))),
@@ -191,11 +188,6 @@ impl Budget {
         self.turn_for(principal, log).await.map(Reading::new)
     }
 
-    /// The turn for decoding a picture, of which there is one. Waits at most 30 s.
-    pub async fn picture(&self, principal: &Principal) -> Result<Turn, EngineError> {
-        self.pictures.next(principal, TURN).await
-    }
-
     /// One more request.
     pub fn request(&self, principal: &Principal) -> Result<(), EngineError> {
         self.requests.take(principal, Instant::now())
@@ -237,11 +229,9 @@ impl Budget {
         for (owner, now, _, refused) in self.streams.uses() {
             of(owner, &|it| (it.streams, it.refused[2]) = (now, refused));
         }
-        for (owner, now, given, refused) in self.turns.uses().into_iter().chain(self.pictures.uses()) {
+        for (owner, now, given, refused) in self.turns.uses() {
             of(owner, &|it| {
-                it.turns_now += now;
-                it.turns += given;
-                it.refused[3] += refused;
+                (it.turns_now, it.turns, it.refused[3]) = (now, given, refused);
             });
         }
         for (owner, refused) in self.requests.refused() {

@@ -9,7 +9,7 @@ mod api;
 mod jupyter_sessions;
 
 pub use api::{Drain, Engine, MAX_INPUT_BYTES};
-pub use himalia_budget::{BudgetUse, Held, Turn};
+pub use himalia_budget::{BudgetUse, Held};
 pub use himalia_executions::{
     Attach, Attachment, Closed, Completion, Death, Delivery, Event, EventFeed, EventKind, Execute,
     ExecutionBrief, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionKernel,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::settings::{Seconds, Secret, Settings};
+use crate::settings::{Flags, Seconds, Secret};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,13 +77,13 @@ pub(crate) enum Command {
     #[command(after_help = SERVE_EXAMPLES)]
     Up {
         #[command(flatten)]
-        settings: Settings,
+        settings: Flags,
         #[command(flatten)]
         build: BuildArgs,
     },
     /// Start the gateway and print how to attach to it
     #[command(after_help = SERVE_EXAMPLES)]
-    Serve(Settings),
+    Serve(Flags),
     /// The Python environment that the python3 kernel runs in
     #[command(subcommand)]
     Env(EnvCommand),
@@ -115,7 +115,7 @@ pub(crate) enum Command {
         /// Id or name of a session of the gateway that runs on this data directory
         session: Option<String>,
         #[command(flatten)]
-        settings: Settings,
+        settings: Flags,
         /// Print JSON: {"ok", "findings": [{"level", "topic", "text"}]}
         #[arg(long)]
         json: bool,

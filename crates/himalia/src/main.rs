@@ -33,6 +33,7 @@ use clap::Parser as _;
 
 use crate::cli::{Cli, Command, EnvCommand};
 use crate::config::{Config, ConfigError};
+use crate::settings::Flags;
 
 fn main() -> ExitCode {
     match run(Cli::parse()) {
@@ -46,11 +47,14 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
-        Command::Serve(settings) => serve::run(Config::load(settings.clone())?, settings),
-        Command::Up { settings, build } => {
-            let config = Config::load_warm(settings.clone())?;
+        Command::Serve(Flags(given)) => serve::run(Config::load(given.clone())?, given),
+        Command::Up {
+            settings: Flags(given),
+            build,
+        } => {
+            let config = Config::load_warm(given.clone())?;
             env::build(&config.env_dir, &build)?;
-            serve::run(config, settings)
+            serve::run(config, given)
         }
         Command::Env(EnvCommand::Build { dir, build }) => {
             let env = env::build(&paths::env_dir(dir)?, &build)?;
@@ -66,10 +70,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Mcp { gateway } => client::mcp(gateway),
         Command::Doctor {
             session,
-            settings,
+            settings: Flags(given),
             json,
         } => {
-            let config = Config::load(settings)?;
+            let config = Config::load(given)?;
             match session {
                 Some(session) => doctor::session(&config, &session, json),
                 None => doctor::run(&config, json),

@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::env::PythonEnv;
 use crate::host_uids::{HostUids, Owner};
 use crate::reload::Reload;
-use crate::settings::{OnStop, Settings};
+use crate::settings::{Given, OnStop};
 use crate::signals::{Ending, Said, Signals};
 use crate::token::Token;
 use crate::{lock, log, paths, rundir, sandboxes, tenants, viewer};
@@ -27,7 +27,7 @@ use crate::{lock, log, paths, rundir, sandboxes, tenants, viewer};
 const OPEN_FILES: u64 = 65_536;
 
 /// Serves until a signal ends it. `said` is what the configuration was made of: its tokens are read again on SIGHUP.
-pub(crate) fn run(config: Config, said: Settings) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     log::start(&config)?;
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -41,7 +41,7 @@ pub(crate) fn run(config: Config, said: Settings) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-async fn serve(config: Config, said: Settings) -> anyhow::Result<ExitCode> {
+async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::catch().context("cannot catch signals")?;
     paths::make_private(&config.data_dir)?;
     let _data_lock = lock::take(&config.data_dir)?;

@@ -145,7 +145,7 @@ pub static ROUTES: &[Route] = &[
     route!(V1 GET "/v1/executions/{execution_id}/events", "Stream the events of an execution", get(v1::executions::events), [LOG REMOVED]),
     route!(V1 POST "/v1/executions/{execution_id}/interrupt", "Interrupt an execution", post(v1::executions::interrupt), [LOG REMOVED KERNEL]),
     route!(V1 POST "/v1/executions/{execution_id}/input", "Answer the prompt of an execution", post(v1::executions::input), [LOG REMOVED KERNEL]),
-    route!(V1 GET "/v1/artifacts/{sha256}", "Get an image or another large value", get(v1::artifacts::show), [LOG RANGE THUMBNAIL]),
+    route!(V1 GET "/v1/artifacts/{sha256}", "Get an image or another large value", get(v1::artifacts::show), [LOG RANGE]),
     route!(V1 POST "/v1/gc", "Collect garbage: remove expired data", post(v1::collect::collect), []),
     route!(V1 GET "/v1/openapi.json", "Get this description", get(v1::description::show), []),
     route!(V1 GET "/v1/pools", "List pools of started kernels", get(v1::pools::list), []),

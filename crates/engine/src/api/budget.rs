@@ -1,6 +1,6 @@
 //! What principals take of what there is for all of them.
 
-use himalia_budget::{BudgetUse, Held, Turn, work};
+use himalia_budget::{BudgetUse, Held, work};
 use himalia_model::{Action, EngineError, Object, Principal};
 
 use super::Engine;
@@ -30,12 +30,6 @@ impl Engine {
     /// Memory for an answer of about so many bytes, until the guard is dropped. [`EngineError::OverBudget`].
     pub fn hold_memory(&self, principal: &Principal, bytes: u64) -> Result<Held, EngineError> {
         self.inner.budget.memory(principal, bytes)
-    }
-
-    /// The turn for decoding a picture, until it is dropped: one at a time, fair between principals. Waits at most 30 s:
-    /// [`EngineError::Busy`]. [`EngineError::OverBudget`] where too much of the same tenant waits already.
-    pub async fn picture_turn(&self, principal: &Principal) -> Result<Turn, EngineError> {
-        self.inner.budget.picture(principal).await
     }
 
     /// Makes an answer of about so many bytes; one that is large is made in a turn of the principal's. Waits for that at most

@@ -18,7 +18,7 @@ pub(crate) use tenants::TenantCaller;
 pub(crate) use tenants::{TenantToken, Tenants};
 
 use crate::paths;
-use crate::settings::{ByteSize, LogFormat, OnStop, Seconds, Secret, Settings};
+use crate::settings::{ByteSize, Given, LogFormat, OnStop, Secret, Settings};
 use crate::token;
 
 /// The most kernels that can be asked for.
@@ -87,19 +87,19 @@ impl ConfigError {
 
 impl Config {
     /// Adds the file that `said` names, then the defaults, and checks everything.
-    pub(crate) fn load(said: Settings) -> Result<Self, ConfigError> {
-        Self::check(with_file(said)?)
+    pub(crate) fn load(said: Given) -> Result<Self, ConfigError> {
+        Self::check(with_file(said)?.complete())
     }
 
     /// As [`Config::load`], with a kernel kept ready.
-    pub(crate) fn load_warm(said: Settings) -> Result<Self, ConfigError> {
-        let mut settings = with_file(said)?;
-        settings.warm();
-        Self::check(settings)
+    pub(crate) fn load_warm(said: Given) -> Result<Self, ConfigError> {
+        let mut given = with_file(said)?;
+        given.warm();
+        Self::check(given.complete())
     }
 
     fn check(mut settings: Settings) -> Result<Self, ConfigError> {
-        let listen = listen(settings.listen.as_deref().unwrap_or("127.0.0.1:8888"))?;
+        let listen = listen(&settings.listen)?;
         let sandboxes = Sandboxes::check(&mut settings, listen.ip())?;
         let token = match (settings.token, settings.token_file) {
             (Some(_), Some(_)) => {
@@ -117,8 +117,7 @@ impl Config {
                 return Err(ConfigError::new("listen", reason));
             }
         };
-        let max_kernels = settings.max_kernels.unwrap_or(100);
-        if !(1..=MAX_KERNELS).contains(&max_kernels) {
+        if !(1..=MAX_KERNELS).contains(&settings.max_kernels) {
             return Err(ConfigError::new(
                 "max_kernels",
                 format!("is not between 1 and {MAX_KERNELS}"),
@@ -126,25 +125,21 @@ impl Config {
         }
         let tenants = Tenants::check(
             settings.tenants.unwrap_or_default(),
-            max_kernels,
+            settings.max_kernels,
             &sandboxes.docker,
         )?;
-        let default_kernel = settings.default_kernel.unwrap_or_else(|| "python3".into());
-        if default_kernel.is_empty() {
+        if settings.default_kernel.is_empty() {
             return Err(ConfigError::new("default_kernel", "is empty"));
         }
-        let orphan_ttl = settings.orphan_ttl.unwrap_or(Seconds(86_400));
-        if orphan_ttl.0 == 0 {
+        if settings.orphan_ttl.0 == 0 {
             return Err(ConfigError::new("orphan_ttl", "must be at least one second"));
         }
-        let (defaults, kept) = (CullConfig::default(), Retention::default());
-        let log = settings.log.unwrap_or_else(|| "info".into());
-        crate::log::filter(&log)?;
+        crate::log::filter(&settings.log)?;
         Ok(Self {
             listen,
             token,
             tenants,
-            base_url: base_url(settings.base_url.as_deref().unwrap_or("/"))?,
+            base_url: base_url(&settings.base_url)?,
             allow_origin: origins(settings.allow_origin.unwrap_or_default())?,
             data_dir: paths::data_dir(settings.data_dir)?,
             run_dir: settings
@@ -156,47 +151,42 @@ impl Config {
             jail: settings.jail,
             sandboxes,
             kernelspec_dirs: settings.kernelspec_dirs.unwrap_or_default(),
-            only_these_kernelspecs: settings.only_these_kernelspecs.unwrap_or(false),
+            only_these_kernelspecs: settings.only_these_kernelspecs,
             allowed_kernelspecs: settings.allowed_kernelspecs.unwrap_or_default(),
-            default_kernel,
-            max_kernels,
+            default_kernel: settings.default_kernel,
+            max_kernels: settings.max_kernels,
             cull: CullConfig {
-                idle_timeout: settings
-                    .cull_idle_timeout
-                    .map_or(defaults.idle_timeout, Seconds::duration),
-                interval: settings
-                    .cull_interval
-                    .map_or(defaults.interval, Seconds::duration),
-                connected: settings.cull_connected.unwrap_or(defaults.connected),
-                busy: settings.cull_busy.unwrap_or(defaults.busy),
+                idle_timeout: settings.cull_idle_timeout.duration(),
+                interval: settings.cull_interval.duration(),
+                connected: settings.cull_connected,
+                busy: settings.cull_busy,
             },
-            orphan_ttl: orphan_ttl.duration(),
+            orphan_ttl: settings.orphan_ttl.duration(),
             retention: Retention {
-                time: settings.retention.map_or(kept.time, Seconds::duration),
-                bytes: settings.retention_bytes.map_or(kept.bytes, |size| size.0),
+                time: settings.retention.duration(),
+                bytes: settings.retention_bytes.0,
             },
             message_bytes: message_bytes(settings.max_message)?,
-            min_free_bytes: settings.min_free_disk.map_or(1 << 30, |size| size.0),
-            on_sigterm: settings.on_sigterm.unwrap_or(OnStop::Keep),
-            on_interrupt: settings.on_interrupt.unwrap_or(OnStop::Stop),
-            log,
-            log_format: settings.log_format.unwrap_or(LogFormat::Text),
+            min_free_bytes: settings.min_free_disk.0,
+            on_sigterm: settings.on_sigterm,
+            on_interrupt: settings.on_interrupt,
+            log: settings.log,
+            log_format: settings.log_format,
         })
     }
 }
 
 /// A shim takes no larger message than the most.
-fn message_bytes(said: Option<ByteSize>) -> Result<usize, ConfigError> {
+fn message_bytes(said: ByteSize) -> Result<usize, ConfigError> {
     const MOST: u64 = 256 << 20;
-    let bytes = said.map_or(32 << 20, |size| size.0);
-    match usize::try_from(bytes) {
-        Ok(bytes) if bytes as u64 <= MOST => Ok(bytes),
+    match usize::try_from(said.0) {
+        Ok(bytes) if said.0 <= MOST => Ok(bytes),
         _ => Err(ConfigError::new("max_message", "is more than 256MiB")),
     }
 }
 
 /// What was said, with what the file says below it.
-fn with_file(said: Settings) -> Result<Settings, ConfigError> {
+fn with_file(said: Given) -> Result<Given, ConfigError> {
     match said.config.clone() {
         Some(path) => Ok(said.over(read_file(&path)?)),
         None => Ok(said),
@@ -204,7 +194,7 @@ fn with_file(said: Settings) -> Result<Settings, ConfigError> {
 }
 
 /// Reads a configuration file. An error names the key and the line, and quotes no value.
-fn read_file(path: &Path) -> Result<Settings, ConfigError> {
+fn read_file(path: &Path) -> Result<Given, ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| ConfigError::new("config", format!("cannot read {}: {error}", path.display())))?;
     let mut settings = parse(&text).map_err(|(line, reason)| {
@@ -217,7 +207,7 @@ fn read_file(path: &Path) -> Result<Settings, ConfigError> {
 }
 
 /// `Err` is the line number, and the key with what is wrong.
-fn parse(text: &str) -> Result<Settings, (usize, String)> {
+fn parse(text: &str) -> Result<Given, (usize, String)> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let start = error.span().map_or(0, |span| span.start);
         let before = text.get(..start).unwrap_or_default();

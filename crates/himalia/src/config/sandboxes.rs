@@ -11,7 +11,7 @@ use himalia_sandbox::{Isolation, Network, ProvisionerKind};
 use super::ConfigError;
 use super::templates::Reader;
 use crate::settings::{
-    DockerHost, DockerTable, IsolationSetting, PoolTable, Seconds, Settings, TemplateTable,
+    DockerHost, DockerTable, Given, IsolationSetting, PoolTable, Seconds, Settings, TemplateTable,
 };
 
 /// Image of sandboxes when nobody says.
@@ -66,7 +66,7 @@ impl Docker {
 impl Sandboxes {
     /// Checks the settings about sandboxes; they are taken out of `settings`.
     pub(super) fn check(settings: &mut Settings, listen: IpAddr) -> Result<Self, ConfigError> {
-        let isolation = settings.isolation.unwrap_or(IsolationSetting::Auto);
+        let isolation = settings.isolation;
         if isolation == IsolationSetting::Level(Isolation::None) && !listen.to_canonical().is_loopback() {
             let reason = "none is for loopback addresses only: kernels could do all that this user may";
             return Err(ConfigError::new("isolation", reason));
@@ -206,7 +206,7 @@ fn is_docker_name(text: &str) -> bool {
             .is_some_and(|byte| byte.is_ascii_alphanumeric())
 }
 
-impl Settings {
+impl Given {
     /// Adds what `himalia up` gives without being asked: one ready kernel with the usual modules. What is said in the
     /// file about the template wins.
     pub(crate) fn warm(&mut self) {

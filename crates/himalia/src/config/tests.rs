@@ -5,7 +5,7 @@ use super::*;
 use crate::settings::IsolationSetting;
 
 fn check(text: &str) -> Result<Config, ConfigError> {
-    Config::check(toml::from_str(text).unwrap())
+    Config::check(toml::from_str::<Given>(text).unwrap().complete())
 }
 
 fn refused(text: &str) -> String {
@@ -276,9 +276,9 @@ fn wrong_lines_of_tables_are_named() {
 #[test]
 fn up_keeps_a_kernel_ready_unless_the_file_says_otherwise() {
     let warm = |text: &str| {
-        let mut settings: Settings = toml::from_str(text).unwrap();
+        let mut settings: Given = toml::from_str(text).unwrap();
         settings.warm();
-        Config::check(settings).unwrap().sandboxes.templates["python3"].clone()
+        Config::check(settings.complete()).unwrap().sandboxes.templates["python3"].clone()
     };
     let template = warm("");
     assert_eq!((template.pool.size, template.preload.len()), (1, 3));

@@ -1,10 +1,14 @@
-//! Settings as a person writes them: flags, `HIMALIA_*` variables and the TOML file share this one list, so that each
-//! setting has one name and one text.
+//! Settings as a person writes them. Each setting is one entry of the list below: its flag, its `HIMALIA_*` variable, its key
+//! in the TOML file, its text, its default and its row in docs/configuration.md are made from that entry.
 #![allow(
     clippy::doc_markdown,
     reason = "the texts of the help are plain, not Markdown"
 )]
 
+#[macro_use]
+mod declare;
+#[cfg(test)]
+mod documentation;
 mod tables;
 mod tenants;
 mod values;
@@ -12,335 +16,106 @@ mod values;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
-use serde::Deserialize;
-
+pub(crate) use declare::Flags;
 pub(crate) use tables::{DockerTable, LimitsTable, PoolTable, TemplateTable};
 pub(crate) use tenants::{Scope, TenantTable, TokenSetting};
 pub(crate) use values::{
     ByteSize, DockerHost, HostUids, IsolationSetting, LogFormat, OnStop, Processors, Seconds, Secret,
 };
 
-/// Every setting of the gateway; what is `None` was not said. Defaults are in [`crate::config`].
-#[derive(Args, Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Settings {
-    /// TOML file with these settings (`max_kernels = 20`); unknown keys are refused. Relative paths in it start at
-    /// its directory
-    #[arg(long, value_name = "FILE", env = "HIMALIA_CONFIG")]
-    #[serde(skip)]
-    pub(crate) config: Option<PathBuf>,
-
-    /// Address and port; port 0 takes a free one and prints it [default: 127.0.0.1:8888]
-    #[arg(
-        long,
-        value_name = "ADDRESS:PORT",
-        env = "HIMALIA_LISTEN",
-        help_heading = "Access"
-    )]
-    pub(crate) listen: Option<String>,
-    /// Token that clients must show; visible in `ps`, so prefer --token-file. Without one, a token is made and kept in
-    /// the data directory, and the address must be a loopback one
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "HIMALIA_TOKEN",
-        hide_env_values = true,
-        help_heading = "Access"
-    )]
-    pub(crate) token: Option<Secret>,
-    /// File whose first line is the token
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "HIMALIA_TOKEN_FILE",
-        help_heading = "Access"
-    )]
-    pub(crate) token_file: Option<PathBuf>,
-    /// Tenants by name.
-    #[arg(skip)]
-    pub(crate) tenants: Option<BTreeMap<String, TenantTable>>,
-    /// Path that everything is served below, lower case [default: /]
-    #[arg(long, value_name = "PATH", env = "HIMALIA_BASE_URL", help_heading = "Access")]
-    pub(crate) base_url: Option<String>,
-    /// Web origin that may call from a browser, such as https://lab.example.org, or * for any; may be repeated
-    #[arg(
-        long,
-        value_name = "ORIGIN",
-        env = "HIMALIA_ALLOW_ORIGIN",
-        value_delimiter = ',',
-        help_heading = "Access"
-    )]
-    pub(crate) allow_origin: Option<Vec<String>>,
-
-    /// Durable state: output logs, tokens, the list of kernels [default: ~/.local/share/himalia/data]
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "HIMALIA_DATA_DIR",
-        help_heading = "Directories"
-    )]
-    pub(crate) data_dir: Option<PathBuf>,
-    /// Short directory for sockets [default: below $XDG_RUNTIME_DIR/himalia, /run/himalia for root, or
-    /// /tmp/himalia-<uid>]
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "HIMALIA_RUN_DIR",
-        help_heading = "Directories"
-    )]
-    pub(crate) run_dir: Option<PathBuf>,
-    /// Python environments made by `himalia env build` [default: ~/.local/share/himalia/env]
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "HIMALIA_ENV_DIR",
-        help_heading = "Directories"
-    )]
-    pub(crate) env_dir: Option<PathBuf>,
-    /// The himalia-shim program [default: beside this program, else on PATH]
-    #[arg(long, value_name = "FILE", env = "HIMALIA_SHIM", help_heading = "Directories")]
-    pub(crate) shim: Option<PathBuf>,
-    /// The himalia-jail program, which makes sandboxes of namespaces [default: beside this program, else on PATH]
-    #[arg(long, value_name = "FILE", env = "HIMALIA_JAIL", help_heading = "Directories")]
-    pub(crate) jail: Option<PathBuf>,
-
-    /// What kernels are closed in: none (plain processes, for development), namespaces, container, gvisor, microvm; auto
-    /// is namespaces if they work here, else none, on a loopback address only [default: auto]
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        env = "HIMALIA_ISOLATION",
-        help_heading = "Isolation"
-    )]
-    pub(crate) isolation: Option<IsolationSetting>,
-    /// Socket of the Docker engine [default: unix:///var/run/docker.sock, if a level, an image or a template needs it]
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        env = "HIMALIA_DOCKER_HOST",
-        help_heading = "Isolation"
-    )]
-    #[serde(skip)]
-    pub(crate) docker_host: Option<DockerHost>,
-    /// As root: host user ids, one for each living sandbox.
-    #[arg(skip)]
-    pub(crate) host_uids: Option<HostUids>,
-    /// The Docker engine.
-    #[arg(skip)]
-    pub(crate) docker: Option<DockerTable>,
-    /// What a template does not say, and kernels without one.
-    #[arg(skip)]
-    pub(crate) defaults: Option<TemplateTable>,
-    /// Templates by name.
-    #[arg(skip)]
-    pub(crate) templates: Option<BTreeMap<String, TemplateTable>>,
-
-    /// Directory of kernelspecs (DIR/<name>/kernel.json) to look in first; may be repeated
-    #[arg(
-        long = "kernelspec-dir",
-        value_name = "DIR",
-        env = "HIMALIA_KERNELSPEC_DIRS",
-        value_delimiter = ':',
-        help_heading = "Kernels"
-    )]
-    pub(crate) kernelspec_dirs: Option<Vec<PathBuf>>,
-    /// Do not look on the Jupyter path, only in --kernelspec-dir and the built environment [default: false]
-    #[arg(
-        long,
-        value_name = "BOOL",
-        env = "HIMALIA_ONLY_THESE_KERNELSPECS",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        help_heading = "Kernels"
-    )]
-    pub(crate) only_these_kernelspecs: Option<bool>,
-    /// Name of a kernelspec to offer; without any, all are; may be repeated
-    #[arg(
-        long = "allowed-kernelspec",
-        value_name = "NAME",
-        env = "HIMALIA_ALLOWED_KERNELSPECS",
-        value_delimiter = ',',
-        help_heading = "Kernels"
-    )]
-    pub(crate) allowed_kernelspecs: Option<Vec<String>>,
-    /// Kernelspec to use when a client names none [default: python3]
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "HIMALIA_DEFAULT_KERNEL",
-        help_heading = "Kernels"
-    )]
-    pub(crate) default_kernel: Option<String>,
-    /// Kernels that may live at once, those being started included [default: 100]
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        env = "HIMALIA_MAX_KERNELS",
-        help_heading = "Kernels"
-    )]
-    pub(crate) max_kernels: Option<u32>,
-    /// End a kernel that was idle for so long; 0 = never [default: 0]
-    #[arg(
-        long,
-        value_name = "TIME",
-        env = "HIMALIA_CULL_IDLE_TIMEOUT",
-        help_heading = "Kernels"
-    )]
-    pub(crate) cull_idle_timeout: Option<Seconds>,
-    /// How often to look for idle kernels [default: 5m]
-    #[arg(
-        long,
-        value_name = "TIME",
-        env = "HIMALIA_CULL_INTERVAL",
-        help_heading = "Kernels"
-    )]
-    pub(crate) cull_interval: Option<Seconds>,
-    /// Also end idle kernels that have clients [default: false]
-    #[arg(
-        long,
-        value_name = "BOOL",
-        env = "HIMALIA_CULL_CONNECTED",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        help_heading = "Kernels"
-    )]
-    pub(crate) cull_connected: Option<bool>,
-    /// Also end kernels that execute something [default: false]
-    #[arg(
-        long,
-        value_name = "BOOL",
-        env = "HIMALIA_CULL_BUSY",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        help_heading = "Kernels"
-    )]
-    pub(crate) cull_busy: Option<bool>,
-
-    /// How long kernels go on when no gateway comes back for them [default: 24h]
-    #[arg(
-        long,
-        value_name = "TIME",
-        env = "HIMALIA_ORPHAN_TTL",
-        help_heading = "Stopping"
-    )]
-    pub(crate) orphan_ttl: Option<Seconds>,
-    /// How long the executions of a session of /v1 can be read after its end, and a kernel whose sandbox is lost stays
-    /// listed unused; 0 = nothing is kept of ended sessions [default: 24h]
-    #[arg(
-        long,
-        value_name = "TIME",
-        env = "HIMALIA_RETENTION",
-        help_heading = "Stopping"
-    )]
-    pub(crate) retention: Option<Seconds>,
-    /// Disk for the logs of ended sessions together; above it the oldest go [default: 10GiB]
-    #[arg(
-        long,
-        value_name = "SIZE",
-        env = "HIMALIA_RETENTION_BYTES",
-        help_heading = "Stopping"
-    )]
-    pub(crate) retention_bytes: Option<ByteSize>,
-    /// Largest message of a kernel, at most 256MiB; a larger one is dropped and marked as a gap [default: 32MiB]
-    #[arg(
-        long,
-        value_name = "SIZE",
-        env = "HIMALIA_MAX_MESSAGE",
-        help_heading = "Kernels"
-    )]
-    pub(crate) max_message: Option<ByteSize>,
-    /// Disk of the data directory that must be free for a new session [default: 1GiB]
-    #[arg(
-        long,
-        value_name = "SIZE",
-        env = "HIMALIA_MIN_FREE_DISK",
-        help_heading = "Kernels"
-    )]
-    pub(crate) min_free_disk: Option<ByteSize>,
-    /// What SIGTERM does to kernels [default: keep]
-    #[arg(
-        long,
-        value_name = "WHAT",
-        env = "HIMALIA_ON_SIGTERM",
-        help_heading = "Stopping"
-    )]
-    pub(crate) on_sigterm: Option<OnStop>,
-    /// What Ctrl-C does to kernels [default: stop]
-    #[arg(
-        long,
-        value_name = "WHAT",
-        env = "HIMALIA_ON_INTERRUPT",
-        help_heading = "Stopping"
-    )]
-    pub(crate) on_interrupt: Option<OnStop>,
-
-    /// What to log on standard error: error, warn, info, debug, trace, or per module (info,himalia_http=debug)
-    /// [default: info]
-    #[arg(
-        long = "log",
-        value_name = "FILTER",
-        env = "HIMALIA_LOG",
-        help_heading = "Log"
-    )]
-    pub(crate) log: Option<String>,
-    /// Form of the log [default: text]
-    #[arg(long, value_name = "FORM", env = "HIMALIA_LOG_FORMAT", help_heading = "Log")]
-    pub(crate) log_format: Option<LogFormat>,
+settings! {
+    "Access" {
+        /// Address and port; port 0 takes a free one and prints it
+        listen("ADDRESS:PORT"): String = "127.0.0.1:8888";
+        /// Token that clients must show; visible in `ps`, so prefer --token-file. Without one, a token is made and kept in
+        /// the data directory, and the address must be a loopback one
+        token("TOKEN", hide_env_values = true): Secret;
+        /// File whose first line is the token
+        token_file("FILE"): PathBuf;
+        /// Path that everything is served below, lower case
+        base_url("PATH"): String = "/";
+        /// Web origin that may call from a browser, such as https://lab.example.org, or * for any; may be repeated
+        allow_origin("ORIGIN", value_delimiter = ','): Vec<String>;
+    }
+    "Directories" {
+        /// Durable state: output logs, tokens, the list of kernels
+        data_dir("DIR"): PathBuf, or "~/.local/share/himalia/data";
+        /// Short directory for sockets
+        run_dir("DIR"): PathBuf, or "below $XDG_RUNTIME_DIR/himalia, /run/himalia for root, or /tmp/himalia-<uid>";
+        /// Python environments made by `himalia env build`
+        env_dir("DIR"): PathBuf, or "~/.local/share/himalia/env";
+        /// The himalia-shim program
+        shim("FILE"): PathBuf, or "beside this program, else on PATH";
+        /// The himalia-jail program, which makes sandboxes of namespaces
+        jail("FILE"): PathBuf, or "beside this program, else on PATH";
+    }
+    "Isolation" {
+        /// What kernels are closed in: none (plain processes, for development), namespaces, container, gvisor, microvm;
+        /// auto is namespaces if they work here, else none, on a loopback address only
+        isolation("LEVEL"): IsolationSetting = "auto";
+    }
+    "Kernels" {
+        /// Directory of kernelspecs (DIR/<name>/kernel.json) to look in first; may be repeated
+        kernelspec_dirs("DIR", long = "kernelspec-dir", value_delimiter = ':'): Vec<PathBuf>;
+        /// Do not look on the Jupyter path, only in --kernelspec-dir and the built environment
+        only_these_kernelspecs("BOOL"): bool = false;
+        /// Name of a kernelspec to offer; without any, all are; may be repeated
+        allowed_kernelspecs("NAME", long = "allowed-kernelspec", value_delimiter = ','): Vec<String>;
+        /// Kernelspec to use when a client names none
+        default_kernel("NAME"): String = "python3";
+        /// Kernels that may live at once, those being started included
+        max_kernels("NUMBER"): u32 = 100;
+        /// End a kernel that was idle for so long; 0 = never
+        cull_idle_timeout("TIME"): Seconds = 0;
+        /// How often to look for idle kernels
+        cull_interval("TIME"): Seconds = "5m";
+        /// Also end idle kernels that have clients
+        cull_connected("BOOL"): bool = false;
+        /// Also end kernels that execute something
+        cull_busy("BOOL"): bool = false;
+        /// Largest message of a kernel, at most 256MiB; a larger one is dropped and marked as a gap
+        max_message("SIZE"): ByteSize = "32MiB";
+        /// Disk of the data directory that must be free for a new session
+        min_free_disk("SIZE"): ByteSize = "1GiB";
+    }
+    "Stopping" {
+        /// How long kernels keep running without a gateway
+        orphan_ttl("TIME"): Seconds = "24h";
+        /// How long the executions of a session of /v1 can be read after its end, and a kernel whose sandbox is lost stays
+        /// listed unused; 0 = nothing is kept of ended sessions
+        retention("TIME"): Seconds = "24h";
+        /// Disk for the logs of ended sessions together; above it the oldest go
+        retention_bytes("SIZE"): ByteSize = "10GiB";
+        /// What SIGTERM does to kernels
+        on_sigterm("WHAT"): OnStop = "keep";
+        /// What Ctrl-C does to kernels
+        on_interrupt("WHAT"): OnStop = "stop";
+    }
+    "Log" {
+        /// What to log on standard error: error, warn, info, debug, trace, or per module (info,himalia_http=debug)
+        log("FILTER"): String = "info";
+        /// Form of the log
+        log_format("FORM"): LogFormat = "text";
+    }
+    file {
+        /// Tenants by name
+        tenants: BTreeMap<String, TenantTable>;
+        /// As root: host user ids, one for each living sandbox
+        host_uids: HostUids;
+        /// The Docker engine
+        docker: DockerTable;
+        /// What a template does not say, and kernels without one
+        defaults: TemplateTable;
+        /// Templates by name
+        templates: BTreeMap<String, TemplateTable>;
+    }
+    flags {
+        /// Socket of the Docker engine, if a level, an image or a template needs it
+        docker_host("ADDRESS"): DockerHost, or "unix:///var/run/docker.sock";
+    }
 }
 
-impl Settings {
-    /// What is said here, and for the rest what `file` says. The token and the file it is in are one setting.
-    pub(crate) fn over(self, file: Self) -> Self {
-        let own_token = self.token.is_some() || self.token_file.is_some();
-        let (token, token_file) = if own_token {
-            (self.token, self.token_file)
-        } else {
-            (file.token, file.token_file)
-        };
-        Self {
-            config: self.config,
-            listen: self.listen.or(file.listen),
-            token,
-            token_file,
-            tenants: file.tenants,
-            base_url: self.base_url.or(file.base_url),
-            allow_origin: self.allow_origin.or(file.allow_origin),
-            data_dir: self.data_dir.or(file.data_dir),
-            run_dir: self.run_dir.or(file.run_dir),
-            env_dir: self.env_dir.or(file.env_dir),
-            shim: self.shim.or(file.shim),
-            jail: self.jail.or(file.jail),
-            isolation: self.isolation.or(file.isolation),
-            docker_host: self.docker_host,
-            host_uids: file.host_uids,
-            docker: file.docker,
-            defaults: file.defaults,
-            templates: file.templates,
-            kernelspec_dirs: self.kernelspec_dirs.or(file.kernelspec_dirs),
-            only_these_kernelspecs: self.only_these_kernelspecs.or(file.only_these_kernelspecs),
-            allowed_kernelspecs: self.allowed_kernelspecs.or(file.allowed_kernelspecs),
-            default_kernel: self.default_kernel.or(file.default_kernel),
-            max_kernels: self.max_kernels.or(file.max_kernels),
-            cull_idle_timeout: self.cull_idle_timeout.or(file.cull_idle_timeout),
-            cull_interval: self.cull_interval.or(file.cull_interval),
-            cull_connected: self.cull_connected.or(file.cull_connected),
-            cull_busy: self.cull_busy.or(file.cull_busy),
-            orphan_ttl: self.orphan_ttl.or(file.orphan_ttl),
-            retention: self.retention.or(file.retention),
-            retention_bytes: self.retention_bytes.or(file.retention_bytes),
-            max_message: self.max_message.or(file.max_message),
-            min_free_disk: self.min_free_disk.or(file.min_free_disk),
-            on_sigterm: self.on_sigterm.or(file.on_sigterm),
-            on_interrupt: self.on_interrupt.or(file.on_interrupt),
-            log: self.log.or(file.log),
-            log_format: self.log_format.or(file.log_format),
-        }
-    }
-
+impl Given {
     /// Makes relative paths start at `base`.
     pub(crate) fn anchor(&mut self, base: &Path) {
         let single = [
@@ -371,7 +146,7 @@ mod tests {
 
     #[test]
     fn values_of_a_file_are_read_as_those_of_flags() {
-        let file: Settings = toml::from_str("cull_interval = 7\norphan_ttl = \"2h\"").unwrap();
+        let file: Given = toml::from_str("cull_interval = 7\norphan_ttl = \"2h\"").unwrap();
         assert_eq!(
             (file.cull_interval, file.orphan_ttl),
             (Some(Seconds(7)), Some(Seconds(7_200)))
@@ -381,10 +156,10 @@ mod tests {
     #[test]
     fn the_first_layer_wins_and_the_token_goes_with_its_file() {
         let file = || toml::from_str("listen = \"a\"\nmax_kernels = 3\ntoken_file = \"t\"").unwrap();
-        let said = Settings {
+        let said = Given {
             listen: Some("b".into()),
             token: Some(Secret("s".into())),
-            ..Settings::default()
+            ..Given::default()
         };
         let merged = said.over(file());
         assert_eq!(
@@ -392,12 +167,12 @@ mod tests {
             (Some("b"), Some(3))
         );
         assert_eq!((merged.token.is_some(), merged.token_file), (true, None));
-        assert!(Settings::default().over(file()).token_file.is_some());
+        assert!(Given::default().over(file()).token_file.is_some());
     }
 
     #[test]
     fn paths_of_a_file_start_at_its_directory() {
-        let mut file: Settings = toml::from_str(
+        let mut file: Given = toml::from_str(
             "data_dir = \"d\"\nshim = \"/s\"\nkernelspec_dirs = [\"k\"]\n[tenants.a]\ntokens.b.file = \"t\"",
         )
         .unwrap();

@@ -115,8 +115,6 @@ pub(crate) const WRITE: Group = &[
     (507, "disk_quota_exceeded"),
     (507, "no_space"),
 ];
-/// Of one that makes thumbnails.
-pub(crate) const THUMBNAIL: Group = &[(422, "image_too_large"), (422, "no_thumbnail"), (503, "busy")];
 /// Of no operation: the path has others.
 const OTHER_METHODS: Group = &[(405, "method_not_allowed")];
 
@@ -140,7 +138,6 @@ pub(crate) fn known(status: u16, code: &str) -> bool {
         FILES,
         RANGE,
         WRITE,
-        THUMBNAIL,
         OTHER_METHODS,
     ]
     .iter()

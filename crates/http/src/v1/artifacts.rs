@@ -6,16 +6,13 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use himalia_engine::{ByteRange, EngineError, StoredArtifact};
-use schemars::JsonSchema;
-use serde::Deserialize;
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::etag;
 use crate::v1::answers::Content;
-use crate::v1::input::{Parameters, Whole};
-use crate::v1::{file_bodies, thumbnail};
+use crate::v1::file_bodies;
 
 /// Types that a browser shows without running anything of theirs. All others are downloads.
 const SHOWN: [&str; 5] = ["image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"];
@@ -23,34 +20,21 @@ const SHOWN: [&str; 5] = ["image/png", "image/jpeg", "image/gif", "image/webp", 
 /// Bytes that are read of an artifact at a time, and held for a client that takes it slowly.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// How an artifact is wanted.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Wanted {
-    /// Scale a PNG or JPEG image down to this many pixels at its longest edge; a smaller image is returned unchanged.
-    thumbnail: Option<Whole<16, 1024>>,
-}
-
 /// The content never changes. A script in it gets an origin of its own and no network, should a browser run it at all.
 pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(sha256): Path<String>,
-    Parameters(Wanted { thumbnail }): Parameters<Wanted>,
     request: HeaderMap,
 ) -> Result<Content, ApiError> {
     let sha256 = sha256.strip_prefix("sha256:").unwrap_or(&sha256);
-    let edge = thumbnail.map(|Whole(edge)| u32::try_from(edge).unwrap_or(u32::MAX));
     let found = app.engine().artifact(&principal, sha256).await?;
     let media_type = found.media_type().to_owned();
-    let tag = match edge {
-        Some(edge) => format!("\"{sha256}-{edge}\""),
-        None => format!("\"{sha256}\""),
-    };
-    let mut response = match edge {
-        _ if etag::matches(&request, &tag) => StatusCode::NOT_MODIFIED.into_response(),
-        Some(edge) => Response::new(Body::from(thumbnail::of(&app, &principal, found, edge).await?)),
-        None => stream(found, file_bodies::range(&request))?,
+    let tag = format!("\"{sha256}\"");
+    let mut response = if etag::matches(&request, &tag) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        stream(found, file_bodies::range(&request))?
     };
     let headers = response.headers_mut();
     etag::set(headers, &tag);

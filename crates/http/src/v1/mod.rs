@@ -20,5 +20,4 @@ mod record;
 pub(crate) mod sessions;
 mod sse;
 mod start;
-pub(crate) mod thumbnail;
 pub(crate) mod variables;

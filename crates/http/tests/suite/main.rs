@@ -12,5 +12,4 @@ mod openapi;
 mod routes;
 mod sessions;
 mod tenants;
-mod thumbnails;
 mod viewer;

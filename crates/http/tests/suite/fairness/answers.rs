@@ -1,18 +1,13 @@
 //! Answers that are being made or sent: how much of them a tenant has at once, and whose turn it is.
 
-use std::io::Cursor;
-use std::sync::Arc;
-
 use himalia_engine::Share;
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
-use image::{DynamicImage, ImageFormat};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
-use tokio::task::JoinSet;
 
-use super::{get, is_refusal, place, session, slowly, uses};
-use crate::tenants::place::{ADA, EVE, made, stop};
+use super::{get, place, session, slowly, uses};
+use crate::tenants::place::{ADA, EVE, stop};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_readers_of_notebooks_hold_no_more_than_their_tenants_part() {
@@ -104,56 +99,6 @@ async fn artifacts_are_sent_as_they_are_read_and_in_parts() {
         assert!(reply.body == whole.body[wanted], "{range}");
     }
     drop(streams);
-    stop(engine).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn thumbnails_are_made_for_one_tenant_after_the_other() {
-    let (gateway, engine) = place(Share::default()).await;
-    for (token, name) in [(EVE, "e"), (ADA, "a")] {
-        session(&gateway, token, "display image/svg+xml 4000").await;
-        let mut picture = Cursor::new(Vec::new());
-        DynamicImage::new_rgb8(1500, 1500)
-            .write_to(&mut picture, ImageFormat::Png)
-            .unwrap();
-        let kernels = std::fs::read_dir(gateway.data().join("kernels")).unwrap();
-        let session = made(&gateway, token, "GET", "/v1/sessions/own", json!({})).await;
-        let id = session["id"].as_str().unwrap();
-        let mut dirs = kernels.map(|entry| entry.unwrap().path());
-        let dir = dirs.find(|dir| dir.to_string_lossy().contains(id)).unwrap();
-        let file = dir
-            .join("artifacts")
-            .join(format!("{}.image%png", name.repeat(64)));
-        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        std::fs::write(file, picture.get_ref()).unwrap();
-    }
-    let mut flood = JoinSet::new();
-    for edge in 0..90 {
-        let gateway = Arc::clone(&gateway);
-        let path = format!("/v1/artifacts/{}?thumbnail={}", "e".repeat(64), 100 + edge);
-        flood.spawn(async move { get(&gateway, EVE, &path).await });
-    }
-    assert_eventually!(
-        uses(&engine, "evil").refused[3] > 0,
-        "{:?}",
-        uses(&engine, "evil")
-    );
-    let before = uses(&engine, "evil").turns;
-    let path = format!("/v1/artifacts/{}?thumbnail=100", "a".repeat(64));
-    assert_eq!(get(&gateway, ADA, &path).await.status, 200);
-    // Ninety were asked for before hers.
-    let meanwhile = uses(&engine, "evil").turns - before;
-    let (mut made, mut refused) = (0, 0);
-    while let Some(reply) = flood.join_next().await {
-        let reply = reply.unwrap();
-        match reply.status {
-            200 => made += 1,
-            _ if is_refusal(&reply) => refused += 1,
-            other => panic!("{other}: {reply:?}"),
-        }
-    }
-    assert!(refused > 0 && made > 0, "{made} {refused}");
-    assert!(meanwhile < 90, "{meanwhile} of Eve's were first");
     stop(engine).await;
 }
 
