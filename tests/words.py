@@ -27,7 +27,6 @@ NOT_DONE = {
     "crates/executions",
     "crates/kernel",
     "crates/kernelspecs",
-    "crates/link",
     "crates/model",
     "crates/session",
     "tests/js",

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use himalia_link::{Arrival, Connection};
 use himalia_model::{Clock, DiskUse, KernelId};
 use himalia_shim_protocol::{Hello, Lane, PerLane, ToGateway};
 use himalia_wire::Channel;
@@ -22,10 +23,8 @@ use super::core::Core;
 use super::event::{Answer, CommandError, Effect, Event, Now};
 use super::handle::{Envelope, Handle, Mailboxes, Move, Order, Stage};
 use super::host::KernelHost;
-use super::lane_io::LaneIo;
 use super::life::Phase;
 use super::link::Link;
-use super::listener::Arrival;
 use super::rarely::Rarely;
 
 /// Messages of a client's lane that are taken in one round.
@@ -72,7 +71,7 @@ pub(super) struct Running {
     alarm: Alarm,
     /// Orders and what else comes before all; what becomes known of the sandbox.
     rarely: [Rarely; 2],
-    pub(super) lanes: PerLane<Option<LaneIo>>,
+    pub(super) lanes: PerLane<Option<Connection>>,
     pub(super) waiters: HashMap<u64, oneshot::Sender<Result<Answer, CommandError>>>,
     pub(super) next_waiter: u64,
     /// Answers to callers; they are given when what they speak of can be seen.
@@ -343,12 +342,16 @@ impl Running {
     }
 
     fn arrival(&mut self, arrival: Arrival, now: Now) {
-        let Arrival { hello, protocol, io } = arrival;
+        let Arrival {
+            hello,
+            protocol,
+            connection,
+        } = arrival;
         let Hello { lane, .. } = *hello;
         self.protocol = protocol;
         self.actor.core.set_protocol(protocol);
         // A newer connection replaces the older one.
-        self.lanes[lane] = Some(io);
+        self.lanes[lane] = Some(connection);
         self.step(Event::Hello(hello), now);
         if self.lanes.now.is_some() && self.lanes.data.is_some() {
             self.actor.adoption_deadline = None;
@@ -418,9 +421,16 @@ impl Running {
     }
 }
 
-fn poll_lane(lane: &mut Option<LaneIo>, cx: &mut Context<'_>, read: bool) -> Poll<std::io::Result<()>> {
-    match lane {
-        Some(io) => io.poll(cx, read),
-        None => Poll::Pending,
+fn poll_lane(lane: &mut Option<Connection>, cx: &mut Context<'_>, read: bool) -> Poll<std::io::Result<()>> {
+    let Some(connection) = lane else {
+        return Poll::Pending;
+    };
+    if let Err(error) = connection.write_on(cx) {
+        return Poll::Ready(Err(error));
+    }
+    if read {
+        connection.poll_read(cx)
+    } else {
+        Poll::Pending
     }
 }

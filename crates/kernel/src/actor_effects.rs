@@ -35,7 +35,7 @@ impl Running {
             }
             Effect::Send(lane, pending) => {
                 if let Some(io) = &mut self.lanes[lane] {
-                    io.queue_request(&pending);
+                    io.queue(&pending.head, &pending.body);
                 }
             }
             Effect::Ack(lane, link) => {
@@ -60,7 +60,7 @@ impl Running {
 
     pub(super) fn queue(&mut self, lane: Lane, frame: &ToShim) {
         if let Some(io) = &mut self.lanes[lane]
-            && let Err(error) = io.queue(frame)
+            && let Err(error) = io.queue_with(|out| frame.encode(out))
         {
             tracing::error!(%error, "a frame for a shim is too large");
         }

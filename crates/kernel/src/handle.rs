@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use himalia_journal::{Journal, Record};
+use himalia_link::Streams;
 use himalia_model::KernelId;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -18,7 +19,6 @@ use super::host::KernelHost;
 use super::life::Phase;
 use super::link::Link;
 use super::rules::Rules;
-use super::streams::Streams;
 
 /// Commands that wait for the actor.
 const COMMANDS: usize = 64;

@@ -20,12 +20,10 @@ mod handle;
 mod health;
 mod held;
 mod host;
-mod lane_io;
 mod ledger;
 mod life;
 mod lifecycle;
 mod link;
-mod listener;
 mod messages;
 mod meta;
 mod moving;
@@ -42,9 +40,7 @@ mod sandbox_end;
 mod secrets;
 mod sharing;
 mod shim;
-mod streams;
 mod synthetic;
-mod unproven;
 mod writes;
 
 pub use self::core::{Core, Settings, Snapshot};
@@ -60,15 +56,12 @@ pub use host::{HostFuture, KernelHost};
 pub use ledger::{RequestKind, parent_key};
 pub use life::{MEMORY_WAIT, Phase};
 pub use link::Link;
-pub use listener::{Arrival, Listener};
 pub use messages::word;
 pub use meta::{RecordKind, RecordMeta};
 pub use names::LostVariables;
 pub use questions::{Question, Reply};
 pub use rules::Rules;
-pub use streams::{Expected, StreamSocket, Streams};
 pub use synthetic::notice;
-pub use unproven::Unproven;
 
 #[cfg(test)]
 mod bench;

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
+use himalia_link::{Arrival, Streams};
 use tokio::sync::mpsc;
 use tokio_util::sync::DropGuard;
 
-use super::listener::Arrival;
-use super::streams::Streams;
-
-/// A socket that is listened on. Ends when it is dropped.
+/// A link that is listened on. Ends when it is dropped.
 #[derive(Debug)]
 pub struct Link {
     /// Connections of the shim.
@@ -17,6 +15,6 @@ pub struct Link {
     pub streams: Arc<Streams>,
     /// Ends the listener, and the watch over the sandbox.
     pub done: DropGuard,
-    /// Name of the socket that it calls.
+    /// Its name.
     pub socket: String,
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use himalia_link::Endpoint;
 use tokio::sync::watch;
 
 use crate::{Isolation, LimitReport, SandboxId};
@@ -17,9 +18,8 @@ pub const LOG_TAIL_BYTES: usize = 16 << 10;
 pub struct SandboxHandle {
     /// Its name.
     pub id: SandboxId,
-    /// Host directory in which the gateway listens ([`crate::SOCKET_FILE`]) and, until the key was proven,
-    /// [`crate::KEY_FILE`] lies. The provisioner removes it when the sandbox has ended.
-    pub gateway_dir: PathBuf,
+    /// Where the gateway meets its shim. What belongs to it on this host the provisioner removes when the sandbox has ended.
+    pub endpoint: Endpoint,
     /// The shim's private directory as the sandbox sees it: ZMQ sockets and connection files.
     pub runtime_dir: PathBuf,
     /// Directory that its kernels start in, as the sandbox sees it; `None`: it shares the host's files, and the caller

@@ -29,7 +29,7 @@ pub use change::{FixedLimit, LimitChange};
 pub use docker::{DockerConfig, DockerProvisioner, EngineReport, SECCOMP_PROFILE};
 pub use error::SandboxError;
 pub use handle::{DiskUse, ExitCause, LOG_TAIL_BYTES, SandboxExit, SandboxHandle, SandboxInfo, Usage};
-pub use host::layout::{KEY_FILE, RUNTIME_NAME_BYTES, SOCKET_FILE, SOCKET_PATH_BYTES, remove_run_dir};
+pub use host::layout::{RUNTIME_NAME_BYTES, SOCKET_PATH_BYTES, remove_run_dir};
 pub use host::uids::{DEFAULT_HOST_UIDS, LOW_HOST_UIDS, host_uid_parts};
 pub use id::{SandboxId, SandboxKey};
 pub use level::{Enforcement, Isolation, LimitReport};

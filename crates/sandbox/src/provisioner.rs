@@ -37,8 +37,7 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     /// Who enforces the limits of its sandboxes.
     fn limits(&self) -> LimitReport;
 
-    /// Starts a sandbox. On return its shim runs and dials
-    /// `<gateway_dir>/gw.sock` until somebody listens there.
+    /// Starts a sandbox. On return its shim runs and waits for the gateway at [`SandboxHandle::endpoint`].
     ///
     /// # Errors
     /// A failed start leaves no process, file or directory; files that are kept under a name may be there already, empty,

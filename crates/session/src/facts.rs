@@ -138,7 +138,7 @@ impl Given {
 pub(crate) struct Whereabouts {
     /// Directory of its log, relative to the data directory.
     pub(crate) log: String,
-    pub(crate) gateway_dir: String,
+    pub(crate) endpoint: String,
     pub(crate) sandbox_id: String,
     pub(crate) key_hash: [u8; 32],
     pub(crate) socket: String,
@@ -180,7 +180,7 @@ impl Facts {
             owner: self.owner.clone(),
             kernelspec: self.name.clone(),
             session_dir: place.log.clone(),
-            run_dir: place.gateway_dir.clone(),
+            run_dir: place.endpoint.clone(),
             sandbox_id: place.sandbox_id.clone(),
             sandbox_key_hash: place.key_hash,
             isolation: self.around.isolation.to_string(),
@@ -315,7 +315,7 @@ mod tests {
         };
         let place = Whereabouts {
             log: "kernels/a".into(),
-            gateway_dir: "/run/x".into(),
+            endpoint: "/run/x".into(),
             sandbox_id: "s".into(),
             key_hash: [1; 32],
             socket: "k2.sock".into(),

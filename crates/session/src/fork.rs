@@ -172,10 +172,11 @@ impl SessionManager {
             session_name: None,
             ..of_parent.as_ref().clone()
         };
-        let sandbox = lease.sandbox().map(|sandbox| sandbox.gateway_dir.clone());
         let whereabouts = Whereabouts {
             log: Self::log_dir(id, created_micros),
-            gateway_dir: sandbox.unwrap_or_default().to_string_lossy().into_owned(),
+            endpoint: lease
+                .sandbox()
+                .map_or_else(String::new, |sandbox| sandbox.endpoint.to_string()),
             sandbox_id: lease.id().to_string(),
             key_hash: lease.key_hash(),
             socket,
@@ -255,7 +256,7 @@ impl SessionManager {
     ) {
         drop(link);
         if let Some(sandbox) = share.lease().sandbox() {
-            let _ = std::fs::remove_file(sandbox.gateway_dir.join(socket));
+            sandbox.endpoint.remove_link(socket);
         }
         if let Err(error) = self.store.delete_kernel(id.0).await {
             tracing::error!(kernel = %id, %error, "cannot forget a kernel that was not made");

@@ -8,8 +8,9 @@ use std::sync::{Arc, OnceLock, Weak};
 use himalia_budget::Budget;
 use himalia_executions::{Known, Past};
 use himalia_journal::{Journal, Options, Recovery};
-use himalia_kernel::{Actor, Core, Handle, Link, Listener, Now, Rules, Settings, Streams, Unproven};
+use himalia_kernel::{Actor, Core, Handle, Link, Now, Rules, Settings};
 use himalia_kernelspecs::Catalog;
+use himalia_link::{Streams, Unproven};
 use himalia_model::{Clock, EngineConfig, EngineError, KernelId, Origin, SessionLimits};
 use himalia_sandbox::Enforcement;
 use himalia_store::Store;
@@ -209,13 +210,12 @@ impl SessionManager {
     ) -> Result<Link, EngineError> {
         let sandbox = lease.sandbox();
         let sandbox = sandbox.ok_or_else(|| EngineError::unavailable("the sandbox has ended"))?;
-        let listener = Listener::bind(
-            &sandbox.gateway_dir,
-            socket,
-            lease.key_hash(),
-            self.store.epoch(),
-            Arc::clone(&self.unproven),
-        );
+        let gate = himalia_link::Gate {
+            key_hash: lease.key_hash(),
+            epoch: self.store.epoch(),
+            unproven: Arc::clone(&self.unproven),
+        };
+        let listener = sandbox.endpoint.listen(socket, gate);
         let listener =
             listener.map_err(|error| EngineError::internal("cannot listen for a sandbox", error))?;
         let (arrivals_in, arrivals) = mpsc::channel(ARRIVALS);

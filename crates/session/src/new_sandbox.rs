@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use himalia_executions::lock_hash;
-use himalia_kernel::{Command, CommandError, Core, Link, Rules, Streams};
+use himalia_kernel::{Command, CommandError, Core, Link, Rules};
 use himalia_kernelspecs::{HostEnvironment, Launch};
+use himalia_link::{FIRST_LINK, Streams};
 use himalia_model::{EngineError, InterruptMode, KernelId};
-use himalia_sandbox::{RootFiles, SOCKET_FILE, SandboxHandle, SandboxKey};
+use himalia_sandbox::{RootFiles, SandboxHandle, SandboxKey};
 use himalia_shim_protocol::{
     InterruptMode as ShimInterruptMode, KernelSpec as ShimKernelSpec, ResourceLimits,
 };
@@ -71,7 +72,7 @@ impl SessionManager {
             self.store.epoch(),
         );
         let share = self.lease(first);
-        let link = match self.listen_with(share.lease(), SOCKET_FILE, streams) {
+        let link = match self.listen_with(share.lease(), FIRST_LINK, streams) {
             Ok(link) => link,
             Err(error) => {
                 share.end().await;
@@ -84,10 +85,10 @@ impl SessionManager {
         Ok(Made {
             place: Whereabouts {
                 log: Self::log_dir(id, created_micros),
-                gateway_dir: sandbox.gateway_dir.to_string_lossy().into_owned(),
+                endpoint: sandbox.endpoint.to_string(),
                 sandbox_id: sandbox.id.to_string(),
                 key_hash,
-                socket: SOCKET_FILE.to_owned(),
+                socket: FIRST_LINK.to_owned(),
                 argv: launch.argv.clone(),
                 interrupt_mode: interrupt_mode_name(launch.interrupt_mode).to_owned(),
             },

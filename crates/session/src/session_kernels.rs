@@ -209,7 +209,7 @@ impl SessionManager {
         };
         let place = Whereabouts {
             log: Self::log_dir(id, created_micros),
-            gateway_dir: sandbox.gateway_dir.to_string_lossy().into_owned(),
+            endpoint: sandbox.endpoint.to_string(),
             sandbox_id: lease.id().to_string(),
             key_hash: lease.key_hash(),
             socket,

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use himalia_journal::may_block;
 use himalia_kernel::{Command, HostFuture, KernelHost};
+use himalia_link::FIRST_LINK;
 use himalia_model::StartPath;
-use himalia_sandbox::{DiskUse, SOCKET_FILE};
+use himalia_sandbox::DiskUse;
 use himalia_shim_protocol::StartPath as ShimStartPath;
 use himalia_store::{KernelLife, Store};
 use tokio::sync::mpsc;
@@ -138,14 +139,8 @@ impl Teardown {
         let handle = Arc::clone(&self.kernel);
         if self.last {
             self.share.stop_sandbox().await;
-        } else if let Some(sandbox) = self
-            .share
-            .lease()
-            .sandbox()
-            .filter(|_| self.socket != SOCKET_FILE)
-        {
-            // Gone with the sandbox, if that has ended meanwhile.
-            let _ = std::fs::remove_file(sandbox.gateway_dir.join(&self.socket));
+        } else if let Some(sandbox) = self.share.lease().sandbox().filter(|_| self.socket != FIRST_LINK) {
+            sandbox.endpoint.remove_link(&self.socket);
         }
         let id = handle.id();
         let noted = if forget {

@@ -2,25 +2,23 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use himalia_lane_socket::LaneSocket;
+use himalia_link::Connection;
+use himalia_shim_protocol::shim_link::Item;
 use himalia_shim_protocol::{Decoder, Lane, ProtocolError, ToGateway, ToShim};
-use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::chain::Chain;
 use crate::company::{COMPANY, Company, Ring};
 use crate::link::Link;
 use crate::redial::Redial;
 
 /// For the gateway to answer a hello.
 const WELCOME: Duration = Duration::from_secs(10);
-/// What is handed to a socket's chain before more is taken from the window.
-const CHAIN_BYTES: usize = 256 * 1024;
-/// Chains that are written before the other tasks have their turn.
+/// What waits for a socket before more is taken from the window.
+const QUEUE_BYTES: usize = 256 * 1024;
+/// Queues that are written before the other tasks have their turn.
 const PUMP_ROUNDS: usize = 16;
 
 /// Dials one lane for ever.
@@ -48,18 +46,13 @@ pub(crate) async fn run(link: Rc<Link>, lane: Lane) {
 
 /// One connection, from hello to its end. `Ok` when it had been welcomed.
 async fn connect(link: &Rc<Link>, lane: Lane) -> Result<(), Error> {
-    let stream = UnixStream::connect(link.socket()).await?;
-    link.linger().add(&stream)?;
-    let mut connection = Connection {
-        socket: LaneSocket::new(stream)?,
-        decoder: Decoder::new(),
-        chain: Chain::default(),
-    };
-    timeout(WELCOME, connection.greet(link, lane))
+    let mut lane_io = LaneIo(Connection::new(link.connect().await?, Decoder::new()));
+    link.linger().add(lane_io.0.socket())?;
+    timeout(WELCOME, lane_io.greet(link, lane))
         .await
         .map_err(|_| Error::Io(io::Error::new(io::ErrorKind::TimedOut, "no welcome")))??;
     tracing::info!(%lane, epoch = link.outlet.link(|link| link.epoch_seen()), "connected");
-    let end = connection.serve(link, lane).await;
+    let end = lane_io.serve(link, lane).await;
     if let Err(error) = end {
         tracing::info!(%lane, "connection ended: {error}");
     }
@@ -97,27 +90,23 @@ impl From<ProtocolError> for Error {
     }
 }
 
-struct Connection {
-    socket: LaneSocket,
-    decoder: Decoder,
-    chain: Chain,
-}
+/// The connection of a lane.
+struct LaneIo(Connection);
 
-impl Connection {
+impl LaneIo {
     /// Says hello and takes in the welcome.
     async fn greet(&mut self, link: &Link, lane: Lane) -> Result<(), Error> {
         let hello = link.hello(lane);
-        let mut frame = BytesMut::new();
-        ToGateway::Hello(Box::new(hello)).encode(&mut frame)?;
-        self.chain.push(&[], &frame.freeze());
-        while !self.chain.write_to(&self.socket)? {
-            poll_fn(|cx| self.socket.poll_room(cx)).await?;
+        let hello = ToGateway::Hello(Box::new(hello));
+        self.0.queue_with(|out| hello.encode(out))?;
+        while !self.0.flush()? {
+            poll_fn(|cx| self.0.poll_room(cx)).await?;
         }
         let frame = loop {
-            if let Some(frame) = self.decoder.next()? {
+            if let Some(frame) = self.0.next_frame()? {
                 break frame;
             }
-            poll_fn(|cx| self.poll_read(cx)).await?;
+            poll_fn(|cx| self.0.poll_read(cx)).await?;
         };
         match ToShim::parse(frame)? {
             ToShim::Welcome(welcome) => {
@@ -145,7 +134,7 @@ impl Connection {
             if !std::mem::take(&mut patient) && self.pump(link, lane, std::mem::take(&mut now))? {
                 company.goes();
             }
-            let has_room = self.chain.len() < CHAIN_BYTES;
+            let has_room = self.0.queued() < QUEUE_BYTES;
             tokio::select! {
                 progress = poll_fn(|cx| self.poll(cx)) => {
                     joins = progress? == Progress::Received && self.dispatch(link, lane)?;
@@ -173,25 +162,25 @@ impl Connection {
     /// along with other things, or `now`. False when there was nothing to send.
     fn pump(&mut self, link: &Link, lane: Lane, now: bool) -> Result<bool, Error> {
         for round in 0..PUMP_ROUNDS {
-            while self.chain.len() < CHAIN_BYTES {
+            while self.0.queued() < QUEUE_BYTES {
                 if lane == Lane::Now
                     && let Some(frame) = link.outlet.take_transient()
                 {
-                    self.chain.push(&[], &frame);
+                    self.0.queue(&[], &frame);
                     continue;
                 }
                 let Some(item) = link.outlet.link(|link| link.next_item(lane)) else {
                     break;
                 };
-                self.chain.push_item(&item);
+                self.queue_item(&item);
             }
-            if !self.chain.is_empty() || now {
+            if self.0.queued() > 0 || now {
                 self.push_accepted(link, lane)?;
             }
-            if self.chain.is_empty() {
+            if self.0.queued() == 0 {
                 return Ok(round > 0);
             }
-            if !self.chain.write_to(&self.socket)? {
+            if !self.0.flush()? {
                 return Ok(true);
             }
         }
@@ -201,17 +190,24 @@ impl Connection {
 
     fn push_accepted(&mut self, link: &Link, lane: Lane) -> Result<(), Error> {
         while let Some((kernel, number)) = link.outlet.link(|link| link.take_accepted(lane)) {
-            let mut frame = BytesMut::new();
-            ToGateway::Accepted { kernel, number }.encode(&mut frame)?;
-            self.chain.push(&frame, &Bytes::new());
+            let accepted = ToGateway::Accepted { kernel, number };
+            self.0.queue_with(|out| accepted.encode(out))?;
         }
         Ok(())
+    }
+
+    /// Queues what is kept for the gateway.
+    fn queue_item(&mut self, item: &Item) {
+        let mut prefix = item.prefix();
+        for piece in item.body().pieces() {
+            self.0.queue(std::mem::take(&mut prefix), piece);
+        }
     }
 
     /// Does what the frames that are there ask for. True when one of them was a request.
     fn dispatch(&mut self, link: &Rc<Link>, lane: Lane) -> Result<bool, Error> {
         let mut requests = false;
-        while let Some(frame) = self.decoder.next()? {
+        while let Some(frame) = self.0.next_frame()? {
             requests |= link.receive(lane, ToShim::parse(frame)?)?;
         }
         Ok(requests)
@@ -219,23 +215,12 @@ impl Connection {
 
     /// Ready when something came, or when there is room for what waits to be written.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Progress>> {
-        if !self.chain.is_empty()
-            && let Poll::Ready(room) = self.socket.poll_room(cx)
+        if self.0.queued() > 0
+            && let Poll::Ready(room) = self.0.poll_room(cx)
         {
             return Poll::Ready(room.map(|()| Progress::Room));
         }
-        self.poll_read(cx).map_ok(|()| Progress::Received)
-    }
-
-    /// Ready when something came. The end of the stream is an error here.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match ready!(self.socket.poll_read(cx, self.decoder.buffer()))? {
-            0 => Poll::Ready(Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "closed by the gateway",
-            ))),
-            _ => Poll::Ready(Ok(())),
-        }
+        self.0.poll_read(cx).map_ok(|()| Progress::Received)
     }
 }
 

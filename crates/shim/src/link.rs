@@ -1,10 +1,12 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_link::Socket;
 use himalia_shim_protocol::shim_link::Accept;
 use himalia_shim_protocol::{
     AddLink, Command, Event, Hello, Lane, LinkAdded, Open, PerLane, ProtocolError, RefusalKind, RequestId,
@@ -30,7 +32,7 @@ const GRACE_MAX_MS: u64 = 3_600_000;
 #[derive(Debug)]
 pub(crate) struct Link {
     shim: Rc<Shim>,
-    socket: String,
+    name: String,
     /// The number of its branch or further kernel; absent for the first link.
     branch: Option<u32>,
     /// The files of its branch, when they are a copy.
@@ -49,14 +51,14 @@ impl Link {
     /// A link that does not dial yet.
     pub(crate) fn new(
         shim: Rc<Shim>,
-        socket: String,
+        name: String,
         branch: Option<u32>,
         files: Option<Rc<WorkCopy>>,
     ) -> Rc<Self> {
         Rc::new(Self {
             outlet: Rc::new(Outlet::new(&shim.options)),
             shim,
-            socket,
+            name,
             branch,
             files,
             kernels: RefCell::default(),
@@ -77,14 +79,14 @@ impl Link {
         tasks.push(tokio::task::spawn_local(Rc::clone(self).orphan()).abort_handle());
     }
 
-    /// File name of the gateway's socket.
-    pub(crate) fn socket_name(&self) -> &str {
-        &self.socket
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
-    /// The gateway's socket.
-    pub(crate) fn socket(&self) -> PathBuf {
-        self.shim.options.gateway_dir.join(&self.socket)
+    /// One more connection to the gateway.
+    pub(crate) async fn connect(&self) -> io::Result<Socket> {
+        self.shim.options.gateway.connect(&self.name).await
     }
 
     /// Where its lanes are among the urgent sockets.
@@ -137,7 +139,7 @@ impl Link {
         if self.closing.replace(true) {
             return;
         }
-        tracing::info!(socket = self.socket, "closing the link: {reason}");
+        tracing::info!(link = self.name, "closing the link: {reason}");
         let link = Rc::clone(self);
         tokio::task::spawn_local(async move {
             for stop in stops {
@@ -151,7 +153,7 @@ impl Link {
                 sleep(2 * COMPANY).await;
             };
             if timeout(FAREWELL, drained).await.is_err() {
-                tracing::info!(socket = link.socket, "the gateway has not stored everything");
+                tracing::info!(link = link.name, "the gateway has not stored everything");
             }
             for task in link.tasks.take() {
                 task.abort();
@@ -364,13 +366,13 @@ impl Link {
     }
 
     /// Opens a stream. Whatever comes of it is said there.
-    fn open_stream(&self, target: &Kernel, open: Open) {
+    fn open_stream(self: &Rc<Self>, target: &Kernel, open: Open) {
         let hello = self.outlet.link(|link| {
             link.stream_hello(&open.stream, &self.shim.key, env!("CARGO_PKG_VERSION"), own_pid())
         });
         let refuse = |code, reason: String| {
-            let refusal = files::refuse(self.socket(), hello.clone(), code, reason);
-            tokio::task::spawn_local(refusal);
+            let (link, hello) = (Rc::clone(self), hello.clone());
+            tokio::task::spawn_local(async move { files::refuse(link.connect(), hello, code, reason).await });
         };
         let Some(spec) = target.spec() else {
             return refuse(StreamFailure::Failed, "the kernel was never started".to_owned());
@@ -382,7 +384,8 @@ impl Link {
             );
         };
         let stream = files::Stream {
-            socket: self.socket(),
+            gateway: self.shim.options.gateway.clone(),
+            link: self.name.clone(),
             hello: hello.clone(),
             work_dir: work_dir::root(&self.shim.options, self.files.as_deref(), Path::new(&spec.cwd)),
             task: open.task,

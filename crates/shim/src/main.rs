@@ -7,7 +7,6 @@
 //! One thread runs everything; others exist only while a message above 1 MiB is verified or files are copied, removed or
 //! transferred.
 
-mod chain;
 mod children;
 mod company;
 mod exec_kernel;

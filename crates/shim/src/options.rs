@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
+use himalia_link::Gateway;
 use himalia_shim_protocol::{PROTOCOL_MAX, PROTOCOL_MIN, VersionRange};
 
 use crate::inherited;
@@ -18,8 +20,8 @@ const KEY_BYTES: u64 = 4096;
 pub(crate) struct Options {
     /// Directory with the gateway's sockets (`gw.sock`, and those of branches) and, until the gateway deletes it, the
     /// file `key`.
-    #[arg(long)]
-    pub(crate) gateway_dir: PathBuf,
+    #[arg(long = "gateway-dir", value_name = "GATEWAY_DIR", value_parser = PathBufValueParser::new().map(Gateway::Unix))]
+    pub(crate) gateway: Gateway,
     /// Private directory for kernels' sockets and connection files; emptied at start, removed at exit.
     #[arg(long)]
     pub(crate) runtime_dir: PathBuf,
@@ -75,10 +77,9 @@ impl Options {
             .zygote_fd
             .map(|number| take(number, "zygote-fd"))
             .transpose()?;
-        let path = self.gateway_dir.join("key");
         let (name, file) = match key_fd {
             Some(fd) => ("--key-fd".to_owned(), Ok(fs::File::from(fd))),
-            None => (format!("key file {}", path.display()), fs::File::open(&path)),
+            None => (format!("key file in {}", self.gateway), self.gateway.open_key()),
         };
         let mut key = String::new();
         file.and_then(|file| file.take(KEY_BYTES).read_to_string(&mut key))
@@ -98,7 +99,8 @@ impl Options {
         let absolute = |path: &PathBuf, name: &str| {
             fs::canonicalize(path).with_context(|| format!("--{name} {}", path.display()))
         };
-        self.gateway_dir = absolute(&self.gateway_dir, "gateway-dir")?;
+        let gateway = self.gateway.absolute();
+        self.gateway = gateway.with_context(|| format!("--gateway-dir {}", self.gateway))?;
         self.runtime_dir = absolute(&self.runtime_dir, "runtime-dir")?;
         if let Some(dir) = &mut self.spill_dir {
             *dir = absolute(dir, "spill-dir")?;

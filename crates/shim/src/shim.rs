@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use himalia_link::FIRST_LINK;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{sleep, timeout};
 
@@ -22,8 +23,6 @@ use crate::{proc_tree, stats};
 pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 /// Most links, the first one and branches in the making included.
 const LINKS_MAX: usize = 64;
-/// File name of the first link's socket.
-const FIRST_SOCKET: &str = "gw.sock";
 
 /// The shim: its links, its children, its end.
 #[derive(Debug)]
@@ -33,8 +32,8 @@ pub(crate) struct Shim {
     pub(crate) key: String,
     pub(crate) linger: Arc<Linger>,
     links: RefCell<Vec<Rc<Link>>>,
-    /// File names of the sockets of all links, those of branches in the making included.
-    sockets: RefCell<BTreeSet<String>>,
+    /// Names of all links, those of branches in the making included.
+    names: RefCell<BTreeSet<String>>,
     /// Branches that were ever begun.
     branches: Cell<u32>,
     /// One copy of files at a time.
@@ -64,7 +63,7 @@ pub(crate) async fn run(
         key: inherited.key,
         linger,
         links: RefCell::default(),
-        sockets: RefCell::default(),
+        names: RefCell::default(),
         branches: Cell::new(0),
         copying: Semaphore::new(1),
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
@@ -74,8 +73,8 @@ pub(crate) async fn run(
         options,
     });
     tokio::task::spawn_local(Rc::clone(&shim).signals(signals.listen()?));
-    shim.sockets.borrow_mut().insert(FIRST_SOCKET.to_owned());
-    let first = Link::new(Rc::clone(&shim), FIRST_SOCKET.to_owned(), None, None);
+    shim.names.borrow_mut().insert(FIRST_LINK.to_owned());
+    let first = Link::new(Rc::clone(&shim), FIRST_LINK.to_owned(), None, None);
     shim.open(&first);
     tokio::task::spawn_local(stats::run(Rc::clone(&shim)));
     tracing::info!(pid = std::process::id(), "ready");
@@ -130,7 +129,7 @@ impl Shim {
     /// A link was given up. The shim ends with the last one.
     pub(crate) fn closed(&self, link: &Rc<Link>) {
         self.links.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
-        self.release_socket(link.socket_name());
+        self.release_name(link.name());
         if self.links.borrow().is_empty() {
             self.begin_end("the last link is closed", Duration::ZERO);
         }
@@ -142,18 +141,18 @@ impl Shim {
         links.iter().flat_map(|link| link.kernels()).collect()
     }
 
-    /// Takes the name of a socket for a new link. False when another link has it.
-    pub(crate) fn reserve_socket(&self, name: &str) -> bool {
-        self.sockets.borrow_mut().insert(name.to_owned())
+    /// Takes a name for a new link. False when another link has it.
+    pub(crate) fn reserve_name(&self, name: &str) -> bool {
+        self.names.borrow_mut().insert(name.to_owned())
     }
 
     /// Is there no room for another link?
     pub(crate) fn is_full(&self) -> bool {
-        self.sockets.borrow().len() >= LINKS_MAX
+        self.names.borrow().len() >= LINKS_MAX
     }
 
-    pub(crate) fn release_socket(&self, name: &str) {
-        self.sockets.borrow_mut().remove(name);
+    pub(crate) fn release_name(&self, name: &str) {
+        self.names.borrow_mut().remove(name);
     }
 
     /// The number of a new branch, in names of directories: 2, 3, … (the first link is 1).

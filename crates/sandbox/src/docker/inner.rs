@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bollard::models::EventMessage;
 use bollard::query_parameters::{EventsOptionsBuilder, InspectContainerOptions, KillContainerOptionsBuilder};
 use futures_util::StreamExt as _;
+use himalia_link::Endpoint;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -118,7 +119,7 @@ impl Inner {
         let details = member.details()?;
         Some(SandboxHandle {
             id: member.id,
-            gateway_dir: self.layout.gateway_dir(member.id),
+            endpoint: Endpoint::Unix(self.layout.gateway_dir(member.id)),
             runtime_dir: PathBuf::from(RUNTIME_DIR),
             work_dir: Some(PathBuf::from(WORK_DIR)),
             zygote: false,

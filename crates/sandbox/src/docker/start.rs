@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bollard::query_parameters::{CreateContainerOptionsBuilder, StartContainerOptions};
+use himalia_link::KEY_FILE;
 use tokio::sync::oneshot;
 
 use super::body::{self, Parts};
@@ -18,7 +19,7 @@ use super::volume::{Volume, remove_container};
 use super::{image, network};
 use crate::host::blocking;
 use crate::{
-    Enforcement, Files, Isolation, KEY_FILE, LimitReport, SandboxError, SandboxHandle, SandboxId, SandboxKey,
+    Enforcement, Files, Isolation, LimitReport, SandboxError, SandboxHandle, SandboxId, SandboxKey,
     SandboxSpec,
 };
 

@@ -7,12 +7,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use himalia_link::{FIRST_LINK, KEY_FILE};
+
 use crate::{SandboxError, SandboxId, SandboxKey};
 
-/// Name of the gateway's socket in the gateway directory.
-pub const SOCKET_FILE: &str = "gw.sock";
-/// Name of the file with the sandbox key in the gateway directory.
-pub const KEY_FILE: &str = "key";
 /// The longest path that a unix socket can have.
 pub const SOCKET_PATH_BYTES: usize = 107;
 /// The longest name, `/` included, that a shim may give to a socket in its runtime directory.
@@ -74,7 +72,7 @@ impl Layout {
         if !run.is_absolute() || run.to_str().is_none() {
             return Err(refuse("is not an absolute path in UTF-8".to_owned()));
         }
-        let longest = (1 + ID_BYTES + 1 + SOCKET_FILE.len()).max(1 + ID_BYTES + 4 + RUNTIME_NAME_BYTES);
+        let longest = (1 + ID_BYTES + 1 + FIRST_LINK.len()).max(1 + ID_BYTES + 4 + RUNTIME_NAME_BYTES);
         let room = SOCKET_PATH_BYTES - longest;
         let length = run.as_os_str().as_bytes().len();
         if length > room {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use himalia_link::Endpoint;
 use rustix::process::Signal;
 
 use super::config::LocalConfig;
@@ -227,7 +228,7 @@ impl Inner {
         let mark = member.record.lock().mark.clone();
         SandboxHandle {
             id: member.id,
-            gateway_dir: self.layout.gateway_dir(member.id),
+            endpoint: Endpoint::Unix(self.layout.gateway_dir(member.id)),
             runtime_dir: self.layout.runtime_dir(member.id),
             work_dir: None,
             zygote: false,

@@ -1,8 +1,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use himalia_link::Endpoint;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -51,6 +52,11 @@ impl Place {
         names.sort();
         names
     }
+}
+
+fn gateway_dir(handle: &SandboxHandle) -> &Path {
+    let Endpoint::Unix(dir) = &handle.endpoint;
+    dir
 }
 
 fn spec() -> SandboxSpec {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use himalia_jail::HostIds;
+use himalia_link::Endpoint;
 use parking_lot::Mutex;
 
 use super::config::NamespacesConfig;
@@ -173,7 +174,7 @@ impl Inner {
         let details = member.record().details;
         SandboxHandle {
             id: member.id,
-            gateway_dir: self.layout.gateway_dir(member.id),
+            endpoint: Endpoint::Unix(self.layout.gateway_dir(member.id)),
             runtime_dir: inside::RUNTIME_DIR.into(),
             work_dir: Some(inside::WORK_DIR.into()),
             zygote: details.zygote,

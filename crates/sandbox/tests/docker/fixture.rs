@@ -13,6 +13,7 @@ use bollard::query_parameters::{
     InspectContainerOptions, ListContainersOptionsBuilder, ListVolumesOptionsBuilder,
 };
 use futures_util::StreamExt as _;
+use himalia_link::{Endpoint, FIRST_LINK};
 use himalia_sandbox::{
     DockerConfig, DockerProvisioner, Limits, Provisioner as _, SandboxExit, SandboxHandle, SandboxId,
     SandboxKey, SandboxSpec,
@@ -253,7 +254,8 @@ where
 
 /// Listens where the shim of a sandbox dials, and waits until it does.
 pub(crate) async fn dialled(handle: &SandboxHandle) {
-    let path = handle.gateway_dir.join(himalia_sandbox::SOCKET_FILE);
+    let Endpoint::Unix(dir) = &handle.endpoint;
+    let path = dir.join(FIRST_LINK);
     let listener = tokio::net::UnixListener::bind(&path).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
     let accepted = tokio::time::timeout(LONG, listener.accept()).await;

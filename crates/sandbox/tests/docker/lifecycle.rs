@@ -76,7 +76,7 @@ async fn the_next_gateway_adopts_and_sweeps() {
     let gone = fixture.provisioner.adopt(left.id).await;
     assert!(matches!(gone, Err(SandboxError::NotFound(_))), "{gone:?}");
     let adopted = fixture.provisioner.adopt(kept.id).await.unwrap();
-    assert_eq!(adopted.gateway_dir, kept.gateway_dir);
+    assert_eq!(adopted.endpoint, kept.endpoint);
     assert_eq!(adopted.base_env, kept.base_env);
     assert_eq!((adopted.isolation, adopted.limits), (kept.isolation, kept.limits));
     dialled(&adopted).await;

@@ -37,7 +37,7 @@ fn a_sandbox_outlives_its_gateway_and_is_adopted() {
         assert!(provisioner.list().await.unwrap()[0].alive);
         let (handle, again) = tokio::join!(provisioner.adopt(old.id), provisioner.adopt(old.id));
         let (handle, again) = (handle.unwrap(), again.unwrap());
-        assert_eq!(handle.gateway_dir, old.gateway_dir);
+        assert_eq!(handle.endpoint, old.endpoint);
         assert_eq!(handle.limits, old.limits);
         assert!(provisioner.sweep(vec![]).await.unwrap().is_empty());
         let groups = groups(pid);

@@ -3,11 +3,9 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use himalia_kernel::StreamSocket;
+use himalia_link::{StreamConnection, StreamError};
 use himalia_model::{EngineError, FileError};
-use himalia_shim_protocol::{CHUNK_BYTES, Decoder, FileHead, Frame, ProtocolError, StreamDone, StreamFrame};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
+use himalia_shim_protocol::{CHUNK_BYTES, FileHead, Frame, ProtocolError, StreamDone, StreamFrame};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
@@ -20,34 +18,27 @@ const STALL: Duration = Duration::from_mins(1);
 /// One stream.
 #[derive(Debug)]
 pub struct Transfer {
-    socket: UnixStream,
-    decoder: Decoder,
+    stream: StreamConnection,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Transfer {
     /// A stream that the shim has opened. The permit is given back at its end.
-    pub fn new(stream: StreamSocket, permit: OwnedSemaphorePermit) -> Self {
+    pub fn new(stream: StreamConnection, permit: OwnedSemaphorePermit) -> Self {
         Self {
-            socket: stream.socket,
-            decoder: stream.decoder,
+            stream,
             _permit: permit,
         }
     }
 
     /// What the sandbox says next; a failure is an error. Cancel-safe.
     pub async fn next(&mut self) -> Result<StreamFrame, EngineError> {
-        let Self { socket, decoder, .. } = self;
         in_time(async {
-            loop {
-                if let Some(frame) = decoder.next().map_err(|error| nonsense(&error))? {
-                    return understood(frame);
-                }
-                match socket.read_buf(decoder.buffer()).await {
-                    Ok(0) => return Err(lost("the sandbox closed the transfer")),
-                    Ok(_) => {}
-                    Err(error) => return Err(broken(&error)),
-                }
+            match self.stream.next().await {
+                Ok(frame) => understood(frame),
+                Err(StreamError::Closed) => Err(lost("the sandbox closed the transfer")),
+                Err(StreamError::Io(error)) => Err(broken(&error)),
+                Err(StreamError::Protocol(error)) => Err(nonsense(&error)),
             }
         })
         .await
@@ -59,18 +50,7 @@ impl Transfer {
         StreamFrame::Chunk(chunk)
             .encode(&mut out)
             .map_err(|error| nonsense(&error))?;
-        let Self { socket, decoder, .. } = self;
-        let (mut reader, mut writer) = socket.split();
-        let is_sent = decoder.buffered() == 0
-            && in_time(async {
-                tokio::select! {
-                    biased;
-                    _ = reader.read_buf(decoder.buffer()) => Ok(false),
-                    written = writer.write_all(&out) => Ok(written.is_ok()),
-                }
-            })
-            .await?;
-        if is_sent {
+        if in_time(async { Ok(self.stream.send(&out).await) }).await? {
             return Ok(());
         }
         // Before the end of what is sent it has nothing to say but why it failed.

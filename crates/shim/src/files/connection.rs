@@ -1,9 +1,8 @@
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use himalia_link::{BlockingSocket, Gateway};
 use himalia_shim_protocol::{
     CHUNK_BYTES, Decoder, Hello, Kind, StreamFailure, StreamFrame, ToGateway, encode_head,
 };
@@ -18,34 +17,31 @@ const READ_BYTES: usize = 64 * 1024;
 /// The connection of one stream. Blocks.
 #[derive(Debug)]
 pub(super) struct Connection {
-    socket: UnixStream,
+    socket: BlockingSocket,
     decoder: Decoder,
     buffer: Vec<u8>,
 }
 
 impl Connection {
     /// Dials and says hello.
-    pub(super) fn dial(socket: &Path, hello: Hello) -> Result<Self> {
-        let failed = |error: std::io::Error| Failure::io("the stream", &error);
-        let socket = UnixStream::connect(socket).map_err(failed)?;
+    pub(super) fn dial(gateway: &Gateway, link: &str, hello: Hello) -> Result<Self> {
+        let socket = gateway.connect_blocking(link, STALL);
+        let socket = socket.map_err(|error| Failure::io("the stream", &error))?;
         let mut out = BytesMut::new();
         let encoded = ToGateway::Hello(Box::new(hello)).encode(&mut out);
         encoded.map_err(|error| Failure::new(StreamFailure::Failed, error.to_string()))?;
-        let mut this = Self::over(socket)?;
+        let mut this = Self::over(socket);
         this.write(&out)?;
         Ok(this)
     }
 
     /// A connection that has said hello.
-    pub(super) fn over(socket: UnixStream) -> Result<Self> {
-        let failed = |error: std::io::Error| Failure::io("the stream", &error);
-        socket.set_read_timeout(Some(STALL)).map_err(failed)?;
-        socket.set_write_timeout(Some(STALL)).map_err(failed)?;
-        Ok(Self {
+    pub(super) fn over(socket: BlockingSocket) -> Self {
+        Self {
             socket,
             decoder: Decoder::new(),
             buffer: vec![0; READ_BYTES],
-        })
+        }
     }
 
     pub(super) fn send(&mut self, frame: &StreamFrame) -> Result<()> {

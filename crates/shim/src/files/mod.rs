@@ -20,14 +20,15 @@ mod tests;
 mod tick;
 mod unpack;
 
+use std::future::poll_fn;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bytes::BytesMut;
+use himalia_link::{Gateway, Socket, WriteQueue};
 use himalia_shim_protocol::{
     FileTask, Hello, StreamDone, StreamFailed, StreamFailure, StreamFrame, ToGateway,
 };
-use tokio::io::AsyncWriteExt;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
@@ -47,8 +48,9 @@ const REFUSAL_TIME: Duration = Duration::from_secs(10);
 /// One stream that is to be opened.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// The gateway's socket.
-    pub(crate) socket: PathBuf,
+    pub(crate) gateway: Gateway,
+    /// The name of its link.
+    pub(crate) link: String,
     pub(crate) hello: Hello,
     /// The session's work directory.
     pub(crate) work_dir: PathBuf,
@@ -69,7 +71,7 @@ impl Stream {
     }
 
     fn run(self) {
-        let mut connection = match Connection::dial(&self.socket, self.hello) {
+        let mut connection = match Connection::dial(&self.gateway, &self.link, self.hello) {
             Ok(connection) => connection,
             Err(failure) => return tracing::info!("no stream: {}", failure.reason),
         };
@@ -83,18 +85,25 @@ impl Stream {
 }
 
 /// Opens a stream only to say on it that nothing is done, without a thread.
-pub(crate) async fn refuse(socket: PathBuf, hello: Hello, code: StreamFailure, reason: String) {
-    let mut out = BytesMut::new();
+pub(crate) async fn refuse(
+    connecting: impl Future<Output = io::Result<Socket>>,
+    hello: Hello,
+    code: StreamFailure,
+    reason: String,
+) {
+    let mut out = WriteQueue::default();
     let failed = StreamFrame::Failed(StreamFailed { code, reason });
-    let encoded = ToGateway::Hello(Box::new(hello)).encode(&mut out);
-    if encoded.and_then(|()| failed.encode(&mut out)).is_err() {
+    let hello = ToGateway::Hello(Box::new(hello));
+    let encoded = out.push_with(|out| hello.encode(out).and_then(|()| failed.encode(out)));
+    if encoded.is_err() {
         return;
     }
     let said = timeout(REFUSAL_TIME, async {
-        tokio::net::UnixStream::connect(&socket)
-            .await?
-            .write_all(&out)
-            .await
+        let mut socket = connecting.await?;
+        while !out.write_to(&socket)? {
+            poll_fn(|cx| socket.poll_room(cx)).await?;
+        }
+        io::Result::Ok(())
     });
     if !matches!(said.await, Ok(Ok(()))) {
         tracing::info!("a stream was not refused: there is no gateway");

@@ -3,8 +3,10 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use himalia_link::BlockingSocket;
 use himalia_shim_protocol::{
     ByteRange, Decoder, FileEntry, FileKind, FileTask, StreamDone, StreamFailed, StreamFailure, StreamFrame,
 };
@@ -57,7 +59,7 @@ fn transfer(work: &Path, task: FileTask, bytes: &[u8], ends: bool) -> Said {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let work = work.to_owned();
     let thread = std::thread::spawn(move || {
-        let mut connection = Connection::over(theirs).unwrap();
+        let mut connection = Connection::over(BlockingSocket::new(theirs, Duration::from_mins(1)).unwrap());
         let last = match carry_out(&work, &task, &mut connection) {
             Ok(done) => StreamFrame::Done(done),
             Err(failure) => StreamFrame::Failed(failure.into_body()),

@@ -42,7 +42,7 @@ pub(crate) async fn run(shim: Rc<Shim>, link: Rc<Link>, parent: Rc<Kernel>, requ
                 total: millis(begin),
                 ..made.ms
             };
-            tracing::info!(socket = made.link.socket_name(), pid = made.pid, ?ms, "forked");
+            tracing::info!(link = made.link.name(), pid = made.pid, ?ms, "forked");
             let forked = Forked {
                 request,
                 pid: made.pid,

@@ -24,7 +24,7 @@ impl<'a> SocketName<'a> {
         if shim.is_full() {
             return Err(refusal(ForkFailure::Busy, "the sandbox has too many links"));
         }
-        if !shim.reserve_socket(name) {
+        if !shim.reserve_name(name) {
             return Err(refusal(
                 ForkFailure::BadRequest,
                 format!("{name} belongs to another link"),
@@ -42,7 +42,7 @@ impl<'a> SocketName<'a> {
 impl Drop for SocketName<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            self.shim.release_socket(name);
+            self.shim.release_name(name);
         }
     }
 }

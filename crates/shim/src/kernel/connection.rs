@@ -5,13 +5,12 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use himalia_lane_socket::LaneSocket;
+use himalia_link::{Socket, WriteQueue};
 use himalia_wire::zmtp::{self, Decoder, Item, SocketType};
 use himalia_wire::{Error, Limits};
 use tokio::net::UnixStream;
 use tokio::time::sleep;
 
-use crate::chain::Chain;
 use crate::linger::Linger;
 
 /// Until a socket that is not there, or does not listen yet, is tried again.
@@ -34,10 +33,10 @@ pub(super) enum Received {
 /// sockets live as long as its process.
 #[derive(Debug)]
 pub(super) struct Connection {
-    socket: LaneSocket,
+    socket: Socket,
     decoder: Decoder,
     /// What the socket has not taken yet.
-    out: Chain,
+    out: WriteQueue,
     /// Who receives; it also writes on when there is room.
     receiver: Option<Waker>,
     closed: bool,
@@ -57,9 +56,9 @@ impl Connection {
             linger.add(&stream).map_err(|error| broken(&error))?;
         }
         let mut connection = Self {
-            socket: LaneSocket::new(stream).map_err(|error| broken(&error))?,
+            socket: Socket::new(stream).map_err(|error| broken(&error))?,
             decoder: Decoder::new(socket, &Limits::KERNEL),
-            out: Chain::default(),
+            out: WriteQueue::default(),
             receiver: None,
             closed: false,
         };

@@ -29,7 +29,7 @@ fn a_sandbox_outlives_its_gateway_and_is_adopted() {
         assert!(provisioner.list().await.unwrap()[0].alive);
         let (handle, again) = tokio::join!(provisioner.adopt(old.id), provisioner.adopt(old.id));
         let (handle, again) = (handle.unwrap(), again.unwrap());
-        assert_eq!(handle.gateway_dir, old.gateway_dir);
+        assert_eq!(handle.endpoint, old.endpoint);
         assert_eq!(handle.kernel_env, old.kernel_env);
         assert!(provisioner.sweep(vec![]).await.unwrap().is_empty());
         shim.signal(Signal::KILL).unwrap();
@@ -86,7 +86,7 @@ fn a_sweep_removes_what_nobody_knows_and_nothing_else() {
         expected.sort();
         assert_eq!(removed, expected);
         assert!(lives(kept_shim) && !lives(unknown_shim) && !lives(unfinished_shim));
-        assert!(live.gateway_dir.exists() && kept.gateway_dir.exists());
+        assert!(gateway_dir(&live).exists() && gateway_dir(&kept).exists());
 
         provisioner.stop(live.id, Duration::ZERO).await.unwrap();
         provisioner.adopt(kept.id).await.unwrap();

@@ -9,11 +9,11 @@ async fn a_sandbox_has_its_directories_and_nothing_of_our_environment() {
     let handle = start_with(&provisioner, spec.clone()).await;
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
     assert_eq!(mode(&place.run()), 0o700);
-    assert_eq!(mode(&handle.gateway_dir), 0o711);
+    assert_eq!(mode(gateway_dir(&handle)), 0o711);
     assert_eq!(mode(&handle.runtime_dir), 0o700);
-    assert_eq!(mode(&handle.gateway_dir.join("key")), 0o600);
+    assert_eq!(mode(&gateway_dir(&handle).join("key")), 0o600);
     assert_eq!(
-        fs::read_to_string(handle.gateway_dir.join("key")).unwrap(),
+        fs::read_to_string(gateway_dir(&handle).join("key")).unwrap(),
         spec.key.expose()
     );
 
@@ -46,7 +46,7 @@ async fn the_shim_is_told_what_was_configured_and_stands_apart() {
     let spill = place.dir.path().join("spill");
     let expected = format!(
         "--gateway-dir {} --runtime-dir {} --orphan-ttl 600 --protocol-max 1 --spill-dir {} --memory-limit 1610612736\n",
-        handle.gateway_dir.display(),
+        gateway_dir(&handle).display(),
         handle.runtime_dir.display(),
         spill.display(),
     );

@@ -3,30 +3,21 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use himalia_shim_protocol::Decoder;
 use parking_lot::Mutex;
-use tokio::net::UnixStream;
 use tokio::sync::oneshot;
 
-/// A proven connection for one stream.
-#[derive(Debug)]
-pub struct StreamSocket {
-    /// The connection.
-    pub socket: UnixStream,
-    /// May hold bytes that came after the hello.
-    pub decoder: Decoder,
-}
+use super::stream::StreamConnection;
 
 /// Those of one link that were asked for and have not come.
 #[derive(Debug, Default)]
-pub struct Streams(Mutex<HashMap<String, oneshot::Sender<StreamSocket>>>);
+pub struct Streams(Mutex<HashMap<String, oneshot::Sender<StreamConnection>>>);
 
-/// One that was asked for. Nobody waits for it any more once this is dropped.
+/// One that was asked for. Dropping it stops the wait.
 #[derive(Debug)]
 pub struct Expected {
     streams: Arc<Streams>,
     name: String,
-    socket: oneshot::Receiver<StreamSocket>,
+    socket: oneshot::Receiver<StreamConnection>,
 }
 
 impl Streams {
@@ -42,11 +33,11 @@ impl Streams {
         }
     }
 
-    /// One has come. It is closed if nobody waits for it.
-    pub(super) fn arrive(&self, name: &str, socket: StreamSocket) {
+    /// One has come. It is closed if it is not expected any more.
+    pub(super) fn arrive(&self, name: &str, socket: StreamConnection) {
         let waiting = self.0.lock().remove(name);
         if waiting.is_none_or(|waiting| waiting.send(socket).is_err()) {
-            tracing::debug!("a stream that nobody waits for");
+            tracing::debug!("a stream that is not expected");
         }
     }
 }
@@ -58,7 +49,7 @@ impl Expected {
     }
 
     /// Waits for it. `None` when it cannot come any more.
-    pub async fn arrival(mut self) -> Option<StreamSocket> {
+    pub async fn arrival(mut self) -> Option<StreamConnection> {
         (&mut self.socket).await.ok()
     }
 }

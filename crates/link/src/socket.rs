@@ -1,12 +1,12 @@
-//! The unix socket of one lane between gateway and shim, or between shim and kernel.
+//! The socket of one lane between gateway and shim, or between shim and kernel.
 //!
 //! A tokio `UnixStream` listens for "readable" and "writable" for its whole life. On a unix socket Linux reports
 //! "writable" each time that the peer takes something out (`unix_write_space`), so every frame that was sent wakes its
-//! sender once for nothing; on a busy link that is a third of all wake-ups. [`LaneSocket`] listens for "readable" only,
+//! sender once for nothing; on a busy link that is a third of all wake-ups. [`Socket`] listens for "readable" only,
 //! and for "writable" only while the socket is full.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
@@ -17,14 +17,14 @@ use tokio::net::unix::pipe;
 
 /// A connected stream socket. Dropping it closes the connection.
 #[derive(Debug)]
-pub struct LaneSocket {
+pub struct Socket {
     /// tokio's type for a descriptor that is read with `read(2)` and watched for "readable" alone.
     reader: pipe::Receiver,
     /// There while room is waited for.
     room: Option<pipe::Sender>,
 }
 
-impl LaneSocket {
+impl Socket {
     /// Takes over a connection.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl LaneSocket {
     /// Writes what the socket takes now, in order, and gives the number of bytes.
     ///
     /// # Errors
-    /// `WouldBlock` when it is full: [`LaneSocket::poll_room`] tells when to try again.
+    /// `WouldBlock` when it is full: [`Socket::poll_room`] tells when to try again.
     pub fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         Ok(rustix::io::writev(&self.reader, slices)?)
     }
@@ -63,6 +63,12 @@ impl LaneSocket {
     }
 }
 
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.reader.as_fd()
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test")]
 mod tests {
@@ -73,9 +79,9 @@ mod tests {
 
     use super::*;
 
-    fn pair() -> (LaneSocket, UnixStream) {
+    fn pair() -> (Socket, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        (LaneSocket::new(ours).unwrap(), theirs)
+        (Socket::new(ours).unwrap(), theirs)
     }
 
     async fn within<T>(future: impl Future<Output = T>) -> T {

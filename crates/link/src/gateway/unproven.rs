@@ -1,7 +1,6 @@
 //! What callers of the sandboxes' sockets may cost before they have shown the key, all of them together.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,17 +8,19 @@ use himalia_shim_protocol::{HEAD_BYTES, HELLO_BYTES};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::Endpoint;
+
 /// Bytes of hellos that are being read, over all sandboxes.
 const BUDGET_BYTES: usize = 8 << 20;
 /// One line of the log for each sandbox in this time.
 const WARN_EVERY: Duration = Duration::from_mins(1);
 
-/// One for the whole engine.
+/// What callers without the key may cost: one for the whole gateway.
 #[derive(Debug)]
 pub struct Unproven {
     room: Arc<Semaphore>,
-    /// When the log last spoke of a sandbox, by its directory, and how many calls were refused since then.
-    warned: Mutex<HashMap<PathBuf, (Instant, u64)>>,
+    /// When the log last spoke of a sandbox, and how many calls were refused since then.
+    warned: Mutex<HashMap<Endpoint, (Instant, u64)>>,
 }
 
 impl Default for Unproven {
@@ -30,7 +31,7 @@ impl Default for Unproven {
 
 impl Unproven {
     /// With a budget of so many bytes; room for one hello is always there.
-    pub fn new(bytes: usize) -> Self {
+    pub(super) fn new(bytes: usize) -> Self {
         Self {
             room: Arc::new(Semaphore::new(bytes.max(HEAD_BYTES + HELLO_BYTES))),
             warned: Mutex::default(),
@@ -38,38 +39,37 @@ impl Unproven {
     }
 
     /// Waits for room for a frame of so many bytes, first come, first served. The room is free again when the value is dropped.
-    pub async fn room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    pub(super) async fn room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let bytes = u32::try_from(bytes).ok()?;
         // It is never closed.
         Arc::clone(&self.room).acquire_many_owned(bytes).await.ok()
     }
 
     #[cfg(test)]
-    pub(crate) fn free(&self) -> usize {
+    pub(super) fn free(&self) -> usize {
         self.room.available_permits()
     }
 
-    /// A call at the sandbox with this directory was refused. Says so in the log, at most once a minute for each sandbox.
-    pub fn refused(&self, dir: &Path, reason: &str) {
-        if let Some(earlier) = self.count(dir, Instant::now()) {
-            let sandbox = dir.display();
+    /// A call at this sandbox was refused. Says so in the log, at most once a minute for each sandbox.
+    pub(super) fn refused(&self, sandbox: &Endpoint, reason: &str) {
+        if let Some(earlier) = self.count(sandbox, Instant::now()) {
             tracing::warn!(%sandbox, earlier, reason, "a sandbox's socket was called without its key");
         }
     }
 
     /// How many calls were refused since the last line about the sandbox, when a line is due now.
-    fn count(&self, dir: &Path, now: Instant) -> Option<u64> {
+    fn count(&self, sandbox: &Endpoint, now: Instant) -> Option<u64> {
         let mut warned = self.warned.lock();
-        if let Some((at, silent)) = warned.get_mut(dir)
+        if let Some((at, silent)) = warned.get_mut(sandbox)
             && now.saturating_duration_since(*at) < WARN_EVERY
         {
             *silent += 1;
             return None;
         }
-        let silent = warned.remove(dir).map_or(0, |(_, silent)| silent);
+        let silent = warned.remove(sandbox).map_or(0, |(_, silent)| silent);
         // Those of sandboxes that are gone go with the next line.
         warned.retain(|_, (at, _)| now.saturating_duration_since(*at) < WARN_EVERY);
-        warned.insert(dir.to_owned(), (now, 0));
+        warned.insert(sandbox.clone(), (now, 0));
         Some(silent)
     }
 }
@@ -88,15 +88,15 @@ mod tests {
     #[test]
     fn a_sandbox_is_named_once_a_minute() {
         let (unproven, start) = (Unproven::default(), Instant::now());
-        let one = Path::new("/run/one");
+        let [one, two, three] = ["/run/one", "/run/two", "/run/three"].map(|dir| Endpoint::Unix(dir.into()));
         let at = |seconds| start + Duration::from_secs(seconds);
-        assert_eq!(unproven.count(one, at(0)), Some(0));
+        assert_eq!(unproven.count(&one, at(0)), Some(0));
         for second in 1..60 {
-            assert_eq!(unproven.count(one, at(second)), None);
+            assert_eq!(unproven.count(&one, at(second)), None);
         }
-        assert_eq!(unproven.count(Path::new("/run/two"), at(59)), Some(0));
-        assert_eq!(unproven.count(one, at(60)), Some(59));
-        assert_eq!(unproven.count(Path::new("/run/three"), at(300)), Some(0));
+        assert_eq!(unproven.count(&two, at(59)), Some(0));
+        assert_eq!(unproven.count(&one, at(60)), Some(59));
+        assert_eq!(unproven.count(&three, at(300)), Some(0));
         assert_eq!(unproven.warned.lock().len(), 1, "what is old is forgotten");
     }
 

@@ -1,14 +1,11 @@
-//! Where a sandbox's shim calls: a unix socket in its directory, and the proof that the caller is that shim.
+//! Where a shim calls, and the proof that the caller is that shim.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_lane_socket::LaneSocket;
-use himalia_sandbox::KEY_FILE;
 use himalia_shim_protocol::{Decoder, Denied, Frame, Hello, ToGateway, ToShim, VersionRange};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -17,9 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::lane_io::LaneIo;
-use super::streams::{StreamSocket, Streams};
+use super::stream::StreamConnection;
+use super::streams::Streams;
 use super::unproven::Unproven;
+use crate::{Connection, Endpoint, Socket};
 
 /// Connections of one socket that have not proven the key yet. One more, and the oldest is closed: a shim says its hello as soon as
 /// it is connected, so those that are old are not shims.
@@ -35,44 +33,48 @@ const ACCEPT_WINDOW: Duration = Duration::from_millis(10);
 /// Pause after a failed accept (out of descriptors), so that it does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A proven connection. The welcome is still to be sent.
+/// A lane whose shim has proven the key. The welcome is still to be sent.
 #[derive(Debug)]
 pub struct Arrival {
-    /// What the shim said first.
-    pub(crate) hello: Box<Hello>,
-    /// Version of the protocol that both speak.
-    pub(crate) protocol: u16,
+    /// What the shim said.
+    pub hello: Box<Hello>,
+    /// The version that both speak.
+    pub protocol: u16,
     /// The connection.
-    pub(crate) io: LaneIo,
+    pub connection: Connection,
+}
+
+/// Who is let in.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    /// The SHA-256 of the sandbox key.
+    pub key_hash: [u8; 32],
+    /// The epoch of this gateway: a shim that has seen a later one is refused.
+    pub epoch: u64,
+    /// What callers without the key may cost, over all sandboxes.
+    pub unproven: Arc<Unproven>,
 }
 
 /// What a connection with the right key is.
 enum Proven {
     Lane(Box<Arrival>),
     /// A stream of this name.
-    Stream(String, StreamSocket),
+    Stream(String, StreamConnection),
 }
 
-/// Listens in a sandbox's directory until `stop`.
+/// Lets in the shim of one link.
 #[derive(Debug)]
 pub struct Listener {
     socket: UnixListener,
-    dir: PathBuf,
-    key_hash: [u8; 32],
-    epoch: u64,
-    unproven: Arc<Unproven>,
+    endpoint: Endpoint,
+    gate: Gate,
 }
 
 impl Listener {
-    /// Binds the socket of this name, in place of one that an earlier gateway left. `key_hash` is the SHA-256 of the sandbox key.
-    pub fn bind(
-        dir: &Path,
-        name: &str,
-        key_hash: [u8; 32],
-        epoch: u64,
-        unproven: Arc<Unproven>,
-    ) -> io::Result<Self> {
-        let path = dir.join(name);
+    /// Binds the socket of this link, in place of one that an earlier gateway left.
+    pub(crate) fn bind(endpoint: Endpoint, link: &str, gate: Gate) -> io::Result<Self> {
+        let Endpoint::Unix(dir) = &endpoint;
+        let path = dir.join(link);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -82,15 +84,13 @@ impl Listener {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
         Ok(Self {
             socket,
-            dir: dir.to_owned(),
-            key_hash,
-            epoch,
-            unproven,
+            endpoint,
+            gate,
         })
     }
 
-    /// Accepts until `stop`. Connections that prove the key go to `arrivals`, or to whoever waits for their stream; others
-    /// get a denial and are closed.
+    /// Accepts until `stop`. Connections that prove the key go to `arrivals` or, for a stream, to the task that expects
+    /// it; others get a denial and are closed.
     pub async fn run(self, arrivals: mpsc::Sender<Arrival>, streams: Arc<Streams>, stop: CancellationToken) {
         // Dropping one of them closes a connection that is not proven yet.
         let mut unproven: VecDeque<oneshot::Sender<()>> = VecDeque::new();
@@ -117,7 +117,7 @@ impl Listener {
                             _ = closed => None,
                         };
                         match proven {
-                            // A closed receiver means that the kernel is over.
+                            // A closed receiver means that the link has ended.
                             Some(Proven::Lane(arrival)) => drop(arrivals.send(*arrival).await),
                             Some(Proven::Stream(name, socket)) => streams.arrive(&name, socket),
                             None => {}
@@ -143,14 +143,14 @@ impl Listener {
         let hello = match self.hello(&mut stream, &mut decoder).await {
             Ok(hello) => hello,
             Err(reason) => {
-                self.unproven.refused(&self.dir, &reason);
+                self.gate.unproven.refused(&self.endpoint, &reason);
                 deny(stream, reason).await;
                 return None;
             }
         };
         decoder.proven();
-        if hello.epoch_seen > self.epoch {
-            let (seen, ours) = (hello.epoch_seen, self.epoch);
+        if hello.epoch_seen > self.gate.epoch {
+            let (seen, ours) = (hello.epoch_seen, self.gate.epoch);
             tracing::error!(
                 seen,
                 ours,
@@ -160,13 +160,7 @@ impl Listener {
             return None;
         }
         if let Some(name) = hello.stream {
-            return Some(Proven::Stream(
-                name,
-                StreamSocket {
-                    socket: stream,
-                    decoder,
-                },
-            ));
+            return Some(Proven::Stream(name, StreamConnection::new(stream, decoder)));
         }
         let protocol = match VersionRange::OURS.negotiate(hello.protocol) {
             Ok(protocol) => protocol,
@@ -176,20 +170,17 @@ impl Listener {
                 return None;
             }
         };
-        // The key is known to the shim now, and shall be to nobody else.
-        match std::fs::remove_file(self.dir.join(KEY_FILE)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(%error, "cannot delete a sandbox's key file");
-            }
-            _ => {}
+        // The shim has the key in memory, and nothing else needs it.
+        if let Err(error) = self.endpoint.remove_key() {
+            tracing::warn!(%error, "cannot delete a sandbox's key file");
         }
-        let socket = LaneSocket::new(stream)
+        let socket = Socket::new(stream)
             .inspect_err(|error| tracing::warn!(%error, "cannot watch a shim's connection"))
             .ok()?;
         Some(Proven::Lane(Box::new(Arrival {
             hello,
             protocol,
-            io: LaneIo::new(socket, decoder),
+            connection: Connection::new(socket, decoder),
         })))
     }
 
@@ -204,7 +195,7 @@ impl Listener {
         let mut frame = first.await.map_err(late)??;
         let mut room = None;
         if frame.is_none() {
-            let wait = timeout(ROOM_TIME, self.unproven.room(decoder.wanted()));
+            let wait = timeout(ROOM_TIME, self.gate.unproven.room(decoder.wanted()));
             room = wait.await.map_err(|_| "too many others say hello".to_owned())?;
             let rest = timeout(PROOF_TIME, read_until(stream, decoder, |_| false));
             frame = rest.await.map_err(late)??;
@@ -214,7 +205,7 @@ impl Listener {
             return Err("the first frame is no hello".to_owned());
         };
         drop(room);
-        if !same(&Sha256::digest(hello.key.as_bytes()), &self.key_hash) {
+        if !same(&Sha256::digest(hello.key.as_bytes()), &self.gate.key_hash) {
             return Err("wrong key".to_owned());
         }
         Ok(hello)

@@ -1,10 +1,10 @@
 //! Who is let in, and what it costs to find out.
 
 use bytes::BytesMut;
-use himalia_sandbox::SOCKET_FILE;
 use himalia_shim_protocol::{HEAD_BYTES, HELLO_BYTES, Kind, Lane};
 
 use super::*;
+use crate::{FIRST_LINK, KEY_FILE};
 
 const KEY: &str = "the key";
 
@@ -24,35 +24,42 @@ fn hello(key: &str, epoch_seen: u64) -> BytesMut {
     out
 }
 
-struct Place {
+struct Listening {
     dir: tempfile::TempDir,
     arrivals: mpsc::Receiver<Arrival>,
     _stop: tokio_util::sync::DropGuard,
 }
 
-fn listen() -> Place {
+fn listen() -> Listening {
     listen_within(&Arc::default())
 }
 
 /// Listens with a budget that others share.
-fn listen_within(unproven: &Arc<Unproven>) -> Place {
+fn listen_within(unproven: &Arc<Unproven>) -> Listening {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join(KEY_FILE), KEY).unwrap();
     let hash = Sha256::digest(KEY).into();
-    let listener = Listener::bind(dir.path(), SOCKET_FILE, hash, 5, Arc::clone(unproven)).unwrap();
+    let gate = Gate {
+        key_hash: hash,
+        epoch: 5,
+        unproven: Arc::clone(unproven),
+    };
+    let listener = Endpoint::Unix(dir.path().to_owned())
+        .listen(FIRST_LINK, gate)
+        .unwrap();
     let (arrivals_in, arrivals) = mpsc::channel(4);
     let stop = CancellationToken::new();
     tokio::spawn(listener.run(arrivals_in, Arc::default(), stop.clone()));
-    Place {
+    Listening {
         dir,
         arrivals,
         _stop: stop.drop_guard(),
     }
 }
 
-impl Place {
+impl Listening {
     async fn call(&self, bytes: &[u8]) -> UnixStream {
-        let mut stream = UnixStream::connect(self.dir.path().join(SOCKET_FILE))
+        let mut stream = UnixStream::connect(self.dir.path().join(FIRST_LINK))
             .await
             .unwrap();
         stream.write_all(bytes).await.unwrap();
@@ -71,7 +78,7 @@ impl Place {
 }
 
 #[tokio::test]
-async fn whoever_proves_the_key_is_let_in_and_the_key_file_goes() {
+async fn a_caller_with_the_key_is_let_in_and_the_key_file_goes() {
     let mut place = listen();
     let _stream = place.call(&hello(KEY, 5)).await;
     let arrival = place.arrivals.recv().await.unwrap();
@@ -98,7 +105,16 @@ async fn others_hear_why_not() {
 #[tokio::test]
 async fn an_older_socket_is_replaced() {
     let place = listen();
-    assert!(Listener::bind(place.dir.path(), SOCKET_FILE, [0; 32], 6, Arc::default()).is_ok());
+    let gate = Gate {
+        key_hash: [0; 32],
+        epoch: 6,
+        unproven: Arc::default(),
+    };
+    assert!(
+        Endpoint::Unix(place.dir.path().to_owned())
+            .listen(FIRST_LINK, gate)
+            .is_ok()
+    );
 }
 
 /// The head of a frame with a body of so many bytes.

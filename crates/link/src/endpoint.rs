@@ -1,0 +1,54 @@
+//! Where the gateway meets the shim of one sandbox.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use crate::gateway::{Gate, Listener};
+
+/// The name of a sandbox's first link.
+pub const FIRST_LINK: &str = "gw.sock";
+/// The file with the sandbox key, beside the sockets. The gateway deletes it when the shim has proven the key.
+pub const KEY_FILE: &str = "key";
+
+/// How the gateway reaches the shim of one sandbox.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Endpoint {
+    /// Unix sockets in this directory of the host, each named as its link: the gateway listens, the shim dials. [`KEY_FILE`]
+    /// lies there too.
+    Unix(PathBuf),
+}
+
+impl Endpoint {
+    /// Gets ready for the shim's connections of the link of this name, in place of a gateway that was there before.
+    ///
+    /// # Errors
+    /// When the socket cannot be bound.
+    pub fn listen(&self, link: &str, gate: Gate) -> io::Result<Listener> {
+        Listener::bind(self.clone(), link, gate)
+    }
+
+    /// Removes what the link of this name has left.
+    pub fn remove_link(&self, link: &str) {
+        let Self::Unix(dir) = self;
+        // Gone with the sandbox, if that has ended meanwhile.
+        let _ = std::fs::remove_file(dir.join(link));
+    }
+
+    /// Deletes the key file: the shim has the key in memory, and nothing else needs it.
+    pub(crate) fn remove_key(&self) -> io::Result<()> {
+        let Self::Unix(dir) = self;
+        match std::fs::remove_file(dir.join(KEY_FILE)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// As it is written into records: the directory.
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Unix(dir) = self;
+        dir.display().fmt(f)
+    }
+}

@@ -1,0 +1,11 @@
+//! The gateway's side: who is let in, and who waits for which stream.
+
+mod listener;
+mod stream;
+mod streams;
+mod unproven;
+
+pub use listener::{Arrival, Gate, Listener};
+pub use stream::{StreamConnection, StreamError};
+pub use streams::{Expected, Streams};
+pub use unproven::Unproven;

@@ -1,0 +1,63 @@
+//! The connection of one stream, on the gateway's side.
+
+use std::io;
+
+use himalia_shim_protocol::{Decoder, Frame, ProtocolError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+/// A connection for one stream whose shim has proven the key. Dropping it closes it.
+#[derive(Debug)]
+pub struct StreamConnection {
+    socket: UnixStream,
+    /// May hold bytes that came after the hello.
+    decoder: Decoder,
+}
+
+/// Why there is no next frame.
+#[derive(Debug)]
+pub enum StreamError {
+    /// The shim has closed the stream.
+    Closed,
+    /// It broke off.
+    Io(io::Error),
+    /// What came is no frame.
+    Protocol(ProtocolError),
+}
+
+impl StreamConnection {
+    pub(super) fn new(socket: UnixStream, decoder: Decoder) -> Self {
+        Self { socket, decoder }
+    }
+
+    /// The next frame. Cancel-safe.
+    ///
+    /// # Errors
+    /// At the end of the stream, however it ends.
+    pub async fn next(&mut self) -> Result<Frame, StreamError> {
+        loop {
+            if let Some(frame) = self.decoder.next().map_err(StreamError::Protocol)? {
+                return Ok(frame);
+            }
+            match self.socket.read_buf(self.decoder.buffer()).await {
+                Ok(0) => return Err(StreamError::Closed),
+                Ok(_) => {}
+                Err(error) => return Err(StreamError::Io(error)),
+            }
+        }
+    }
+
+    /// Sends encoded frames. False when not all of it was sent, because the shim has said something first or has gone:
+    /// [`Self::next`] tells. Not cancel-safe.
+    pub async fn send(&mut self, frames: &[u8]) -> bool {
+        if self.decoder.buffered() > 0 {
+            return false;
+        }
+        let (mut reader, mut writer) = self.socket.split();
+        tokio::select! {
+            biased;
+            _ = reader.read_buf(self.decoder.buffer()) => false,
+            written = writer.write_all(frames) => written.is_ok(),
+        }
+    }
+}

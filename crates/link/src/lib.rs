@@ -1,0 +1,28 @@
+//! The link between a gateway and the shim of a sandbox: the driver of `himalia_shim_protocol` on both sides.
+//!
+//! A *link* has a name, two connections (lanes), and one more for each stream. How the two sides meet is the *transport*, and
+//! this crate alone knows it:
+//!
+//! - The gateway has an [`Endpoint`], which its provisioner gives it with the sandbox. [`Endpoint::listen`] lets in who
+//!   proves the sandbox key: lanes come as an [`Arrival`], streams as a [`StreamConnection`].
+//! - The shim has a [`Gateway`], from its command line, and connects to links by their names.
+//!
+//! There is one transport, unix sockets in a directory that both see. Another one is another variant of [`Endpoint`], of
+//! [`Gateway`] and of [`Socket`]; frames, lanes and streams stay as they are.
+//!
+//! Both sides keep a lane in a [`Connection`], which reads frames and writes through a [`WriteQueue`]. What a frame says is
+//! the business of the caller, as is when to connect again.
+
+mod connection;
+mod endpoint;
+mod gateway;
+mod queue;
+mod shim;
+mod socket;
+
+pub use connection::Connection;
+pub use endpoint::{Endpoint, FIRST_LINK, KEY_FILE};
+pub use gateway::{Arrival, Expected, Gate, Listener, StreamConnection, StreamError, Streams, Unproven};
+pub use queue::WriteQueue;
+pub use shim::{BlockingSocket, Gateway};
+pub use socket::Socket;
