@@ -20,7 +20,6 @@ NOT_DONE = {
     "crates/journal",
     "crates/sandbox",
     "crates/shim",
-    "crates/store",
     "crates/testkit",
     # To be split off `engine`.
     "crates/budget",

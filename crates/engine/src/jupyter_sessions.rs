@@ -48,13 +48,13 @@ pub(crate) trait Kernels: Clone + Send + Sync + 'static {
 /// All Jupyter sessions. Clones share everything.
 #[derive(Clone, Debug)]
 pub(crate) struct JupyterSessions {
-    store: Store,
+    store: Arc<dyn Store>,
     paths: Arc<Gate>,
 }
 
 impl JupyterSessions {
     /// Those in this store.
-    pub(crate) fn new(store: Store) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self {
             store,
             paths: Arc::default(),

@@ -11,6 +11,8 @@ use crate::{Clock, Principal, Retention, Template};
 pub struct EngineConfig {
     /// Durable state: journals, the store. Made if it is missing.
     pub data_dir: PathBuf,
+    /// The name of this replica, which others answer with when they are asked for one of its sessions.
+    pub replica: String,
     /// Kernels that may run or be starting at once.
     pub max_kernels: u32,
     /// Connections that clients may have at once; a part is kept for the operator.
@@ -137,6 +139,7 @@ impl EngineConfig {
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         Self {
             data_dir: data_dir.into(),
+            replica: "main".into(),
             max_kernels: 100,
             max_connections: 4096,
             default_kernel: "python3".into(),

@@ -34,7 +34,8 @@ pub use kernel::{
 pub use kernelspec::{InterruptMode, KernelJson, KernelSpec, KernelSpecs, SpecFile};
 pub use principal::{Action, MAX_PRINCIPAL_CHARS, Object, Principal};
 pub use session::{
-    Origin, PoolStatus, ProvisionerInfo, SessionChange, SessionEnd, SessionInfo, StartPath, TimeChange,
+    Origin, PoolStatus, ProvisionerInfo, SessionChange, SessionEnd, SessionInfo, SessionOwner, StartPath,
+    TimeChange,
 };
 pub use template::{
     FilesMode, PoolConfig, ProvisionerChoice, SessionLimits, Template, TemplateInfo, UsualSizes,

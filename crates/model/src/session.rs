@@ -122,6 +122,15 @@ impl SessionInfo {
     }
 }
 
+/// Which replica of the gateway has a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionOwner {
+    /// This one.
+    Here,
+    /// The one of this name.
+    Replica(String),
+}
+
 /// The end of a session whose log is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionEnd {

@@ -21,10 +21,11 @@ use crate::start::cull_timeout;
 use crate::{Facts, Lease, SessionManager};
 
 impl SessionManager {
-    /// Takes over every kernel of the store. Returns when all of them are listed; their shims call a little later.
+    /// Takes over every kernel of the store that no living replica has. Returns when all of them are listed; their shims call a little later.
     pub(crate) async fn adopt(self: &Arc<Self>) -> Result<(), EngineError> {
-        let rows = self.store.kernels().await;
-        let rows = rows.map_err(|error| EngineError::internal("cannot read the list of kernels", error))?;
+        let rows = self.store.take_kernels().await;
+        let rows =
+            rows.map_err(|error| EngineError::internal("cannot take over the list of kernels", error))?;
         let logs = self.config.data_dir.join("kernels");
         let kept = self.ended.kept();
         let known = rows

@@ -50,7 +50,7 @@ pub struct SessionManager {
     pub pools: OnceLock<BTreeMap<String, Pool>>,
     /// Sandboxes whose counts of memory kills are looked at.
     pub(crate) leases: Mutex<Vec<Weak<Lease>>>,
-    pub(crate) store: Store,
+    pub(crate) store: Arc<dyn Store>,
     /// All kernels by id.
     pub registry: Arc<Registry>,
     /// Sessions that are over.

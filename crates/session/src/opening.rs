@@ -8,7 +8,7 @@ use himalia_budget::Budget;
 use himalia_kernel::Command;
 use himalia_kernelspecs::{Catalog, HostEnvironment};
 use himalia_model::{EngineConfig, EngineError};
-use himalia_store::{Store, StoreError};
+use himalia_store::{SqliteStore, Store, StoreError};
 use time::OffsetDateTime;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -38,11 +38,11 @@ impl SessionManager {
             return Err(EngineError::bad_request("provisioners", "there is none"));
         }
         templates::check(&config, &provisioners)?;
-        let dir = config.data_dir.clone();
+        let (dir, replica) = (config.data_dir.clone(), config.replica.clone());
         let opened = tokio::task::spawn_blocking(move || {
             let made = std::fs::create_dir_all(dir.join("kernels"));
             made.map_err(|error| EngineError::internal("cannot make the data directory", error))?;
-            Store::open(&dir.join("himalia.db")).map_err(|error| match error {
+            SqliteStore::open(&dir.join("himalia.db"), &replica).map_err(|error| match error {
                 StoreError::Locked { .. } => EngineError::Conflict {
                     reason: error.to_string(),
                 },
@@ -54,6 +54,7 @@ impl SessionManager {
         let store = opened
             .await
             .map_err(|error| EngineError::internal("opening the store", error))??;
+        let store: Arc<dyn Store> = Arc::new(store);
         let ended = store.ended_sessions().await;
         let ended =
             ended.map_err(|error| EngineError::internal("cannot read the list of ended sessions", error))?;
@@ -167,7 +168,7 @@ impl SessionManager {
     }
 
     /// The store.
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 }

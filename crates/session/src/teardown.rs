@@ -28,7 +28,7 @@ pub(crate) struct Teardown {
     socket: String,
     /// The sandbox is to be ended, since nobody else is in it.
     last: bool,
-    store: Store,
+    store: Arc<dyn Store>,
     registry: Arc<Registry>,
     ended: Arc<EndedSessions>,
 }
@@ -38,7 +38,7 @@ impl Teardown {
         kernel: Arc<SessionKernel>,
         share: Share,
         socket: String,
-        store: Store,
+        store: Arc<dyn Store>,
         registry: Arc<Registry>,
         ended: Arc<EndedSessions>,
     ) -> Self {

@@ -67,20 +67,20 @@ pub enum StoreError {
     /// The store was closed, or its thread ended.
     #[error("the store is closed")]
     Closed,
-    /// `SQLite` failed: disk full, read-only file system, busy for longer than the timeout.
-    #[error("database: {0}")]
-    Sqlite(#[from] rusqlite::Error),
-}
-
-impl StoreError {
-    /// Maps a broken uniqueness rule of an insert to [`StoreError::Conflict`].
-    pub(crate) fn conflict(error: rusqlite::Error, what: &'static str, id: uuid::Uuid) -> Self {
-        match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::ConstraintViolation) => Self::Conflict {
-                what,
-                id: id.to_string(),
-            },
-            _ => Self::Sqlite(error),
-        }
-    }
+    /// Another replica has taken the kernel since, or had it all the time.
+    #[error("kernel {id}: another gateway has taken it (epoch {current}, ours is {held:?})")]
+    Fenced {
+        /// The kernel.
+        id: uuid::Uuid,
+        /// The fencing epoch under which this replica took it, if it did.
+        held: Option<u64>,
+        /// That of the row.
+        current: u64,
+    },
+    /// The database failed: disk full, read-only file system, busy for longer than the timeout.
+    #[error("database: {reason}")]
+    Database {
+        /// What it says.
+        reason: String,
+    },
 }

@@ -1,123 +1,131 @@
-//! The gateway's durable state that is not output: one `SQLite` file with one writer.
+//! The gateway's durable state that is not output.
 //!
-//! What is here commits before its caller is answered. Output and executions are not here: they are in
-//! the journal. Rows hold no environment variables and no keys, so a copy of the file gives no secrets away
-//! beyond names and paths; it is made with mode 0600 all the same.
+//! What is here commits before its caller is answered. Output and executions are not here, nor are the idempotency keys of
+//! these: they are in the journal. Rows hold no environment variables and no keys, so a copy of the store gives no secrets
+//! away beyond names and paths.
 //!
-//! # Shape
-//! One thread owns the only writing connection, another the only reading one (WAL lets them work side by
-//! side). Each has a queue of [`QUEUE`] jobs; a caller waits when it is full. A job that was queued runs even
-//! when its caller stopped waiting. What a call has committed is seen by every read that starts after it.
+//! [`Store`] is the interface; [`SqliteStore`] is its one implementation. The tests in `tests/contract.rs` are written
+//! against the interface, for any implementation.
 //!
-//! # Opening
-//! [`Store::open`] refuses, without changing anything, a file that is corrupt, belongs to another
-//! program, was written by a newer version, or is in use by another gateway.
+//! # Who has a kernel
+//! Each row of a kernel names the replica that has it and a *fencing epoch*, which grows each time that a replica takes it.
+//! A store remembers what its replica inserted and took, and refuses a write to a kernel that another one has taken since
+//! ([`StoreError::Fenced`]): a replica that was thought gone cannot undo what its successor wrote.
 
 mod ended;
 mod error;
 mod jupyter_sessions;
 mod kernels;
-mod meta;
-mod open;
-mod schema;
-mod worker;
+mod sqlite;
 
-use std::path::Path;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+
+use uuid::Uuid;
 
 pub use ended::{EndedRecord, Space};
 pub use error::StoreError;
 pub use jupyter_sessions::JupyterSessionRecord;
-pub use kernels::{KernelLife, KernelRecord, LaunchRecord};
-pub use schema::SCHEMA_VERSION;
-pub use worker::QUEUE;
+pub use kernels::{KernelLife, KernelRecord, LaunchRecord, Owner};
+pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore};
 
-/// A handle to the open database. Clones share the two threads, which end after the last clone is dropped.
-#[derive(Clone, Debug)]
-pub struct Store {
-    inner: Arc<Inner>,
-}
+/// A boxed future, so that the trait can be used as an object.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-#[derive(Debug)]
-struct Inner {
-    writer: worker::Worker,
-    reader: worker::Worker,
-    epoch: u64,
-}
+/// The durable state of one replica of the gateway. What a call has committed is seen by every read that starts after it,
+/// and a call that was made is done even when its caller stopped waiting.
+pub trait Store: Debug + Send + Sync + 'static {
+    /// The epoch of this gateway process: one more than that of the process that opened the store before, 1 for the first.
+    /// It is durable before the store is open.
+    fn epoch(&self) -> u64;
 
-impl Store {
-    /// Opens the database at `path`, makes it when there is none, brings its schema up to
-    /// [`SCHEMA_VERSION`], and takes the next gateway epoch.
-    ///
-    /// Blocks on the disk: call it at start, or from a blocking task. The parent directory must exist.
-    ///
-    /// # Errors
-    /// [`StoreError::Locked`], [`StoreError::NewerSchema`], [`StoreError::Foreign`],
-    /// [`StoreError::Corrupt`], [`StoreError::Io`]; the file is as it was after each of them.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let open::Opened {
-            writer,
-            reader,
-            lock,
-            epoch,
-        } = open::open(path)?;
-        Ok(Self {
-            inner: Arc::new(Inner {
-                writer: worker::Worker::spawn("store-write", writer, Some(lock))?,
-                reader: worker::Worker::spawn("store-read", reader, None)?,
-                epoch,
-            }),
-        })
-    }
+    /// The name of this replica.
+    fn replica(&self) -> &str;
 
-    /// The epoch of this gateway process: one more than that of the process that opened the file before,
-    /// 1 for the first. It is on disk (fsync) before [`Store::open`] returns.
-    pub fn epoch(&self) -> u64 {
-        self.inner.epoch
-    }
+    /// Finishes what is queued and gives the store free. Every later call fails with [`StoreError::Closed`].
+    fn close(&self) -> StoreFuture<'_, ()>;
 
-    /// Finishes what is queued, folds the write-ahead log into the file and gives the file free. Every
-    /// later call, on any clone, fails with [`StoreError::Closed`].
-    pub async fn close(&self) -> Result<(), StoreError> {
-        self.inner.reader.close().await?;
-        self.inner.writer.close().await
-    }
+    /// Adds a kernel, which this replica has then, under epoch 1. [`StoreError::Conflict`] when its id is taken, or its name.
+    fn insert_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, ()>;
 
-    /// Runs `job` in one `BEGIN IMMEDIATE` transaction and answers after its commit.
-    async fn write<T, F>(&self, job: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&rusqlite::Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
-    {
-        self.inner
-            .writer
-            .run(move |connection| {
-                let transaction =
-                    connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-                let value = job(&transaction)?;
-                transaction.commit()?;
-                Ok(value)
-            })
-            .await
-    }
+    /// Takes every kernel that no living replica has, under the next fencing epoch of each; oldest first.
+    fn take_kernels(&self) -> StoreFuture<'_, Vec<KernelRecord>>;
 
-    /// Runs `job` on the writing connection, outside of a transaction.
-    async fn on_writer<T, F>(&self, job: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&rusqlite::Connection) -> Result<T, StoreError> + Send + 'static,
-    {
-        self.inner.writer.run(move |connection| job(connection)).await
-    }
+    /// Who has a kernel; `None` when there is no such kernel.
+    fn owner(&self, id: Uuid) -> StoreFuture<'_, Option<Owner>>;
 
-    /// Runs `job` on the reading connection.
-    async fn read<T, F>(&self, job: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&rusqlite::Connection) -> Result<T, StoreError> + Send + 'static,
-    {
-        self.inner.reader.run(move |connection| job(connection)).await
-    }
+    /// Replaces the row of `kernel.id`; `false` when there is none. [`StoreError::Fenced`].
+    fn update_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, bool>;
+
+    /// Sets where and how the kernel of `kernel.id` runs, since it has a new sandbox; its log, owner, name and terms stay.
+    /// `false` when there is no such kernel. [`StoreError::Fenced`].
+    fn move_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, bool>;
+
+    /// Sets only what changes while a kernel lives; `false` when there is no such kernel. [`StoreError::Fenced`].
+    fn set_kernel_life(
+        &self,
+        id: Uuid,
+        life: KernelLife,
+        incarnation: u32,
+        dead_cause: Option<String>,
+    ) -> StoreFuture<'_, bool>;
+
+    /// Sets how the kernel came to be; `false` when there is no such kernel. [`StoreError::Fenced`].
+    fn set_kernel_start_path(&self, id: Uuid, path: &'static str) -> StoreFuture<'_, bool>;
+
+    /// Sets what its owner may change of a kernel: marks, and when it ends; `false` when there is no such kernel.
+    /// [`StoreError::Fenced`].
+    fn set_kernel_terms(
+        &self,
+        id: Uuid,
+        labels: BTreeMap<String, String>,
+        idle_timeout_ms: Option<u64>,
+        expires_micros: Option<i64>,
+    ) -> StoreFuture<'_, bool>;
+
+    /// Forgets a kernel; `false` when there was none. [`StoreError::Fenced`].
+    fn delete_kernel(&self, id: Uuid) -> StoreFuture<'_, bool>;
+
+    /// One kernel, of any replica.
+    fn kernel(&self, id: Uuid) -> StoreFuture<'_, Option<KernelRecord>>;
+
+    /// Every kernel of all replicas, oldest first.
+    fn kernels(&self) -> StoreFuture<'_, Vec<KernelRecord>>;
+
+    /// A kernel has ended: removes its row and adds `ended`, both or neither. [`StoreError::Fenced`].
+    fn end_kernel(&self, ended: EndedRecord) -> StoreFuture<'_, ()>;
+
+    /// The journals in these directories are removed; gives back how many of them were known.
+    fn set_removed(&self, dirs: Vec<String>, at_micros: i64) -> StoreFuture<'_, usize>;
+
+    /// Forgets sessions whose journals were removed before `micros`; gives back how many.
+    fn forget_ended(&self, micros: i64) -> StoreFuture<'_, usize>;
+
+    /// Every ended session that is not forgotten, in the order in which they ended.
+    fn ended_sessions(&self) -> StoreFuture<'_, Vec<EndedRecord>>;
+
+    /// Adds a Jupyter session. [`StoreError::Conflict`] when its id is taken.
+    fn insert_jupyter_session(&self, session: JupyterSessionRecord) -> StoreFuture<'_, ()>;
+
+    /// Replaces the row of `session.id`; `false` when there is none.
+    fn update_jupyter_session(&self, session: JupyterSessionRecord) -> StoreFuture<'_, bool>;
+
+    /// Forgets Jupyter sessions by id, all or none; gives back how many there were.
+    fn delete_jupyter_sessions(&self, ids: Vec<Uuid>) -> StoreFuture<'_, usize>;
+
+    /// One Jupyter session.
+    fn jupyter_session(&self, id: Uuid) -> StoreFuture<'_, Option<JupyterSessionRecord>>;
+
+    /// Every Jupyter session, oldest first.
+    fn jupyter_sessions(&self) -> StoreFuture<'_, Vec<JupyterSessionRecord>>;
+
+    /// How much room the store takes.
+    fn space(&self) -> StoreFuture<'_, Space>;
+
+    /// Gives at most `pages` pages that hold nothing back to the file system. Gives back the room that is taken after.
+    fn compact(&self, pages: u32) -> StoreFuture<'_, Space>;
 }
 
 #[cfg(test)]

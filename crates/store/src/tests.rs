@@ -1,58 +1,24 @@
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+//! The tests of the interface. Each implementation is a [`Fixture`]; `contract_tests!` runs all of them on it.
 
-use tempfile::TempDir;
 use uuid::Uuid;
 
-use super::*;
+use crate::*;
 
-mod ended;
-mod opening;
-mod rows;
+pub(crate) mod contract;
 
-struct Place {
-    dir: TempDir,
+/// Where a store is, which replicas open.
+pub(crate) trait Fixture {
+    /// A new one, empty.
+    fn new() -> Self;
+
+    /// Opens it for the replica of this name, which opens it for the first time or after it closed it.
+    fn open(&self, replica: &str) -> Box<dyn Store>;
+
+    /// Closes it for all replicas that have opened it.
+    async fn close(&self);
 }
 
-impl Place {
-    fn new() -> Self {
-        Self {
-            dir: TempDir::new().unwrap(),
-        }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.dir.path().join("himalia.sqlite")
-    }
-
-    fn open(&self) -> Result<Store, StoreError> {
-        Store::open(&self.path())
-    }
-
-    /// Bytes of every file in the directory but the lock and the shared memory of readers.
-    fn bytes(&self) -> Vec<(PathBuf, Vec<u8>)> {
-        let mut all: Vec<_> = fs::read_dir(self.dir.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| {
-                !["lock", "sqlite-shm"]
-                    .iter()
-                    .any(|e| path.to_string_lossy().ends_with(e))
-            })
-            .map(|path| (path.clone(), fs::read(&path).unwrap()))
-            .filter(|(path, bytes)| !(bytes.is_empty() && path.to_string_lossy().ends_with("-wal")))
-            .collect();
-        all.sort();
-        all
-    }
-}
-
-fn raw(path: &Path) -> rusqlite::Connection {
-    rusqlite::Connection::open(path).unwrap()
-}
-
-fn kernel(n: u128) -> KernelRecord {
+pub(crate) fn kernel(n: u128) -> KernelRecord {
     KernelRecord {
         id: Uuid::from_u128(n),
         owner: "operator".into(),
@@ -86,3 +52,45 @@ fn kernel(n: u128) -> KernelRecord {
         name: Some(format!("session-{n}")),
     }
 }
+
+pub(crate) fn ended(n: u128) -> EndedRecord {
+    EndedRecord {
+        id: Uuid::from_u128(n),
+        owner: "operator".into(),
+        name: Some(format!("session-{n}")),
+        session_dir: format!("kernels/{n}"),
+        created_micros: 1,
+        ended_micros: i64::try_from(n).unwrap(),
+        cause: "ttl".into(),
+        removed_micros: None,
+        facts: serde_json::json!({ "template": "small", "labels": { "a": "b" } }),
+    }
+}
+
+/// Runs every test of the interface on an implementation of [`Fixture`].
+macro_rules! contract_tests {
+    ($place:ty) => {
+        crate::tests::contract_tests!($place:
+            each_opening_is_an_epoch
+            a_kernel_is_kept_and_changed_and_forgotten
+            a_name_is_one_kernels_and_what_its_owner_may_change_is_kept
+            a_kernel_moves_and_keeps_its_log_and_its_terms
+            a_session_is_kept_and_changed_and_forgotten
+            many_callers_at_once_are_all_served
+            a_kernel_that_has_ended_leaves_a_trace_until_it_is_forgotten
+            a_kernel_is_its_makers_until_another_replica_takes_it
+            a_replica_that_lost_a_kernel_writes_nothing_more_to_it
+            who_never_took_a_kernel_writes_nothing_to_it
+            an_id_that_is_used_again_is_not_the_earlier_kernel
+        );
+    };
+    ($place:ty: $($name:ident)*) => {
+        $(
+            #[tokio::test]
+            async fn $name() {
+                crate::tests::contract::$name::<$place>().await;
+            }
+        )*
+    };
+}
+pub(crate) use contract_tests;

@@ -8,6 +8,7 @@ mod files;
 mod history;
 mod kernels;
 mod open;
+mod owner;
 mod questions;
 mod sandboxes;
 mod session_kernels;

@@ -7,6 +7,8 @@ use tempfile::TempDir;
 use time::OffsetDateTime;
 use tokio::sync::Notify;
 
+use himalia_store::SqliteStore;
+
 use super::input::MAX_CHARS;
 use super::*;
 
@@ -81,7 +83,9 @@ struct World {
 impl World {
     fn new() -> Self {
         let dir = TempDir::new().unwrap();
-        let sessions = JupyterSessions::new(Store::open(&dir.path().join("db")).unwrap());
+        let sessions = JupyterSessions::new(Arc::new(
+            SqliteStore::open(&dir.path().join("db"), "main").unwrap(),
+        ));
         Self {
             dir,
             kernels: Fake::default(),
@@ -386,7 +390,9 @@ async fn sessions_outlive_the_gateway() {
     assert!(matches!(failed, EngineError::Internal { .. }), "{failed}");
     // A session that could not be stored leaves no kernel.
     assert_eq!(world.kernels.count(), 1);
-    let next = JupyterSessions::new(Store::open(&world.dir.path().join("db")).unwrap());
+    let next = JupyterSessions::new(Arc::new(
+        SqliteStore::open(&world.dir.path().join("db"), "main").unwrap(),
+    ));
     assert_eq!(next.list(&world.kernels, &world.me).await.unwrap(), [session]);
 }
 

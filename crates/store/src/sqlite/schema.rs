@@ -2,16 +2,16 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::StoreError;
+use super::Failure;
 
 /// "HIMA": what tells our files from those of other programs.
-pub(crate) const APPLICATION_ID: i64 = 0x4849_4d41;
+pub(super) const APPLICATION_ID: i64 = 0x4849_4d41;
 
 /// The schema version that this code writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: i64 = 6;
+pub const SCHEMA_VERSION: i64 = 7;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-pub(crate) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7];
 
 const V1: &str = "
 CREATE TABLE meta (
@@ -71,7 +71,7 @@ ALTER TABLE kernels ADD COLUMN name TEXT;
 CREATE UNIQUE INDEX kernels_by_name ON kernels (owner, name) WHERE name IS NOT NULL;
 ";
 
-/// Sessions that are over.
+/// Ended sessions.
 const V4: &str = "
 CREATE TABLE ended_sessions (
     session_dir    TEXT PRIMARY KEY,
@@ -91,22 +91,28 @@ const V5: &str = "
 ALTER TABLE kernels ADD COLUMN role TEXT NOT NULL DEFAULT 'session' CHECK (role IN ('session', 'branch', 'kernel'));
 UPDATE kernels SET role = 'branch' WHERE parent IS NOT NULL;
 ";
-/// What a session that is over was, as long as its journal is kept.
+/// What an ended session was, as long as its journal is kept.
 const V6: &str = "ALTER TABLE ended_sessions ADD COLUMN facts TEXT NOT NULL DEFAULT '{}';";
 
+/// Which replica has a kernel, and how often it was taken. Rows of earlier versions have no owner yet.
+const V7: &str = "
+ALTER TABLE kernels ADD COLUMN replica TEXT NOT NULL DEFAULT '';
+ALTER TABLE kernels ADD COLUMN fence INTEGER NOT NULL DEFAULT 0 CHECK (fence >= 0);
+";
+
 /// The schema version of an open file.
-pub(crate) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
+pub(super) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// The application id of an open file; 0 in one that nobody marked.
-pub(crate) fn application_id(connection: &Connection) -> Result<i64, rusqlite::Error> {
+/// The application id of an open file; 0 in an unmarked one.
+pub(super) fn application_id(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.pragma_query_value(None, "application_id", |row| row.get(0))
 }
 
 /// Applies the steps that are missing, each with its version number in one transaction, so that a crash
 /// leaves one version or the next.
-pub(crate) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(), StoreError> {
+pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(), Failure> {
     let target = i64::try_from(steps.len()).unwrap_or(i64::MAX);
     loop {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -123,6 +129,6 @@ pub(crate) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 6 && SCHEMA_VERSION == 6,
+    MIGRATIONS.len() == 7 && SCHEMA_VERSION == 7,
     "a step and its version come together"
 );

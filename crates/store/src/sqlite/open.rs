@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::{StoreError, ended, meta, schema};
+use super::{Failure, ended, meta, schema};
+use crate::StoreError;
 
 /// How long a statement waits for a lock of another process, such as a backup.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -17,14 +18,14 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// so that a start stays fast.
 const CHECKED_BYTES: u64 = 64 << 20;
 
-pub(crate) struct Opened {
-    pub(crate) writer: Connection,
-    pub(crate) reader: Connection,
-    pub(crate) lock: File,
-    pub(crate) epoch: u64,
+pub(super) struct Opened {
+    pub(super) writer: Connection,
+    pub(super) reader: Connection,
+    pub(super) lock: File,
+    pub(super) epoch: u64,
 }
 
-pub(crate) fn open(path: &Path) -> Result<Opened, StoreError> {
+pub(super) fn open(path: &Path) -> Result<Opened, StoreError> {
     let lock = lock(path)?;
     let exists = inspect(path)?;
     if !exists {
@@ -34,9 +35,13 @@ pub(crate) fn open(path: &Path) -> Result<Opened, StoreError> {
     let mut writer = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     prepare(path, &mut writer).map_err(|error| explain(path, error))?;
     let epoch = meta::next_epoch(&mut writer)?;
-    writer.pragma_update(None, "synchronous", "NORMAL")?;
+    writer
+        .pragma_update(None, "synchronous", "NORMAL")
+        .map_err(Failure::from)?;
     let reader = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    reader.pragma_update(None, "query_only", true)?;
+    reader
+        .pragma_update(None, "query_only", true)
+        .map_err(Failure::from)?;
     Ok(Opened {
         writer,
         reader,
@@ -138,31 +143,35 @@ fn private() -> OpenOptions {
 fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(|error| explain(path, error.into()))?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(Failure::from)?;
     Ok(connection)
 }
 
 /// WAL, then the schema and the epoch with a full sync: neither may come back older after power loss.
-fn prepare(path: &Path, writer: &mut Connection) -> Result<(), StoreError> {
+fn prepare(path: &Path, writer: &mut Connection) -> Result<(), Failure> {
     // Counts for a file that has no page yet.
     writer.pragma_update(None, "auto_vacuum", ended::INCREMENTAL)?;
     let mode: String = writer.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     if !mode.eq_ignore_ascii_case("wal") {
         let why = "the file system does not support SQLite's write-ahead log (is it a network mount?)";
-        return Err(io(path, std::io::Error::other(why)));
+        return Err(io(path, std::io::Error::other(why)).into());
     }
     writer.pragma_update(None, "synchronous", "FULL")?;
     writer.pragma_update(None, "foreign_keys", true)?;
     schema::migrate(writer, schema::MIGRATIONS)
 }
 
-fn explain(path: &Path, error: StoreError) -> StoreError {
-    let StoreError::Sqlite(sqlite) = &error else {
-        return error;
-    };
-    match sqlite.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => corrupt(path, sqlite.to_string()),
-        _ => error,
+fn explain(path: &Path, failure: Failure) -> StoreError {
+    match failure {
+        Failure::Sqlite(error)
+            if matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+            ) =>
+        {
+            corrupt(path, error.to_string())
+        }
+        other => other.into(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
+use super::Failure;
 use crate::StoreError;
 
 /// Jobs that may wait for one connection; the next caller waits for room.
@@ -14,7 +15,7 @@ pub const QUEUE: usize = 256;
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
 #[derive(Debug)]
-pub(crate) struct Worker {
+pub(super) struct Worker {
     jobs: mpsc::Sender<Message>,
 }
 
@@ -26,7 +27,7 @@ enum Message {
 impl Worker {
     /// Starts the thread. It ends when the last sender is gone or after [`Worker::close`], closes the
     /// connection, and only then drops `lock`.
-    pub(crate) fn spawn(name: &str, connection: Connection, lock: Option<File>) -> Result<Self, StoreError> {
+    pub(super) fn spawn(name: &str, connection: Connection, lock: Option<File>) -> Result<Self, StoreError> {
         let (jobs, queue) = mpsc::channel(QUEUE);
         std::thread::Builder::new()
             .name(name.to_owned())
@@ -39,15 +40,15 @@ impl Worker {
     }
 
     /// Queues `job` and waits for its result.
-    pub(crate) async fn run<T, F>(&self, job: F) -> Result<T, StoreError>
+    pub(super) async fn run<T, F>(&self, job: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&mut Connection) -> Result<T, Failure> + Send + 'static,
     {
         let (reply, result) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
             // The caller may have gone; the work is done all the same.
-            let _ = reply.send(job(connection));
+            let _ = reply.send(job(connection).map_err(StoreError::from));
         });
         self.jobs
             .send(Message::Job(job))
@@ -57,7 +58,7 @@ impl Worker {
     }
 
     /// Runs what is queued and waits until the connection is closed.
-    pub(crate) async fn close(&self) -> Result<(), StoreError> {
+    pub(super) async fn close(&self) -> Result<(), StoreError> {
         let (reply, closed) = oneshot::channel();
         self.jobs
             .send(Message::Close(reply))

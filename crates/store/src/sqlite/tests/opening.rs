@@ -1,23 +1,8 @@
 use super::*;
 
 #[tokio::test]
-async fn each_opening_is_an_epoch() {
-    let place = Place::new();
-    for epoch in 1..=3 {
-        let store = place.open().unwrap();
-        assert_eq!(store.epoch(), epoch);
-        store.close().await.unwrap();
-        assert!(matches!(store.kernels().await, Err(StoreError::Closed)));
-        assert!(matches!(
-            store.delete_kernel(Uuid::nil()).await,
-            Err(StoreError::Closed)
-        ));
-    }
-}
-
-#[tokio::test]
 async fn only_the_owner_may_read_it() {
-    let place = Place::new();
+    let place = Fixture::new();
     let store = place.open().unwrap();
     store.insert_kernel(kernel(1)).await.unwrap();
     for entry in fs::read_dir(place.dir.path()).unwrap() {
@@ -28,7 +13,7 @@ async fn only_the_owner_may_read_it() {
 
 #[tokio::test]
 async fn a_second_gateway_is_refused() {
-    let place = Place::new();
+    let place = Fixture::new();
     let store = place.open().unwrap();
     assert!(matches!(place.open(), Err(StoreError::Locked { .. })));
     store.close().await.unwrap();
@@ -37,7 +22,7 @@ async fn a_second_gateway_is_refused() {
 
 #[tokio::test]
 async fn a_newer_schema_is_refused_and_left_as_it_was() {
-    let place = Place::new();
+    let place = Fixture::new();
     let store = place.open().unwrap();
     store.insert_kernel(kernel(1)).await.unwrap();
     store.close().await.unwrap();
@@ -52,10 +37,10 @@ async fn a_newer_schema_is_refused_and_left_as_it_was() {
 
 #[test]
 fn a_newer_schema_that_is_only_in_the_log_is_refused_too() {
-    let place = Place::new();
+    let place = Fixture::new();
     drop(raw(&place.path()));
     // A crash leaves the change in the write-ahead log: copy the files while the writer has them open.
-    let source = Place::new();
+    let source = Fixture::new();
     let writer = raw(&source.path());
     writer.pragma_update(None, "journal_mode", "WAL").unwrap();
     writer.execute_batch("CREATE TABLE t (x)").unwrap();
@@ -75,7 +60,7 @@ fn a_newer_schema_that_is_only_in_the_log_is_refused_too() {
 
 #[test]
 fn a_database_of_another_program_is_refused() {
-    let place = Place::new();
+    let place = Fixture::new();
     raw(&place.path())
         .execute_batch("CREATE TABLE places (url TEXT)")
         .unwrap();
@@ -86,7 +71,7 @@ fn a_database_of_another_program_is_refused() {
 
 #[tokio::test]
 async fn damage_is_refused_with_a_clear_message() {
-    let place = Place::new();
+    let place = Fixture::new();
     fs::write(place.path(), "this is not a database, it is a letter").unwrap();
     let error = place.open().unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
@@ -109,13 +94,13 @@ async fn damage_is_refused_with_a_clear_message() {
 
 #[test]
 fn a_missing_directory_is_named() {
-    let error = Store::open(Path::new("/nonexistent/himalia.sqlite")).unwrap_err();
+    let error = SqliteStore::open(Path::new("/nonexistent/himalia.sqlite"), "main").unwrap_err();
     assert!(error.to_string().contains("/nonexistent/"), "{error}");
 }
 
 #[tokio::test]
 async fn a_crash_keeps_what_was_answered_and_drops_what_was_not() {
-    let place = Place::new();
+    let place = Fixture::new();
     let store = place.open().unwrap();
     store.insert_kernel(kernel(1)).await.unwrap();
     // What a killed gateway leaves: the files as they are in the middle of a transaction.
@@ -132,7 +117,7 @@ async fn a_crash_keeps_what_was_answered_and_drops_what_was_not() {
         .await
     });
     at_crash.await.unwrap();
-    let crashed = Place::new();
+    let crashed = Fixture::new();
     for name in ["himalia.sqlite", "himalia.sqlite-wal"] {
         fs::copy(place.dir.path().join(name), crashed.dir.path().join(name)).unwrap();
     }
@@ -146,43 +131,9 @@ async fn a_crash_keeps_what_was_answered_and_drops_what_was_not() {
     assert_eq!(after.kernels().await.unwrap(), vec![kernel(1)]);
 }
 
-#[tokio::test]
-async fn a_job_whose_caller_left_is_still_done() {
-    let place = Place::new();
-    let store = place.open().unwrap();
-    let (go_on, blocked) = std::sync::mpsc::channel::<()>();
-    let (holds, held) = tokio::sync::oneshot::channel();
-    let busy = store.clone();
-    let holding = tokio::spawn(async move {
-        busy.write(move |_| {
-            let _ = holds.send(());
-            let _ = blocked.recv();
-            Ok(())
-        })
-        .await
-    });
-    held.await.unwrap();
-    let mut left = Box::pin(store.insert_kernel(kernel(2)));
-    // Polled once it is queued; then its caller goes away.
-    assert!(futures_poll_once(left.as_mut()).await);
-    drop(left);
-    go_on.send(()).unwrap();
-    holding.await.unwrap().unwrap();
-    store.write(|_| Ok(())).await.unwrap();
-    assert_eq!(store.kernels().await.unwrap(), vec![kernel(2)]);
-}
-
-/// Polls once; whether it is pending.
-async fn futures_poll_once<F: Future + Unpin>(mut future: F) -> bool {
-    std::future::poll_fn(|context| {
-        std::task::Poll::Ready(std::pin::Pin::new(&mut future).poll(context).is_pending())
-    })
-    .await
-}
-
 #[test]
 fn a_migration_that_fails_changes_nothing() {
-    let place = Place::new();
+    let place = Fixture::new();
     let mut connection = raw(&place.path());
     schema::migrate(&mut connection, &["CREATE TABLE a (x) ;"]).unwrap();
     let steps = [
@@ -192,10 +143,10 @@ fn a_migration_that_fails_changes_nothing() {
     assert!(schema::migrate(&mut connection, &steps).is_err());
     assert_eq!(schema::version(&connection).unwrap(), 1);
     assert!(connection.prepare("SELECT * FROM b").is_err());
-    let mended = ["CREATE TABLE a (x);", "CREATE TABLE b (x);"];
-    schema::migrate(&mut connection, &mended).unwrap();
+    let fixed = ["CREATE TABLE a (x);", "CREATE TABLE b (x);"];
+    schema::migrate(&mut connection, &fixed).unwrap();
     assert_eq!(schema::version(&connection).unwrap(), 2);
-    schema::migrate(&mut connection, &mended).unwrap();
+    schema::migrate(&mut connection, &fixed).unwrap();
     assert_eq!(schema::version(&connection).unwrap(), 2);
 }
 
@@ -208,7 +159,7 @@ VALUES ('00000000-0000-0000-0000-000000000001', 'operator', 'python3', 'kernels/
 
 #[tokio::test]
 async fn a_file_of_version_1_is_brought_up_and_keeps_its_rows() {
-    let place = Place::new();
+    let place = Fixture::new();
     let mut old = raw(&place.path());
     schema::migrate(&mut old, &schema::MIGRATIONS[..1]).unwrap();
     old.execute_batch(ROW_OF_VERSION_1).unwrap();
@@ -230,13 +181,34 @@ async fn a_file_of_version_1_is_brought_up_and_keeps_its_rows() {
         (None, None, None)
     );
     assert!(row.labels.is_empty() && row.name.is_none());
+    // It has no owner until it is taken.
+    let no_owner = Owner {
+        replica: String::new(),
+        epoch: 0,
+    };
+    assert_eq!(store.owner(row.id).await.unwrap(), Some(no_owner));
+    let fenced = store.delete_kernel(row.id).await;
+    assert!(matches!(
+        fenced,
+        Err(StoreError::Fenced {
+            held: None,
+            current: 0,
+            ..
+        })
+    ));
+    assert_eq!(store.take_kernels().await.unwrap(), std::slice::from_ref(&row));
+    assert_eq!(
+        store.owner(row.id).await.unwrap().map(|owner| owner.epoch),
+        Some(1)
+    );
+    assert!(store.set_kernel_start_path(row.id, "zygote").await.unwrap());
     store.insert_kernel(kernel(2)).await.unwrap();
     assert_eq!(store.kernel(Uuid::from_u128(2)).await.unwrap(), Some(kernel(2)));
 }
 
 #[tokio::test]
-async fn a_file_of_version_4_knows_its_branches_and_takes_further_kernels() {
-    let place = Place::new();
+async fn a_file_of_version_4_knows_its_branches_and_takes_additional_kernels() {
+    let place = Fixture::new();
     let mut old = raw(&place.path());
     schema::migrate(&mut old, &schema::MIGRATIONS[..4]).unwrap();
     old.execute_batch(ROW_OF_VERSION_1).unwrap();
@@ -249,13 +221,13 @@ async fn a_file_of_version_4_knows_its_branches_and_takes_further_kernels() {
     let roles = store.kernels().await.unwrap();
     let roles: Vec<_> = roles.iter().map(|row| row.role.as_str()).collect();
     assert_eq!(roles, ["session", "branch"]);
-    let further = KernelRecord {
+    let additional = KernelRecord {
         role: "kernel".into(),
         parent: Some(Uuid::from_u128(1)),
         ..kernel(3)
     };
-    store.insert_kernel(further.clone()).await.unwrap();
-    assert_eq!(store.kernel(further.id).await.unwrap(), Some(further));
+    store.insert_kernel(additional.clone()).await.unwrap();
+    assert_eq!(store.kernel(additional.id).await.unwrap(), Some(additional));
     let odd = KernelRecord {
         role: "guest".into(),
         ..kernel(4)

@@ -2,10 +2,11 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
+use super::Failure;
 use crate::StoreError;
 
 /// Takes the next gateway epoch, atomically.
-pub(crate) fn next_epoch(connection: &mut Connection) -> Result<u64, StoreError> {
+pub(super) fn next_epoch(connection: &mut Connection) -> Result<u64, Failure> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let epoch: i64 = transaction.query_row(
         "UPDATE meta SET value = value + 1 WHERE key = 'gateway_epoch' RETURNING value",
@@ -13,9 +14,10 @@ pub(crate) fn next_epoch(connection: &mut Connection) -> Result<u64, StoreError>
         |row| row.get(0),
     )?;
     transaction.commit()?;
-    u64::try_from(epoch).map_err(|_| StoreError::BadRow {
+    let epoch = u64::try_from(epoch).map_err(|_| StoreError::BadRow {
         table: "meta",
         column: "value",
         reason: format!("gateway epoch {epoch} is negative"),
-    })
+    });
+    Ok(epoch?)
 }

@@ -1,0 +1,256 @@
+//! The store in one `SQLite` file with one writer.
+//!
+//! # Shape
+//! One thread owns the only writing connection, another the only reading one (WAL lets them work side by
+//! side). Each has a queue of [`QUEUE`] jobs; a caller waits when it is full. A job that was queued runs even
+//! when its caller stopped waiting. What a call has committed is seen by every read that starts after it.
+//!
+//! # Opening
+//! [`SqliteStore::open`] refuses, without changing anything, a file that is corrupt, belongs to another
+//! program, was written by a newer version, or is in use by another gateway. Because no other gateway has the file
+//! open, this one owns every kernel in it: [`Store::take_kernels`] takes them all.
+
+mod claims;
+mod ended;
+mod failure;
+mod jupyter_sessions;
+mod kernels;
+mod meta;
+mod open;
+mod schema;
+mod worker;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use uuid::Uuid;
+
+use crate::{
+    EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Owner, Space, Store, StoreError, StoreFuture,
+};
+use claims::Claims;
+use failure::{Failure, conflict};
+pub use schema::SCHEMA_VERSION;
+pub use worker::QUEUE;
+
+/// A store in a file. Clones share its two threads, which end after the last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct SqliteStore {
+    inner: Arc<Inner>,
+    replica: Arc<str>,
+    claims: Arc<Claims>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    writer: worker::Worker,
+    reader: worker::Worker,
+    epoch: u64,
+}
+
+impl SqliteStore {
+    /// Opens the database at `path` for the replica of this name, makes it when there is none, brings its schema up to
+    /// [`SCHEMA_VERSION`], and takes the next gateway epoch.
+    ///
+    /// Blocks on the disk: call it at start, or from a blocking task. The parent directory must exist.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`], [`StoreError::NewerSchema`], [`StoreError::Foreign`],
+    /// [`StoreError::Corrupt`], [`StoreError::Io`]; the file is as it was after each of them.
+    pub fn open(path: &Path, replica: &str) -> Result<Self, StoreError> {
+        let open::Opened {
+            writer,
+            reader,
+            lock,
+            epoch,
+        } = open::open(path)?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                writer: worker::Worker::spawn("store-write", writer, Some(lock))?,
+                reader: worker::Worker::spawn("store-read", reader, None)?,
+                epoch,
+            }),
+            replica: replica.into(),
+            claims: Arc::default(),
+        })
+    }
+
+    /// The same file as another replica has it, which knows nothing of what this one took.
+    #[cfg(test)]
+    pub(crate) fn as_replica(&self, replica: &str) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            replica: replica.into(),
+            claims: Arc::default(),
+        }
+    }
+
+    /// Runs `job` in one `BEGIN IMMEDIATE` transaction and answers after its commit.
+    async fn write<T, F>(&self, job: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Transaction<'_>) -> Result<T, Failure> + Send + 'static,
+    {
+        self.write_then(job, |_, _| {}).await
+    }
+
+    /// The same, and the claims change with the commit, even if the caller has stopped waiting.
+    async fn write_then<T, F, G>(&self, job: F, then: G) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Transaction<'_>) -> Result<T, Failure> + Send + 'static,
+        G: FnOnce(&Claims, &T) + Send + 'static,
+    {
+        let claims = Arc::clone(&self.claims);
+        self.inner
+            .writer
+            .run(move |connection| {
+                let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+                let value = job(&transaction)?;
+                transaction.commit()?;
+                then(&claims, &value);
+                Ok(value)
+            })
+            .await
+    }
+
+    /// Runs `job` on the writing connection, outside of a transaction.
+    async fn on_writer<T, F>(&self, job: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
+    {
+        self.inner.writer.run(move |connection| job(connection)).await
+    }
+
+    /// Runs `job` on the reading connection.
+    async fn read<T, F>(&self, job: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
+    {
+        self.inner.reader.run(move |connection| job(connection)).await
+    }
+}
+
+impl Store for SqliteStore {
+    fn epoch(&self) -> u64 {
+        self.inner.epoch
+    }
+
+    fn replica(&self) -> &str {
+        &self.replica
+    }
+
+    fn close(&self) -> StoreFuture<'_, ()> {
+        Box::pin(async {
+            self.inner.reader.close().await?;
+            self.inner.writer.close().await
+        })
+    }
+
+    fn insert_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_insert_kernel(kernel))
+    }
+
+    fn take_kernels(&self) -> StoreFuture<'_, Vec<KernelRecord>> {
+        Box::pin(self.do_take_kernels())
+    }
+
+    fn owner(&self, id: Uuid) -> StoreFuture<'_, Option<Owner>> {
+        Box::pin(self.do_owner(id))
+    }
+
+    fn update_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_update_kernel(kernel))
+    }
+
+    fn move_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_move_kernel(kernel))
+    }
+
+    fn set_kernel_life(
+        &self,
+        id: Uuid,
+        life: KernelLife,
+        incarnation: u32,
+        dead_cause: Option<String>,
+    ) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_set_kernel_life(id, life, incarnation, dead_cause))
+    }
+
+    fn set_kernel_start_path(&self, id: Uuid, path: &'static str) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_set_kernel_start_path(id, path))
+    }
+
+    fn set_kernel_terms(
+        &self,
+        id: Uuid,
+        labels: BTreeMap<String, String>,
+        idle_timeout_ms: Option<u64>,
+        expires_micros: Option<i64>,
+    ) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_set_kernel_terms(id, labels, idle_timeout_ms, expires_micros))
+    }
+
+    fn delete_kernel(&self, id: Uuid) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_delete_kernel(id))
+    }
+
+    fn kernel(&self, id: Uuid) -> StoreFuture<'_, Option<KernelRecord>> {
+        Box::pin(self.do_kernel(id))
+    }
+
+    fn kernels(&self) -> StoreFuture<'_, Vec<KernelRecord>> {
+        Box::pin(self.do_kernels())
+    }
+
+    fn end_kernel(&self, ended: EndedRecord) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_end_kernel(ended))
+    }
+
+    fn set_removed(&self, dirs: Vec<String>, at_micros: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_set_removed(dirs, at_micros))
+    }
+
+    fn forget_ended(&self, micros: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_forget_ended(micros))
+    }
+
+    fn ended_sessions(&self) -> StoreFuture<'_, Vec<EndedRecord>> {
+        Box::pin(self.do_ended_sessions())
+    }
+
+    fn insert_jupyter_session(&self, session: JupyterSessionRecord) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_insert_jupyter_session(session))
+    }
+
+    fn update_jupyter_session(&self, session: JupyterSessionRecord) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_update_jupyter_session(session))
+    }
+
+    fn delete_jupyter_sessions(&self, ids: Vec<Uuid>) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_delete_jupyter_sessions(ids))
+    }
+
+    fn jupyter_session(&self, id: Uuid) -> StoreFuture<'_, Option<JupyterSessionRecord>> {
+        Box::pin(self.do_jupyter_session(id))
+    }
+
+    fn jupyter_sessions(&self) -> StoreFuture<'_, Vec<JupyterSessionRecord>> {
+        Box::pin(self.do_jupyter_sessions())
+    }
+
+    fn space(&self) -> StoreFuture<'_, Space> {
+        Box::pin(self.do_space())
+    }
+
+    fn compact(&self, pages: u32) -> StoreFuture<'_, Space> {
+        Box::pin(self.do_compact(pages))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,275 @@
+//! What every store promises.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::*;
+
+pub(crate) async fn a_kernel_is_kept_and_changed_and_forgotten<P: Fixture>() {
+    let place = P::new();
+    let store = place.open("main");
+    store.insert_kernel(kernel(1)).await.unwrap();
+    assert_eq!(store.kernel(Uuid::from_u128(1)).await.unwrap(), Some(kernel(1)));
+    let error = store.insert_kernel(kernel(1)).await.unwrap_err();
+    assert!(
+        matches!(error, StoreError::Conflict { what: "kernel", .. }),
+        "{error}"
+    );
+
+    let cause = Some("signal(9)".to_owned());
+    assert!(
+        store
+            .set_kernel_life(Uuid::from_u128(1), KernelLife::Dead, 3, cause.clone())
+            .await
+            .unwrap()
+    );
+    let mut expected = kernel(1);
+    (expected.life, expected.incarnation, expected.dead_cause) = (KernelLife::Dead, 3, cause);
+    assert_eq!(store.kernels().await.unwrap(), vec![expected.clone()]);
+
+    expected.sandbox_id = "other".into();
+    assert!(store.update_kernel(expected.clone()).await.unwrap());
+    place.close().await;
+    let store = place.open("main");
+    assert_eq!(store.take_kernels().await.unwrap().len(), 1);
+    assert_eq!(store.kernel(Uuid::from_u128(1)).await.unwrap(), Some(expected));
+
+    assert!(store.delete_kernel(Uuid::from_u128(1)).await.unwrap());
+    assert!(!store.delete_kernel(Uuid::from_u128(1)).await.unwrap());
+    assert!(!store.update_kernel(kernel(1)).await.unwrap());
+    assert!(
+        !store
+            .set_kernel_life(Uuid::from_u128(1), KernelLife::Live, 1, None)
+            .await
+            .unwrap()
+    );
+    assert_eq!(store.kernel(Uuid::from_u128(1)).await.unwrap(), None);
+}
+
+pub(crate) async fn a_name_is_one_kernels_and_what_its_owner_may_change_is_kept<P: Fixture>() {
+    let place = P::new();
+    let store = place.open("main");
+    let mut nameless = kernel(3);
+    nameless.name = None;
+    for row in [kernel(1), nameless.clone()] {
+        store.insert_kernel(row).await.unwrap();
+    }
+    nameless.id = Uuid::from_u128(4);
+    store.insert_kernel(nameless).await.unwrap();
+    let mut taken = kernel(2);
+    taken.name = kernel(1).name;
+    assert!(store.insert_kernel(taken.clone()).await.is_err());
+    taken.owner = "another".into();
+    store.insert_kernel(taken).await.unwrap();
+
+    let (one, labels) = (
+        Uuid::from_u128(1),
+        BTreeMap::from([("a".to_owned(), "b".to_owned())]),
+    );
+    let changed = store.set_kernel_terms(one, labels.clone(), None, Some(9)).await;
+    assert!(changed.unwrap());
+    let expected = KernelRecord {
+        labels,
+        idle_timeout_ms: None,
+        expires_micros: Some(9),
+        ..kernel(1)
+    };
+    assert_eq!(store.kernel(one).await.unwrap(), Some(expected));
+    let absent = store
+        .set_kernel_terms(Uuid::from_u128(9), BTreeMap::new(), None, None)
+        .await;
+    assert!(!absent.unwrap());
+}
+
+pub(crate) async fn a_kernel_moves_and_keeps_its_log_and_its_terms<P: Fixture>() {
+    let place = P::new();
+    let store = place.open("main");
+    store.insert_kernel(kernel(1)).await.unwrap();
+    let moved = KernelRecord {
+        sandbox_id: "another".into(),
+        sandbox_key_hash: [9; 32],
+        run_dir: "/run/another".into(),
+        incarnation: 4,
+        ..kernel(1)
+    };
+    let asked = KernelRecord {
+        session_dir: "elsewhere".into(),
+        labels: BTreeMap::from([("not".to_owned(), "set".to_owned())]),
+        owner: "another".into(),
+        ..moved.clone()
+    };
+    assert!(store.move_kernel(asked).await.unwrap());
+    assert_eq!(store.kernel(moved.id).await.unwrap(), Some(moved));
+    assert!(!store.move_kernel(kernel(2)).await.unwrap());
+}
+
+pub(crate) async fn a_session_is_kept_and_changed_and_forgotten<P: Fixture>() {
+    let place = P::new();
+    let store = place.open("main");
+    let mut session = JupyterSessionRecord {
+        id: Uuid::from_u128(9),
+        owner: "operator".into(),
+        path: "a/ü b.ipynb".into(),
+        name: "b".into(),
+        kind: "notebook".into(),
+        kernel_id: Uuid::from_u128(1),
+        created_micros: -5,
+    };
+    store.insert_jupyter_session(session.clone()).await.unwrap();
+    let again = store.insert_jupyter_session(session.clone()).await.unwrap_err();
+    assert!(matches!(again, StoreError::Conflict { .. }));
+    session.path = "c.ipynb".into();
+    assert!(store.update_jupyter_session(session.clone()).await.unwrap());
+    assert_eq!(
+        store.jupyter_session(session.id).await.unwrap(),
+        Some(session.clone())
+    );
+    assert_eq!(store.jupyter_sessions().await.unwrap(), vec![session.clone()]);
+    let gone = vec![session.id, Uuid::from_u128(10)];
+    assert_eq!(store.delete_jupyter_sessions(gone).await.unwrap(), 1);
+    assert!(!store.update_jupyter_session(session).await.unwrap());
+}
+
+pub(crate) async fn many_callers_at_once_are_all_served<P: Fixture>() {
+    let place = P::new();
+    let store: Arc<dyn Store> = place.open("main").into();
+    let tasks: Vec<_> = (0..500_u128)
+        .map(|n| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                store.insert_kernel(kernel(n)).await.unwrap();
+                // Committed before the reply, so any read that starts now sees it.
+                assert!(store.kernel(Uuid::from_u128(n)).await.unwrap().is_some());
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(store.kernels().await.unwrap().len(), 500);
+}
+
+pub(crate) async fn a_kernel_that_has_ended_leaves_a_trace_until_it_is_forgotten<P: Fixture>() {
+    let place = P::new();
+    let store = place.open("main");
+    store.insert_kernel(kernel(1)).await.unwrap();
+    store.end_kernel(ended(1)).await.unwrap();
+    store.end_kernel(ended(2)).await.unwrap();
+    assert_eq!(store.kernel(Uuid::from_u128(1)).await.unwrap(), None);
+    assert_eq!(store.ended_sessions().await.unwrap(), [ended(1), ended(2)]);
+
+    let removed = ["kernels/1".to_owned(), "kernels/none".to_owned()];
+    assert_eq!(store.set_removed(removed.to_vec(), 50).await.unwrap(), 1);
+    let gone = EndedRecord {
+        removed_micros: Some(50),
+        facts: serde_json::json!({}),
+        ..ended(1)
+    };
+    assert_eq!(store.ended_sessions().await.unwrap(), [gone, ended(2)]);
+    assert_eq!(store.forget_ended(50).await.unwrap(), 0);
+    assert_eq!(store.forget_ended(51).await.unwrap(), 1);
+    assert_eq!(store.ended_sessions().await.unwrap(), [ended(2)]);
+}
+
+pub(crate) async fn each_opening_is_an_epoch<P: Fixture>() {
+    let place = P::new();
+    for epoch in 1..=3 {
+        let store = place.open("main");
+        assert_eq!((store.epoch(), store.replica()), (epoch, "main"));
+        place.close().await;
+        assert!(matches!(store.kernels().await, Err(StoreError::Closed)));
+        let deleted = store.delete_kernel(Uuid::nil()).await;
+        assert!(matches!(deleted, Err(StoreError::Closed)));
+    }
+}
+
+fn owner(replica: &str, epoch: u64) -> Owner {
+    let replica = replica.to_owned();
+    Owner { replica, epoch }
+}
+
+pub(crate) async fn a_kernel_is_its_makers_until_another_replica_takes_it<P: Fixture>() {
+    let place = P::new();
+    let (a, b) = (place.open("a"), place.open("b"));
+    let id = kernel(1).id;
+    assert_eq!(a.owner(id).await.unwrap(), None);
+    a.insert_kernel(kernel(1)).await.unwrap();
+    for store in [&a, &b] {
+        assert_eq!(store.owner(id).await.unwrap(), Some(owner("a", 1)));
+    }
+    assert_eq!(b.take_kernels().await.unwrap(), [kernel(1)]);
+    assert_eq!(a.owner(id).await.unwrap(), Some(owner("b", 2)));
+    assert_eq!(a.take_kernels().await.unwrap(), [kernel(1)]);
+    assert_eq!(b.owner(id).await.unwrap(), Some(owner("a", 3)));
+    // The next process of the same replica takes it too.
+    place.close().await;
+    let next = place.open("a");
+    assert_eq!(next.take_kernels().await.unwrap(), [kernel(1)]);
+    assert_eq!(next.owner(id).await.unwrap(), Some(owner("a", 4)));
+    assert!(next.delete_kernel(id).await.unwrap());
+    assert_eq!(next.owner(id).await.unwrap(), None);
+}
+
+/// Every write to the kernel of number 1.
+async fn writes(store: &dyn Store) -> Vec<Result<bool, StoreError>> {
+    let id = kernel(1).id;
+    vec![
+        store.update_kernel(kernel(1)).await,
+        store.move_kernel(kernel(1)).await,
+        store.set_kernel_life(id, KernelLife::Starting, 0, None).await,
+        store.set_kernel_start_path(id, "fork").await,
+        store
+            .set_kernel_terms(id, kernel(1).labels, Some(60_000), Some(7))
+            .await,
+        store.end_kernel(ended(1)).await.map(|()| true),
+        store.delete_kernel(id).await,
+    ]
+}
+
+pub(crate) async fn a_replica_that_lost_a_kernel_writes_nothing_more_to_it<P: Fixture>() {
+    let place = P::new();
+    let (a, b) = (place.open("a"), place.open("b"));
+    a.insert_kernel(kernel(1)).await.unwrap();
+    b.take_kernels().await.unwrap();
+    for written in writes(&*a).await {
+        let Err(StoreError::Fenced { held, current, .. }) = written else {
+            panic!("{written:?}");
+        };
+        assert_eq!((held, current), (Some(1), 2));
+    }
+    assert_eq!(b.kernel(kernel(1).id).await.unwrap(), Some(kernel(1)));
+    assert!(b.ended_sessions().await.unwrap().is_empty());
+    // All but the last, which finds that the one before has ended it.
+    let written: Vec<bool> = writes(&*b).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(written, [true, true, true, true, true, true, false]);
+    assert!(b.kernels().await.unwrap().is_empty());
+}
+
+pub(crate) async fn who_never_took_a_kernel_writes_nothing_to_it<P: Fixture>() {
+    let place = P::new();
+    let (a, b) = (place.open("a"), place.open("b"));
+    a.insert_kernel(kernel(1)).await.unwrap();
+    for written in writes(&*b).await {
+        assert!(
+            matches!(written, Err(StoreError::Fenced { held: None, .. })),
+            "{written:?}"
+        );
+    }
+    assert_eq!(a.owner(kernel(1).id).await.unwrap(), Some(owner("a", 1)));
+}
+
+pub(crate) async fn an_id_that_is_used_again_is_not_the_earlier_kernel<P: Fixture>() {
+    let place = P::new();
+    let (a, b) = (place.open("a"), place.open("b"));
+    a.insert_kernel(kernel(1)).await.unwrap();
+    assert!(a.delete_kernel(kernel(1).id).await.unwrap());
+    b.insert_kernel(kernel(1)).await.unwrap();
+    assert!(matches!(
+        a.delete_kernel(kernel(1).id).await,
+        Err(StoreError::Fenced {
+            held: None,
+            current: 1,
+            ..
+        })
+    ));
+}
