@@ -28,7 +28,7 @@ pub struct Settings {
     pub kernel_name: Option<String>,
 }
 
-/// Why it could not start, or did not go on.
+/// Why it could not start, or did not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or a socket.
@@ -53,7 +53,7 @@ pub enum Error {
 /// How it ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
-    /// By the caller. The session goes on.
+    /// By the caller. The session continues.
     Stopped,
     /// The session is gone, for this reason.
     Session(String),
@@ -76,7 +76,7 @@ impl std::fmt::Debug for Bridge {
 }
 
 impl Bridge {
-    /// Binds the sockets and writes the connection file, with a key that nobody had before.
+    /// Binds the sockets and writes the connection file, with a fresh key.
     pub async fn bind(settings: Settings, report: Report) -> Result<Self, Error> {
         let key = format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let (sockets, mut file) = Sockets::bind(settings.transport, &key).await?;

@@ -36,7 +36,7 @@ impl From<std::io::Error> for Ended {
     }
 }
 
-/// Passes bytes between a client and the crate's socket, to the end of one of them. `claim` is told the client's identity before the
+/// Passes bytes between a client and the crate's socket, to the end of one of them. `claim` gets the client's identity before the
 /// crate is, and says whether it may have it.
 pub(crate) async fn pass(
     outer: Box<dyn Io>,

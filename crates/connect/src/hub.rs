@@ -22,6 +22,8 @@ pub(crate) struct Hub {
     routes: Mutex<Routes>,
     /// Signatures of requests, so that one that was overheard is not run again.
     seen: Mutex<DuplicateGuard>,
+    /// Signatures of what clients got: a gateway that was killed may send its last messages again, and clients take none twice.
+    delivered: Mutex<DuplicateGuard>,
     /// Clients of the ROUTER sockets, by their identities.
     clients: Mutex<HashMap<(Channel, Bytes), Arc<Outbox>>>,
     subscribers: Mutex<Vec<Arc<Outbox>>>,
@@ -35,6 +37,7 @@ impl Hub {
             requests: Requests::new(),
             routes: Mutex::default(),
             seen: Mutex::default(),
+            delivered: Mutex::default(),
             clients: Mutex::default(),
             subscribers: Mutex::default(),
         }
@@ -71,7 +74,7 @@ impl Hub {
             .retain(|other| !Arc::ptr_eq(other, outbox));
     }
 
-    /// What a new subscriber is told, as by kernels (JEP 65).
+    /// What a new subscriber gets first, as from kernels (JEP 65).
     pub(crate) fn welcome(&self, subscription: &[u8]) -> Frames {
         let content = json!({ "subscription": String::from_utf8_lossy(subscription) });
         let parts = build::message(&self.session, "iopub_welcome", None, &content);
@@ -98,7 +101,7 @@ impl Hub {
         Ok(())
     }
 
-    /// A message from the gateway; waits for clients that are slow. What nobody here asked for is dropped.
+    /// A message from the gateway; waits for clients that are slow. A reply without a known request is dropped.
     pub(crate) async fn deliver(&self, frame: &Bytes) {
         let Ok((channel, parts)) = v1::decode(frame, &Limits::KERNEL) else {
             return;
@@ -131,10 +134,99 @@ impl Hub {
     async fn publish(&self, parts: &Parts) {
         let topic = header::peek(&parts.header)
             .map_or_else(|_| Bytes::new(), |head| Bytes::from(head.msg_type.into_owned()));
-        let frames = zmq::encode(&[topic], parts, &self.signer);
+        let Some(frames) = self.encode(&[topic], parts) else {
+            return;
+        };
         let subscribers = self.subscribers.lock().clone();
         for subscriber in subscribers {
             subscriber.put(frames.clone()).await;
+        }
+    }
+
+    /// The frames of a message; `None` for one that clients got before.
+    fn encode(&self, identities: &[Bytes], parts: &Parts) -> Option<Frames> {
+        let frames = zmq::encode(identities, parts, &self.signer);
+        // Behind the identities and the delimiter.
+        let signature = frames.get(identities.len() + 1)?;
+        self.delivered.lock().check(signature).then_some(frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::flow::Flow;
+    use crate::outbox::{Waiting, outbox};
+
+    fn client() -> (Arc<Outbox>, Waiting) {
+        let (outbox, waiting) = outbox(Arc::new(Flow::default()), CancellationToken::new());
+        (Arc::new(outbox), waiting)
+    }
+
+    fn hub() -> Hub {
+        Hub::new(Signer::new("hmac-sha256", b"key").unwrap(), "session".to_owned())
+    }
+
+    /// A request of a client with this identity, and its header.
+    fn request(hub: &Hub, identity: &'static str) -> (Frames, Bytes) {
+        let parts = build::kernel_info_request(identity);
+        let header = parts.header.clone();
+        (zmq::encode(&[Bytes::from(identity)], &parts, &hub.signer), header)
+    }
+
+    #[tokio::test]
+    async fn replies_go_to_who_asked_and_questions_to_its_stdin() {
+        let hub = hub();
+        let ((one, mut to_one), (other, mut to_other), (stdin, mut to_stdin)) =
+            (client(), client(), client());
+        assert!(hub.join(Channel::Shell, "one".into(), &one));
+        assert!(hub.join(Channel::Shell, "other".into(), &other));
+        assert!(hub.join(Channel::Stdin, "one".into(), &stdin));
+        assert!(!hub.join(Channel::Shell, "one".into(), &other), "it is in use");
+        let (frames, header) = request(&hub, "one");
+        hub.request(Channel::Shell, frames.clone()).await.unwrap();
+        assert!(
+            hub.request(Channel::Shell, frames).await.is_err(),
+            "it was overheard"
+        );
+        hub.requests.next().await.unwrap();
+        let answer = |channel, kind| {
+            v1::encode(
+                channel,
+                &build::message("kernel", kind, Some(&header), &json!({})),
+            )
+        };
+        hub.deliver(&answer(Channel::Stdin, "input_request")).await;
+        hub.deliver(&answer(Channel::Shell, "kernel_info_reply")).await;
+        hub.deliver(&answer(Channel::Shell, "kernel_info_reply")).await;
+        for frames in [to_stdin.next().await.unwrap(), to_one.next().await.unwrap()] {
+            let got = zmq::decode(frames, &hub.signer, &Limits::KERNEL).unwrap();
+            assert_eq!(got.identities, ["one"]);
+        }
+        hub.leave(&one);
+        hub.leave(&other);
+        drop((one, other, stdin, hub));
+        assert!(to_one.next().await.is_none() && to_other.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn what_the_gateway_sends_again_is_published_once() {
+        let hub = hub();
+        let ((one, mut to_one), (other, mut to_other)) = (client(), client());
+        let first = v1::encode(Channel::Iopub, &build::status("kernel", "busy"));
+        hub.deliver(&first).await;
+        hub.subscribe(&one);
+        hub.subscribe(&other);
+        let second = v1::encode(Channel::Iopub, &build::status("kernel", "idle"));
+        for frame in [&first, &second, &second] {
+            hub.deliver(frame).await;
+        }
+        drop((one, other, hub));
+        for waiting in [&mut to_one, &mut to_other] {
+            assert_eq!(waiting.next().await.unwrap()[0], "status");
+            assert!(waiting.next().await.is_none());
         }
     }
 }

@@ -78,7 +78,7 @@ impl Outbox {
             }
         }
         self.held.fetch_add(weight, Ordering::Relaxed);
-        // Nobody takes it: the connection has ended.
+        // An error says that the connection has ended.
         let _ = self.queue.send(frames);
     }
 
@@ -135,7 +135,7 @@ mod tests {
         let end = tokio::time::Instant::now() + STALL;
         outbox.put(message(HELD_BYTES)).await;
         assert!(cut.is_cancelled() && tokio::time::Instant::now() >= end);
-        // And nobody waits for it again.
+        // Later messages do not wait.
         outbox.put(message(HELD_BYTES)).await;
     }
 }

@@ -84,7 +84,7 @@ async fn adopt<S: zeromq::Socket>(path: &Path) -> Result<(S, UnixStream), Ended>
     let listener = std::os::unix::net::UnixListener::bind(path)?;
     socket.bind_listener(listener).await.map_err(|_| Ended::Closed)?;
     let inner = UnixStream::connect(path).await?;
-    // Nobody else may come this way.
+    // No other connection may use it.
     std::fs::remove_file(path)?;
     Ok((socket, inner))
 }
@@ -190,7 +190,7 @@ async fn publish(peer: &Peer, mut socket: XPubSocket, mut waiting: Waiting) {
                 if !std::mem::replace(&mut subscribed, true) {
                     peer.hub.subscribe(&peer.outbox);
                 }
-                // Nobody put it into the queue.
+                // It was not in the queue.
                 if send(&mut socket, welcome).await.is_none() {
                     return;
                 }

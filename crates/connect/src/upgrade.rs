@@ -1,4 +1,4 @@
-//! The client's half of a WebSocket upgrade (RFC 6455, section 4), for whoever sends the request.
+//! The client's half of a WebSocket upgrade (RFC 6455, section 4), for the HTTP client that sends the request.
 
 use himalia_wire::v1::SUBPROTOCOL;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
@@ -27,7 +27,7 @@ impl Upgrade {
         ]
     }
 
-    /// Whether an answer 101 with these headers, `Sec-WebSocket-Accept` and `Sec-WebSocket-Protocol`, is one to this request.
+    /// Whether a response 101 with these headers, `Sec-WebSocket-Accept` and `Sec-WebSocket-Protocol`, belongs to this request.
     pub fn is_accepted(&self, accept: Option<&[u8]>, protocol: Option<&[u8]>) -> bool {
         accept == Some(derive_accept_key(self.key.as_bytes()).as_bytes())
             && protocol == Some(SUBPROTOCOL.as_bytes())

@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::settings::{Flags, Seconds, Secret};
 
@@ -19,6 +19,7 @@ Examples:
                                       serve other machines; a token of your own is required
   himalia doctor                      what works on this machine, and what does not
   himalia exec eda 'print(6 * 7)'     run code in session eda; start the session if it does not exist
+  himalia connect eda                 let jupyter console and other clients attach to it
   himalia session ls                  the sessions of the running gateway
 
 Then attach JupyterLab with the command that `serve` prints. Every option of `serve` can also be an
@@ -44,6 +45,19 @@ Exit codes:
   3    the kernel's process ended
   124  the code timed out
   130  the code was interrupted";
+
+const CONNECT_EXAMPLES: &str = "\
+Examples:
+  himalia connect eda                 then, elsewhere: jupyter console --existing FILE
+  himalia connect eda --transport ipc
+  himalia connect eda --url https://gateway.example/ --token-file ~/.himalia-token
+
+The connection file is in Jupyter's runtime directory; its name is printed. Jupyter console, qtconsole, Spyder, Emacs and Vim
+attach with it, several at once. Ctrl-C ends this and removes the file; the session and what runs in it go on. A gateway
+that is restarted is found again within 5 minutes, and nothing that was printed meanwhile is lost.
+
+With tcp every user of this machine can connect; without the key in the file they cannot run code, but they can
+read what the kernel prints. With ipc only you can.";
 
 const MCP_EXAMPLES: &str = "\
 Examples:
@@ -93,6 +107,9 @@ pub(crate) enum Command {
     /// Run code in a session and show what it prints
     #[command(after_help = EXEC_EXAMPLES)]
     Exec(ExecArgs),
+    /// Let Jupyter clients of this machine attach to a session: jupyter console, qtconsole, Spyder, Emacs, Vim
+    #[command(after_help = CONNECT_EXAMPLES)]
+    Connect(ConnectArgs),
     /// Remove data of expired sessions, and data that belongs to no session
     ///
     /// The running gateway also does this every ten minutes, a part each time. When it starts, it removes data that
@@ -247,6 +264,30 @@ pub(crate) struct ExecArgs {
     pub(crate) gateway: GatewayArgs,
 }
 
+/// Which session, and how clients reach it.
+#[derive(Debug, Args)]
+pub(crate) struct ConnectArgs {
+    /// A session: its id, the beginning of its id, its name, or its label `name`
+    pub(crate) session: String,
+    /// Another kernel of the session than its first: its id, the beginning of its id, or its kernelspec
+    #[arg(long, value_name = "KERNEL")]
+    pub(crate) kernel: Option<String>,
+    /// What the sockets are
+    #[arg(long, value_name = "TRANSPORT", default_value = "tcp")]
+    pub(crate) transport: Sockets,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
+}
+
+/// The sockets of `himalia connect`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Sockets {
+    /// On 127.0.0.1
+    Tcp,
+    /// Unix sockets that only you can connect to
+    Ipc,
+}
+
 /// Address and token of a gateway.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct GatewayArgs {
@@ -259,6 +300,9 @@ pub(crate) struct GatewayArgs {
     /// File whose first line is the token
     #[arg(long, value_name = "FILE", env = "HIMALIA_TOKEN_FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// File with certificates (PEM) of the CAs to check an https URL against [default: those that the system trusts]
+    #[arg(long, value_name = "FILE", env = "HIMALIA_CA")]
+    pub(crate) ca: Option<PathBuf>,
     /// The gateway's data directory, which contains its address [default: ~/.local/share/himalia/data]
     #[arg(long, value_name = "DIR", env = "HIMALIA_DATA_DIR")]
     pub(crate) data_dir: Option<PathBuf>,

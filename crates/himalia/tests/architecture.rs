@@ -33,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("himalia-kernelspecs", &["himalia-model"]),
     ("himalia-budget", &["himalia-model", "himalia-journal"]),
+    ("himalia-connect", &["himalia-wire"]),
     (
         "himalia-kernel",
         &[
@@ -86,7 +87,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-mcp", &["himalia-engine"]),
     (
         "himalia",
-        &["himalia-engine", "himalia-http", "himalia-mcp", "himalia-sandbox"],
+        &[
+            "himalia-connect",
+            "himalia-engine",
+            "himalia-http",
+            "himalia-mcp",
+            "himalia-sandbox",
+        ],
     ),
     ("himalia-testkit", &["himalia-wire"]),
 ];
@@ -101,7 +108,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("himalia-shim-protocol", &["tokio", "axum", "hyper"]),
     (
         "himalia-shim",
-        &["axum", "hyper", "rusqlite", "tokio-tungstenite"],
+        &["axum", "hyper", "rusqlite", "tokio-tungstenite", "zeromq"],
     ),
     ("himalia-link", &["himalia-wire", "axum", "hyper", "rusqlite"]),
     ("himalia-jail", &["tokio", "axum", "hyper", "himalia-wire"]),
@@ -147,6 +154,11 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         ],
     ),
     ("himalia-mcp", &["axum", "hyper", "zeromq", "rusqlite"]),
+    (
+        "himalia-connect",
+        &["himalia-engine", "axum", "hyper", "reqwest", "rusqlite"],
+    ),
+    // The proxy of `himalia mcp` passes messages on as they are, and knows HTTP and server-sent events alone.
     ("himalia", &["zeromq", "himalia-testkit", "rmcp"]),
 ];
 

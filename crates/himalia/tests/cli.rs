@@ -327,8 +327,8 @@ fn sessions_need_a_gateway_and_a_token() {
         said.contains("cannot connect to 127.0.0.1:1") && !said.contains("canary"),
         "{said}"
     );
-    let said = refused(1, &["session", "ls", "--url", "https://127.0.0.1:1/"], &[token]);
-    assert!(said.contains("http://"), "{said}");
+    let said = refused(1, &["session", "ls", "--url", "ftp://127.0.0.1:1/"], &[token]);
+    assert!(said.contains("does not begin with http:// or https://"), "{said}");
     let said = refused(
         1,
         &["session", "rm", "../x", "--url", "http://127.0.0.1:1/"],

@@ -1,40 +1,46 @@
-//! As much of an HTTP client as the commands need: one request per connection, JSON both ways, bounded.
+//! The gateway's HTTP API, for the commands: JSON both ways, bounded.
+//!
+//! `https` URLs are checked against the CAs that the system trusts (`SSL_CERT_FILE` and `SSL_CERT_DIR` name others), or against those of
+//! `--ca` alone. Plain `http` goes to the gateway itself and never through a proxy, which could read the token; `https` goes through
+//! the proxy that `HTTPS_PROXY` names. No redirect is followed: the token is for one address.
 
+use std::error::Error as _;
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
-use hyper::http::request;
-use hyper::{Method, Request, Response, Uri};
-use hyper_util::rt::TokioIo;
+use anyhow::{Context as _, bail, ensure};
+use himalia_connect::Upgrade;
+use reqwest::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_PROTOCOL,
+};
+use reqwest::{Body, Certificate, Method, RequestBuilder, Response, Upgraded, Url, redirect};
 use serde_json::Value;
-use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
+use tokio_util::io::ReaderStream;
 
-use super::file_body::FileBody;
 use super::stream::Lines;
 use super::target::Target;
 
 /// Longest wait for a whole exchange: sixteen branches take their time.
 const DEADLINE: Duration = Duration::from_mins(5);
-/// Longest wait for the connection.
+/// Longest wait for the connection, its TLS handshake included.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Largest reply.
 const REPLY_BYTES: usize = 64 << 20;
+/// Read at once of a file that is sent.
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// The gateway does not listen.
 #[derive(Debug, thiserror::Error)]
 #[error("the gateway does not listen")]
 pub(super) struct NoConnection;
 
-/// One gateway.
-#[derive(Debug)]
+/// One gateway. Clones share its connections.
+#[derive(Clone, Debug)]
 pub(super) struct Client {
+    http: reqwest::Client,
     /// `host:port`.
     authority: String,
-    /// Without a slash at its end.
+    /// Scheme, authority and path, without a slash at its end.
     base: String,
     authorization: HeaderValue,
 }
@@ -43,27 +49,27 @@ pub(super) struct Client {
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) status: u16,
-    body: Bytes,
+    body: Vec<u8>,
 }
 
 impl Client {
     pub(super) fn new(target: &Target) -> anyhow::Result<Self> {
-        let url: Uri = target
-            .url
-            .parse()
-            .with_context(|| format!("url: {:?} is no address", target.url))?;
-        let Some(host) = url.host().filter(|_| url.scheme_str() == Some("http")) else {
-            bail!(
-                "url: {:?} does not begin with http://; for TLS, go through a tunnel (ssh -L)",
-                target.url
-            );
+        let url = Url::parse(&target.url).with_context(|| format!("url: {:?} is no address", target.url))?;
+        let (scheme, host) = (url.scheme(), url.host_str().unwrap_or_default());
+        let Some(port) = url
+            .port_or_known_default()
+            .filter(|_| ["http", "https"].contains(&scheme))
+        else {
+            bail!("url: {:?} does not begin with http:// or https://", target.url);
         };
         let mut authorization = HeaderValue::from_str(&format!("token {}", target.token.0))
             .context("the token cannot stand in a header")?;
         authorization.set_sensitive(true);
+        let authority = format!("{host}:{port}");
         Ok(Self {
-            authority: format!("{host}:{}", url.port_u16().unwrap_or(80)),
-            base: url.path().trim_end_matches('/').to_owned(),
+            http: connector(scheme == "https", target.ca.as_deref())?,
+            base: format!("{scheme}://{authority}{}", url.path().trim_end_matches('/')),
+            authority,
             authorization,
         })
     }
@@ -86,25 +92,19 @@ impl Client {
 
     /// PUT of a file, which is read while it is sent.
     pub(super) async fn put_file(&self, path: &str, file: std::fs::File) -> anyhow::Result<Reply> {
+        let chunks = ReaderStream::with_capacity(tokio::fs::File::from_std(file), CHUNK_BYTES);
         let request = self.request(Method::PUT, path, "application/json");
-        let exchange = self.finish(request.body(FileBody::new(file))?);
-        match tokio::time::timeout(DEADLINE, Box::pin(exchange)).await {
-            Ok(reply) => reply,
-            Err(_) => bail!("{} gave no answer in {} s", self.authority, DEADLINE.as_secs()),
-        }
-    }
-
-    async fn finish(&self, request: Request<FileBody>) -> anyhow::Result<Reply> {
-        let (response, connection) = self.send_request(request).await?;
-        let status = response.status().as_u16();
-        let reply = read(status, response.into_body()).await;
-        connection.abort();
-        reply
+        self.exchange(request.body(Body::wrap_stream(chunks))).await
     }
 
     async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Reply> {
-        let exchange = self.exchange(method, path, body);
-        match tokio::time::timeout(DEADLINE, Box::pin(exchange)).await {
+        let request = self.request(method, path, "application/json");
+        self.exchange(request.body(text(body))).await
+    }
+
+    async fn exchange(&self, request: RequestBuilder) -> anyhow::Result<Reply> {
+        let exchange = async { read(self.response(request).await?).await };
+        match tokio::time::timeout(DEADLINE, exchange).await {
             Ok(reply) => reply,
             Err(_) => bail!("{} gave no answer in {} s", self.authority, DEADLINE.as_secs()),
         }
@@ -121,96 +121,174 @@ impl Client {
     }
 
     async fn lines(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Lines> {
-        let opening = self.open(method, path, body, "application/x-ndjson");
-        let opened = tokio::time::timeout(DEADLINE, Box::pin(opening)).await;
-        let Ok(opened) = opened else {
+        let request = self
+            .request(method, path, "application/x-ndjson")
+            .body(text(body));
+        let Ok(response) = tokio::time::timeout(DEADLINE, self.response(request)).await else {
             bail!("{} gave no answer in {} s", self.authority, DEADLINE.as_secs());
         };
-        let (response, connection) = opened?;
-        let status = response.status().as_u16();
-        if status == 200 {
-            return Ok(Lines::new(response.into_body(), connection));
+        let response = response?;
+        if response.status() == 200 {
+            return Ok(Lines::new(response));
         }
-        let reply = read(status, response.into_body()).await;
-        connection.abort();
-        bail!("{}", reply?.problem())
+        bail!("{}", read(response).await?.problem())
     }
 
     /// A message to the MCP endpoint; the reply is JSON or server-sent events.
     pub(super) async fn post_message(
         &self,
         message: Vec<u8>,
-        headers: &HeaderMap,
-    ) -> anyhow::Result<(Response<Incoming>, JoinHandle<Result<(), hyper::Error>>)> {
-        let mut request = self
-            .request(Method::POST, "/mcp", "application/json, text/event-stream")
-            .body(Full::new(Bytes::from(message)))?;
-        request.headers_mut().extend(headers.clone());
-        self.send_request(request).await
+        headers: HeaderMap,
+    ) -> anyhow::Result<Response> {
+        let request = self.request(Method::POST, "/mcp", "application/json, text/event-stream");
+        self.response(request.headers(headers).body(message)).await
     }
 
-    async fn exchange(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Reply> {
-        let (response, connection) = self.open(method, path, body, "application/json").await?;
-        let status = response.status().as_u16();
-        let reply = read(status, response.into_body()).await;
-        connection.abort();
-        reply
-    }
-
-    async fn open(
+    /// Opens a WebSocket: the bytes after the upgrade, or the answer that is none.
+    pub(super) async fn upgrade(
         &self,
-        method: Method,
         path: &str,
-        body: Option<&Value>,
-        accept: &'static str,
-    ) -> anyhow::Result<(Response<Incoming>, JoinHandle<Result<(), hyper::Error>>)> {
-        let body = body.map(Value::to_string).unwrap_or_default();
-        let request = self.request(method, path, accept);
-        self.send_request(request.body(Full::new(Bytes::from(body)))?)
-            .await
+        upgrade: &Upgrade,
+    ) -> anyhow::Result<Result<Upgraded, Reply>> {
+        let mut request = self.request(Method::GET, path, "*/*");
+        for (name, value) in upgrade.headers() {
+            request = request.header(name, value);
+        }
+        let response = self.response(request).await?;
+        if response.status() != 101 {
+            return Ok(Err(read(response).await?));
+        }
+        let header = |name| response.headers().get(name).map(HeaderValue::as_bytes);
+        let accepted = upgrade.is_accepted(header(SEC_WEBSOCKET_ACCEPT), header(SEC_WEBSOCKET_PROTOCOL));
+        ensure!(
+            accepted,
+            "{} answered the upgrade of somebody else",
+            self.authority
+        );
+        let upgraded = response.upgrade().await;
+        Ok(Ok(upgraded.map_err(|error| self.failed(&error))?))
     }
 
-    fn request(&self, method: Method, path: &str, accept: &'static str) -> request::Builder {
-        Request::builder()
-            .method(method)
-            .uri(format!("{}{path}", self.base))
-            .header(HOST, &self.authority)
+    fn request(&self, method: Method, path: &str, accept: &'static str) -> RequestBuilder {
+        self.http
+            .request(method, format!("{}{path}", self.base))
             .header(ACCEPT, accept)
             .header(CONTENT_TYPE, "application/json")
             .header(AUTHORIZATION, self.authorization.clone())
     }
 
-    /// Sends a request on a connection of its own; gives the head of the reply and what keeps the connection. An error that
-    /// is [`NoConnection`] means that nothing was sent.
-    async fn send_request<B>(
-        &self,
-        request: Request<B>,
-    ) -> anyhow::Result<(Response<Incoming>, JoinHandle<Result<(), hyper::Error>>)>
-    where
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let connecting = tokio::time::timeout(CONNECT, TcpStream::connect(&self.authority));
-        let stream = connecting
-            .await
-            .map_err(|_| anyhow::anyhow!("no answer in {} s", CONNECT.as_secs()))
-            .and_then(|stream| Ok(stream?))
+    /// Sends a request; gives the head of the reply. An error that is [`NoConnection`] means that nothing was sent.
+    async fn response(&self, request: RequestBuilder) -> anyhow::Result<Response> {
+        let sent = Box::pin(request.send()).await;
+        sent.map_err(|error| self.failed(&error))
+    }
+
+    fn failed(&self, error: &reqwest::Error) -> anyhow::Error {
+        if let Some(refusal) = tls_refusal(error) {
+            return anyhow::anyhow!("{}: {refusal}", self.authority);
+        }
+        if !error.is_connect() {
+            return anyhow::anyhow!("{} did not answer: {}", self.authority, reason(error));
+        }
+        let reason = if error.is_timeout() {
+            format!("no answer in {} s", CONNECT.as_secs())
+        } else {
+            reason(error)
+        };
+        anyhow::anyhow!(reason)
             .context(NoConnection)
-            .with_context(|| format!("cannot connect to {}", self.authority))?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        // Its errors are those of the request below.
-        let connection = tokio::spawn(connection);
-        let response = sender.send_request(request).await;
-        let response = response.with_context(|| format!("{} did not answer", self.authority))?;
-        Ok((response, connection))
+            .context(format!("cannot connect to {}", self.authority))
     }
 }
 
-async fn read(status: u16, body: Incoming) -> anyhow::Result<Reply> {
-    let body = Limited::new(body, REPLY_BYTES).collect().await;
-    let body = body
-        .map_err(|error| anyhow::anyhow!("reading the reply: {error}"))?
-        .to_bytes();
+/// What makes connections. Certificates of CAs are read for `https` only, so that other commands need not wait for that.
+fn connector(secure: bool, ca: Option<&Path>) -> anyhow::Result<reqwest::Client> {
+    // An error says that there is a provider already, which is this one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let builder = reqwest::Client::builder()
+        .connect_timeout(CONNECT)
+        .redirect(redirect::Policy::none());
+    let builder = match ca {
+        _ if !secure => builder.no_proxy().tls_certs_only([]),
+        None => builder,
+        Some(file) => builder.tls_certs_only(certificates(file)?),
+    };
+    builder
+        .build()
+        .map_err(|error| anyhow::anyhow!("TLS: {}; --ca FILE names the CA of the gateway", reason(&error)))
+}
+
+/// The certificates in a PEM file.
+fn certificates(file: &Path) -> anyhow::Result<Vec<Certificate>> {
+    let what = || format!("--ca {}", file.display());
+    let pem = std::fs::read(file).with_context(what)?;
+    let found = Certificate::from_pem_bundle(&pem).with_context(what)?;
+    ensure!(
+        !found.is_empty(),
+        "{}: there is no certificate in it (PEM)",
+        what()
+    );
+    Ok(found)
+}
+
+/// What was wrong about the gateway's certificate, or its TLS.
+fn tls_refusal(error: &reqwest::Error) -> Option<String> {
+    use rustls::CertificateError as Bad;
+    let mut source = error.source();
+    let tls = loop {
+        let cause = innermost(source?);
+        match cause.downcast_ref::<rustls::Error>() {
+            Some(error) => break error,
+            None => source = cause.source(),
+        }
+    };
+    Some(match tls {
+        rustls::Error::InvalidCertificate(Bad::UnknownIssuer | Bad::BadSignature) => {
+            "its certificate is not from a CA that is trusted here; --ca FILE or HIMALIA_CA names the certificate of another one".to_owned()
+        }
+        rustls::Error::InvalidCertificate(bad) => format!("its certificate is not valid: {bad}"),
+        rustls::Error::InvalidMessage(_) => "it does not speak TLS; is its address http://?".to_owned(),
+        other => format!("TLS: {other}"),
+    })
+}
+
+/// What an `io::Error` stands for, which it does not count among its sources.
+fn innermost<'a>(mut error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
+    while let Some(inner) = error
+        .downcast_ref::<std::io::Error>()
+        .and_then(std::io::Error::get_ref)
+    {
+        error = inner;
+    }
+    error
+}
+
+/// The cause at the bottom, without the layers of the client above it.
+fn reason(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}
+
+fn text(body: Option<&Value>) -> String {
+    body.map(Value::to_string).unwrap_or_default()
+}
+
+/// Reads an answer to its end.
+pub(super) async fn read(mut response: Response) -> anyhow::Result<Reply> {
+    let (status, mut body) = (response.status().as_u16(), Vec::new());
+    loop {
+        let chunk = response.chunk().await;
+        let chunk = chunk.map_err(|error| anyhow::anyhow!("reading the reply: {}", reason(&error)))?;
+        let Some(chunk) = chunk else { break };
+        ensure!(
+            body.len() + chunk.len() <= REPLY_BYTES,
+            "reading the reply: it is longer than {REPLY_BYTES} bytes"
+        );
+        body.extend_from_slice(&chunk);
+    }
     Ok(Reply { status, body })
 }
 
@@ -254,6 +332,7 @@ mod tests {
         Client::new(&Target {
             url: url.into(),
             token: Secret("t".into()),
+            ca: None,
         })
     }
 
@@ -262,11 +341,11 @@ mod tests {
         let one = client("http://127.0.0.1:8888/lab/").unwrap();
         assert_eq!(
             (one.authority.as_str(), one.base.as_str()),
-            ("127.0.0.1:8888", "/lab")
+            ("127.0.0.1:8888", "http://127.0.0.1:8888/lab")
         );
         let one = client("http://[::1]").unwrap();
-        assert_eq!((one.authority.as_str(), one.base.as_str()), ("[::1]:80", ""));
-        for bad in ["https://h/", "h:1", "", "ftp://h/"] {
+        assert_eq!(one.base, "http://[::1]:80");
+        for bad in ["h:1", "", "ftp://h/", "http://", "file:///x"] {
             assert!(client(bad).is_err(), "{bad}");
         }
     }
@@ -275,7 +354,7 @@ mod tests {
     fn a_refusal_is_told_with_its_code() {
         let reply = |body: &'static str| Reply {
             status: 409,
-            body: Bytes::from_static(body.as_bytes()),
+            body: body.as_bytes().to_owned(),
         };
         let text = reply(
             r#"{"detail": "no", "code": "hazard", "hazards": [{"kind": "native-thread", "name": "polars", "detail": "2 threads"}]}"#,

@@ -1,8 +1,9 @@
-//! `himalia session`, `himalia exec`, `himalia gc` and `himalia mcp`: clients of a running gateway.
+//! `himalia session`, `himalia exec`, `himalia connect`, `himalia gc` and `himalia mcp`: clients of a running gateway.
 
+mod connect;
 mod console;
 mod exec;
-mod file_body;
+mod gateway;
 mod http;
 mod keyboard;
 mod mcp;
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::cli::{ExecArgs, GatewayArgs, SessionCommand};
+use crate::cli::{ConnectArgs, ExecArgs, GatewayArgs, SessionCommand};
 use http::{Client, Reply};
 
 /// Runs one command; the exit code is 1 when the gateway refuses.
@@ -35,6 +36,11 @@ pub(crate) fn exec(args: ExecArgs) -> anyhow::Result<ExitCode> {
     // A line that is still being read from a terminal is not waited for.
     runtime.shutdown_background();
     done
+}
+
+/// Serves Jupyter clients of this machine.
+pub(crate) fn attach(args: ConnectArgs) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(Box::pin(connect::connect(args)))
 }
 
 /// Removes what is not kept any longer, or says what that is.

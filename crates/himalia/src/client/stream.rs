@@ -1,60 +1,42 @@
 //! A reply that comes line by line, each line JSON.
 
-use anyhow::{Context as _, bail, ensure};
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
+use std::io;
+use std::pin::Pin;
+
+use anyhow::{Context as _, bail};
+use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
+use reqwest::Response;
 use serde_json::Value;
-use tokio::task::JoinHandle;
+use tokio_util::codec::{FramedRead, LinesCodec, LinesCodecError};
+use tokio_util::io::StreamReader;
 
 /// Bytes of one line.
 const LINE_BYTES: usize = 64 << 20;
 
-/// Lines of a reply, as they come.
-#[derive(Debug)]
-pub(super) struct Lines {
-    body: Incoming,
-    buffer: Vec<u8>,
-    /// Keeps the connection.
-    connection: JoinHandle<Result<(), hyper::Error>>,
-}
+/// The bytes of a reply.
+type Chunks = Pin<Box<dyn Stream<Item = io::Result<tokio_util::bytes::Bytes>> + Send>>;
 
-impl Drop for Lines {
-    fn drop(&mut self) {
-        self.connection.abort();
-    }
-}
+/// Lines of a reply, as they come. Dropping it closes the connection.
+pub(super) struct Lines(FramedRead<StreamReader<Chunks, tokio_util::bytes::Bytes>, LinesCodec>);
 
 impl Lines {
-    pub(super) fn new(body: Incoming, connection: JoinHandle<Result<(), hyper::Error>>) -> Self {
-        Self {
-            body,
-            buffer: Vec::new(),
-            connection,
-        }
+    pub(super) fn new(response: Response) -> Self {
+        let chunks: Chunks = Box::pin(response.bytes_stream().map_err(io::Error::other));
+        Self(FramedRead::new(
+            StreamReader::new(chunks),
+            LinesCodec::new_with_max_length(LINE_BYTES),
+        ))
     }
 
     /// The next line; `None` at the end. Cancel-safe.
     pub(super) async fn next(&mut self) -> anyhow::Result<Option<Value>> {
-        loop {
-            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.buffer.drain(..=end).collect();
-                return serde_json::from_slice(&line)
-                    .map(Some)
-                    .context("a line is no JSON");
+        match self.0.next().await {
+            None => Ok(None),
+            Some(Ok(line)) => serde_json::from_str(&line).map(Some).context("a line is no JSON"),
+            Some(Err(LinesCodecError::MaxLineLengthExceeded)) => {
+                bail!("a line is longer than {LINE_BYTES} bytes")
             }
-            ensure!(
-                self.buffer.len() < LINE_BYTES,
-                "a line is longer than {LINE_BYTES} bytes"
-            );
-            match self.body.frame().await {
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.buffer.extend_from_slice(&data);
-                    }
-                }
-                Some(Err(error)) => bail!("the connection was lost: {error}"),
-                None => return Ok(None),
-            }
+            Some(Err(LinesCodecError::Io(error))) => bail!("the connection was lost: {error}"),
         }
     }
 }

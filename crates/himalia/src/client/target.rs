@@ -1,6 +1,6 @@
 //! Which gateway is meant, and the token for it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
@@ -12,10 +12,12 @@ use crate::settings::Secret;
 use crate::token;
 
 /// A gateway and how to get in.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) url: String,
     pub(crate) token: Secret,
+    /// Certificates of the CAs that an `https` URL is checked against; the system's without it.
+    pub(crate) ca: Option<PathBuf>,
 }
 
 /// From the arguments, else from the data directory. A token that is found there goes to the address that is found there
@@ -26,7 +28,11 @@ pub(crate) fn find(args: &GatewayArgs) -> anyhow::Result<Target> {
         let Some(token) = said else {
             bail!("a token is needed for {url}: --token-file FILE, HIMALIA_TOKEN_FILE or HIMALIA_TOKEN");
         };
-        return Ok(Target { url, token });
+        return Ok(Target {
+            url,
+            token,
+            ca: args.ca.clone(),
+        });
     }
     let data_dir = paths::data_dir(args.data_dir.clone())?;
     let address = Address::read(&data_dir).with_context(|| {
@@ -45,6 +51,7 @@ pub(crate) fn find(args: &GatewayArgs) -> anyhow::Result<Target> {
     Ok(Target {
         url: address.url,
         token,
+        ca: args.ca.clone(),
     })
 }
 
@@ -72,6 +79,7 @@ mod tests {
             url: url.map(str::to_owned),
             token: token.map(|token| Secret(token.to_owned())),
             token_file: None,
+            ca: None,
             data_dir: Some(data_dir.to_owned()),
             json: false,
         }

@@ -76,6 +76,7 @@ pub(crate) fn session(config: &Config, session: &str, as_json: bool) -> anyhow::
         url: None,
         token,
         token_file,
+        ca: None,
         data_dir: Some(config.data_dir.clone()),
         json: true,
     };

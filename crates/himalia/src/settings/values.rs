@@ -15,7 +15,7 @@ use himalia_sandbox::Isolation;
 use serde::{Deserialize, Deserializer, de};
 
 /// A text that is not shown.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(pub(crate) String);
 
 impl<'de> Deserialize<'de> for Secret {

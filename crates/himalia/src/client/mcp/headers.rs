@@ -5,8 +5,8 @@
 //! revision that `initialize` agreed on.
 
 use anyhow::Context as _;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");

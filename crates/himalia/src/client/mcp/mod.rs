@@ -3,6 +3,9 @@
 //! Each line is one JSON-RPC message and becomes one request to `/mcp` of the gateway; what comes back becomes lines again.
 //! The gateway has all the tools and keeps no state between requests, so there is nothing here that could be lost with it:
 //! a gateway that is restarted meanwhile, also at another address, is found again.
+//!
+//! Messages are passed on as they are. rmcp's client would read each into its own types and hold a session, an `initialize` and a
+//! protocol revision of its own, so that a host would get what rmcp knows of MCP instead of what the gateway says.
 
 mod headers;
 mod sse;
@@ -13,16 +16,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use http_body_util::{BodyExt as _, Limited};
-use hyper::body::Incoming;
 use parking_lot::Mutex;
+use reqwest::Response;
+use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Stdout};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-use super::http::NoConnection;
+use super::gateway::Gateway;
+use super::http::{self, NoConnection};
 use crate::cli::GatewayArgs;
 use headers::Version;
 
@@ -36,8 +40,6 @@ const RECONNECT: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(300);
 /// How long answers are waited for when the host has closed standard input.
 const GRACE: Duration = Duration::from_secs(2);
-/// Bytes of an answer in one piece.
-const REPLY_BYTES: usize = 64 << 20;
 /// What a host is told when an answer does not come.
 const LOST: &str =
     "the gateway's answer was lost; what it started goes on, and session(op=\"list\", session) finds it";
@@ -47,7 +49,7 @@ const FAILED: i32 = -32000;
 
 /// What all messages share.
 struct Proxy {
-    gateway: GatewayArgs,
+    gateway: Gateway,
     stdout: tokio::sync::Mutex<Stdout>,
     version: Version,
     /// Requests that are on their way, by their ids as JSON.
@@ -56,8 +58,9 @@ struct Proxy {
 
 /// Serves until standard input ends.
 pub(super) async fn serve(gateway: GatewayArgs) -> anyhow::Result<ExitCode> {
+    let gateway = Gateway::new(gateway);
     // A gateway that cannot be named will not be found later either.
-    super::connect(&gateway)?;
+    gateway.client()?;
     let proxy = Arc::new(Proxy {
         gateway,
         stdout: tokio::sync::Mutex::new(tokio::io::stdout()),
@@ -168,9 +171,9 @@ impl Proxy {
     async fn exchange(&self, message: &Value, line: Vec<u8>) -> anyhow::Result<()> {
         let headers = self.version.headers(message)?;
         let end = Instant::now() + RECONNECT;
-        let (response, connection) = loop {
-            let opened = match super::connect(&self.gateway) {
-                Ok(client) => Box::pin(client.post_message(line.clone(), &headers)).await,
+        let response = loop {
+            let opened = match self.gateway.client() {
+                Ok(client) => client.post_message(line.clone(), headers.clone()).await,
                 // Its address is gone while it is restarted.
                 Err(error) => Err(error.context(NoConnection)),
             };
@@ -181,38 +184,32 @@ impl Proxy {
                 opened => break opened?,
             }
         };
-        let _closes = Closing(connection);
-        let is_stream = response
-            .headers()
-            .get(hyper::header::CONTENT_TYPE)
-            .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-        let status = response.status();
-        if is_stream {
-            return self.stream(message, response.into_body()).await.context(LOST);
+        let kind = response.headers().get(CONTENT_TYPE);
+        if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+            return self.stream(message, response).await.context(LOST);
         }
-        let body = Limited::new(response.into_body(), REPLY_BYTES).collect().await;
-        let body = body
-            .map_err(|error| anyhow::anyhow!("reading the answer: {error}"))?
-            .to_bytes();
-        let answer: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let succeeded = response.status().is_success();
+        let reply = http::read(response).await?;
+        let answer: Value = serde_json::from_slice(reply.bytes()).unwrap_or_default();
         if answer["jsonrpc"].is_string() {
-            return self.answer(message, &body).await.map(drop);
+            return self.answer(message, reply.bytes()).await.map(drop);
         }
-        if !status.is_success() {
+        if !succeeded {
             let said = answer["detail"].as_str().or(answer["message"].as_str());
             bail!(
-                "the gateway refused: {} ({status})",
-                said.unwrap_or("no reason given")
+                "the gateway refused: {} ({})",
+                said.unwrap_or("no reason given"),
+                reply.status
             );
         }
         Ok(())
     }
 
     /// Passes on what comes, up to the answer of a request.
-    async fn stream(&self, message: &Value, body: Incoming) -> anyhow::Result<()> {
-        let mut events = sse::Events::new(body);
+    async fn stream(&self, message: &Value, response: Response) -> anyhow::Result<()> {
+        let mut events = sse::Events::new(response.bytes_stream());
         while let Some(data) = events.next().await? {
-            let is_answer = self.answer(message, &data).await?;
+            let is_answer = self.answer(message, data.as_bytes()).await?;
             if is_answer {
                 return Ok(());
             }
@@ -238,13 +235,4 @@ impl Proxy {
 
 fn failure(id: &Value, code: i32, text: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": text } })
-}
-
-/// Closes a connection when its answer was read, or is no longer wanted.
-struct Closing(tokio::task::JoinHandle<Result<(), hyper::Error>>);
-
-impl Drop for Closing {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }

@@ -1,87 +1,62 @@
 //! Server-sent events as MCP uses them: the data alone.
 
-use anyhow::{bail, ensure};
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of one event.
+use anyhow::bail;
+use futures_util::{Stream, StreamExt as _};
+use sse_stream::{Sse, SseStream};
+use tokio_util::bytes::Bytes;
+
+/// Bytes from one event to the next, comments included.
 const EVENT_BYTES: usize = 64 << 20;
 
 /// The events of a reply.
-#[derive(Debug)]
 pub(super) struct Events {
-    body: Incoming,
-    reading: Reading,
+    events: Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>,
+    /// Bytes that came since the last event: the parser has no bound of its own.
+    held: Arc<AtomicUsize>,
 }
 
 impl Events {
-    pub(super) fn new(body: Incoming) -> Self {
+    pub(super) fn new<E>(chunks: impl Stream<Item = Result<Bytes, E>> + Send + 'static) -> Self
+    where
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let held = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&held);
+        let bounded = chunks.map(move |chunk| {
+            let chunk = chunk.map_err(io::Error::other)?;
+            let before = count.fetch_add(chunk.len(), Ordering::Relaxed);
+            if before.saturating_add(chunk.len()) > EVENT_BYTES {
+                return Err(io::Error::other(format!(
+                    "an event is longer than {EVENT_BYTES} bytes"
+                )));
+            }
+            Ok(chunk)
+        });
         Self {
-            body,
-            reading: Reading::default(),
+            events: Box::pin(SseStream::from_bytes_stream(bounded)),
+            held,
         }
     }
 
     /// The data of the next event that has any; `None` at the end.
-    pub(super) async fn next(&mut self) -> anyhow::Result<Option<Vec<u8>>> {
-        loop {
-            if let Some(data) = self.reading.next() {
+    pub(super) async fn next(&mut self) -> anyhow::Result<Option<String>> {
+        while let Some(event) = self.events.next().await {
+            let event = match event {
+                Ok(event) => event,
+                Err(sse_stream::Error::Body(error)) => bail!("the connection was lost: {error}"),
+                Err(error) => bail!("the gateway's events cannot be read: {error}"),
+            };
+            self.held.store(0, Ordering::Relaxed);
+            if let Some(data) = event.data.filter(|data| !data.is_empty()) {
                 return Ok(Some(data));
             }
-            ensure!(
-                self.reading.len() < EVENT_BYTES,
-                "an event is longer than {EVENT_BYTES} bytes"
-            );
-            match self.body.frame().await {
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.reading.add(&data);
-                    }
-                }
-                Some(Err(error)) => bail!("the connection was lost: {error}"),
-                None => return Ok(None),
-            }
         }
-    }
-}
-
-/// What was received and not taken yet.
-#[derive(Debug, Default)]
-struct Reading {
-    buffer: Vec<u8>,
-    /// So much of the buffer has no end of a line.
-    searched: usize,
-    data: Vec<u8>,
-}
-
-impl Reading {
-    fn add(&mut self, bytes: &[u8]) {
-        self.buffer.extend_from_slice(bytes);
-    }
-
-    fn len(&self) -> usize {
-        self.buffer.len() + self.data.len()
-    }
-
-    fn next(&mut self) -> Option<Vec<u8>> {
-        while let Some(end) = self.buffer[self.searched..]
-            .iter()
-            .position(|byte| *byte == b'\n')
-        {
-            let line: Vec<u8> = self.buffer.drain(..=self.searched + end).collect();
-            self.searched = 0;
-            let line = line.trim_ascii_end();
-            if let Some(data) = line.strip_prefix(b"data:") {
-                if !self.data.is_empty() {
-                    self.data.push(b'\n');
-                }
-                self.data.extend_from_slice(data.trim_ascii_start());
-            } else if line.is_empty() && !self.data.is_empty() {
-                return Some(std::mem::take(&mut self.data));
-            }
-        }
-        self.searched = self.buffer.len();
-        None
+        Ok(None)
     }
 }
 
@@ -89,18 +64,37 @@ impl Reading {
 mod tests {
     use super::*;
 
-    #[test]
-    fn events_come_whole_however_they_are_cut() {
+    fn events(pieces: Vec<Bytes>) -> Events {
+        Events::new(futures_util::stream::iter(
+            pieces.into_iter().map(Ok::<_, io::Error>),
+        ))
+    }
+
+    #[tokio::test]
+    async fn events_come_whole_however_they_are_cut() {
         let text = "retry: 3000\ndata: \n\n: comment\n\nid: 1\nevent: message\ndata: {\"a\":\r\ndata: 1}\r\n\r\ndata:{}\n\n";
         for size in 1..text.len() {
-            let (mut reading, mut found) = (Reading::default(), Vec::new());
-            for piece in text.as_bytes().chunks(size) {
-                reading.add(piece);
-                while let Some(data) = reading.next() {
-                    found.push(String::from_utf8(data).unwrap());
-                }
+            let pieces = text.as_bytes().chunks(size).map(Bytes::copy_from_slice);
+            let (mut events, mut found) = (events(pieces.collect()), Vec::new());
+            while let Some(data) = events.next().await.unwrap() {
+                found.push(data);
             }
             assert_eq!(found, ["{\"a\":\n1}", "{}"], "{size}");
         }
+    }
+
+    #[tokio::test]
+    async fn an_event_without_end_is_refused_and_many_events_are_not() {
+        let piece = Bytes::from(vec![b'x'; EVENT_BYTES / 4]);
+        let mut endless = vec![Bytes::from_static(b"data: ")];
+        endless.extend(std::iter::repeat_n(piece.clone(), 5));
+        let error = events(endless).next().await.unwrap_err();
+        assert!(error.to_string().contains("longer than"), "{error}");
+        let one = [Bytes::from_static(b"data: "), piece, Bytes::from_static(b"\n\n")];
+        let mut many = events(one.iter().cycle().take(3 * 6).cloned().collect());
+        for _ in 0..6 {
+            assert!(many.next().await.unwrap().is_some());
+        }
+        assert!(many.next().await.unwrap().is_none());
     }
 }
