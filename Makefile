@@ -26,9 +26,6 @@ PYTEST_WORKERS ?= 0
 # Tools are built for a short build, not for speed.
 INSTALL = CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked --root $(TOOLS) --target-dir $(TARGET)/tools-build
 
-# Tools are built for a short build, not for speed.
-INSTALL = CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked --root $(TOOLS) --target-dir $(TARGET)/tools-build
-
 # What was fetched because the system has none: Node, cargo-nextest.
 export PATH := $(TOOLS)/node/bin:$(TOOLS)/bin:$(PATH)
 
@@ -209,10 +206,6 @@ advisories: $(TOOLS)/bin/cargo-deny node ## known vulnerabilities of the depende
 .PHONY: openapi
 openapi: ## docs/openapi.json, from the code
 	HIMALIA_WRITE_OPENAPI=1 cargo test --locked -p himalia-http --test suite openapi
-
-.PHONY: simulate
-simulate: check-rust ## the kernel core under SCHEDULES (1,000,000) random schedules of requests and faults
-	HIMALIA_SIM_SCHEDULES=$(or $(SCHEDULES),1000000) cargo test --locked --workspace --lib -- schedules
 
 .PHONY: simulate
 simulate: check-rust ## the kernel core under SCHEDULES (1,000,000) random schedules of requests and faults
