@@ -157,6 +157,13 @@ test-cgroup2: check-build check-cgroup2 ## sandboxes of namespaces under control
 test-arm64: check-build check-arm64 ## the shim and the jail for 64-bit ARM, in QEMU
 	tests/arm64/run.sh
 
+.PHONY: test-upgrade
+# The default is the last version whose engine was one crate and whose database had schema 6.
+test-upgrade: OLD = 545377d3e8f824715787675f1a392ce700cad53f
+test-upgrade: env $(TEST_ENV)/ready ## sandboxes, sessions and logs of the version at commit OLD, taken over by this one
+	tests/upgrade/build.sh $(OLD) $(TARGET)/upgrade
+	HIMALIA_BIN=$(HIMALIA) HIMALIA_OLD_BIN=$(TARGET)/upgrade/bin/himalia $(TEST_ENV)/bin/python -m pytest -q tests/python/upgrade
+
 .PHONY: test-long
 # The test of a fresh machine builds without optimisation: the result does not depend on it.
 test-long: check-test test-python-long bench-context ## what takes too long for `test`; CI runs it as well
