@@ -28,7 +28,6 @@ NOT_DONE = {
     "crates/kernelspecs",
     "crates/model",
     "crates/session",
-    "tests/js",
     "tests/python",
 }
 
