@@ -18,7 +18,6 @@ NOT_DONE = {
     "crates/himalia",
     "crates/http",
     "crates/journal",
-    "crates/sandbox",
     "crates/shim",
     "crates/testkit",
     # To be split off `engine`.
@@ -45,7 +44,7 @@ PHRASES = {
     "begin of": r"begin of",
     "for good": r"for good(?! reason| in\b)",
     "look-up": r"look-ups?",
-    "somebody, nobody, anybody, whoever": r"somebody|nobody|anybody|whoever",
+    "somebody, nobody, anybody, whoever": r"somebody|nobody(?!:/)|anybody|whoever",
     "unasked": r"unasked",
     "given away": r"giv(?:en|es?|ing) away|gave away",
     "made ahead": r"made ahead",

@@ -18,10 +18,10 @@ use crate::{ExitCause, Isolation, LOG_TAIL_BYTES, SandboxExit};
 /// First and longest pause between attempts while the engine is away.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// How long the engine's word on memory may come after that on the end, on a loaded host. Only ends that nobody asked for
-/// and that look like it wait.
+/// How long after the end the engine may report an out-of-memory kill, on a loaded host. Only ends without a request
+/// that look like such a kill wait.
 const LATE_KILL: Duration = Duration::from_secs(2);
-/// A kill for want of memory explains an end that came at most this much later, in nanoseconds.
+/// An out-of-memory kill explains an end that came at most this much later, in nanoseconds.
 const KILL_EXPLAINS: i64 = 5_000_000_000;
 /// Lines of the log that are asked for; what is kept of them is bounded in bytes.
 const LOG_LINES: &str = "400";
@@ -72,8 +72,8 @@ async fn cause(inner: &Inner, member: &Member) -> Option<ExitCause> {
         match state(inner, member).await {
             Ok(state) => break state,
             Err(CallError::NotFound(_)) => {
-                // Somebody removed it; the event may have told the code.
-                let code = member.told_code();
+                // Another client of the engine removed it; the event may have had the code.
+                let code = member.reported_code();
                 return Some(code.map_or(ExitCause::Lost, plain));
             }
             Err(_) => {
@@ -85,7 +85,7 @@ async fn cause(inner: &Inner, member: &Member) -> Option<ExitCause> {
     if state.running == Some(true) {
         return None;
     }
-    let code = state.exit_code.or(member.told_code()).unwrap_or(UNKNOWN_CODE);
+    let code = state.exit_code.or(member.reported_code()).unwrap_or(UNKNOWN_CODE);
     if code == UNKNOWN_CODE {
         return Some(ExitCause::Lost);
     }
@@ -96,14 +96,15 @@ async fn cause(inner: &Inner, member: &Member) -> Option<ExitCause> {
     Some(plain(code))
 }
 
-/// Whether such an end can be one for want of memory. Where a kernel of the sandbox's own is killed, the code says nothing.
+/// Whether such an end can be out of memory. If the sandbox has its own operating system kernel, which was killed, the
+/// code says nothing.
 fn may_be_memory(member: &Member, code: i64) -> bool {
     let level = member.details().map(|details| details.labels.isolation);
     plain(code) == ExitCause::Signaled(9) || (level > Some(Isolation::Container) && code != 0)
 }
 
-/// Whether the limit on memory ended it. The engine's flag stays for the container's life once any process was killed, so
-/// the time of the last kill decides, if one was told.
+/// Whether the limit on memory ended it. The engine's flag stays for the container's life once any process was killed,
+/// so the time of the last kill decides, if there was an event for it.
 async fn was_out_of_memory(inner: &Inner, member: &Member, found: &ContainerState) -> bool {
     let mut flag = found.oom_killed == Some(true);
     if !flag {

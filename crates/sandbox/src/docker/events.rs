@@ -75,7 +75,7 @@ async fn read(weak: &Weak<Inner>, since: &mut i64, away: &mut bool) -> String {
                 Some(Ok(event)) => {
                     let Some(inner) = weak.upgrade() else { continue };
                     let at = event.time_nano.unwrap_or(0);
-                    // The last one is told again after a new connection.
+                    // The engine sends the last event again after a new connection.
                     if at > *since {
                         *since = at;
                         take(&inner, &event, at);
@@ -127,8 +127,8 @@ fn take(inner: &Arc<Inner>, event: &EventMessage, at: i64) {
     }
 }
 
-/// Ends a sandbox under gVisor in which something was killed for want of memory: the host killed a part of the sandbox's
-/// own kernel, which may wait for it for ever.
+/// Ends a sandbox under gVisor after an out-of-memory kill: the host killed a part of gVisor's kernel, which may wait
+/// for that part forever.
 fn end_if_broken(inner: &Arc<Inner>, member: Arc<Member>) {
     let level = member.details().map(|details| details.labels.isolation);
     if level != Some(Isolation::Gvisor) {

@@ -48,7 +48,7 @@ impl Uids {
         })
     }
 
-    /// The id for a sandbox: that of its kept files, or one that nobody has. `mapped`: the engine maps ids itself.
+    /// The id for a sandbox: that of its kept files, or a free one. `mapped`: the engine maps ids itself.
     pub(super) async fn of(
         &self,
         client: &Client,

@@ -57,7 +57,7 @@ impl Member {
     fn look(&self, child: Option<&mut Child>) -> Option<ExitCause> {
         match child.map(Child::try_wait) {
             Some(Ok(status)) => status.map(cause),
-            // Somebody else reaped it, or it is not our child.
+            // It was reaped elsewhere, or it is not our child.
             Some(Err(_)) | None => self.shim.find().is_none().then_some(ExitCause::Lost),
         }
     }

@@ -12,7 +12,7 @@ pub(super) type Record = crate::host::record::Record<Details>;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Details {
-    /// Kernels, as far as they were told.
+    /// The kernels that the shim reported.
     pub(super) noted: Vec<Noted>,
 }
 

@@ -122,7 +122,8 @@ impl Provisioner for LocalProvisioner {
         })
     }
 
-    /// Nobody enforces any limit here, so that each can be another one; only open files are a matter of each process.
+    /// Nothing enforces limits at this level, so each can change, except open files, which each process has from its
+    /// start.
     fn fixed_limit(&self, change: &LimitChange) -> Option<FixedLimit> {
         change
             .first_fixed(|changed| (changed.field == "open_files").then_some("is set when a process starts"))

@@ -44,7 +44,7 @@ impl HostUids {
         })
     }
 
-    /// An id that nobody has; `None` for an ordinary user.
+    /// A free id; `None` if the gateway runs as an ordinary user.
     pub(super) fn take(&mut self) -> Result<Option<HostIds>, SandboxError> {
         let Some(Given { pool, .. }) = &mut self.given else {
             return Ok(None);
