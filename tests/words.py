@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parents[1]
 NOT_DONE = {
     "crates/engine",
     "crates/himalia",
-    "crates/http",
     "crates/journal",
     "crates/shim",
     "crates/testkit",

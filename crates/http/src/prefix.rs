@@ -81,7 +81,7 @@ fn rebuild(path: &str, query: Option<&str>) -> Option<Uri> {
     Some(Uri::from(PathAndQuery::try_from(text).ok()?))
 }
 
-/// Answers 302, as `jupyter_server` does.
+/// Redirects with 302, as `jupyter_server` does.
 pub(crate) fn redirect(location: &str) -> Response {
     let mut response = StatusCode::FOUND.into_response();
     if let Ok(value) = HeaderValue::from_str(location) {

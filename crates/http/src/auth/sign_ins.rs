@@ -1,7 +1,9 @@
-//! Browsers that signed in: a cookie each, whose value is kept here as a hash, and the code of the link that `serve` prints.
+//! Browsers that signed in: a cookie each, whose value is kept here as a hash, and the code of the link that `serve`
+//! prints.
 //!
-//! Sign-ins are in memory and in a file, so that they outlive the gateway's process: a line each, the hash, the time of the
-//! last use, and the mark of the token that it is a sign-in of. The file is written at every change, and for uses once an hour.
+//! Sign-ins are in memory and in a file, so that they outlive the gateway's process: a line each, the hash, the time of
+//! the last use, and the mark of the token that it is a sign-in of. The file is written at every change, and for uses
+//! once an hour.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -40,7 +42,8 @@ pub(crate) struct SignIns {
     used: Mutex<HashMap<Hash, Use>>,
 }
 
-/// Of a cookie's value, in hexadecimal digits. Values are looked up by it, so that no comparison tells how much of one was right.
+/// Of a cookie's value, in hexadecimal digits. Values are looked up by it, so that no comparison tells how much of one
+/// was right.
 type Hash = String;
 
 #[derive(Clone, Debug)]
@@ -218,7 +221,7 @@ mod tests {
         assert_eq!(
             signs.knows(&another, at(MAX)).unwrap(),
             "n",
-            "nobody signs others out"
+            "no principal signs others out"
         );
         assert!(signs.knows(&secrets[0], at(MAX)).is_none());
         assert!(signs.knows(&secrets[1], at(MAX)).is_some());

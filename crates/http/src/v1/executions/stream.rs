@@ -87,7 +87,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// A reply whose body is the events, until the execution is over, the client leaves or the gateway stops.
+/// A reply whose body is the events, until the execution has ended, the client leaves or the gateway stops.
 pub(super) fn of(app: &App, id: ExecutionId, feed: ExecutionFeed, framing: Framing) -> Growing {
     let events = Events {
         id,
