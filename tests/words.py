@@ -18,7 +18,6 @@ NOT_DONE = {
     "crates/himalia",
     "crates/journal",
     "crates/shim",
-    "crates/testkit",
     # To be split off `engine`.
     "crates/budget",
     "crates/executions",

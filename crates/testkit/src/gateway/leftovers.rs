@@ -1,5 +1,5 @@
-//! What a gateway may leave: processes that outlive it on purpose, and must not outlive a test; and nothing at all once it was told
-//! to end its kernels.
+//! What a gateway may leave: processes that outlive it on purpose, and must not outlive a test; and nothing at all after a stop
+//! that ends its kernels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
