@@ -31,7 +31,7 @@ pub(crate) struct Token {
 /// How clients learn a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Whoever started the gateway knows it.
+    /// The process that started the gateway knows it.
     Given,
     /// It is in this file.
     File(PathBuf),
@@ -76,8 +76,8 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What makes a token too easy to guess, without quoting it. The operator's may be so on loopback; a tenant's may not, since tenants
-/// are behind it that must not reach each other.
+/// What makes a token too easy to guess, without quoting it. The operator's may be so on loopback; a tenant's may not,
+/// since tenants are behind it that must not reach each other.
 pub(crate) fn check_strength(text: &str) -> Result<(), String> {
     let different: BTreeSet<u8> = text.bytes().collect();
     if text.len() < SHORT || different.len() < VARIED {

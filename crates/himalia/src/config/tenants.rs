@@ -76,7 +76,7 @@ impl Tenants {
                 .map_err(|(field, reason)| ConfigError::new(format!("tenants.{name}.{field}"), reason))?;
             match table.tokens.len() {
                 1..=MAX_CALLERS => {}
-                0 => return bad("tokens", "there are none, so nobody could call".into()),
+                0 => return bad("tokens", "there are none, so no caller could authenticate".into()),
                 many => {
                     return bad(
                         "tokens",
