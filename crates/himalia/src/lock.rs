@@ -1,4 +1,4 @@
-//! One gateway per directory.
+//! The lock that allows one gateway per directory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! Tokens that change while the gateway runs.
+//! Reads tokens again while the gateway runs.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Tokens: the operator's, and what is asked of all.
+//! The operator's token, and the requirements for all tokens.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};

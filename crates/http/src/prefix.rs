@@ -1,4 +1,4 @@
-//! What stands before the routes: the base URL, a token in the path, trailing slashes.
+//! Rewrites paths before routing: the base URL, a token in the path, trailing slashes.
 //!
 //! Clients that cannot send a token with a WebSocket (`GatewayKernelClient` of nbclient and papermill) put it into the
 //! path: `{base}/t/<token>/api/kernels/…`. It is cut off here, before anything is matched or logged.

@@ -1,4 +1,4 @@
-//! What can go wrong with a sandbox.
+//! Errors of sandboxes.
 
 use std::io;
 use std::path::{Path, PathBuf};

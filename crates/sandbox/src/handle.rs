@@ -1,4 +1,4 @@
-//! A running sandbox, as its user sees it.
+//! A running sandbox, as its owner sees it: handle, end, resource use.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! How well a sandbox is closed, named honestly.
+//! Isolation levels, and how each limit is enforced.
 
 use std::fmt;
 use std::str::FromStr;

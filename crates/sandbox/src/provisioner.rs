@@ -1,4 +1,4 @@
-//! The one interface to sandboxes of any kind.
+//! The trait that all kinds of sandboxes implement.
 
 use std::collections::HashMap;
 use std::fmt::Debug;

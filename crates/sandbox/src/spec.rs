@@ -1,4 +1,4 @@
-//! What a caller wants of a new sandbox.
+//! What a caller requests for a new sandbox.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

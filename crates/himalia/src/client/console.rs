@@ -1,4 +1,4 @@
-//! Where a command writes while code runs: what the code printed, and the command's own words beside it.
+//! Output of a command while code runs: what the code prints, and messages of the command itself.
 
 use std::io::{IsTerminal as _, Write};
 

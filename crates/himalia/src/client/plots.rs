@@ -1,4 +1,4 @@
-//! Plots of an execution: shown in terminals that can, saved as files otherwise.
+//! Plots of an execution: shown if the terminal supports it, else saved as files.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};

@@ -1,4 +1,4 @@
-//! What kernels run in: levels, the Docker engine, templates; checked against each other.
+//! Settings of sandboxes: levels, the Docker engine, templates; checked against each other.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

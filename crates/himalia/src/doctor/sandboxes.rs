@@ -1,4 +1,4 @@
-//! What kernels can be closed in: tried, not guessed.
+//! Tests which kinds of sandboxes work on this host, by starting them.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Which web pages may call.
+//! Decides which web pages may call, by `Origin`.
 //!
 //! No `Origin` header: a script, allowed. An origin whose host and port are those of the `Host` header: our own pages,
 //! allowed. Otherwise the origin must be in the configured list, character by character. `null` (sandboxed frames,

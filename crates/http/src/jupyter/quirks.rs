@@ -1,4 +1,4 @@
-//! What old clients cannot take, in one place.
+//! Workarounds for old clients.
 //!
 //! A `jupyter_server` in gateway mode (User-Agent `Tornado/…`, neither Origin nor subprotocol) decodes every message as
 //! UTF-8, and a binary message ends its reader; and it drops the connection at a message over 10 MiB. Such a client

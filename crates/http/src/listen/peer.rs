@@ -1,4 +1,4 @@
-//! The other end of a connection.
+//! The peer of a connection: address, principal, and whether it can be evicted.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What operations answer with, as types that describe themselves.
+//! Responses of operations, as types that describe themselves.
 
 use std::marker::PhantomData;
 

@@ -1,4 +1,4 @@
-//! `POST /v1/sessions/{id}/complete` and `…/inspect`: what a kernel knows of code that was not run.
+//! `POST /v1/sessions/{id}/complete` and `…/inspect`: completion and inspection by the kernel.
 
 use axum::Json;
 use axum::extract::{Path, State};

@@ -1,4 +1,4 @@
-//! Whether the engine really keeps the containers of a network apart.
+//! Tests whether the engine isolates the containers of a network from each other.
 //!
 //! Its option says what is wanted; its packet filters do it. An engine with `"iptables": false` has none, nor has one
 //! whose host does not pass bridged packets through them, and neither says so in a way that all versions share. So it

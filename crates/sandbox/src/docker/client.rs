@@ -1,4 +1,4 @@
-//! Calls of the engine: each with a deadline, each failure with a reason that an operator can act on.
+//! Calls to the engine. Each has a deadline, and each error has a reason that an operator can act on.
 
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -21,7 +21,7 @@ pub struct DockerConfig {
     pub run_dir: PathBuf,
     /// The `himalia-shim` binary; static, as it runs in any image. Its file system must allow execution.
     pub shim: PathBuf,
-    /// The directory that holds the Python package `himalia_kernel`, readable by everybody.
+    /// The directory that holds the Python package `himalia_kernel`, readable by all users.
     pub kernel_dir: PathBuf,
     /// The engine's unix socket.
     pub socket: PathBuf,

@@ -1,4 +1,4 @@
-//! The end of a sandbox: why it ended, and that nothing of it is left.
+//! The end of a sandbox: finds its cause, and removes everything that is left.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! What the engine tells of our containers, and what it would have told while it was away.
+//! Events of the engine about our containers, and events that were missed while it was away.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};

@@ -1,4 +1,4 @@
-//! What the provisioner shares with its tasks: the sandboxes that it knows, and the ways to them.
+//! State that the provisioner shares with its tasks: the known sandboxes, the client of the engine and the layout.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! One sandbox that this gateway process knows.
+//! One sandbox in the list of this gateway process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The provisioner itself: which sandboxes this process knows, and the calls on them.
+//! The Docker provisioner: implements the trait for the sandboxes that this process knows.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

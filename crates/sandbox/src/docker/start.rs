@@ -1,4 +1,4 @@
-//! Starting a container, or leaving nothing.
+//! Starts a container. A start that fails leaves nothing.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! Which container has which user id, so that no two share what Linux counts by user.
+//! Assigns a user id to each container, so that no two share the resources that Linux counts by user.
 //!
 //! Each has one for itself from the upper halves of [`DockerConfig::host_uids`]; those that
 //! use the same kept files, one after the other, have the same. The engine is the authority: labels of containers and

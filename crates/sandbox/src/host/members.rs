@@ -1,4 +1,4 @@
-//! The sandboxes that this process knows, those that it is starting included.
+//! The list of sandboxes that this process runs or starts.
 
 use std::collections::HashMap;
 use std::sync::Arc;

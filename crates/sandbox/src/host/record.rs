@@ -1,4 +1,4 @@
-//! What is written down of a sandbox, for a later gateway process.
+//! The record of a sandbox, by which a later gateway process finds it again.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};

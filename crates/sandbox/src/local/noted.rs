@@ -1,4 +1,4 @@
-//! What is written down of a sandbox of plain processes beside what every record has.
+//! The fields that the record of a local sandbox has in addition to those of every record.
 
 use serde::{Deserialize, Serialize};
 

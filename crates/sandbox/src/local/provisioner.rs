@@ -1,4 +1,4 @@
-//! The provisioner itself: which sandboxes exist, and the calls on them.
+//! The local provisioner: implements the trait for sandboxes of plain processes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::process::Child;

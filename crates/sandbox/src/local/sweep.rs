@@ -1,4 +1,4 @@
-//! Sandboxes that an earlier gateway process left.
+//! Removes sandboxes that an earlier gateway process left.
 
 use super::config::LocalConfig;
 use super::member::clean;

@@ -1,4 +1,4 @@
-//! Ending sandboxes from outside, and removing what they leave.
+//! Ends sandboxes from outside, and removes what they leave.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What all calls share: which sandboxes and which user ids there are.
+//! State that all calls share: the sandboxes and the user ids in use.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Calls of the binary `himalia-jail`.
+//! Calls the binary `himalia-jail`.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! One sandbox that this gateway process watches.
+//! One sandbox that this gateway process watches until its end.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

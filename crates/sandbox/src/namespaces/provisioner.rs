@@ -1,4 +1,4 @@
-//! The provisioner itself: the calls.
+//! The namespaces provisioner: implements the trait.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Making a sandbox.
+//! Starts a sandbox.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Sandboxes and control groups that an earlier gateway process left.
+//! Removes sandboxes and control groups that an earlier gateway process left.
 
 use std::collections::HashSet;
 

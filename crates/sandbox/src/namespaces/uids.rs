@@ -1,4 +1,4 @@
-//! Which sandbox has which user id on the host.
+//! Assigns a user id of the host to each sandbox.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;

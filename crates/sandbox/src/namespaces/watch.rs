@@ -1,4 +1,4 @@
-//! The watch over memory, for sandboxes whose memory no control group limits.
+//! Enforces memory limits by measuring, for sandboxes without a control group.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};

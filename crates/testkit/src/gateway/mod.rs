@@ -1,4 +1,4 @@
-//! A gateway to start, kill and start again.
+//! A gateway that tests start, kill and start again.
 
 mod kernelspecs;
 mod leftovers;

@@ -1,4 +1,4 @@
-//! `/v1/sessions/{id}/executions`, `/v1/executions`: code, run once, and what came of it at any later time.
+//! `/v1/sessions/{id}/executions`, `/v1/executions`: code that runs once, and its result at any later time.
 
 mod request;
 mod stream;

@@ -1,4 +1,4 @@
-//! What `POST /v1/sessions/{id}/executions` asks for.
+//! The body of `POST /v1/sessions/{id}/executions`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The events of an execution as a body that grows.
+//! The events of an execution as a streamed body.
 //!
 //! ```text
 //! id: 17                                             one line of application/x-ndjson is the data alone:

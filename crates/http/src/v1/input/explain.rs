@@ -1,4 +1,4 @@
-//! Errors of serde in the words of the API: the member that is at fault, and never its value, which may be a secret.
+//! Translates errors of serde: names the invalid member, and never its value, which may be a secret.
 
 use serde_json::Value;
 use serde_path_to_error::{Error, Path, Segment};

@@ -1,4 +1,4 @@
-//! The gateway goes away and another one comes.
+//! A gateway ends, and the next one starts.
 
 use super::*;
 use crate::{ExitCause, SandboxError, SandboxId};

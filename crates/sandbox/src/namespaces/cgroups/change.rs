@@ -1,4 +1,4 @@
-//! Other limits for groups with processes in them.
+//! Changes to the limits of groups that have processes.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Finding out where control groups can be made.
+//! Detects where control groups can be created.
 
 use std::fs;
 use std::io;

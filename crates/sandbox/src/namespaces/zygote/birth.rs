@@ -1,4 +1,4 @@
-//! A first process in the making: it is asked for before its sandbox stands, and enters it when that stands.
+//! The start of a sandbox's first process by a zygote: it is forked before its sandbox exists, and enters it afterwards.
 
 use std::collections::BTreeMap;
 use std::fs::File;

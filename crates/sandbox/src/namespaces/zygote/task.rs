@@ -1,4 +1,4 @@
-//! The task that owns one zygote: it starts it, asks it, listens to it, and starts it again when it has died.
+//! The task that owns one zygote: starts it, sends it requests, reads its replies, and restarts it after its death.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd as _;

@@ -1,4 +1,4 @@
-//! Whether a program may run outside of every sandbox: only if root or this user put it there.
+//! Decides whether a program may run outside of every sandbox: only if no user except root and this one could write it.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
