@@ -155,15 +155,19 @@ fn joined(within: &str, name: &str) -> String {
 }
 
 fn wrong(name: &str, wanted: &str, got: &Value) -> ApiError {
-    let got = match got {
+    ApiError::bad_field(name, format!("expected {wanted}, got {}", kind(got)))
+}
+
+/// The type of a JSON value, for messages.
+pub(crate) fn kind(value: &Value) -> &'static str {
+    match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
         Value::String(_) => "a string",
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",
-    };
-    ApiError::bad_field(name, format!("expected {wanted}, got {got}"))
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 
+use crate::Usage;
+
 /// Bytes of an environment or a command line that are read.
 const MAX_STRINGS: u64 = 2 << 20;
 
@@ -136,6 +138,18 @@ pub(crate) fn resident(processes: &[Process]) -> u64 {
         .iter()
         .map(Process::rss_bytes)
         .fold(0, u64::saturating_add)
+}
+
+/// Resource use of these.
+pub(crate) fn usage<'a>(processes: impl Iterator<Item = &'a Process>) -> Usage {
+    let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
+    processes.fold(Usage::default(), |sum, process| Usage {
+        processes: sum.processes + 1,
+        rss_bytes: sum.rss_bytes.saturating_add(process.rss_bytes()),
+        cpu_millis: sum
+            .cpu_millis
+            .saturating_add(process.cpu_ticks.saturating_mul(1000) / ticks_per_second),
+    })
 }
 
 /// The living processes at and below `root`, to any depth, among `all`. In a PID namespace that is everything below its

@@ -183,7 +183,7 @@ impl Provisioner for NamespacesProvisioner {
                     .into_iter()
                     .filter(|id| !inner.members.is_starting(*id))
                     .filter_map(|id| Record::read(&inner.layout.record(id), id));
-                Ok(records.map(|record| usage::info(&record)).collect())
+                Ok(records.map(|record| record.info(Isolation::Namespaces)).collect())
             })
             .await?
         })
@@ -194,7 +194,7 @@ impl Provisioner for NamespacesProvisioner {
             let inner = Arc::clone(&self.inner);
             blocking(move || {
                 let record = Record::read(&inner.layout.record(id), id).ok_or(SandboxError::NotFound(id))?;
-                let mut info = usage::info(&record);
+                let mut info = record.info(Isolation::Namespaces);
                 info.usage = record.living_shim().map(|init| usage::usage(&record, init.id));
                 Ok(info)
             })
