@@ -12,12 +12,12 @@ use super::client::{CallError, Client};
 use super::inner::Inner;
 use super::member::Member;
 use super::volume::remove_container;
+use crate::host::backoff::Backoff;
 use crate::host::{blocking, short};
 use crate::{ExitCause, Isolation, LOG_TAIL_BYTES, SandboxExit};
 
 /// First and longest pause between attempts while the engine is away.
-const PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// How long after the end the engine may report an out-of-memory kill, on a loaded host. Only ends without a request
 /// that look like such a kill wait.
 const LATE_KILL: Duration = Duration::from_secs(2);
@@ -51,13 +51,12 @@ pub(super) fn see_to(inner: &Arc<Inner>, member: Arc<Member>) {
 
 /// Removes the container and the files, however long it takes; the container first, since its processes use the files.
 pub(super) async fn remove(inner: &Arc<Inner>, member: &Member) {
-    let mut pause = PAUSE;
+    let mut backoff = Backoff::new(PAUSES);
     while member.in_engine.load(Ordering::Acquire)
         && let Err(error) = remove_container(&inner.client, &member.container).await
     {
         tracing::warn!(sandbox = %short(member.id), ?error, "a container cannot be removed yet");
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        tokio::time::sleep(backoff.pause()).await;
     }
     let (layout, id) = (inner.layout.clone(), member.id);
     if let Ok(Err(error)) = blocking(move || layout.remove(id)).await {
@@ -67,7 +66,7 @@ pub(super) async fn remove(inner: &Arc<Inner>, member: &Member) {
 
 /// Why it ended; `None` when it has not.
 async fn cause(inner: &Inner, member: &Member) -> Option<ExitCause> {
-    let mut pause = PAUSE;
+    let mut backoff = Backoff::new(PAUSES);
     let state = loop {
         match state(inner, member).await {
             Ok(state) => break state,
@@ -76,10 +75,7 @@ async fn cause(inner: &Inner, member: &Member) -> Option<ExitCause> {
                 let code = member.reported_code();
                 return Some(code.map_or(ExitCause::Lost, plain));
             }
-            Err(_) => {
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
-            }
+            Err(_) => tokio::time::sleep(backoff.pause()).await,
         }
     };
     if state.running == Some(true) {

@@ -15,19 +15,19 @@ use super::inner::Inner;
 use super::member::Member;
 use super::names;
 use super::volume::remove_container;
+use crate::host::backoff::Backoff;
 use crate::host::short;
 use crate::{Isolation, SandboxId};
 
 /// First and longest pause before the events are asked for again.
-const PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 /// How often the containers are looked up although no event came: the engine keeps only few events for those who missed
 /// some.
 const LOOK: Duration = Duration::from_secs(15);
 
 /// Follows the events until the provisioner is gone. `alive` closes then.
 pub(super) async fn follow(weak: Weak<Inner>, mut alive: watch::Receiver<()>, mut since: i64) {
-    let mut pause = PAUSE;
+    let mut backoff = Backoff::new(PAUSES);
     let mut away = false;
     loop {
         let began = tokio::time::Instant::now();
@@ -39,14 +39,13 @@ pub(super) async fn follow(weak: Weak<Inner>, mut alive: watch::Receiver<()>, mu
             tracing::warn!(%reason, "no events from the container engine");
             away = true;
         }
-        if began.elapsed() > LONGEST_PAUSE {
-            pause = PAUSE;
+        if began.elapsed() > PAUSES.1 {
+            backoff.reset();
         }
         tokio::select! {
             _ = alive.changed() => return,
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(backoff.pause()) => {}
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

@@ -13,6 +13,7 @@ use super::birth::Born;
 use super::process::{Surroundings, ZygoteProcess};
 use super::protocol::{Hello, Reply, Spawn};
 use super::{Request, State};
+use crate::host::backoff::Backoff;
 use crate::host::blocking;
 use crate::host::proc::Process;
 use crate::{SandboxError, ZygoteSpec};
@@ -43,7 +44,7 @@ pub(super) async fn run(
     state: watch::Sender<State>,
 ) {
     let spec = Arc::new(spec);
-    let mut pause = BACK_OFF.0;
+    let mut backoff = Backoff::new(BACK_OFF);
     loop {
         state.send_replace(State::Starting);
         let reason = match start(&spec, surroundings.clone(), &mut requests).await {
@@ -61,19 +62,19 @@ pub(super) async fn run(
                     return;
                 };
                 if since.elapsed() >= HEALTHY {
-                    pause = BACK_OFF.0;
+                    backoff.reset();
                 }
                 reason
             }
             Err(error) => error.to_string(),
         };
+        let pause = backoff.pause();
         tracing::warn!(python = %spec.python.display(), reason, ?pause, "a zygote is gone; sandboxes start cold meanwhile");
         state.send_replace(State::Down(reason));
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = refuse(&mut requests, "it has died and is started again later") => return,
         }
-        pause = (pause * 2).min(BACK_OFF.1);
     }
 }
 
