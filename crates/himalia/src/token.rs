@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 
 use crate::config::TokenSource;
-use crate::hex::hex;
 use crate::settings::Secret;
 
 /// Bytes of randomness in a token that is made here; written as twice as many hexadecimal digits.
@@ -105,7 +104,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Secret> {
 fn make(path: &Path) -> anyhow::Result<Secret> {
     let mut bytes = [0; RANDOM_BYTES];
     getrandom::fill(&mut bytes).context("no randomness for a token")?;
-    let text = hex(&bytes);
+    let text = hex::encode(&bytes);
     // Renamed into place, so that an interrupted start leaves no half token.
     let fresh = path.with_extension("new");
     let _ = fs::remove_file(&fresh);

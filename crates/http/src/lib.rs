@@ -21,7 +21,6 @@ mod config;
 mod error;
 mod etag;
 mod health;
-mod hex;
 mod jupyter;
 mod listen;
 mod mounted;

@@ -17,7 +17,6 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::token::Token;
-use crate::hex::hex;
 
 /// How long a sign-in lasts after its last use.
 pub(crate) const LIFETIME: Duration = Duration::from_hours(24);
@@ -85,7 +84,7 @@ impl SignIns {
     pub(crate) fn sign_in(&self, mark: &str, now: SystemTime) -> Result<String, getrandom::Error> {
         let mut random = [0_u8; RANDOM_BYTES];
         getrandom::fill(&mut random)?;
-        let secret = hex(&random);
+        let secret = hex::encode(&random);
         let mut used = self.used.lock();
         used.retain(|_, one| age(one.last, now) < LIFETIME);
         let with_it = |one: &Use| one.mark == mark;
@@ -175,7 +174,7 @@ fn age(since: SystemTime, now: SystemTime) -> Duration {
 }
 
 fn hash(secret: &str) -> Hash {
-    hex(&Sha256::digest(secret.as_bytes()))
+    hex::encode(&Sha256::digest(secret.as_bytes()))
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use sha2::{Digest, Sha256};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
 use super::token::{Token, hash};
-use crate::hex::hex;
 
 /// Bytes of a mark, written as twice as many hexadecimal digits.
 const MARK_BYTES: usize = 16;
@@ -113,7 +112,7 @@ fn mark(hash: &[u8; 32]) -> String {
     let digest = Sha256::new()
         .chain_update(b"himalia sign-in\0")
         .chain_update(hash);
-    hex(&digest.finalize()[..MARK_BYTES])
+    hex::encode(&digest.finalize()[..MARK_BYTES])
 }
 
 #[cfg(test)]
