@@ -12,10 +12,14 @@ use serde_json::Value;
 const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-wire", &[]),
     ("himalia-journal", &[]),
+    ("himalia-proc", &[]),
     ("himalia-shim-protocol", &[]),
     ("himalia-link", &["himalia-shim-protocol"]),
     ("himalia-jail", &[]),
-    ("himalia-sandbox", &["himalia-jail", "himalia-link"]),
+    (
+        "himalia-sandbox",
+        &["himalia-jail", "himalia-link", "himalia-proc"],
+    ),
     ("himalia-store", &[]),
     ("himalia-outcome", &["himalia-wire"]),
     ("himalia-model", &["himalia-wire", "himalia-sandbox"]),
@@ -48,7 +52,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "himalia-shim",
-        &["himalia-wire", "himalia-shim-protocol", "himalia-link"],
+        &[
+            "himalia-wire",
+            "himalia-shim-protocol",
+            "himalia-link",
+            "himalia-proc",
+        ],
     ),
     (
         "himalia-session",
@@ -95,7 +104,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-sandbox",
         ],
     ),
-    ("himalia-testkit", &["himalia-wire"]),
+    ("himalia-testkit", &["himalia-proc", "himalia-wire"]),
 ];
 
 /// What a crate must not be built on, whatever else stands there ("must not know").
