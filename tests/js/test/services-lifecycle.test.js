@@ -1,27 +1,12 @@
 // @jupyterlab/services from Node: interrupt, restart, broken connections, sessions.
 
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { KernelAPI, SessionAPI } from '@jupyterlab/services';
-import { Gateway } from '../lib/gateway.js';
 import { Relay } from '../lib/relay.js';
 import { Application, execute, stdout } from '../lib/services.js';
+import { app, gateway, kernel } from '../lib/services-suite.js';
 import { until, within } from '../lib/until.js';
-
-let gateway;
-let app;
-let kernel;
-
-before(async () => {
-  gateway = await Gateway.start();
-  app = await new Application(gateway).ready();
-  kernel = await app.kernels.startNew({ name: 'python3' });
-});
-after(async () => {
-  kernel?.dispose();
-  app?.dispose();
-  await gateway?.stop();
-});
 
 test('interrupt ends a cell with KeyboardInterrupt, the variables stay', async () => {
   await execute(kernel, 'kept = "kept"');
