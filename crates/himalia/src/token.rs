@@ -104,7 +104,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Secret> {
 fn make(path: &Path) -> anyhow::Result<Secret> {
     let mut bytes = [0; RANDOM_BYTES];
     getrandom::fill(&mut bytes).context("no randomness for a token")?;
-    let text = hex::encode(&bytes);
+    let text = hex::encode(bytes);
     // Renamed into place, so that an interrupted start leaves no half token.
     let fresh = path.with_extension("new");
     let _ = fs::remove_file(&fresh);

@@ -12,5 +12,5 @@ const CODE_BYTES: usize = 16;
 pub(crate) fn sign_in_code() -> anyhow::Result<String> {
     let mut random = [0_u8; CODE_BYTES];
     getrandom::fill(&mut random).context("no randomness for a sign-in link")?;
-    Ok(hex::encode(&random))
+    Ok(hex::encode(random))
 }

@@ -72,7 +72,7 @@ fn hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
-    hex::encode(&hasher.finalize())
+    hex::encode(hasher.finalize())
 }
 
 /// Makes a shell script for a test. A child writes it: a file that this process has open for writing, even in

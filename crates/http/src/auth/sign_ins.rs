@@ -84,7 +84,7 @@ impl SignIns {
     pub(crate) fn sign_in(&self, mark: &str, now: SystemTime) -> Result<String, getrandom::Error> {
         let mut random = [0_u8; RANDOM_BYTES];
         getrandom::fill(&mut random)?;
-        let secret = hex::encode(&random);
+        let secret = hex::encode(random);
         let mut used = self.used.lock();
         used.retain(|_, one| age(one.last, now) < LIFETIME);
         let with_it = |one: &Use| one.mark == mark;
@@ -174,7 +174,7 @@ fn age(since: SystemTime, now: SystemTime) -> Duration {
 }
 
 fn hash(secret: &str) -> Hash {
-    hex::encode(&Sha256::digest(secret.as_bytes()))
+    hex::encode(Sha256::digest(secret.as_bytes()))
 }
 
 #[cfg(test)]
