@@ -54,8 +54,8 @@ pub(super) enum Outgoing {
     Notice { parent: Bytes, text: String },
 }
 
-/// Acknowledgements are read after a write. Within this time and these bytes after the last read, the next read waits until
-/// the time has passed.
+/// Acknowledgements are looked at after a write. One that follows the last look within this time and these bytes is looked
+/// at when the time has passed.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 const LOOK_AGAIN_BYTES: u64 = 64 << 10;
 /// What was not acknowledged at a look is looked at again after this, without a write.
