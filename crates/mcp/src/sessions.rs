@@ -1,4 +1,4 @@
-//! Sessions as models name and see them.
+//! Finds sessions by the names that models use, and describes them.
 
 use std::fmt::Write as _;
 

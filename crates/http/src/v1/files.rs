@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 
-/// Entries that a listing shows when nobody says.
+/// Entries in a listing by default.
 const LISTED: u32 = 1000;
 
 /// A listing of a directory.
@@ -119,8 +119,8 @@ pub(crate) struct WrittenArchive {
     bytes: u64,
 }
 
-/// `GET /v1/sessions/{id}/files?path=&depth=&limit=`: `{path, entries: [{path, kind, bytes, modified}], total: {entries, bytes},
-/// truncated}`.
+/// `GET /v1/sessions/{id}/files?path=&depth=&limit=`: `{path, entries: [{path, kind, bytes, modified}], total:
+/// {entries, bytes}, truncated}`.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,

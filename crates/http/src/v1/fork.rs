@@ -73,9 +73,9 @@ pub(crate) async fn fork(
     Path(id): Path<String>,
     Members(wanted): Members<NewBranches>,
 ) -> Result<Either<With<201, Branches>, With<207, SomeBranches>>, ApiError> {
-    let wish = wanted.read()?;
+    let wanted = wanted.read()?;
     let kernel = session_id(&app, &principal, &id)?;
-    let made = app.engine().fork_kernel(&principal, kernel, wish).await;
+    let made = app.engine().fork_kernel(&principal, kernel, wanted).await;
     let (mut branches, mut failure) = (Vec::new(), None);
     for outcome in made.map_err(|error| of_session(error, &id))? {
         match outcome {

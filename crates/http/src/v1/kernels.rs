@@ -128,14 +128,14 @@ pub(crate) async fn create(
 ) -> Result<Created<SessionKernel>, ApiError> {
     variables::check("env", &wanted.env)?;
     variables::check("secrets", &wanted.secrets)?;
-    let wish = NewKernel {
+    let new = NewKernel {
         kernelspec: wanted.kernelspec.filter(|name| !name.is_empty()),
         cwd: wanted.cwd.map(|Text(cwd)| cwd),
         env: wanted.env,
         secrets: Secrets(wanted.secrets),
     };
     let session = session_id(&app, &principal, &id)?;
-    let made = app.engine().start_session_kernel(&principal, session, wish).await;
+    let made = app.engine().start_session_kernel(&principal, session, new).await;
     let kernel = SessionKernel::of(session, made.map_err(|error| of_session(error, &id))?);
     let path = format!("/v1/sessions/{session}/kernels/{}", kernel.id);
     Ok(Created::at(&app, &path, kernel))

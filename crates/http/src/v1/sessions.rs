@@ -19,7 +19,7 @@ use crate::error::ApiError;
 
 /// About how many bytes one session takes in a list.
 const SESSION_BYTES: usize = 1500;
-/// All that are over, at most.
+/// All that have ended, at most.
 const ENDED_BYTES: usize = 1000 * SESSION_BYTES;
 
 /// A list; more members may be added later.
@@ -51,7 +51,7 @@ pub(crate) struct Wanted {
 }
 
 /// `GET /v1/sessions?label=`: all that live, those that the Jupyter API made included, in order of their start; with
-/// `?ended=true` those that are over, at most 1,000.
+/// `?ended=true` those that have ended, at most 1,000.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
@@ -102,7 +102,7 @@ pub(crate) async fn create(
     Ok(Created::at(&app, &path, Session::from(info)))
 }
 
-/// `GET /v1/sessions/{id}`: also of one that is over, by its id.
+/// `GET /v1/sessions/{id}`: also of one that has ended, by its id.
 pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
@@ -212,7 +212,7 @@ pub(crate) async fn change(
     Ok(Json(info.map_err(|error| of_session(error, &id))?.into()))
 }
 
-/// `POST /v1/sessions/{id}/interrupt`: 204 when the interrupt is sent. What runs may go on all the same.
+/// `POST /v1/sessions/{id}/interrupt`: 204 when the interrupt is sent. The code may still continue.
 pub(crate) async fn interrupt(
     State(app): State<App>,
     Caller(principal): Caller,

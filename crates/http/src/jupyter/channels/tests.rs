@@ -61,7 +61,7 @@ impl Sink for Kernel {
             self.shell.acquire().await.unwrap().forget();
         }
         if channel == Channel::Stdin {
-            return Err(EngineError::unavailable("nobody asked"));
+            return Err(EngineError::unavailable("unexpected request"));
         }
         self.sent.send((channel, frame)).unwrap();
         Ok(())
@@ -265,7 +265,7 @@ async fn a_request_that_cannot_be_sent_is_told() {
     assert_eq!(channel, Channel::Iopub);
     let content = String::from_utf8(parts.content.to_vec()).unwrap();
     assert!(
-        content.contains("stderr") && content.contains("nobody asked"),
+        content.contains("stderr") && content.contains("unexpected request"),
         "{content}"
     );
     assert!(String::from_utf8_lossy(&parts.header).contains("kernel-session"));

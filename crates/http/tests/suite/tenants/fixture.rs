@@ -75,7 +75,7 @@ pub(crate) async fn stop(engine: Engine) {
     within("drain", drained).await.unwrap().unwrap();
 }
 
-/// A request as whoever has the token. A body that goes on is not waited for.
+/// Sends a request with the token. Does not wait for the end of a stream.
 pub(crate) async fn call(gateway: &Gateway, token: &str, request: &Request) -> Reply {
     let auth = format!("Authorization: token {token}");
     let mut headers = vec![auth.as_str()];
