@@ -63,7 +63,7 @@ pub struct Facts {
     /// Kind of the provisioner.
     pub provisioner: String,
     /// What is around it.
-    pub around: Around,
+    pub around: SandboxConfig,
     /// Its working directory, as it sees it.
     pub cwd: String,
     /// How its first process came to be.
@@ -89,7 +89,7 @@ pub struct Facts {
 /// What is around a kernel. Stored as JSON; unknown fields of later versions are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Around {
+pub struct SandboxConfig {
     /// The level of the sandbox.
     pub isolation: Isolation,
     /// Those of the session.
@@ -135,7 +135,7 @@ impl Given {
 
 /// Where a kernel's sandbox, link and log are.
 #[derive(Clone, Debug)]
-pub(crate) struct Whereabouts {
+pub(crate) struct RuntimePaths {
     /// Directory of its log, relative to the data directory.
     pub(crate) log: String,
     pub(crate) endpoint: String,
@@ -146,7 +146,7 @@ pub(crate) struct Whereabouts {
     pub(crate) interrupt_mode: String,
 }
 
-impl Around {
+impl SandboxConfig {
     /// What an execution in here ran in.
     pub fn provenance(&self, kernelspec: &str, template: &str) -> Provenance {
         Provenance {
@@ -174,7 +174,7 @@ impl Facts {
     }
 
     /// The row of a kernel.
-    pub(crate) fn record(&self, place: &Whereabouts, life: KernelLife, incarnation: u32) -> KernelRecord {
+    pub(crate) fn record(&self, place: &RuntimePaths, life: KernelLife, incarnation: u32) -> KernelRecord {
         KernelRecord {
             id: self.id.0,
             owner: self.owner.clone(),
@@ -215,7 +215,7 @@ impl Facts {
 
     /// From the row of a kernel.
     pub(crate) fn of_record(row: &KernelRecord, cull_timeout: Option<f64>) -> Self {
-        let mut around: Around = serde_json::from_value(row.sandbox.clone()).unwrap_or_default();
+        let mut around: SandboxConfig = serde_json::from_value(row.sandbox.clone()).unwrap_or_default();
         around.isolation = row.isolation.parse().unwrap_or_default();
         let start_path = [StartPath::Pool, StartPath::Zygote, StartPath::Fork]
             .into_iter()
@@ -292,7 +292,7 @@ mod tests {
             origin: Origin::V1,
             template: "analysis".into(),
             provisioner: "docker".into(),
-            around: Around {
+            around: SandboxConfig {
                 isolation: Isolation::Gvisor,
                 limits: SessionLimits {
                     memory_bytes: Some(7),
@@ -300,7 +300,7 @@ mod tests {
                 },
                 network: Network::Open("net".into()),
                 kept_files: Some("f".into()),
-                ..Around::default()
+                ..SandboxConfig::default()
             },
             cwd: "/session".into(),
             start_path: StartPath::Pool,
@@ -313,7 +313,7 @@ mod tests {
             labels: [("a".to_owned(), "b".to_owned())].into(),
             session_name: Some("eda".into()),
         };
-        let place = Whereabouts {
+        let place = RuntimePaths {
             log: "kernels/a".into(),
             endpoint: "/run/x".into(),
             sandbox_id: "s".into(),

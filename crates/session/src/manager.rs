@@ -21,10 +21,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::ended::OpenLogs;
-use crate::lease::Share;
-use crate::places::{Place, Places};
-use crate::teardown::Teardown;
+use crate::end::OpenLogs;
+use crate::end::Teardown;
+use crate::sandbox_lease::Share;
+use crate::start::{KernelLimits, KernelPermit};
 use crate::{
     EndedSessions, Facts, Gate, Lease, MemoryGauge, Pool, Provisioners, Registry, Remembered, SessionKernel,
     Templates,
@@ -68,8 +68,8 @@ pub struct SessionManager {
     pub started: OffsetDateTime,
     /// Of the latest command, microseconds since 1970.
     pub(crate) last_command: AtomicU64,
-    /// Places for kernels.
-    pub(crate) places: Places,
+    /// KernelLimits for kernels.
+    pub(crate) kernel_limits: KernelLimits,
     /// What callers without a key may cost.
     pub(crate) unproven: Arc<Unproven>,
     /// What principals take of what there is for all of them.
@@ -106,7 +106,7 @@ pub(crate) struct Member {
     pub(crate) socket: String,
     /// Where its shim calls; `None` when its sandbox is gone.
     pub(crate) link: Option<Link>,
-    pub(crate) place: Option<Place>,
+    pub(crate) permit: Option<KernelPermit>,
     pub(crate) adoption_deadline: Option<Instant>,
 }
 
@@ -240,7 +240,7 @@ impl SessionManager {
             share,
             socket,
             link,
-            place,
+            permit,
             adoption_deadline,
         } = member;
         let id = facts.id;
@@ -254,7 +254,7 @@ impl SessionManager {
             .map(|sandbox| self.watch_sandbox(id, sandbox.clone(), &done));
         let (handle, mailboxes) = Handle::new(id, journal, streams, &core);
         let kernel = Arc::new(SessionKernel::new(facts, lease, handle));
-        *kernel.place.lock() = place;
+        *kernel.permit.lock() = permit;
         let actor = Actor {
             core,
             handle: Arc::clone(kernel.handle()),

@@ -8,8 +8,8 @@ use himalia_kernel::Handle;
 use himalia_model::{KernelModel, Origin, SessionInfo, from_micros};
 use parking_lot::{Mutex, RwLock};
 
-use crate::culling::CullFacts;
-use crate::places::Place;
+use crate::end::CullFacts;
+use crate::start::KernelPermit;
 use crate::{Facts, Lease};
 
 /// A kernel with its facts and the sandbox that it is in. It is used like its [`Handle`].
@@ -20,7 +20,7 @@ pub struct SessionKernel {
     /// The sandbox that it is in.
     lease: RwLock<Arc<Lease>>,
     /// The kernel's place under the limit of kernels; given back at its end.
-    pub(crate) place: Mutex<Option<Place>>,
+    pub(crate) permit: Mutex<Option<KernelPermit>>,
 }
 
 impl Deref for SessionKernel {
@@ -37,7 +37,7 @@ impl SessionKernel {
             handle,
             facts: RwLock::new(Arc::new(facts)),
             lease: RwLock::new(lease),
-            place: Mutex::new(None),
+            permit: Mutex::new(None),
         }
     }
 

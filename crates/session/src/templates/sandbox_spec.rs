@@ -9,7 +9,7 @@ use himalia_sandbox::{Files, RootFiles, SandboxKey, SandboxSpec, ZygoteSpec};
 
 use super::plan::Plan;
 use super::{binds, limits};
-use crate::pool::late;
+use crate::start::late_binding;
 
 /// The sandbox of a start, on the files that are kept under a name, if they are. Looks at the disk.
 ///
@@ -44,7 +44,10 @@ pub(crate) fn sandbox_spec(
 /// not built, and where nobody may share one.
 pub(crate) fn zygote_spec(plan: &Plan, launch: &Launch) -> Option<ZygoteSpec> {
     let python = program_in_built_root(plan, launch)?;
-    if !plan.capabilities().zygotes || !is_ours(&plan.spec) || late::changed_at_start(launch).is_some() {
+    if !plan.capabilities().zygotes
+        || !is_ours(&plan.spec)
+        || late_binding::changed_at_start(launch).is_some()
+    {
         return None;
     }
     Some(ZygoteSpec {

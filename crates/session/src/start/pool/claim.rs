@@ -9,9 +9,9 @@ use himalia_sandbox::{LimitReport, SandboxError};
 use himalia_store::KernelLife;
 use tokio::time::timeout;
 
-use super::late::binding;
+use super::late_binding::binding;
 use super::member::Pooled;
-use crate::start::{Accepted, millis_since};
+use crate::start::new_session::{Accepted, millis_since};
 use crate::templates::Plan;
 use crate::{Facts, SessionKernel, SessionManager};
 

@@ -17,10 +17,10 @@ use himalia_store::KernelLife;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
-use crate::facts::Whereabouts;
-use crate::kept_files::forget_kept_files;
-use crate::new_sandbox::Made;
-use crate::start::{millis_since, with_secrets};
+use super::new_session::{millis_since, with_secrets};
+use super::sandbox::Made;
+use crate::end::forget_kept_files;
+use crate::facts::RuntimePaths;
 use crate::templates::Plan;
 use crate::{Facts, Given, Lease, Role, SessionKernel, SessionManager, not_done};
 
@@ -286,7 +286,7 @@ impl SessionManager {
         started
     }
 
-    async fn note_move(&self, handle: &SessionKernel, place: &Whereabouts) -> Result<(), EngineError> {
+    async fn note_move(&self, handle: &SessionKernel, place: &RuntimePaths) -> Result<(), EngineError> {
         let facts = handle.facts();
         let incarnation = handle.snapshot.borrow().incarnation;
         let record = facts.record(place, KernelLife::Starting, incarnation);

@@ -1,7 +1,6 @@
 //! Further kernels of a session: in its sandbox, on its files and under its limits, each with a link, a log and a row of its
 //! own, as a branch has them. They are started like the first one, and end with it.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +13,12 @@ use himalia_store::KernelLife;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-use crate::culling::CullFacts;
-use crate::facts::Whereabouts;
-use crate::new_sandbox::{Made, interrupt_mode_name, shim_spec};
+use super::kernel_limit::KernelPermit;
+use super::new_session::{millis_since, with_secrets};
+use super::sandbox::{Made, interrupt_mode_name, shim_spec};
+use crate::end::SESSION_ENDED;
+use crate::facts::RuntimePaths;
 use crate::registry::Reservation;
-use crate::start::{millis_since, with_secrets};
-use crate::teardown::SESSION_ENDED;
 use crate::templates::{Plan, trust_domain, zygote_spec};
 use crate::{Facts, Role, SessionKernel, SessionManager};
 
@@ -30,43 +29,12 @@ const CWD_BYTES: usize = 4096;
 /// How long the sandbox may take to open a link, the wait for its connections included.
 const LINK_TIME: Duration = Duration::from_secs(30);
 
-/// All kernels by the sessions that they belong to.
-pub(crate) struct Sessions<'a> {
-    further: HashMap<KernelId, Vec<&'a Arc<SessionKernel>>>,
-}
-
-impl<'a> Sessions<'a> {
-    pub(crate) fn of(all: &'a [Arc<SessionKernel>]) -> Self {
-        let mut further: HashMap<KernelId, Vec<&Arc<SessionKernel>>> = HashMap::new();
-        for handle in all {
-            let facts = handle.facts();
-            if let (Role::Kernel, Some(session)) = (facts.role, facts.parent) {
-                further.entry(session).or_default().push(handle);
-            }
-        }
-        Self { further }
-    }
-
-    /// What decides whether a session has been idle for too long: all of its kernels. `None` for a further kernel, which does
-    /// not end for that.
-    pub(crate) fn cull_facts(&self, handle: &SessionKernel) -> Option<CullFacts> {
-        let facts = handle.facts();
-        if facts.role == Role::Kernel {
-            return None;
-        }
-        let further = self.further.get(&facts.id).into_iter().flatten();
-        Some(further.fold(handle.cull_facts(), |session, kernel| {
-            session.with(&kernel.cull_facts())
-        }))
-    }
-}
-
 /// What a further kernel gets before there is one.
 struct Place {
     made: Made,
     facts: Facts,
     reservation: Reservation,
-    permit: crate::places::Place,
+    permit: KernelPermit,
 }
 
 impl SessionManager {
@@ -140,7 +108,7 @@ impl SessionManager {
                 return Err(error);
             }
         };
-        *handle.place.lock() = Some(permit);
+        *handle.permit.lock() = Some(permit);
         reservation.fill(Arc::clone(&handle));
         self.first_process(&handle, spec)
             .await
@@ -164,7 +132,7 @@ impl SessionManager {
         wanted: &NewKernel,
     ) -> Result<Place, EngineError> {
         let of_session = session.facts();
-        let permit = self.places.take(&of_session.owner)?;
+        let permit = self.kernel_limits.take(&of_session.owner)?;
         let id = KernelId::random();
         let reservation = self.registry.reserve(id)?;
         let (plan, launch) = self.further_plan(session, wanted).await?;
@@ -207,7 +175,7 @@ impl SessionManager {
             labels: std::collections::BTreeMap::new(),
             session_name: None,
         };
-        let place = Whereabouts {
+        let place = RuntimePaths {
             log: Self::log_dir(id, created_micros),
             endpoint: sandbox.endpoint.to_string(),
             sandbox_id: lease.id().to_string(),

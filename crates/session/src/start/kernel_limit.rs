@@ -1,4 +1,4 @@
-//! Places for kernels: a limit for all, and limits of single tenants.
+//! KernelLimits for kernels: a limit for all, and limits of single tenants.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use himalia_model::{EngineConfig, EngineError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// All places.
+/// All limits.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct KernelLimits {
     all: Limit,
     /// Of the tenants that have a limit of their own.
     tenants: BTreeMap<String, Limit>,
@@ -20,19 +20,19 @@ struct Limit {
     free: Arc<Semaphore>,
 }
 
-/// A kernel's place; it is free again when this is dropped.
+/// A kernel's permit to run; another kernel may have it once this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct KernelPermit {
     _of_all: Option<OwnedSemaphorePermit>,
     _of_tenant: Option<OwnedSemaphorePermit>,
 }
 
 impl Limit {
     fn new(most: u32) -> Self {
-        let places = usize::try_from(most).unwrap_or(usize::MAX);
+        let permits = usize::try_from(most).unwrap_or(usize::MAX);
         Self {
             most,
-            free: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
+            free: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
         }
     }
 
@@ -41,10 +41,10 @@ impl Limit {
     }
 }
 
-impl Places {
+impl KernelLimits {
     pub(crate) fn of(config: &EngineConfig) -> Self {
-        let limit = |(name, limits): (&String, &himalia_model::TenantLimits)| {
-            Some((name.clone(), Limit::new(limits.max_kernels?)))
+        let limit = |(name, tenant): (&String, &himalia_model::TenantLimits)| {
+            Some((name.clone(), Limit::new(tenant.max_kernels?)))
         };
         Self {
             all: Limit::new(config.max_kernels),
@@ -52,8 +52,8 @@ impl Places {
         }
     }
 
-    /// A place for a kernel of this owner. [`EngineError::KernelLimit`], of the owner first.
-    pub(crate) fn take(&self, owner: &str) -> Result<Place, EngineError> {
+    /// A permit for a kernel of this owner. [`EngineError::KernelLimit`], of the owner first.
+    pub(crate) fn take(&self, owner: &str) -> Result<KernelPermit, EngineError> {
         let over = |limit: &Limit, tenant: Option<&str>| EngineError::KernelLimit {
             limit: limit.most,
             tenant: tenant.map(str::to_owned),
@@ -64,15 +64,16 @@ impl Places {
             Some(taken) => Some(taken?),
         };
         let of_all = self.all.take().ok_or_else(|| over(&self.all, None))?;
-        Ok(Place {
+        Ok(KernelPermit {
             _of_all: Some(of_all),
             _of_tenant: of_tenant,
         })
     }
 
-    /// The place of a kernel that is there already. More may be left over from another configuration than fit; they have none.
-    pub(crate) fn adopt(&self, owner: &str) -> Place {
-        Place {
+    /// The permit of a kernel that exists already. There may be more kernels than an earlier configuration allowed; those beyond
+    /// the limit have none.
+    pub(crate) fn adopt(&self, owner: &str) -> KernelPermit {
+        KernelPermit {
             _of_all: self.all.take(),
             _of_tenant: self.tenants.get(owner).and_then(Limit::take),
         }
@@ -85,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    fn places() -> Places {
+    fn limits() -> KernelLimits {
         let mut config = EngineConfig::new("/nowhere");
         config.max_kernels = 3;
         let limits = TenantLimits {
@@ -94,38 +95,38 @@ mod tests {
         };
         config.tenants.insert("small".into(), limits);
         config.tenants.insert("free".into(), TenantLimits::default());
-        Places::of(&config)
+        KernelLimits::of(&config)
     }
 
-    fn refused(places: &Places, owner: &str) -> String {
-        places.take(owner).unwrap_err().to_string()
+    fn refused(limits: &KernelLimits, owner: &str) -> String {
+        limits.take(owner).unwrap_err().to_string()
     }
 
     #[test]
     fn a_tenant_has_its_own_limit_below_that_of_all() {
-        let places = places();
-        let first = places.take("small").unwrap();
+        let limits = limits();
+        let first = limits.take("small").unwrap();
         assert_eq!(
-            refused(&places, "small"),
+            refused(&limits, "small"),
             "the limit of 1 kernels of the tenant small is reached"
         );
-        let others = [places.take("free").unwrap(), places.take("operator").unwrap()];
-        assert_eq!(refused(&places, "free"), "the limit of 3 kernels is reached");
+        let others = [limits.take("free").unwrap(), limits.take("operator").unwrap()];
+        assert_eq!(refused(&limits, "free"), "the limit of 3 kernels is reached");
         drop(first);
         // What one limit gave is given back when the other refuses.
-        let third = places.take("free").unwrap();
-        assert_eq!(refused(&places, "small"), "the limit of 3 kernels is reached");
+        let third = limits.take("free").unwrap();
+        assert_eq!(refused(&limits, "small"), "the limit of 3 kernels is reached");
         drop(third);
-        let again = places.take("small").unwrap();
+        let again = limits.take("small").unwrap();
         drop((others, again));
     }
 
     #[test]
     fn what_is_there_counts_though_it_does_not_fit() {
-        let places = places();
-        let kept: Vec<_> = (0..2).map(|_| places.adopt("small")).collect();
-        assert!(places.take("small").is_err());
+        let limits = limits();
+        let kept: Vec<_> = (0..2).map(|_| limits.adopt("small")).collect();
+        assert!(limits.take("small").is_err());
         drop(kept);
-        assert!(places.take("small").is_ok());
+        assert!(limits.take("small").is_ok());
     }
 }

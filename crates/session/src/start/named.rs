@@ -1,15 +1,11 @@
-//! Sessions by the names that their owners gave them, and what is changed of a session later.
+//! Sessions by the names that their owners gave them: a start with a name, which may find the session that has it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use himalia_kernel::Phase;
-use himalia_model::{
-    EngineError, KernelId, NotOffered, Principal, SessionChange, SessionInfo, StartKernel, TimeChange,
-};
+use himalia_model::{EngineError, KernelId, Principal, StartKernel};
 use tokio::sync::oneshot;
 
-use crate::templates::{check_labels, duration};
 use crate::{SessionKernel, SessionManager};
 
 /// Characters of a name, as of a label of the DNS.
@@ -110,85 +106,6 @@ impl SessionManager {
             .await
             .map(|handle| (handle, true))
     }
-
-    /// Changes a session. What is shown has been stored.
-    pub async fn change_session(
-        &self,
-        handle: &SessionKernel,
-        change: SessionChange,
-    ) -> Result<SessionInfo, EngineError> {
-        let id = handle.id();
-        let _turn = self.gate.enter(&id.to_string()).await;
-        let facts = handle.facts();
-        let mut labels = facts.labels.clone();
-        for (label, value) in change.labels {
-            match value {
-                Some(value) => drop(labels.insert(label, value)),
-                None => drop(labels.remove(&label)),
-            }
-        }
-        check_labels(&labels)?;
-        // A template that is not configured any more limits nothing.
-        let chosen = self
-            .templates
-            .choose(&self.catalog, Some(facts.template.as_str()), facts.origin)
-            .await
-            .ok();
-        let (most_idle, most_life) = chosen.map_or((None, None), |chosen| {
-            (chosen.template.idle_timeout, chosen.template.lifetime)
-        });
-        let idle_timeout = match change.idle_timeout {
-            TimeChange::Keep => facts.idle_timeout,
-            TimeChange::Reset => most_idle,
-            TimeChange::Set(time) => duration("idle_timeout", most_idle, Some(time))?,
-        };
-        let now = self.time().micros();
-        let expires_micros = match change.lifetime {
-            TimeChange::Keep => facts.expires_micros,
-            TimeChange::Reset => expiry(facts.created_micros, now, most_life, None)?,
-            TimeChange::Set(time) => expiry(facts.created_micros, now, most_life, Some(time))?,
-        };
-        let stored = self
-            .store
-            .set_kernel_terms(
-                id.0,
-                labels.clone(),
-                idle_timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
-                expires_micros.map(|at| i64::try_from(at).unwrap_or(i64::MAX)),
-            )
-            .await;
-        if !stored.map_err(|error| EngineError::internal("cannot note a session's change", error))? {
-            return Err(EngineError::no_kernel(id));
-        }
-        handle.change_facts(|facts| {
-            facts.labels = labels;
-            facts.idle_timeout = idle_timeout;
-            facts.expires_micros = expires_micros;
-        });
-        Ok(handle.info())
-    }
-}
-
-/// When a session ends that is given so much more time: not after its template's lifetime since its creation.
-fn expiry(
-    created_micros: u64,
-    now_micros: u64,
-    most: Option<Duration>,
-    asked: Option<Duration>,
-) -> Result<Option<u64>, EngineError> {
-    let after =
-        |from: u64, time: Duration| from.saturating_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-    let last = most.map(|most| after(created_micros, most));
-    let Some(asked) = asked else { return Ok(last) };
-    let wanted = after(now_micros, asked);
-    match last {
-        Some(last) if wanted > last => Err(EngineError::not_offered(
-            NotOffered::Limit,
-            "lifetime",
-            "goes beyond the lifetime that the template allows",
-        )),
-        _ => Ok(Some(wanted)),
-    }
 }
 
 #[cfg(test)]
@@ -215,16 +132,5 @@ mod tests {
         ] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn more_time_ends_where_the_template_says() {
-        let hour = Duration::from_hours(1);
-        assert_eq!(expiry(5, 9, None, None).unwrap(), None);
-        assert_eq!(expiry(5, 9, Some(hour), None).unwrap(), Some(3_600_000_005));
-        let late = 5 + 3_600_000_000;
-        assert!(expiry(5, late, Some(hour), Some(Duration::from_secs(1))).is_err());
-        let given = expiry(5, 9, Some(hour), Some(Duration::from_secs(1)));
-        assert_eq!(given.unwrap(), Some(1_000_009));
     }
 }

@@ -13,9 +13,9 @@ use himalia_store::EndedRecord;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::disk::size;
-use crate::ended::BY_RETENTION;
-use crate::kept_files::{known_files, remove_kept_files};
-use crate::session_kernels::Sessions;
+use crate::end::BY_RETENTION;
+use crate::end::Sessions;
+use crate::end::{known_files, remove_kept_files};
 use crate::{MAX_KEPT, SessionKernel, SessionManager};
 
 /// How often the gateway collects by itself.

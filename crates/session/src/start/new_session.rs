@@ -12,10 +12,10 @@ use himalia_store::KernelLife;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::kept_files::{new_name, remove_kept_files};
-use crate::new_sandbox::Made;
-use crate::places::Place;
+use super::sandbox::Made;
+use crate::end::{new_name, remove_kept_files};
 use crate::registry::Reservation;
+use crate::start::KernelPermit;
 use crate::templates::{Offer, Plan, plan, zygote_spec};
 use crate::{Facts, Given, Role, SessionKernel, SessionManager};
 
@@ -33,7 +33,7 @@ pub(crate) struct Accepted {
     pub(crate) session_name: Option<String>,
     pub(crate) given: Given,
     reservation: Reservation,
-    permit: Place,
+    permit: KernelPermit,
 }
 
 impl SessionManager {
@@ -53,7 +53,7 @@ impl SessionManager {
         }
         // Before the first await, so that starts under way count.
         self.budget.start(principal)?;
-        let permit = self.places.take(principal.owner())?;
+        let permit = self.kernel_limits.take(principal.owner())?;
         let chosen = start.id.is_some();
         let id = start.id.unwrap_or_else(KernelId::random);
         let reservation = self.registry.reserve(id)?;
@@ -136,7 +136,7 @@ impl SessionManager {
                 let Accepted {
                     reservation, permit, ..
                 } = accepted;
-                *handle.place.lock() = Some(permit);
+                *handle.permit.lock() = Some(permit);
                 reservation.fill(Arc::clone(&handle));
                 if !handle.is_over() {
                     return Ok(handle);
@@ -175,7 +175,7 @@ impl SessionManager {
                 return Err(error);
             }
         };
-        *handle.place.lock() = Some(accepted.permit);
+        *handle.permit.lock() = Some(accepted.permit);
         accepted.reservation.fill(Arc::clone(&handle));
         self.first_process(&handle, shim_spec).await?;
         handle.change_facts(|facts| facts.start_ms = millis_since(accepted.begun));

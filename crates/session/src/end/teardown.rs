@@ -12,8 +12,8 @@ use himalia_store::{KernelLife, Store};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::kept_files::forget_kept_files;
-use crate::lease::Share;
+use crate::end::forget_kept_files;
+use crate::sandbox_lease::Share;
 use crate::{EndedSessions, Registry, SessionKernel};
 
 /// Why an additional kernel ended whose session ended.
@@ -174,7 +174,7 @@ impl Teardown {
         }
         // A session that goes on in another sandbox keeps its place.
         if forget || !handle.facts().outlives_sandbox() {
-            drop(handle.place.lock().take());
+            drop(handle.permit.lock().take());
         }
     }
 }

@@ -16,9 +16,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::ended::OpenLogs;
-use crate::places::Places;
-use crate::resume::WANTS;
+use crate::end::OpenLogs;
+use crate::start::KernelLimits;
+use crate::start::WANTS;
 use crate::{
     EndedSessions, MemoryGauge, Pool, Provisioners, Registry, Remembered, SessionManager, Templates,
     templates,
@@ -76,7 +76,7 @@ impl SessionManager {
             gate: Arc::default(),
             started: OffsetDateTime::now_utc(),
             last_command: AtomicU64::new(config.clock.micros()),
-            places: Places::of(&config),
+            kernel_limits: KernelLimits::of(&config),
             unproven: Arc::default(),
             budget: Budget::of(&config),
             memory: MemoryGauge::default(),

@@ -1,8 +1,18 @@
 //! Which idle kernels end, with `jupyter_server`'s meaning (`cull_kernel_if_idle`).
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_model::{CullConfig, ExecutionState};
+use himalia_kernel::Command;
+use himalia_model::{CullConfig, ExecutionState, KernelId};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::{Role, SessionKernel, SessionManager};
+
+/// `cull_interval` when it is not set, as in `jupyter_server`.
+const CULL_INTERVAL: Duration = Duration::from_mins(5);
 
 /// What the decision needs to know of one kernel.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +53,74 @@ impl CullFacts {
             connections: self.connections.saturating_add(further.connections),
             last_micros: self.last_micros.max(further.last_micros),
             ..self
+        }
+    }
+}
+
+/// All kernels by the sessions that they belong to.
+pub(crate) struct Sessions<'a> {
+    further: HashMap<KernelId, Vec<&'a Arc<SessionKernel>>>,
+}
+
+impl<'a> Sessions<'a> {
+    pub(crate) fn of(all: &'a [Arc<SessionKernel>]) -> Self {
+        let mut further: HashMap<KernelId, Vec<&Arc<SessionKernel>>> = HashMap::new();
+        for handle in all {
+            let facts = handle.facts();
+            if let (Role::Kernel, Some(session)) = (facts.role, facts.parent) {
+                further.entry(session).or_default().push(handle);
+            }
+        }
+        Self { further }
+    }
+
+    /// What decides whether a session has been idle for too long: all of its kernels. `None` for a further kernel, which does
+    /// not end for that.
+    pub(crate) fn cull_facts(&self, handle: &SessionKernel) -> Option<CullFacts> {
+        let facts = handle.facts();
+        if facts.role == Role::Kernel {
+            return None;
+        }
+        let further = self.further.get(&facts.id).into_iter().flatten();
+        Some(further.fold(handle.cull_facts(), |session, kernel| {
+            session.with(&kernel.cull_facts())
+        }))
+    }
+}
+
+impl SessionManager {
+    /// Ends idle kernels, until the engine stops. Not started at all when culling is off.
+    pub(crate) async fn keep_culling(self: Arc<Self>) {
+        let cull = self.config.cull;
+        let every = if cull.interval.is_zero() {
+            CULL_INTERVAL
+        } else {
+            cull.interval
+        };
+        let mut ticks = interval(every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut looks = self.time().looks();
+        loop {
+            tokio::select! {
+                () = self.draining.cancelled() => return,
+                _ = ticks.tick() => {}
+            }
+            let Some(now) = looks.look() else { continue };
+            let mut ends = JoinSet::new();
+            let all = self.registry.all();
+            let sessions = Sessions::of(&all);
+            for handle in &all {
+                let facts = sessions.cull_facts(handle);
+                if facts.is_some_and(|facts| due(&facts, &cull, now)) {
+                    let handle = Arc::clone(handle);
+                    tracing::info!(kernel = %handle.id(), "culling an idle kernel");
+                    ends.spawn(async move {
+                        handle.order(Command::Stop("idle_culled")).await;
+                        handle.gone().await;
+                    });
+                }
+            }
+            ends.join_all().await;
         }
     }
 }

@@ -10,7 +10,7 @@
 mod claim;
 mod core;
 mod driver;
-pub(crate) mod late;
+pub(crate) mod late_binding;
 mod member;
 #[cfg(test)]
 mod sim;

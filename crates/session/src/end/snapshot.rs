@@ -10,7 +10,7 @@ use himalia_store::EndedRecord;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Around, Facts, Given, Role, SessionKernel};
+use crate::{Facts, Given, Role, SandboxConfig, SessionKernel};
 
 /// Facts of a session as of its end. Stored as JSON; unknown fields of later versions are ignored, and one that ended under
 /// a version that wrote none has the defaults.
@@ -26,7 +26,7 @@ pub struct Left {
     pub template: String,
     provisioner: String,
     /// What was around it.
-    pub around: Around,
+    pub around: SandboxConfig,
     cwd: String,
     start_path: StartPath,
     start_reason: Option<String>,
@@ -51,7 +51,7 @@ impl Left {
             template: facts.template.clone(),
             provisioner: facts.provisioner.clone(),
             // Nothing is started for it any more.
-            around: Around {
+            around: SandboxConfig {
                 given: Given::default(),
                 ..facts.around.clone()
             },
@@ -149,9 +149,9 @@ mod tests {
             incarnation: 3,
             last_activity_micros: 4_000_000,
             template: "small".into(),
-            around: Around {
+            around: SandboxConfig {
                 image: Some("lab".into()),
-                ..Around::default()
+                ..SandboxConfig::default()
             },
             start_path: StartPath::Fork,
             parent: Some(KernelId::random()),

@@ -9,9 +9,9 @@ use himalia_kernelspecs::is_ours;
 use himalia_model::{EngineError, KernelId};
 use tokio::time::timeout;
 
-use crate::facts::Whereabouts;
-use crate::kept_files::new_name;
-use crate::start::{facts, warm_zygote};
+use crate::end::new_name;
+use crate::facts::RuntimePaths;
+use crate::start::new_session::{facts, warm_zygote};
 use crate::{SessionKernel, SessionManager};
 
 /// Modules that our launcher imports before the kernel answers.
@@ -21,7 +21,7 @@ const PRELOAD_VARIABLE: &str = "HIMALIA_PRELOAD";
 #[derive(Debug)]
 pub(crate) struct Pooled {
     pub(super) handle: Arc<SessionKernel>,
-    pub(super) place: Whereabouts,
+    pub(super) place: RuntimePaths,
     /// What it was started with, to be compared with what it would be started with now.
     pub(super) argv: Vec<String>,
     pub(super) env: BTreeMap<String, String>,

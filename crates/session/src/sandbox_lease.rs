@@ -102,7 +102,7 @@ impl Lease {
         self.key_hash
     }
 
-    /// Places for transfers of files.
+    /// KernelLimits for transfers of files.
     pub fn transfers(&self) -> &Arc<Semaphore> {
         &self.transfers
     }

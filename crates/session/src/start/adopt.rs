@@ -13,11 +13,11 @@ use himalia_store::{KernelLife, KernelRecord};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::kept_files::{known_files, remove_unknown_files};
-use crate::lease::Share;
-use crate::logs::remove_unknown_logs;
+use super::new_session::cull_timeout;
+use crate::end::remove_unknown_logs;
+use crate::end::{known_files, remove_unknown_files};
 use crate::manager::Member;
-use crate::start::cull_timeout;
+use crate::sandbox_lease::Share;
 use crate::{Facts, Lease, SessionManager};
 
 impl SessionManager {
@@ -127,7 +127,7 @@ impl SessionManager {
         let lives = share.lease().sandbox().is_some() && row.life != KernelLife::Dead;
         let spec = self.catalog.get(&row.kernelspec).await.ok();
         let facts = Facts::of_record(&row, spec.as_ref().and_then(cull_timeout));
-        let place = (lives || facts.outlives_sandbox()).then(|| self.places.adopt(&facts.owner));
+        let permit = (lives || facts.outlives_sandbox()).then(|| self.kernel_limits.adopt(&facts.owner));
         let limits = facts.around.limits.clone();
         let rules = self.rules(facts.origin, &limits, facts.around.enforcement.disk);
         let (inner, dir) = (Arc::clone(self), row.session_dir.clone());
@@ -163,7 +163,7 @@ impl SessionManager {
             share,
             socket: row.socket,
             link,
-            place,
+            permit,
             adoption_deadline: lives.then(|| Instant::now() + self.config.adoption_grace),
         };
         reservation.fill(self.spawn(member));

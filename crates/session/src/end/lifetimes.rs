@@ -9,7 +9,7 @@ use himalia_kernel::{Command, Phase};
 use himalia_model::ExecutionState;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::session_kernels::Sessions;
+use crate::end::Sessions;
 use crate::{Facts, SessionKernel, SessionManager};
 
 /// How often it is looked.
@@ -102,7 +102,7 @@ mod tests {
     use himalia_model::{KernelId, Origin, StartPath};
 
     use super::*;
-    use crate::{Around, Role};
+    use crate::{Role, SandboxConfig};
 
     fn facts(idle: Option<u64>, expires: Option<u64>) -> Facts {
         Facts {
@@ -114,7 +114,7 @@ mod tests {
             origin: Origin::V1,
             template: String::new(),
             provisioner: String::new(),
-            around: Around::default(),
+            around: SandboxConfig::default(),
             cwd: String::new(),
             start_path: StartPath::Cold,
             start_reason: None,

@@ -7,7 +7,7 @@ use himalia_sandbox::Provisioner;
 use himalia_store::KernelRecord;
 
 use crate::templates::Plan;
-use crate::{Around, Lease, Provisioners, Registry};
+use crate::{Lease, Provisioners, Registry, SandboxConfig};
 
 /// A name for the files of a new session, if they are kept. It is the gateway's own and random: whoever chooses a
 /// session's id, or knows one, comes to the files of no other session by it, and a start that fails removes its own alone.
@@ -17,7 +17,7 @@ pub(crate) fn new_name(plan: &Plan) -> Option<String> {
 
 /// Removes the files of a session that is over, unless others use them, a branch or its parent, dead or alive: the last of
 /// them does it.
-pub(crate) async fn forget_kept_files(registry: &Registry, lease: &Lease, around: &Around) {
+pub(crate) async fn forget_kept_files(registry: &Registry, lease: &Lease, around: &SandboxConfig) {
     let Some(name) = &around.kept_files else { return };
     let others = registry.all_unordered();
     let is_used = others
@@ -37,7 +37,7 @@ pub(crate) async fn remove_kept_files(provisioner: &dyn Provisioner, name: &str)
 
 /// Names of the files that belong to kernels of the store.
 pub(crate) fn known_files(rows: &[KernelRecord]) -> HashSet<String> {
-    let around = |row: &KernelRecord| serde_json::from_value::<Around>(row.sandbox.clone()).ok();
+    let around = |row: &KernelRecord| serde_json::from_value::<SandboxConfig>(row.sandbox.clone()).ok();
     rows.iter().filter_map(|row| around(row)?.kept_files).collect()
 }
 

@@ -18,14 +18,15 @@ use himalia_store::KernelLife;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
-use crate::facts::Whereabouts;
-use crate::kept_files::forget_kept_files;
-use crate::lease::Share;
+use super::kernel_limit::KernelPermit;
+use super::new_session::millis_since;
+use crate::end::forget_kept_files;
+use crate::facts::RuntimePaths;
 use crate::manager::Member;
 use crate::registry::Reservation;
-use crate::start::millis_since;
+use crate::sandbox_lease::Share;
 use crate::templates::check_labels;
-use crate::{Around, Facts, Role, SessionKernel, SessionManager};
+use crate::{Facts, Role, SandboxConfig, SessionKernel, SessionManager};
 
 /// How long the parent may take to become idle.
 const WAIT_MS: u64 = 2_000;
@@ -41,9 +42,9 @@ struct Place {
     share: Share,
     link: Link,
     reservation: Reservation,
-    permit: crate::places::Place,
+    permit: KernelPermit,
     facts: Facts,
-    whereabouts: Whereabouts,
+    paths: RuntimePaths,
 }
 
 impl SessionManager {
@@ -116,7 +117,7 @@ impl SessionManager {
     ) -> Result<Branch, EngineError> {
         let begun = Instant::now();
         let place = self.branch_place(parent, fork).await?;
-        let (id, socket) = (place.facts.id, place.whereabouts.socket.clone());
+        let (id, socket) = (place.facts.id, place.paths.socket.clone());
         let order = Command::Fork(Box::new(order(fork, &socket)));
         let forked = match timeout(FORK_TIME, parent.order(order)).await {
             Ok(Some(Ok(Answer::Forked(forked)))) => Ok(*forked),
@@ -152,7 +153,7 @@ impl SessionManager {
         fork: &ForkKernel,
     ) -> Result<Place, EngineError> {
         let of_parent = parent.facts();
-        let permit = self.places.take(&of_parent.owner)?;
+        let permit = self.kernel_limits.take(&of_parent.owner)?;
         let id = KernelId::random();
         let reservation = self.registry.reserve(id)?;
         let lease = &parent.lease();
@@ -172,7 +173,7 @@ impl SessionManager {
             session_name: None,
             ..of_parent.as_ref().clone()
         };
-        let whereabouts = Whereabouts {
+        let paths = RuntimePaths {
             log: Self::log_dir(id, created_micros),
             endpoint: lease
                 .sandbox()
@@ -183,7 +184,7 @@ impl SessionManager {
             argv: Vec::new(),
             interrupt_mode: String::new(),
         };
-        let record = facts.record(&whereabouts, KernelLife::Starting, 0);
+        let record = facts.record(&paths, KernelLife::Starting, 0);
         let stored = self.store.insert_kernel(record).await;
         stored.map_err(|error| EngineError::internal("cannot note a branch", error))?;
         Ok(Place {
@@ -192,7 +193,7 @@ impl SessionManager {
             reservation,
             permit,
             facts,
-            whereabouts,
+            paths,
         })
     }
 
@@ -208,24 +209,20 @@ impl SessionManager {
             reservation,
             permit,
             mut facts,
-            whereabouts,
+            paths,
         } = place;
         facts.cwd.clone_from(&forked.cwd);
         let id = facts.id;
-        let record = facts.record(&whereabouts, KernelLife::Live, 1);
+        let record = facts.record(&paths, KernelLife::Live, 1);
         let updated = self.store.update_kernel(record).await;
-        let (inner, log, limits) = (
-            Arc::clone(self),
-            whereabouts.log.clone(),
-            facts.around.limits.clone(),
-        );
+        let (inner, log, limits) = (Arc::clone(self), paths.log.clone(), facts.around.limits.clone());
         let opened = tokio::task::spawn_blocking(move || inner.open_log(&log, &limits)).await;
         let journal = match (updated, opened) {
             (Ok(_), Ok(Ok((journal, _)))) => journal,
             (updated, opened) => {
                 // Its link finds nobody and is given up by the sandbox in time.
                 tracing::error!(kernel = %id, ?updated, failed = opened.is_err(), "cannot take up a branch");
-                self.leave_place(share, link, &whereabouts.socket, (id, &facts.around))
+                self.leave_place(share, link, &paths.socket, (id, &facts.around))
                     .await;
                 return Err(failed(ForkError::Failed, "its log could not be opened"));
             }
@@ -237,9 +234,9 @@ impl SessionManager {
             core,
             journal,
             share,
-            socket: whereabouts.socket,
+            socket: paths.socket,
             link: Some(link),
-            place: Some(permit),
+            permit: Some(permit),
             adoption_deadline: Some(Instant::now() + self.config.adoption_grace),
         });
         reservation.fill(Arc::clone(&handle));
@@ -252,7 +249,7 @@ impl SessionManager {
         share: Share,
         link: Link,
         socket: &str,
-        (id, around): (KernelId, &Around),
+        (id, around): (KernelId, &SandboxConfig),
     ) {
         drop(link);
         if let Some(sandbox) = share.lease().sandbox() {

@@ -13,18 +13,18 @@ use himalia_shim_protocol::{
 };
 use sha2::{Digest, Sha256};
 
-use crate::facts::Whereabouts;
-use crate::lease::Share;
+use crate::facts::RuntimePaths;
 use crate::manager::Member;
-use crate::refusal::not_started;
+use crate::sandbox_error::not_started;
+use crate::sandbox_lease::Share;
 use crate::templates::{Plan, packages, sandbox_spec};
-use crate::{Around, Facts, Given, Lease, SessionKernel, SessionManager};
+use crate::{Facts, Given, Lease, SandboxConfig, SessionKernel, SessionManager};
 
 /// A sandbox that was made for a kernel, with the log that it will have.
 pub(crate) struct Made {
     pub(crate) share: Share,
-    pub(crate) place: Whereabouts,
-    pub(crate) around: Around,
+    pub(crate) place: RuntimePaths,
+    pub(crate) around: SandboxConfig,
     pub(crate) cwd: String,
     /// What its shim is told to start.
     pub(crate) shim_spec: ShimKernelSpec,
@@ -83,7 +83,7 @@ impl SessionManager {
         let work_dir = sandbox.work_dir.as_ref().and_then(|dir| dir.to_str());
         let cwd = work_dir.unwrap_or(&launch.cwd).to_owned();
         Ok(Made {
-            place: Whereabouts {
+            place: RuntimePaths {
                 log: Self::log_dir(id, created_micros),
                 endpoint: sandbox.endpoint.to_string(),
                 sandbox_id: sandbox.id.to_string(),
@@ -92,7 +92,7 @@ impl SessionManager {
                 argv: launch.argv.clone(),
                 interrupt_mode: interrupt_mode_name(launch.interrupt_mode).to_owned(),
             },
-            around: Around {
+            around: SandboxConfig {
                 isolation: sandbox.isolation,
                 limits: plan.limits.clone(),
                 enforcement: sandbox.limits,
@@ -143,7 +143,7 @@ impl SessionManager {
             share: made.share,
             socket: made.place.socket,
             link: Some(made.link),
-            place: None,
+            permit: None,
             adoption_deadline: None,
         }))
     }
