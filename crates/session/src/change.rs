@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use himalia_model::{EngineError, NotOffered, SessionChange, SessionInfo, TimeChange};
+use himalia_model::{EngineError, NotOffered, Session, SessionChange, SessionInfo, TimeChange};
 
 use crate::templates::{check_labels, duration};
 use crate::{SessionKernel, SessionManager};
@@ -16,8 +16,8 @@ impl SessionManager {
     ) -> Result<SessionInfo, EngineError> {
         let id = handle.id();
         let _turn = self.gate.enter(&id.to_string()).await;
-        let facts = handle.facts();
-        let mut labels = facts.labels.clone();
+        let before = handle.session();
+        let mut labels = before.labels.clone();
         for (label, value) in change.labels {
             match value {
                 Some(value) => drop(labels.insert(label, value)),
@@ -28,39 +28,37 @@ impl SessionManager {
         // A template that is not configured any more limits nothing.
         let chosen = self
             .templates
-            .choose(&self.catalog, Some(facts.template.as_str()), facts.origin)
+            .choose(&self.catalog, Some(before.template.as_str()), before.origin)
             .await
             .ok();
         let (most_idle, most_life) = chosen.map_or((None, None), |chosen| {
             (chosen.template.idle_timeout, chosen.template.lifetime)
         });
         let idle_timeout = match change.idle_timeout {
-            TimeChange::Keep => facts.idle_timeout,
+            TimeChange::Keep => before.idle_timeout,
             TimeChange::Reset => most_idle,
             TimeChange::Set(time) => duration("idle_timeout", most_idle, Some(time))?,
         };
         let now = self.time().micros();
         let expires_micros = match change.lifetime {
-            TimeChange::Keep => facts.expires_micros,
-            TimeChange::Reset => expiry(facts.created_micros, now, most_life, None)?,
-            TimeChange::Set(time) => expiry(facts.created_micros, now, most_life, Some(time))?,
+            TimeChange::Keep => before.expires_micros,
+            TimeChange::Reset => expiry(before.created_micros, now, most_life, None)?,
+            TimeChange::Set(time) => expiry(before.created_micros, now, most_life, Some(time))?,
         };
-        let stored = self
-            .store
-            .set_kernel_terms(
-                id.0,
-                labels.clone(),
-                idle_timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
-                expires_micros.map(|at| i64::try_from(at).unwrap_or(i64::MAX)),
-            )
-            .await;
+        let after = Session {
+            labels,
+            idle_timeout,
+            expires_micros,
+            ..Session::clone(&before)
+        };
+        let stored = self.store.amend_session(id.0, after.changes_since(&before)).await;
         if !stored.map_err(|error| EngineError::internal("cannot note a session's change", error))? {
             return Err(EngineError::no_kernel(id));
         }
-        handle.change_facts(|facts| {
-            facts.labels = labels;
-            facts.idle_timeout = idle_timeout;
-            facts.expires_micros = expires_micros;
+        handle.change(|session| {
+            session.labels = after.labels;
+            session.idle_timeout = after.idle_timeout;
+            session.expires_micros = after.expires_micros;
         });
         Ok(handle.info())
     }

@@ -12,7 +12,6 @@
 mod change;
 mod disk;
 mod end;
-mod facts;
 mod files;
 mod gate;
 mod log_cache;
@@ -21,6 +20,7 @@ mod manager;
 mod memory_gauge;
 mod open;
 mod provisioners;
+mod record;
 mod registry;
 mod sandbox_error;
 mod sandbox_lease;
@@ -30,8 +30,9 @@ mod templates;
 #[cfg(test)]
 mod testing;
 
-pub use end::{Bounds, EndedSessions, Left, MAX_KEPT, WHOLE, ended_info, ended_session, over};
-pub use facts::{Facts, Given, Role, SandboxConfig};
+pub use end::{
+    Bounds, EndedSessionSnapshot, EndedSessions, MAX_KEPT, WHOLE, ended_info, ended_session, over,
+};
 pub use files::{
     ByteRange, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,
     MAX_TRANSFER_BYTES, MAX_TRANSFERS, PackedFiles, RemovedFiles, Transfer, WrittenFiles,
@@ -41,6 +42,7 @@ pub use log_cache::{Remembered, Shared};
 pub use manager::SessionManager;
 pub use memory_gauge::MemoryGauge;
 pub use provisioners::Provisioners;
+pub use record::provenance;
 pub use registry::Registry;
 pub use sandbox_error::not_done;
 pub use sandbox_lease::Lease;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use himalia_executions::Provenance;
 use himalia_journal::{Journal, may_block};
-use himalia_model::{Action, EngineError, KernelId, Object, Principal, SessionInfo};
-use himalia_session::{Left, MAX_KEPT, Role, SessionKernel, ended_info};
+use himalia_model::{Action, EngineError, KernelId, Object, Principal, Role, SessionInfo};
+use himalia_session::{EndedSessionSnapshot, MAX_KEPT, SessionKernel, ended_info, provenance};
 use himalia_store::EndedRecord;
 
 use super::Engine;
@@ -17,7 +17,7 @@ pub(super) enum SessionLog {
     /// The kernel lives, or is just ending: then its log is complete.
     Live(Arc<SessionKernel>),
     /// It is over, and the log is kept. While the journal is open it is not removed.
-    Ended(Journal, Box<Left>),
+    Ended(Journal, Box<EndedSessionSnapshot>),
 }
 
 impl SessionLog {
@@ -31,19 +31,16 @@ impl SessionLog {
     /// The name of its kernelspec; empty if that was not written down.
     pub(super) fn kernelspec(&self) -> String {
         match self {
-            Self::Live(handle) => handle.facts().name.clone(),
-            Self::Ended(_, left) => left.kernelspec.clone(),
+            Self::Live(handle) => handle.session().kernelspec.clone(),
+            Self::Ended(_, ended) => ended.session.kernelspec.clone(),
         }
     }
 
     /// What an execution in it ran in. None of it changes in a session's life.
     pub(super) fn provenance(&self) -> Provenance {
         match self {
-            Self::Live(handle) => {
-                let facts = handle.facts();
-                facts.around.provenance(&facts.name, &facts.template)
-            }
-            Self::Ended(_, left) => left.around.provenance(&left.kernelspec, &left.template),
+            Self::Live(handle) => provenance(&handle.session()),
+            Self::Ended(_, ended) => provenance(&ended.session),
         }
     }
 
@@ -67,7 +64,9 @@ impl Engine {
         let is_mine = |row: &EndedRecord| {
             let living = inner.registry.get(KernelId(row.id));
             let living = living.is_some_and(|handle| !handle.is_over());
-            !living && principal.sees(&row.owner) && Left::of_record(row).role != Role::Kernel
+            !living
+                && principal.sees(&row.owner)
+                && EndedSessionSnapshot::of_record(row).session.role != Role::Additional
         };
         // An end that is not written down yet comes before all others.
         let ending = inner.registry.all_unordered().into_iter();
@@ -94,6 +93,9 @@ impl Engine {
             };
         }
         let (journal, row) = may_block(|| inner.ended_log(principal, id))?;
-        Ok(SessionLog::Ended(journal, Box::new(Left::of_record(&row))))
+        Ok(SessionLog::Ended(
+            journal,
+            Box::new(EndedSessionSnapshot::of_record(&row)),
+        ))
     }
 }

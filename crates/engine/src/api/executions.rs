@@ -267,7 +267,7 @@ impl Engine {
         let all = self.inner.registry.all_unordered();
         let mut logs: Vec<PathBuf> = all
             .into_iter()
-            .filter(|handle| !handle.is_over() && principal.sees(&handle.facts().owner))
+            .filter(|handle| !handle.is_over() && principal.sees(&handle.session().owner))
             .map(|handle| handle.journal.dir().to_owned())
             .collect();
         let kept = self.inner.ended.kept_of(|owner| principal.sees(owner));
@@ -290,7 +290,7 @@ impl Engine {
 
     /// What the name of a language means for a kernel.
     async fn language(&self, handle: &SessionKernel, name: &str) -> Result<Language, EngineError> {
-        let kernelspec = handle.facts().name.clone();
+        let kernelspec = handle.session().kernelspec.clone();
         let spec = self.inner.catalog.get(&kernelspec).await.ok();
         language(spec.as_ref(), &kernelspec, name)
     }

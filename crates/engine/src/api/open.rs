@@ -30,7 +30,7 @@ impl Engine {
         // Asking for the status is no activity.
         authorise(principal, Action::Read, Object::Gateway)?;
         let mut all = self.inner.registry.all_unordered();
-        all.retain(|handle| principal.sees(&handle.facts().owner));
+        all.retain(|handle| principal.sees(&handle.session().owner));
         let kernels = all
             .iter()
             .map(|handle| handle.last_activity.load(Ordering::Relaxed))

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_model::{
-    Action, Branch, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal, ProvisionerInfo,
+    Action, Branch, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal, ProvisionerInfo, Role,
     SessionChange, SessionInfo, StartKernel, TemplateInfo,
 };
 use himalia_sandbox::{SandboxError, Usage};
-use himalia_session::{Pool, Role, SessionKernel, ended_info, ended_session, not_done, over};
+use himalia_session::{Pool, SessionKernel, ended_info, ended_session, not_done, over};
 use tokio::time::timeout;
 
 use super::Engine;
@@ -50,8 +50,8 @@ impl Engine {
     /// one that had it.
     pub fn find_session(&self, principal: &Principal, text: &str) -> Result<KernelId, EngineError> {
         if let Ok(id) = text.parse() {
-            let further = |handle: Arc<SessionKernel>| handle.facts().role == Role::Kernel;
-            return if self.seen(principal, id).is_some_and(further) {
+            let additional = |handle: Arc<SessionKernel>| handle.session().role == Role::Additional;
+            return if self.seen(principal, id).is_some_and(additional) {
                 Err(EngineError::no_session(text))
             } else {
                 Ok(id)
@@ -90,8 +90,8 @@ impl Engine {
         Ok(all
             .iter()
             .filter(|handle| {
-                let facts = handle.facts();
-                !handle.is_over() && facts.role != Role::Kernel && principal.sees(&facts.owner)
+                let session = handle.session();
+                !handle.is_over() && session.role != Role::Additional && principal.sees(&session.owner)
             })
             .map(|handle| handle.info())
             .collect())

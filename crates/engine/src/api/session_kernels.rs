@@ -1,15 +1,15 @@
-//! Commands on the further kernels of a session.
+//! Commands on the additional kernels of a session.
 
 use std::sync::Arc;
 
 use himalia_kernel::Command;
-use himalia_model::{Action, EngineError, KernelId, NewKernel, Object, Principal, SessionInfo};
-use himalia_session::{Role, SessionKernel};
+use himalia_model::{Action, EngineError, KernelId, NewKernel, Object, Principal, Role, SessionInfo};
+use himalia_session::SessionKernel;
 
 use super::Engine;
 
 impl Engine {
-    /// Starts a further kernel in the sandbox of a session; returns when its process is up, before it is ready. A failed
+    /// Starts an additional kernel in the sandbox of a session; returns when its process is up, before it is ready. A failed
     /// start leaves nothing behind. If the caller goes away meanwhile the kernel is ended again.
     ///
     /// Errors beside the usual ones: [`EngineError::KernelLimit`] (of the gateway, or
@@ -25,7 +25,7 @@ impl Engine {
         self.allow(principal, Action::Create, Object::Kernels)?;
         let session = self.session_handle(principal, session)?;
         self.inner.budget.start(principal)?;
-        let handle = self.inner.start_further(session, wanted).await?;
+        let handle = self.inner.start_additional(session, wanted).await?;
         Ok(handle.info())
     }
 
@@ -37,10 +37,10 @@ impl Engine {
     ) -> Result<Vec<SessionInfo>, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(session))?;
         let first = self.session_handle(principal, session)?;
-        let further = self.inner.registry.further(session).into_iter();
-        let further = further.filter(|handle| !handle.is_over());
+        let additional = self.inner.registry.additional(first.session_id()).into_iter();
+        let additional = additional.filter(|handle| !handle.is_over());
         Ok(std::iter::once(first)
-            .chain(further)
+            .chain(additional)
             .map(|handle| handle.info())
             .collect())
     }
@@ -57,9 +57,11 @@ impl Engine {
         self.allow(principal, Action::Read, Object::Kernel(session))?;
         let first = self.session_handle(principal, session)?;
         let found = text.parse().ok().filter(|id| {
-            let further = self.inner.registry.get(*id);
+            let other = self.inner.registry.get(*id);
             *id == first.id()
-                || further.is_some_and(|handle| !handle.is_over() && handle.facts().is_further_of(session))
+                || other.is_some_and(|handle| {
+                    !handle.is_over() && handle.session().is_additional_of(first.session_id())
+                })
         });
         found.ok_or_else(|| EngineError::NotFound {
             what: "Kernel",
@@ -67,7 +69,7 @@ impl Engine {
         })
     }
 
-    /// Ends a further kernel; returns when its process is gone. [`EngineError::Conflict`] for the first one, which ends with
+    /// Ends an additional kernel; returns when its process is gone. [`EngineError::Conflict`] for the first one, which ends with
     /// the session.
     pub async fn end_session_kernel(
         &self,
@@ -96,7 +98,7 @@ impl Engine {
     ) -> Result<Arc<SessionKernel>, EngineError> {
         let unknown = || EngineError::no_session(&session.to_string());
         let handle = self.handle(principal, session).map_err(|_| unknown())?;
-        if handle.facts().role == Role::Kernel {
+        if handle.session().role == Role::Additional {
             return Err(unknown());
         }
         Ok(handle)

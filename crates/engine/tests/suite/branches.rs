@@ -6,8 +6,8 @@ use crate::common;
 
 use common::{Client, Place, op, state, stop, until_state};
 use himalia_engine::{
-    Branch, Drain, Engine, EngineError, ForkError, ForkFiles, ForkKernel, ForkPolicy, KernelId, StartKernel,
-    StartPath,
+    Branch, Drain, Engine, EngineError, ForkError, ForkFiles, ForkKernel, ForkPolicy, KernelId, SessionId,
+    StartKernel, StartPath,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
@@ -57,7 +57,10 @@ async fn branches_have_the_variables_and_go_their_own_ways() {
     assert_eq!(branches.len(), 2);
     for branch in &branches {
         let session = &branch.session;
-        assert_eq!((session.parent, session.start_path), (Some(id), StartPath::Fork));
+        assert_eq!(
+            (session.session.parent, session.session.start_path),
+            (Some(SessionId::of_first_kernel(id)), StartPath::Fork)
+        );
         assert_eq!(branch.hazards[0].kind, "native-thread");
         assert_eq!(value(&engine, session.kernel.id, "two").await, "1");
     }
@@ -101,7 +104,10 @@ async fn branches_outlive_the_gateway() {
     let engine = place.open().await;
     until_state(&engine, id, "idle").await;
     until_state(&engine, branch, "idle").await;
-    assert_eq!(engine.session_info(&op(), branch).unwrap().parent, Some(id));
+    assert_eq!(
+        engine.session_info(&op(), branch).unwrap().session.parent,
+        Some(SessionId::of_first_kernel(id))
+    );
     assert_eq!(value(&engine, id, "three").await, "1");
     assert_eq!(value(&engine, branch, "three").await, "2");
     // Also a new one, in the sandbox of an earlier gateway.

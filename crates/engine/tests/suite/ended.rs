@@ -79,14 +79,23 @@ async fn a_session_that_is_over_is_shown_as_it_was_also_by_the_next_gateway() {
         let shown = engine.session_info(&op(), id).unwrap();
         let end = shown.end.unwrap();
         assert_eq!(end.kept_until - end.at, Duration::from_hours(24));
-        assert!(end.at >= living.created);
+        assert!(end.at >= living.session.created());
         assert_eq!(shown.kernel.execution_state, ExecutionState::Ended);
         assert_eq!(shown.kernel.reason.as_deref(), Some("killed_by_user"));
         assert_eq!((shown.kernel.incarnation, shown.kernel.connections), (1, 0));
         assert_eq!(shown.kernel.name, living.kernel.name);
-        assert_eq!((&shown.labels, &shown.name), (&last.labels, &last.name));
-        assert_eq!((shown.created, &shown.template), (last.created, &last.template));
-        assert_eq!((&shown.limits, &shown.cwd), (&last.limits, &last.cwd));
+        assert_eq!(
+            (&shown.session.labels, &shown.session.name),
+            (&last.session.labels, &last.session.name)
+        );
+        assert_eq!(
+            (shown.session.created(), &shown.session.template),
+            (last.session.created(), &last.session.template)
+        );
+        assert_eq!(
+            (&shown.session.sandbox.limits, &shown.session.cwd),
+            (&last.session.sandbox.limits, &last.session.cwd)
+        );
         assert_eq!(engine.ended_sessions(&op()).unwrap(), [shown]);
 
         assert_eq!(engine.history(&op(), id, None, 10).await.unwrap(), history);
@@ -218,7 +227,7 @@ async fn an_id_or_a_name_that_lives_again_is_that_of_the_living() {
     engine.shutdown_kernel(&op(), old).await.unwrap();
     let ended = engine.ended_sessions(&op()).unwrap();
     assert_eq!(ended.iter().map(|one| one.kernel.id).collect::<Vec<_>>(), [old]);
-    assert!(ended[0].labels.is_empty(), "the later one of the two");
+    assert!(ended[0].session.labels.is_empty(), "the later one of the two");
 
     // Kernels of the Jupyter API leave nothing.
     let jupyter = common::start(&engine).await;

@@ -68,10 +68,17 @@ async fn a_claim_gets_a_kernel_that_is_ready_and_knows_what_it_was_claimed_with(
     assert!(!format!("{start:?}").contains("hush"));
     let info = session(&engine, start).await;
     assert_eq!(
-        (info.kernel.id, info.start_path, &info.start_reason),
+        (
+            info.kernel.id,
+            info.session.start_path,
+            &info.session.start_reason
+        ),
         (id, StartPath::Pool, &None)
     );
-    assert_eq!((info.template.as_str(), info.kernel.incarnation), ("warm", 1));
+    assert_eq!(
+        (info.session.template.as_str(), info.kernel.incarnation),
+        ("warm", 1)
+    );
     assert_eq!(info.kernel.execution_state.as_str(), "idle");
     assert!(!format!("{info:?}").contains("hush"));
     let mut one = Client::attach(&engine, id, "one").await;
@@ -98,7 +105,10 @@ async fn a_claim_gets_a_kernel_that_is_ready_and_knows_what_it_was_claimed_with(
     let engine = place.open().await;
     until_state(&engine, id, "idle").await;
     let info = engine.session_info(&op(), id).unwrap();
-    assert_eq!((info.start_path, info.labels.len()), (StartPath::Pool, 1));
+    assert_eq!(
+        (info.session.start_path, info.session.labels.len()),
+        (StartPath::Pool, 1)
+    );
     assert_eq!(engine.kernels(&op()).unwrap().len(), 1);
     stop(engine).await;
     assert_eventually!(place.is_clean(), "something is left");
@@ -118,12 +128,18 @@ async fn what_the_pool_cannot_give_is_started_and_says_why() {
         (limited, "limits.open_files is set when a process starts"),
     ] {
         let info = session(&engine, start).await;
-        assert_eq!(info.start_path, StartPath::Cold);
-        assert!(info.start_reason.as_ref().unwrap().contains(why), "{info:?}");
+        assert_eq!(info.session.start_path, StartPath::Cold);
+        assert!(
+            info.session.start_reason.as_ref().unwrap().contains(why),
+            "{info:?}"
+        );
     }
     assert_eq!(status(&engine).hits, 0);
     let plain = session(&engine, named("fake")).await;
-    assert_eq!((plain.start_path, plain.start_reason), (StartPath::Cold, None));
+    assert_eq!(
+        (plain.session.start_path, plain.session.start_reason),
+        (StartPath::Cold, None)
+    );
     stop(engine).await;
 }
 
@@ -136,9 +152,15 @@ async fn a_claim_can_have_limits_of_its_own() {
     start.limits.memory_bytes = Some(1 << 30);
     start.limits.output_bytes = Some(20 << 20);
     let info = session(&engine, start).await;
-    assert_eq!((info.start_path, &info.start_reason), (StartPath::Pool, &None));
     assert_eq!(
-        (info.limits.memory_bytes, info.limits.output_bytes),
+        (info.session.start_path, &info.session.start_reason),
+        (StartPath::Pool, &None)
+    );
+    assert_eq!(
+        (
+            info.session.sandbox.limits.memory_bytes,
+            info.session.sandbox.limits.output_bytes
+        ),
         (Some(1 << 30), Some(20 << 20))
     );
     stop(engine).await;
@@ -150,8 +172,8 @@ async fn a_kernel_that_cannot_be_bound_is_not_given_away() {
     let engine = place.open().await;
     until_ready(&engine, 1).await;
     let info = session(&engine, named("warm")).await;
-    assert_eq!(info.start_path, StartPath::Cold);
-    assert!(info.start_reason.unwrap().contains("could not be bound"));
+    assert_eq!(info.session.start_path, StartPath::Cold);
+    assert!(info.session.start_reason.unwrap().contains("could not be bound"));
     assert_eq!(engine.kernels(&op()).unwrap().len(), 1);
     stop(engine).await;
     assert_eventually!(place.is_clean(), "something is left");
@@ -192,7 +214,13 @@ async fn a_pool_that_cannot_start_says_so_and_does_not_stand_in_the_way() {
     let place = Place::with(|config| pooled(config, "warm", "missing", 1));
     let engine = place.open().await;
     assert_eventually!(status(&engine).problem.is_some(), "{:?}", status(&engine));
-    assert!(session(&engine, named("fake")).await.start_reason.is_none());
+    assert!(
+        session(&engine, named("fake"))
+            .await
+            .session
+            .start_reason
+            .is_none()
+    );
     stop(engine).await;
 }
 

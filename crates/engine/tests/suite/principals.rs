@@ -183,7 +183,7 @@ async fn what_another_tenant_has_is_as_if_it_never_was() {
         .session_infos(&op())
         .unwrap()
         .into_iter()
-        .map(|info| info.owner)
+        .map(|info| info.session.owner)
         .collect();
     assert_eq!(owners, ["acme", "evil"]);
 
@@ -325,7 +325,7 @@ async fn a_tenants_limit_binds_it_alone_and_outlives_the_gateway() {
     };
     let made = engine.fork_kernel(&op(), kernel, fork.clone()).await.unwrap();
     let branch = made.into_iter().next().unwrap().unwrap().session;
-    assert_eq!(branch.owner, "acme");
+    assert_eq!(branch.session.owner, "acme");
     assert!(engine.kernel(&bob(), branch.kernel.id).is_ok());
     let refused = "the limit of 2 kernels of the tenant acme is reached";
     for _ in 0..2 {

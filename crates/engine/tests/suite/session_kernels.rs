@@ -101,7 +101,7 @@ async fn a_second_kernel_runs_beside_the_first_and_ends_with_the_session() {
     let kernels = engine.session_kernels(&op(), id).unwrap();
     assert_eq!(ids(&kernels), [id, second]);
     assert_eq!(
-        (kernels[1].kernel.name.as_str(), kernels[1].origin),
+        (kernels[1].kernel.name.as_str(), kernels[1].session.origin),
         ("late", Origin::V1)
     );
     assert!(engine.find_session(&op(), &second.to_string()).is_err());

@@ -29,7 +29,7 @@ async fn a_lifetime_ends_a_session_also_when_it_passed_without_a_gateway() {
     let mut start = of_v1();
     start.lifetime = Some(Duration::from_secs(6));
     let short = engine.start_session(&op(), start.clone()).await.unwrap();
-    assert!(short.expires.is_some());
+    assert!(short.session.expires().is_some());
     assert_eventually!(state(&engine, short.kernel.id) == "gone", "its time has come");
     let long = engine.start_session(&op(), start).await.unwrap().kernel.id;
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
@@ -188,7 +188,7 @@ async fn a_name_is_one_sessions_and_outlives_the_gateway() {
     );
     let ((one, begun), (other, again)) = (one.unwrap(), other.unwrap());
     assert_eq!(
-        (one.kernel.id, one.name.as_deref()),
+        (one.kernel.id, one.session.name.as_deref()),
         (other.kernel.id, Some("eda"))
     );
     assert!(begun != again, "one of them started it");
@@ -211,8 +211,8 @@ async fn a_name_is_one_sessions_and_outlives_the_gateway() {
     let engine = place.open().await;
     assert_eq!(engine.find_session(&op(), "eda").unwrap(), id);
     let info = engine.session_info(&op(), id).unwrap();
-    assert_eq!(info.labels.get("team").map(String::as_str), Some("a"));
-    assert_eq!(info.idle_timeout, Some(Duration::from_mins(15)));
+    assert_eq!(info.session.labels.get("team").map(String::as_str), Some("a"));
+    assert_eq!(info.session.idle_timeout, Some(Duration::from_mins(15)));
     // A Jupyter client leaves it, and its owner ends it: then the name is free.
     engine.release_kernel(&op(), id).await.unwrap();
     assert!(engine.session_info(&op(), id).is_ok());

@@ -54,7 +54,7 @@ pub(crate) struct SessionKernel {
 
 impl SessionKernel {
     fn of(session: KernelId, info: SessionInfo) -> Self {
-        let kernel = info.kernel;
+        let (kernel, described) = (info.kernel, info.session);
         Self {
             id: kernel.id,
             session,
@@ -64,11 +64,11 @@ impl SessionKernel {
             incarnation: kernel.incarnation,
             reason: kernel.reason.filter(|reason| !reason.is_empty()),
             unresponsive: kernel.unresponsive.map(NotAnswering::from),
-            cwd: info.cwd,
-            started_by: info.start_path,
-            start_ms: info.start_ms,
+            cwd: described.cwd.clone(),
+            started_by: described.start_path,
+            start_ms: described.start_ms,
             connections: kernel.connections,
-            created: timestamp(info.created),
+            created: timestamp(described.created()),
             last_activity: timestamp(kernel.last_activity),
         }
     }

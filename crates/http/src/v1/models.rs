@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use himalia_engine::{
     Enforcement, ExecutionState, FilesMode, Hazard, Isolation, KernelId, LimitReport, Network, Origin,
-    PoolStatus, SessionInfo, SessionLimits, StartPath, Unanswered, Unresponsive, Usage,
+    PoolStatus, SessionId, SessionInfo, SessionLimits, StartPath, Unanswered, Unresponsive, Usage,
 };
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
@@ -45,7 +45,7 @@ pub(crate) struct Session {
     /// The reason why it was not taken from the pool of its template, or null.
     start_reason: Option<String>,
     start_ms: u64,
-    parent: Option<KernelId>,
+    parent: Option<SessionId>,
     connections: u32,
     #[schemars(extend("format" = "date-time"))]
     created: String,
@@ -65,42 +65,44 @@ pub(crate) struct Session {
 
 impl From<SessionInfo> for Session {
     fn from(info: SessionInfo) -> Self {
-        let memory_total_bytes = info.memory_total();
-        let kernel = info.kernel;
+        let SessionInfo { session, kernel, end } = info;
+        let memory_total_bytes = session.memory_total();
+        let (created, expires) = (session.created(), session.expires());
+        let sandbox = session.sandbox;
         Self {
             id: kernel.id,
-            name: info.name,
-            owner: info.owner,
-            kernelspec: kernel.name,
-            template: info.template,
+            name: session.name,
+            owner: session.owner,
+            kernelspec: session.kernelspec,
+            template: session.template,
             state: kernel.execution_state,
             incarnation: kernel.incarnation,
             reason: kernel.reason.filter(|reason| !reason.is_empty()),
             unresponsive: kernel.unresponsive.map(NotAnswering::from),
-            origin: info.origin,
-            isolation: info.isolation,
+            origin: session.origin,
+            isolation: sandbox.isolation,
             memory_total_bytes,
-            limits: Limits::new(&info.limits, info.enforcement, info.isolation),
-            provisioner: info.provisioner,
-            network: match info.network {
+            limits: Limits::new(&sandbox.limits, sandbox.enforcement, sandbox.isolation),
+            provisioner: session.provisioner,
+            network: match sandbox.network {
                 Network::None => "none".to_owned(),
                 Network::Open(name) => name,
             },
-            image: info.image,
-            files: info.files,
-            cwd: info.cwd,
-            started_by: info.start_path,
-            start_reason: info.start_reason,
-            start_ms: info.start_ms,
-            parent: info.parent,
+            image: sandbox.image,
+            files: sandbox.files,
+            cwd: session.cwd,
+            started_by: session.start_path,
+            start_reason: session.start_reason,
+            start_ms: session.start_ms,
+            parent: session.parent,
             connections: kernel.connections,
-            created: timestamp(info.created),
+            created: timestamp(created),
             last_activity: timestamp(kernel.last_activity),
-            idle_timeout_s: info.idle_timeout.as_ref().map(Duration::as_secs),
-            expires: info.expires.map(timestamp),
-            ended: info.end.map(|end| timestamp(end.at)),
-            kept_until: info.end.map(|end| timestamp(end.kept_until)),
-            labels: info.labels,
+            idle_timeout_s: session.idle_timeout.as_ref().map(Duration::as_secs),
+            expires: expires.map(timestamp),
+            ended: end.map(|end| timestamp(end.at)),
+            kept_until: end.map(|end| timestamp(end.kept_until)),
+            labels: session.labels,
         }
     }
 }
@@ -320,7 +322,7 @@ impl From<PoolStatus> for Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use himalia_engine::KernelModel;
+    use himalia_engine::{KernelModel, SandboxConfig};
     use serde_json::{Value, json};
     use time::macros::datetime;
 
@@ -338,34 +340,36 @@ mod tests {
                 reason: Some("oom".into()),
                 incarnation: 2,
             },
-            owner: "operator".into(),
-            origin: Origin::V1,
-            created,
-            template: "small".into(),
-            provisioner: "local".into(),
-            isolation: Isolation::Namespaces,
-            limits: SessionLimits {
-                memory_bytes: Some(5),
-                tmp_bytes: Some(6),
-                ..SessionLimits::default()
+            session: himalia_engine::Session {
+                owner: "operator".into(),
+                origin: Origin::V1,
+                name: Some("eda".into()),
+                created_micros: 1,
+                template: "small".into(),
+                kernelspec: "python3".into(),
+                provisioner: "local".into(),
+                sandbox: SandboxConfig {
+                    isolation: Isolation::Namespaces,
+                    limits: SessionLimits {
+                        memory_bytes: Some(5),
+                        tmp_bytes: Some(6),
+                        ..SessionLimits::default()
+                    },
+                    enforcement: LimitReport {
+                        memory: Enforcement::Watched,
+                        pids: Enforcement::Cgroup,
+                        ..LimitReport::default()
+                    },
+                    network: Network::Open("lab".into()),
+                    ..SandboxConfig::default()
+                },
+                cwd: "/session".into(),
+                start_path: StartPath::Zygote,
+                start_ms: 9,
+                idle_timeout: Some(Duration::from_mins(1)),
+                expires_micros: Some(1_767_323_045_000_000),
+                ..himalia_engine::Session::default()
             },
-            enforcement: LimitReport {
-                memory: Enforcement::Watched,
-                pids: Enforcement::Cgroup,
-                ..LimitReport::default()
-            },
-            network: Network::Open("lab".into()),
-            image: None,
-            files: FilesMode::Ephemeral,
-            cwd: "/session".into(),
-            start_path: StartPath::Zygote,
-            start_reason: None,
-            start_ms: 9,
-            parent: None,
-            idle_timeout: Some(Duration::from_mins(1)),
-            expires: Some(created),
-            labels: BTreeMap::new(),
-            name: Some("eda".into()),
             end: None,
         });
         let shown = serde_json::to_value(session).unwrap();

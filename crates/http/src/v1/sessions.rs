@@ -59,8 +59,8 @@ pub(crate) async fn list(
     headers: HeaderMap,
 ) -> Result<Tagged<Sessions>, ApiError> {
     let has = |info: &SessionInfo, label: &String| match label.split_once('=') {
-        Some((name, value)) => info.labels.get(name).is_some_and(|has| has == value),
-        None => info.labels.contains_key(label),
+        Some((name, value)) => info.session.labels.get(name).is_some_and(|has| has == value),
+        None => info.session.labels.contains_key(label),
     };
     let has_all = |info: &SessionInfo| wanted.iter().all(|label| has(info, label));
     let made = |infos: Vec<SessionInfo>, memory: &HashMap<KernelId, u64>| {

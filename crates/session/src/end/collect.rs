@@ -140,7 +140,7 @@ impl SessionManager {
                 return false;
             };
             let snapshot = handle.snapshot.borrow();
-            let lost = snapshot.lost && snapshot.phase == Phase::Dead && !handle.facts().outlives_sandbox();
+            let lost = snapshot.lost && snapshot.phase == Phase::Dead && !handle.session().outlives_sandbox();
             lost && facts.last_micros.saturating_add(time) <= now
         };
         let mut due: Vec<Arc<SessionKernel>> = all.iter().filter(is_due).cloned().collect();
@@ -148,10 +148,9 @@ impl SessionManager {
         due.truncate(bounds.most);
         for handle in due {
             let dir = handle.journal.dir().to_owned();
-            let facts = handle.facts();
             done.sessions.push(CollectedSession {
-                id: facts.id,
-                name: facts.session_name.clone(),
+                id: handle.id(),
+                name: handle.session().name.clone(),
                 reason: Overdue::Lost,
                 bytes: blocking(move || size(&dir)).await?,
             });
@@ -245,7 +244,7 @@ impl SessionManager {
         let found = blocking(move || directories(&dir)).await?;
         let rows = self.store.kernels().await;
         let rows = rows.map_err(|error| EngineError::internal("cannot read the list of kernels", error))?;
-        let known: HashSet<String> = rows.into_iter().map(|row| row.session_dir).collect();
+        let known: HashSet<String> = rows.into_iter().map(|row| row.paths.session_dir).collect();
         let mut orphans: Vec<String> = found
             .into_iter()
             .filter(|dir| !known.contains(dir) && !self.ended.keeps(dir) && !self.open_logs.is_used(dir))
@@ -291,7 +290,7 @@ impl SessionManager {
                 // A name is the id of the session that the files were made for, which may be about to have a row.
                 let is_coming = name.parse().is_ok_and(|id| self.registry.has(id));
                 let is_used =
-                    |handle: &Arc<SessionKernel>| handle.facts().around.kept_files.as_ref() == Some(&name);
+                    |handle: &Arc<SessionKernel>| handle.session().sandbox.kept_files.as_ref() == Some(&name);
                 if known.contains(&name) || is_coming || handles.iter().any(is_used) {
                     continue;
                 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_kernel::Command;
-use himalia_model::{CullConfig, ExecutionState, KernelId};
+use himalia_model::{CullConfig, ExecutionState, Role, SessionId};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::{Role, SessionKernel, SessionManager};
+use crate::{SessionKernel, SessionManager};
 
 /// `cull_interval` when it is not set, as in `jupyter_server`.
 const CULL_INTERVAL: Duration = Duration::from_mins(5);
@@ -59,30 +59,28 @@ impl CullFacts {
 
 /// All kernels by the sessions that they belong to.
 pub(crate) struct Sessions<'a> {
-    further: HashMap<KernelId, Vec<&'a Arc<SessionKernel>>>,
+    additional: HashMap<SessionId, Vec<&'a Arc<SessionKernel>>>,
 }
 
 impl<'a> Sessions<'a> {
     pub(crate) fn of(all: &'a [Arc<SessionKernel>]) -> Self {
-        let mut further: HashMap<KernelId, Vec<&Arc<SessionKernel>>> = HashMap::new();
+        let mut additional: HashMap<SessionId, Vec<&Arc<SessionKernel>>> = HashMap::new();
         for handle in all {
-            let facts = handle.facts();
-            if let (Role::Kernel, Some(session)) = (facts.role, facts.parent) {
-                further.entry(session).or_default().push(handle);
+            if handle.session().role == Role::Additional {
+                additional.entry(handle.session_id()).or_default().push(handle);
             }
         }
-        Self { further }
+        Self { additional }
     }
 
-    /// What decides whether a session has been idle for too long: all of its kernels. `None` for a further kernel, which does
-    /// not end for that.
+    /// What decides whether a session has been idle for too long: all of its kernels. `None` for an additional kernel, which
+    /// does not end for that.
     pub(crate) fn cull_facts(&self, handle: &SessionKernel) -> Option<CullFacts> {
-        let facts = handle.facts();
-        if facts.role == Role::Kernel {
+        if handle.session().role == Role::Additional {
             return None;
         }
-        let further = self.further.get(&facts.id).into_iter().flatten();
-        Some(further.fold(handle.cull_facts(), |session, kernel| {
+        let additional = self.additional.get(&handle.session_id()).into_iter().flatten();
+        Some(additional.fold(handle.cull_facts(), |session, kernel| {
             session.with(&kernel.cull_facts())
         }))
     }

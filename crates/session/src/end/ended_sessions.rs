@@ -14,7 +14,8 @@ use himalia_store::EndedRecord;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::{Left, SessionKernel};
+use super::snapshot::EndedSessionSnapshot;
+use crate::SessionKernel;
 
 /// The cause of the end of a session that retention ended.
 pub(crate) const BY_RETENTION: &str = "retention";
@@ -91,32 +92,32 @@ impl EndedSessions {
     }
 
     fn record(&self, handle: &SessionKernel) -> Option<EndedRecord> {
-        let facts = handle.facts();
+        let session = handle.session();
         let (incarnation, reason) = {
             let snapshot = handle.snapshot.borrow();
             (snapshot.incarnation, snapshot.reason.clone())
         };
-        if facts.origin != Origin::V1 || incarnation == 0 || self.retention.time.is_zero() {
+        if session.origin != Origin::V1 || incarnation == 0 || self.retention.time.is_zero() {
             return None;
         }
         let now = self.clock.stored_micros();
         let cause = reason.unwrap_or_default();
         let removed = cause == BY_RETENTION;
-        let left = if removed {
+        let snapshot = if removed {
             serde_json::json!({})
         } else {
-            Left::of(handle).to_json()
+            EndedSessionSnapshot::of(handle).to_json()
         };
         Some(EndedRecord {
-            id: facts.id.0,
-            owner: facts.owner.clone(),
-            name: facts.session_name.clone(),
+            id: handle.id().0,
+            owner: session.owner.clone(),
+            name: session.name.clone(),
             session_dir: log_name(&handle.journal)?,
-            created_micros: i64::try_from(facts.created_micros).unwrap_or(i64::MAX),
+            created_micros: i64::try_from(session.created_micros).unwrap_or(i64::MAX),
             ended_micros: now,
             removed_micros: removed.then_some(now),
             cause,
-            facts: left,
+            facts: snapshot,
         })
     }
 

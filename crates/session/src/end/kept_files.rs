@@ -2,27 +2,27 @@
 
 use std::collections::HashSet;
 
-use himalia_model::{FilesMode, KernelId};
+use himalia_model::{FilesMode, KernelId, SandboxConfig};
 use himalia_sandbox::Provisioner;
 use himalia_store::KernelRecord;
 
 use crate::templates::Plan;
-use crate::{Lease, Provisioners, Registry, SandboxConfig};
+use crate::{Lease, Provisioners, Registry};
 
 /// A name for the files of a new session, if they are kept. It is the gateway's own and random: whoever chooses a
 /// session's id, or knows one, comes to the files of no other session by it, and a start that fails removes its own alone.
 pub(crate) fn new_name(plan: &Plan) -> Option<String> {
-    (plan.files == FilesMode::Session).then(|| KernelId::random().to_string())
+    (plan.session.sandbox.files == FilesMode::Session).then(|| KernelId::random().to_string())
 }
 
 /// Removes the files of a session that is over, unless others use them, a branch or its parent, dead or alive: the last of
 /// them does it.
-pub(crate) async fn forget_kept_files(registry: &Registry, lease: &Lease, around: &SandboxConfig) {
-    let Some(name) = &around.kept_files else { return };
+pub(crate) async fn forget_kept_files(registry: &Registry, lease: &Lease, sandbox: &SandboxConfig) {
+    let Some(name) = &sandbox.kept_files else { return };
     let others = registry.all_unordered();
     let is_used = others
         .iter()
-        .any(|other| !other.is_over() && other.facts().around.kept_files.as_ref() == Some(name));
+        .any(|other| !other.is_over() && other.session().sandbox.kept_files.as_ref() == Some(name));
     if !is_used && !lease.is_shared() {
         remove_kept_files(lease.provisioner().as_ref(), name).await;
     }
@@ -37,8 +37,11 @@ pub(crate) async fn remove_kept_files(provisioner: &dyn Provisioner, name: &str)
 
 /// Names of the files that belong to kernels of the store.
 pub(crate) fn known_files(rows: &[KernelRecord]) -> HashSet<String> {
-    let around = |row: &KernelRecord| serde_json::from_value::<SandboxConfig>(row.sandbox.clone()).ok();
-    rows.iter().filter_map(|row| around(row)?.kept_files).collect()
+    let kept = |row: &KernelRecord| {
+        let name = row.session.pointer("/sandbox/kept_files")?;
+        name.as_str().map(str::to_owned)
+    };
+    rows.iter().filter_map(kept).collect()
 }
 
 /// Removes files that are not `known`: of sessions whose end, or whose start, was under way when the gateway was killed.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_kernel::{Command, Phase};
-use himalia_model::ExecutionState;
+use himalia_model::{ExecutionState, Session};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::end::Sessions;
-use crate::{Facts, SessionKernel, SessionManager};
+use crate::{SessionKernel, SessionManager};
 
 /// How often it is looked.
 const EVERY: Duration = Duration::from_secs(1);
@@ -20,18 +20,18 @@ const MEMORY_EVERY: u32 = 5;
 /// Why a session is to be ended now, if it is. A client that is attached, and code that runs, keep it from being idle; a
 /// lifetime is kept whatever happens.
 fn due(
-    facts: &Facts,
+    session: &Session,
     state: ExecutionState,
     connections: u32,
     last_micros: u64,
     now_micros: u64,
 ) -> Option<&'static str> {
-    if facts.expires_micros.is_some_and(|at| at <= now_micros) {
+    if session.expires_micros.is_some_and(|at| at <= now_micros) {
         return Some("ttl");
     }
     let idle = Duration::from_micros(now_micros.saturating_sub(last_micros));
     let is_idle = connections == 0 && state != ExecutionState::Busy;
-    (is_idle && facts.idle_timeout.is_some_and(|timeout| idle > timeout)).then_some("idle_culled")
+    (is_idle && session.idle_timeout.is_some_and(|timeout| idle > timeout)).then_some("idle_culled")
 }
 
 fn ends(handle: &SessionKernel, sessions: &Sessions<'_>, now_micros: u64) -> Option<&'static str> {
@@ -41,7 +41,7 @@ fn ends(handle: &SessionKernel, sessions: &Sessions<'_>, now_micros: u64) -> Opt
     }
     let cull = sessions.cull_facts(handle)?;
     due(
-        &handle.facts(),
+        &handle.session(),
         cull.state,
         cull.connections,
         cull.last_micros,
@@ -99,52 +99,33 @@ impl SessionManager {
 
 #[cfg(test)]
 mod tests {
-    use himalia_model::{KernelId, Origin, StartPath};
-
     use super::*;
-    use crate::{Role, SandboxConfig};
 
-    fn facts(idle: Option<u64>, expires: Option<u64>) -> Facts {
-        Facts {
-            id: KernelId::random(),
-            owner: String::new(),
-            name: String::new(),
-            created_micros: 0,
-            cull_timeout: None,
-            origin: Origin::V1,
-            template: String::new(),
-            provisioner: String::new(),
-            around: SandboxConfig::default(),
-            cwd: String::new(),
-            start_path: StartPath::Cold,
-            start_reason: None,
-            start_ms: 0,
-            role: Role::Session,
-            parent: None,
+    fn session(idle: Option<u64>, expires: Option<u64>) -> Session {
+        Session {
             idle_timeout: idle.map(Duration::from_micros),
             expires_micros: expires,
-            labels: std::collections::BTreeMap::new(),
-            session_name: None,
+            ..Session::default()
         }
     }
 
     #[test]
     fn idle_is_with_nobody_there_and_nothing_running() {
-        let timed = facts(Some(10), None);
+        let timed = session(Some(10), None);
         assert_eq!(due(&timed, ExecutionState::Idle, 0, 5, 15), None);
         assert_eq!(due(&timed, ExecutionState::Idle, 0, 5, 16), Some("idle_culled"));
         assert_eq!(due(&timed, ExecutionState::Idle, 1, 5, 16), None);
         assert_eq!(due(&timed, ExecutionState::Busy, 0, 5, 16), None);
         assert_eq!(due(&timed, ExecutionState::Dead, 0, 5, 16), Some("idle_culled"));
         assert_eq!(
-            due(&facts(None, None), ExecutionState::Idle, 0, 0, u64::MAX),
+            due(&session(None, None), ExecutionState::Idle, 0, 0, u64::MAX),
             None
         );
     }
 
     #[test]
     fn a_lifetime_ends_whatever_happens() {
-        let old = facts(None, Some(10));
+        let old = session(None, Some(10));
         assert_eq!(due(&old, ExecutionState::Busy, 3, 9, 9), None);
         assert_eq!(due(&old, ExecutionState::Busy, 3, 9, 10), Some("ttl"));
     }

@@ -30,6 +30,6 @@ pub(crate) use kept_files::{
     forget_kept_files, known_files, new_name, remove_kept_files, remove_unknown_files,
 };
 pub(crate) use open_logs::OpenLogs;
-pub use snapshot::{Left, ended_info};
+pub use snapshot::{EndedSessionSnapshot, ended_info};
 pub(crate) use teardown::{SESSION_ENDED, Teardown};
 pub(crate) use unknown_logs::remove_unknown_logs;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use himalia_journal::may_block;
 use himalia_kernel::{Command, HostFuture, KernelHost};
 use himalia_link::FIRST_LINK;
-use himalia_model::StartPath;
+use himalia_model::{Session, StartPath};
 use himalia_sandbox::DiskUse;
 use himalia_shim_protocol::StartPath as ShimStartPath;
 use himalia_store::{KernelLife, Store};
+use serde_json::Map;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -56,13 +57,21 @@ impl Teardown {
 
 impl KernelHost for Teardown {
     fn process_started(&self, pid: i32, incarnation: u32, path: ShimStartPath) {
-        let facts = self.kernel.facts();
-        let first = incarnation == 1 && facts.start_path == StartPath::Cold && path == ShimStartPath::Zygote;
-        if first {
+        let id = self.kernel.id();
+        let before = self.kernel.session();
+        let first = incarnation == 1 && before.start_path == StartPath::Cold && path == ShimStartPath::Zygote;
+        let changes = if first {
             self.kernel
-                .change_facts(|facts| facts.start_path = StartPath::Zygote);
-        }
-        let (store, lease, id) = (self.store.clone(), Arc::clone(self.share.lease()), facts.id);
+                .change(|session| session.start_path = StartPath::Zygote);
+            let after = Session {
+                start_path: StartPath::Zygote,
+                ..Session::clone(&before)
+            };
+            after.changes_since(&before)
+        } else {
+            Map::new()
+        };
+        let (store, lease) = (self.store.clone(), Arc::clone(self.share.lease()));
         tokio::spawn(async move {
             let noted = store
                 .set_kernel_life(id.0, KernelLife::Live, incarnation, None)
@@ -70,10 +79,8 @@ impl KernelHost for Teardown {
             if let Err(error) = noted {
                 tracing::error!(kernel = %id, %error, "cannot note a kernel's start");
             }
-            if first
-                && let Err(error) = store
-                    .set_kernel_start_path(id.0, StartPath::Zygote.as_str())
-                    .await
+            if !changes.is_empty()
+                && let Err(error) = store.amend_session(id.0, changes).await
             {
                 tracing::error!(kernel = %id, %error, "cannot note how a kernel was started");
             }
@@ -114,10 +121,10 @@ impl KernelHost for Teardown {
     fn end_additional(&self) -> HostFuture<'_> {
         Box::pin(async {
             let mut ends = JoinSet::new();
-            for further in self.registry.further(self.kernel.id()) {
+            for kernel in self.registry.additional(self.kernel.session_id()) {
                 ends.spawn(async move {
-                    further.order(Command::Stop(SESSION_ENDED)).await;
-                    further.gone().await;
+                    kernel.order(Command::Stop(SESSION_ENDED)).await;
+                    kernel.gone().await;
                 });
             }
             ends.join_all().await;
@@ -151,7 +158,7 @@ impl Teardown {
                 tracing::error!(kernel = %id, %error, "cannot flush the log of a session that is over");
             }
             // Whoever takes the id next must not find them.
-            forget_kept_files(&self.registry, self.share.lease(), &handle.facts().around).await;
+            forget_kept_files(&self.registry, self.share.lease(), &handle.session().sandbox).await;
             let deleted = match ended {
                 Some(row) => self.store.end_kernel(row).await,
                 None => self.store.delete_kernel(id.0).await.map(drop),
@@ -173,7 +180,7 @@ impl Teardown {
             tracing::error!(kernel = %id, %error, "cannot note a kernel's end");
         }
         // A session that goes on in another sandbox keeps its place.
-        if forget || !handle.facts().outlives_sandbox() {
+        if forget || !handle.session().outlives_sandbox() {
             drop(handle.permit.lock().take());
         }
     }

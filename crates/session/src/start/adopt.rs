@@ -13,12 +13,12 @@ use himalia_store::{KernelLife, KernelRecord};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::new_session::cull_timeout;
-use crate::end::remove_unknown_logs;
-use crate::end::{known_files, remove_unknown_files};
-use crate::manager::Member;
+use super::actor::NewActor;
+use super::plan::cull_timeout;
+use crate::end::{known_files, remove_unknown_files, remove_unknown_logs};
+use crate::record::session_of;
 use crate::sandbox_lease::Share;
-use crate::{Facts, Lease, SessionManager};
+use crate::{Lease, SessionManager};
 
 impl SessionManager {
     /// Takes over every kernel of the store that no living replica has. Returns when all of them are listed; their shims call a little later.
@@ -30,7 +30,7 @@ impl SessionManager {
         let kept = self.ended.kept();
         let known = rows
             .iter()
-            .map(|row| &row.session_dir)
+            .map(|row| &row.paths.session_dir)
             .chain(kept.iter().map(|row| &row.session_dir))
             .filter_map(|dir| dir.strip_prefix("kernels/"))
             .map(str::to_owned)
@@ -43,12 +43,15 @@ impl SessionManager {
         swept.map_err(|error| EngineError::internal("cannot sweep logs", error))?;
         let keep: Vec<SandboxId> = rows
             .iter()
-            .filter_map(|row| row.sandbox_id.parse().ok())
+            .filter_map(|row| row.paths.sandbox_id.parse().ok())
             .collect();
         let known_files = known_files(&rows);
         let mut sandboxes: BTreeMap<String, Vec<KernelRecord>> = BTreeMap::new();
         for row in rows {
-            sandboxes.entry(row.sandbox_id.clone()).or_default().push(row);
+            sandboxes
+                .entry(row.paths.sandbox_id.clone())
+                .or_default()
+                .push(row);
         }
         let mut adoptions = JoinSet::new();
         for rows in sandboxes.into_values() {
@@ -88,13 +91,16 @@ impl SessionManager {
             .first()
             .ok_or_else(|| EngineError::unavailable("no kernel is in it"))?;
         let id: SandboxId = row
+            .paths
             .sandbox_id
             .parse()
             .map_err(|error| EngineError::internal("a kernel's row names no sandbox", error))?;
-        let isolation = row.isolation.parse().unwrap_or_default();
-        let maker = self.provisioners.maker(&row.provisioner, isolation);
+        let session = session_of(row)?;
+        let maker = self
+            .provisioners
+            .maker(&session.provisioner, session.sandbox.isolation);
         if maker.is_none() {
-            tracing::error!(sandbox = %id, kind = row.provisioner, "the provisioner of a sandbox is not configured any more");
+            tracing::error!(sandbox = %id, kind = session.provisioner, "the provisioner of a sandbox is not configured any more");
         }
         let lives = rows.iter().any(|row| row.life != KernelLife::Dead);
         let sandbox = match maker.filter(|_| lives) {
@@ -115,7 +121,7 @@ impl SessionManager {
             Arc::clone(provisioner),
             id,
             sandbox,
-            row.sandbox_key_hash,
+            row.paths.sandbox_key_hash,
             self.store.epoch(),
         );
         Ok(self.lease(first))
@@ -125,12 +131,14 @@ impl SessionManager {
         let id = KernelId(row.id);
         let reservation = self.registry.reserve(id)?;
         let lives = share.lease().sandbox().is_some() && row.life != KernelLife::Dead;
-        let spec = self.catalog.get(&row.kernelspec).await.ok();
-        let facts = Facts::of_record(&row, spec.as_ref().and_then(cull_timeout));
-        let permit = (lives || facts.outlives_sandbox()).then(|| self.kernel_limits.adopt(&facts.owner));
-        let limits = facts.around.limits.clone();
-        let rules = self.rules(facts.origin, &limits, facts.around.enforcement.disk);
-        let (inner, dir) = (Arc::clone(self), row.session_dir.clone());
+        let session = session_of(&row)?;
+        let spec = self.catalog.get(&session.kernelspec).await.ok();
+        let cull_timeout = spec.as_ref().and_then(cull_timeout);
+
+        let permit = (lives || session.outlives_sandbox()).then(|| self.kernel_limits.adopt(&session.owner));
+        let rules = self.rules(session.origin, &session.sandbox);
+        let limits = session.sandbox.limits.clone();
+        let (inner, dir) = (Arc::clone(self), row.paths.session_dir.clone());
         let (settings, now) = (self.settings(), self.now());
         let read = tokio::task::spawn_blocking(move || {
             let (journal, recovery) = inner.open_log(&dir, &limits)?;
@@ -152,21 +160,23 @@ impl SessionManager {
             core.sandbox_lost(cause, now);
         }
         let link = if lives {
-            Some(self.listen(share.lease(), &row.socket)?)
+            Some(self.listen(share.lease(), &row.paths.socket)?)
         } else {
             None
         };
-        let member = Member {
-            facts,
+        let actor = NewActor {
+            id,
+            session,
+            cull_timeout,
             core,
             journal,
             share,
-            socket: row.socket,
+            socket: row.paths.socket,
             link,
             permit,
             adoption_deadline: lives.then(|| Instant::now() + self.config.adoption_grace),
         };
-        reservation.fill(self.spawn(member));
+        reservation.fill(self.spawn(actor));
         Ok(())
     }
 }

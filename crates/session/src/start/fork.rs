@@ -4,29 +4,25 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_kernel::{Answer, Command, CommandError, Core, Link};
+use himalia_kernel::{Answer, Command, CommandError, Core};
 use himalia_kernelspecs::check_variables;
 use himalia_model::{
-    Branch, EngineError, ForkError, ForkFiles, ForkKernel, ForkPolicy, Hazard, KernelId, MAX_BRANCHES,
-    SessionInfo, StartPath,
+    Branch, EngineError, ForkError, ForkFiles, ForkKernel, ForkPolicy, Hazard, KernelId, MAX_BRANCHES, Role,
+    Session, SessionId, SessionInfo, StartPath,
 };
 use himalia_shim_protocol::{
     BranchFiles, Fork, ForkFailed, ForkFailure, ForkPolicy as ShimForkPolicy, Forked, Hazard as ShimHazard,
     Severity,
 };
 use himalia_store::KernelLife;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
+use super::actor::PreparedKernel;
 use super::kernel_limit::KernelPermit;
 use super::new_session::millis_since;
-use crate::end::forget_kept_files;
-use crate::facts::RuntimePaths;
-use crate::manager::Member;
-use crate::registry::Reservation;
-use crate::sandbox_lease::Share;
+use crate::record::record;
 use crate::templates::check_labels;
-use crate::{Facts, Role, SandboxConfig, SessionKernel, SessionManager};
+use crate::{SessionKernel, SessionManager};
 
 /// How long the parent may take to become idle.
 const WAIT_MS: u64 = 2_000;
@@ -36,16 +32,6 @@ const PROBE_MS: u64 = 10_000;
 const FORK_TIME: Duration = Duration::from_mins(2);
 /// How long the answer waits for the branch to be ready; it is there without that too.
 const READY_TIME: Duration = Duration::from_secs(5);
-
-/// What a branch gets before there is one.
-struct Place {
-    share: Share,
-    link: Link,
-    reservation: Reservation,
-    permit: KernelPermit,
-    facts: Facts,
-    paths: RuntimePaths,
-}
 
 impl SessionManager {
     /// Makes branches, one after another. After a failure no further one is tried.
@@ -65,19 +51,16 @@ impl SessionManager {
         if let Some(labels) = &fork.labels {
             check_labels(labels)?;
         }
-        // In a task of its own: a caller that goes away must not stop it half-way.
-        let (reply, answer) = oneshot::channel();
-        let inner = Arc::clone(self);
-        self.background.spawn(async move {
-            let result = inner.branches(&parent, &fork).await;
-            if let Err(Ok(unheard)) = reply.send(result) {
-                tracing::info!(kernel = %parent.id(), "the caller of a fork has gone, the branches are ended");
-                inner.end_branches(&unheard).await;
-            }
-        });
-        answer
-            .await
-            .map_err(|_| EngineError::unavailable("the gateway is stopping"))?
+        let (manager, ending) = (Arc::clone(self), Arc::clone(self));
+        let work = async move { manager.branches(&parent, &fork).await };
+        self.detached(
+            work,
+            move |branches: Vec<Result<Branch, EngineError>>| async move {
+                tracing::info!("the caller of a fork has gone, the branches are ended");
+                ending.end_branches(&branches).await;
+            },
+        )
+        .await
     }
 
     async fn branches(
@@ -116,9 +99,11 @@ impl SessionManager {
         fork: &ForkKernel,
     ) -> Result<Branch, EngineError> {
         let begun = Instant::now();
-        let place = self.branch_place(parent, fork).await?;
-        let (id, socket) = (place.facts.id, place.paths.socket.clone());
-        let order = Command::Fork(Box::new(order(fork, &socket)));
+        let permit = self.kernel_limits.take(&parent.session().owner)?;
+        let id = KernelId::random();
+        let reservation = self.registry.reserve(id)?;
+        let prepared = self.prepare_branch(parent, id, fork).await?;
+        let order = Command::Fork(Box::new(order(fork, &prepared.paths.socket)));
         let forked = match timeout(FORK_TIME, parent.order(order)).await {
             Ok(Some(Ok(Answer::Forked(forked)))) => Ok(*forked),
             Ok(Some(Err(error))) => Err(failure(error)),
@@ -130,138 +115,78 @@ impl SessionManager {
         };
         match forked {
             Ok(forked) => {
-                let handle = self.take_branch(place, &forked).await?;
-                handle.change_facts(|facts| facts.start_ms = millis_since(begun));
+                let handle = self.start_branch(prepared, permit, &forked).await?;
+                reservation.fill(Arc::clone(&handle));
+                handle.change(|session| session.start_ms = millis_since(begun));
                 let mut snapshot = handle.snapshot.clone();
                 // Late or over: the caller will see for itself.
                 let _ = timeout(READY_TIME, snapshot.wait_for(|now| now.ready)).await;
                 Ok(shown(handle.info(), forked))
             }
             Err(error) => {
-                self.leave_place(place.share, place.link, &socket, (id, &place.facts.around))
-                    .await;
+                self.discard(prepared).await;
                 Err(error)
             }
         }
     }
 
-    /// Everything that must be there before the branch is: a place, a socket that is listened on, a row by which a later
-    /// gateway finds it.
-    async fn branch_place(
+    /// Everything that must be there before the branch is: a part of the sandbox, a socket that is listened on, a row by which a
+    /// later gateway finds it.
+    async fn prepare_branch(
         &self,
         parent: &Arc<SessionKernel>,
+        id: KernelId,
         fork: &ForkKernel,
-    ) -> Result<Place, EngineError> {
-        let of_parent = parent.facts();
-        let permit = self.kernel_limits.take(&of_parent.owner)?;
-        let id = KernelId::random();
-        let reservation = self.registry.reserve(id)?;
-        let lease = &parent.lease();
-        let share = lease.join().ok_or_else(|| EngineError::no_kernel(parent.id()))?;
-        let socket = lease.branch_socket();
-        let link = self.listen(lease, &socket)?;
-        let created_micros = self.time().micros();
-        let facts = Facts {
-            id,
-            created_micros,
+    ) -> Result<PreparedKernel, EngineError> {
+        let of_parent = parent.session();
+        let session = Session {
+            created_micros: self.time().micros(),
             start_path: StartPath::Fork,
             start_reason: None,
             start_ms: 0,
             role: Role::Branch,
-            parent: Some(of_parent.id),
+            parent: Some(SessionId::of_first_kernel(parent.id())),
             labels: fork.labels.clone().unwrap_or_else(|| of_parent.labels.clone()),
-            session_name: None,
-            ..of_parent.as_ref().clone()
+            name: None,
+            ..Session::clone(&of_parent)
         };
-        let paths = RuntimePaths {
-            log: Self::log_dir(id, created_micros),
-            endpoint: lease
-                .sandbox()
-                .map_or_else(String::new, |sandbox| sandbox.endpoint.to_string()),
-            sandbox_id: lease.id().to_string(),
-            key_hash: lease.key_hash(),
-            socket,
-            argv: Vec::new(),
-            interrupt_mode: String::new(),
-        };
-        let record = facts.record(&paths, KernelLife::Starting, 0);
-        let stored = self.store.insert_kernel(record).await;
-        stored.map_err(|error| EngineError::internal("cannot note a branch", error))?;
-        Ok(Place {
-            share,
-            link,
-            reservation,
-            permit,
-            facts,
-            paths,
-        })
+        let mut prepared = self.beside(parent, id, session).await?;
+        prepared.cull_timeout = parent.cull_timeout;
+        if let Err(error) = self.insert_row(&prepared).await {
+            self.release(prepared).await;
+            return Err(error);
+        }
+        Ok(prepared)
     }
 
     /// The branch runs: it gets its log and its actor.
-    async fn take_branch(
+    async fn start_branch(
         self: &Arc<Self>,
-        place: Place,
+        mut prepared: PreparedKernel,
+        permit: KernelPermit,
         forked: &Forked,
     ) -> Result<Arc<SessionKernel>, EngineError> {
-        let Place {
-            share,
-            link,
-            reservation,
-            permit,
-            mut facts,
-            paths,
-        } = place;
-        facts.cwd.clone_from(&forked.cwd);
-        let id = facts.id;
-        let record = facts.record(&paths, KernelLife::Live, 1);
-        let updated = self.store.update_kernel(record).await;
-        let (inner, log, limits) = (Arc::clone(self), paths.log.clone(), facts.around.limits.clone());
-        let opened = tokio::task::spawn_blocking(move || inner.open_log(&log, &limits)).await;
-        let journal = match (updated, opened) {
-            (Ok(_), Ok(Ok((journal, _)))) => journal,
-            (updated, opened) => {
-                // Its link finds nobody and is given up by the sandbox in time.
-                tracing::error!(kernel = %id, ?updated, failed = opened.is_err(), "cannot take up a branch");
-                self.leave_place(share, link, &paths.socket, (id, &facts.around))
-                    .await;
-                return Err(failed(ForkError::Failed, "its log could not be opened"));
+        let id = prepared.id;
+        prepared.session.cwd.clone_from(&forked.cwd);
+        let row = record(id, &prepared.session, &prepared.paths, KernelLife::Live, 1);
+        let mut core = Core::branch(self.settings(), self.now());
+        core.set_rules(self.rules(prepared.session.origin, &prepared.session.sandbox));
+        let deadline = Instant::now() + self.config.adoption_grace;
+        let started = match self.store.update_kernel(row).await {
+            Ok(_) => {
+                self.start_actor(prepared, core, Some(permit), Some(deadline))
+                    .await
+            }
+            Err(error) => {
+                self.discard(prepared).await;
+                Err(EngineError::internal("cannot note a branch", error))
             }
         };
-        let mut core = Core::branch(self.settings(), self.now());
-        core.set_rules(self.rules(facts.origin, &facts.around.limits, facts.around.enforcement.disk));
-        let handle = self.spawn(Member {
-            facts,
-            core,
-            journal,
-            share,
-            socket: paths.socket,
-            link: Some(link),
-            permit: Some(permit),
-            adoption_deadline: Some(Instant::now() + self.config.adoption_grace),
-        });
-        reservation.fill(Arc::clone(&handle));
-        Ok(handle)
-    }
-
-    /// A kernel beside others in its sandbox was not made: nothing of it stays behind.
-    pub(crate) async fn leave_place(
-        &self,
-        share: Share,
-        link: Link,
-        socket: &str,
-        (id, around): (KernelId, &SandboxConfig),
-    ) {
-        drop(link);
-        if let Some(sandbox) = share.lease().sandbox() {
-            sandbox.endpoint.remove_link(socket);
-        }
-        if let Err(error) = self.store.delete_kernel(id.0).await {
-            tracing::error!(kernel = %id, %error, "cannot forget a kernel that was not made");
-        }
-        let lease = Arc::clone(share.lease());
-        share.end().await;
-        // Its session may have ended meanwhile.
-        forget_kept_files(&self.registry, &lease, around).await;
+        // Of a failure the branch's link finds no gateway, and is given up by the sandbox in time.
+        started.map_err(|error| {
+            tracing::error!(kernel = %id, %error, "cannot take up a branch");
+            failed(ForkError::Failed, "its log could not be opened")
+        })
     }
 }
 

@@ -3,11 +3,14 @@
 //! | step | what happens | file |
 //! |---|---|---|
 //! | permit | a kernel within the limits, a turn to start, an id | `kernel_limit`, `turn` |
-//! | plan | template and request become the session, its provisioner and its command line | `new_session`, [`templates`](crate::templates) |
+//! | plan | template and request become the session, its provisioner and its command line | `plan`, `crate::templates` |
 //! | place | a new sandbox, or a part of one that runs | `sandbox` |
 //! | link | a socket on which its shim calls | `sandbox` |
-//! | log | the row in the store, the log, the actor | `sandbox` |
-//! | process | the shim starts the kernel's process | `sandbox` |
+//! | log | the row in the store, the log, the actor | `actor` |
+//! | process | the shim starts the kernel's process | `process` |
+//!
+//! A failed step leaves nothing of the steps before. All of them are in a task of its own (`detached`), so that a caller that
+//! goes away does not stop a start half-way.
 //!
 //! A start has one of these sources, each in a file of its own, which says what is different about it:
 //!
@@ -20,17 +23,22 @@
 //! | resume | a new sandbox for a session whose sandbox has ended; log and actor are there | `resume` |
 //! | adopt | everything runs; log and link are opened again after a restart of the gateway | `adopt` |
 
+mod actor;
 mod additional;
 mod adopt;
+mod detached;
 mod fork;
 mod kernel_limit;
 mod named;
 mod new_session;
+mod plan;
 mod pool;
+mod process;
 mod resume;
 mod sandbox;
 mod turn;
 
+pub(crate) use actor::LINK_KERNEL;
 pub use additional::MAX_SESSION_KERNELS;
 pub(crate) use kernel_limit::{KernelLimits, KernelPermit};
 pub use named::{MAX_NAME_CHARS, NAME_PATTERN};

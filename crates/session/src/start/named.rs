@@ -1,10 +1,10 @@
 //! Sessions by the names that their owners gave them: a start with a name, which may find the session that has it.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use himalia_kernel::Phase;
 use himalia_model::{EngineError, KernelId, Principal, StartKernel};
-use tokio::sync::oneshot;
 
 use crate::{SessionKernel, SessionManager};
 
@@ -41,8 +41,8 @@ impl SessionManager {
     pub fn named(&self, owner: &str, name: &str) -> Option<Arc<SessionKernel>> {
         let all = self.registry.all_unordered();
         all.into_iter().find(|handle| {
-            let facts = handle.facts();
-            facts.owner == owner && facts.session_name.as_deref() == Some(name)
+            let session = handle.session();
+            session.owner == owner && session.name.as_deref() == Some(name)
         })
     }
 
@@ -56,19 +56,15 @@ impl SessionManager {
         self.check_open()?;
         let name = start.session_name.clone().unwrap_or_default();
         check_name(&name)?;
-        // In a task of its own: a caller that goes away must not let the next one in while a start is under way.
-        let (reply, answer) = oneshot::channel();
-        let (inner, principal) = (Arc::clone(self), principal.clone());
-        self.background.spawn(async move {
-            let turn = inner.gate.enter(&format!("{}/{name}", principal.owner())).await;
-            let result = inner.start_in_turn(&principal, &name, start, attach).await;
-            drop(turn);
-            // The caller may have gone; the session has a name by which it is found.
-            let _ = reply.send(result);
-        });
-        answer
-            .await
-            .map_err(|_| EngineError::unavailable("the gateway is stopping"))?
+        let (manager, principal) = (Arc::clone(self), principal.clone());
+        // The next caller is not let in while a start is under way.
+        let work = async move {
+            let turn = format!("{}/{name}", principal.owner());
+            let _turn = manager.gate.enter(&turn).await;
+            manager.start_in_turn(&principal, &name, start, attach).await
+        };
+        // The session has a name by which it is found.
+        self.detached(work, |_| ready(())).await
     }
 
     async fn start_in_turn(
@@ -86,7 +82,7 @@ impl SessionManager {
                 self.registry.remove(&handle);
                 continue;
             }
-            let template = handle.facts().template.clone();
+            let template = handle.session().template.clone();
             return match &start.name {
                 _ if !attach => Err(EngineError::Conflict {
                     reason: format!("a session has this name: {name}"),

@@ -4,25 +4,28 @@
 //! files; then the new one is made, which a later gateway would sweep, since no row names it; then the move is in the log; then
 //! in the row, from where on a later gateway adopts the new sandbox; and only then it is told to start something.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_kernel::{Command, CommandError, Move, SandboxLoss};
 use himalia_model::{
-    EngineError, FilesMode, KernelId, MAX_LOST_NAMES, Principal, Secrets, StartKernel, StartPath,
+    EngineError, FilesMode, KernelId, MAX_LOST_NAMES, Principal, Role, Secrets, Session, StartKernel,
+    StartPath,
 };
 use himalia_sandbox::SandboxError;
 use himalia_shim_protocol::KernelSpec as ShimKernelSpec;
-use himalia_store::KernelLife;
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout};
+use himalia_store::RuntimePaths;
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-use super::new_session::{millis_since, with_secrets};
-use super::sandbox::Made;
+use super::actor::PreparedKernel;
+use super::new_session::millis_since;
+use super::plan::with_secrets;
 use crate::end::forget_kept_files;
-use crate::facts::RuntimePaths;
 use crate::templates::Plan;
-use crate::{Facts, Given, Lease, Role, SessionKernel, SessionManager, not_done};
+use crate::{Lease, SessionKernel, SessionManager, not_done};
 
 /// Sessions that wait to be asked for; a request that finds no room asks again with the next one.
 pub(crate) const WANTS: usize = 256;
@@ -40,13 +43,7 @@ impl SessionManager {
         handle: &Arc<SessionKernel>,
         given: Option<StartKernel>,
     ) -> Result<(), EngineError> {
-        let limit = self.config.start_timeout;
-        let ordered = timeout(limit, handle.order(Command::Revive)).await;
-        let ordered = ordered.map_err(|_| EngineError::Timeout {
-            what: "the start of the kernel",
-            seconds: limit.as_secs(),
-        })?;
-        match ordered {
+        match self.order_process(handle, Command::Revive).await? {
             Some(Ok(_)) => Ok(()),
             Some(Err(CommandError::SandboxLost(_))) => self.resume(handle, given).await,
             Some(Err(error)) => Err(self.not_revived(handle, error)),
@@ -73,19 +70,13 @@ impl SessionManager {
         handle: &Arc<SessionKernel>,
         given: Option<StartKernel>,
     ) -> Result<(), EngineError> {
-        // In a task of its own: a caller that goes away must not stop it half-way.
-        let (reply, answer) = oneshot::channel();
-        let (inner, handle) = (Arc::clone(self), Arc::clone(handle));
-        self.background.spawn(async move {
-            let turn = inner.gate.enter(&format!("sandbox/{}", handle.id())).await;
-            let result = inner.resume_in_turn(&handle, given).await;
-            drop(turn);
-            // The caller may have gone; the session is there all the same.
-            let _ = reply.send(result);
-        });
-        answer
-            .await
-            .map_err(|_| EngineError::unavailable("the gateway is stopping"))?
+        let (manager, handle) = (Arc::clone(self), Arc::clone(handle));
+        let work = async move {
+            let _turn = manager.gate.enter(&format!("sandbox/{}", handle.id())).await;
+            manager.resume_in_turn(&handle, given).await
+        };
+        // The session is there all the same.
+        self.detached(work, |()| ready(())).await
     }
 
     /// Gives sandboxes to sessions that Jupyter clients use, until the engine stops.
@@ -121,7 +112,7 @@ impl SessionManager {
         if !handle.is_lost() {
             return Ok(());
         }
-        let before = handle.facts();
+        let before = handle.session();
         if !before.outlives_sandbox() {
             return Err(EngineError::KernelDead {
                 cause: handle.snapshot.borrow().reason.clone().unwrap_or_default(),
@@ -131,64 +122,63 @@ impl SessionManager {
         let owner = Principal::operator().in_place_of(&before.owner);
         self.budget.start(&owner)?;
         self.check_disk(&owner).await?;
-        let (wish, plan) = self.plan_again(&before, given).await?;
+        let (start, plan) = self.plan_again(&before, given).await?;
         let cwd = plan.shares_files().then(|| before.cwd.clone());
-        let launch = self.launch(&plan, with_secrets(&wish.env, &wish.secrets)?, cwd)?;
+        let launch = self.launch(&plan, with_secrets(&start.env, &start.secrets)?, cwd)?;
         let turn = self.turn_to_start(&owner).await?;
         end_for_good(&handle.lease()).await?;
-        let lost = self.losses(handle, &before, &wish.secrets);
+        let lost = self.losses(handle, &before, &start.secrets);
         self.end_additional(handle).await;
-        let mut made = self
-            .make_sandbox_on(
+        let (prepared, shim_spec) = self
+            .new_sandbox_on(
                 &plan,
                 &launch,
-                (before.id, before.created_micros),
-                before.around.kept_files.clone(),
+                (handle.id(), before.created_micros),
+                before.sandbox.kept_files.clone(),
                 Arc::clone(&handle.streams),
             )
             .await?;
-        made.around.given = Given::of(&wish.env, &wish.secrets);
-        let lease = Arc::clone(made.share.lease());
-        let moved = self.move_in(handle, made, lost).await;
+        let lease = Arc::clone(prepared.share.lease());
+        let moved = self.move_in(handle, prepared, shim_spec, lost).await;
         if moved.is_err() {
             if let Err(error) = end_for_good(&lease).await {
-                tracing::error!(kernel = %before.id, %error, "cannot end a sandbox that is not used");
+                tracing::error!(kernel = %handle.id(), %error, "cannot end a sandbox that is not used");
             }
             if handle.is_over() {
                 // It was ended meanwhile, and its files could not go.
-                forget_kept_files(&self.registry, &lease, &before.around).await;
+                forget_kept_files(&self.registry, &lease, &before.sandbox).await;
             }
         }
         moved?;
         self.until_up(handle, turn);
-        handle.change_facts(|facts| facts.start_ms = millis_since(begun));
+        handle.change(|session| session.start_ms = millis_since(begun));
         Ok(())
     }
 
     /// What the session was started with, settled anew. Its isolation, limits, network and image stay.
     async fn plan_again(
         &self,
-        before: &Facts,
+        before: &Session,
         given: Option<StartKernel>,
     ) -> Result<(StartKernel, Plan), EngineError> {
         let given = given.unwrap_or_default();
-        let around = &before.around;
-        let wish = StartKernel {
+        let sandbox = &before.sandbox;
+        let start = StartKernel {
             name: Some(before.template.clone()),
             origin: before.origin,
             env: if given.env.is_empty() {
-                around.given.env.clone()
+                sandbox.given.env.clone()
             } else {
                 given.env
             },
             secrets: given.secrets,
-            isolation: Some(around.isolation),
-            limits: around.limits.clone(),
-            image: around.image.clone(),
-            network: Some(around.network.clone()),
+            isolation: Some(sandbox.isolation),
+            limits: sandbox.limits.clone(),
+            image: sandbox.image.clone(),
+            network: Some(sandbox.network.clone()),
             ..StartKernel::default()
         };
-        let mut plan = self.plan(&wish, Some(before.owner.as_str())).await?;
+        let mut plan = self.plan(&start, Some(before.owner.as_str())).await?;
         if plan.provisioner.kind().as_str() != before.provisioner {
             return Err(EngineError::unavailable(format!(
                 "the provisioner {} of this session is not there any more",
@@ -196,36 +186,36 @@ impl SessionManager {
             )));
         }
         // A template that says otherwise since does not take them away, nor brings them.
-        plan.files = around.files;
-        Ok((wish, plan))
+        plan.session.sandbox.files = sandbox.files;
+        Ok((start, plan))
     }
 
     /// What was lost with the sandbox beside the variables.
-    fn losses(&self, handle: &Arc<SessionKernel>, before: &Facts, secrets: &Secrets) -> SandboxLoss {
+    fn losses(&self, handle: &Arc<SessionKernel>, before: &Session, secrets: &Secrets) -> SandboxLoss {
         let lease = handle.lease();
         let ids = |role: Role| {
             let all = self.registry.all();
             let inside = |other: &&Arc<SessionKernel>| {
-                other.facts().role == role && Arc::ptr_eq(&other.lease(), &lease)
+                other.session().role == role && Arc::ptr_eq(&other.lease(), &lease)
             };
             let ids = all.iter().filter(inside).map(|other| other.id().to_string());
             ids.take(MAX_LOST_NAMES).collect()
         };
-        let names = before.around.given.secrets.iter();
+        let names = before.sandbox.given.secrets.iter();
         SandboxLoss {
-            files: before.around.files == FilesMode::Ephemeral && lease_has_files(before),
+            files: before.sandbox.files == FilesMode::Ephemeral && sandbox_has_files(before),
             secrets: names
                 .filter(|name| !secrets.0.contains_key(*name))
                 .cloned()
                 .collect(),
-            kernels: ids(Role::Kernel),
+            kernels: ids(Role::Additional),
             branches: ids(Role::Branch),
         }
     }
 
     /// Additional kernels were in the sandbox that is gone.
     async fn end_additional(&self, handle: &SessionKernel) {
-        for kernel in self.registry.further(handle.id()) {
+        for kernel in self.registry.additional(handle.session_id()) {
             kernel.order(Command::Stop(SANDBOX_LOST)).await;
             kernel.gone().await;
         }
@@ -235,23 +225,23 @@ impl SessionManager {
     async fn move_in(
         &self,
         handle: &Arc<SessionKernel>,
-        made: Made,
+        prepared: PreparedKernel,
+        shim_spec: ShimKernelSpec,
         lost: SandboxLoss,
     ) -> Result<(), EngineError> {
-        let Made {
+        let PreparedKernel {
+            session,
             share,
-            place,
-            around,
-            cwd,
-            shim_spec,
             link,
-        } = made;
-        let before = handle.facts();
+            paths,
+            ..
+        } = prepared;
+        let before = handle.session();
         let Some(sandbox) = share.lease().sandbox().cloned() else {
             return Err(EngineError::unavailable("the new sandbox has ended"));
         };
-        let sandbox_exit = self.watch_sandbox(before.id, sandbox, &link.done);
-        let rules = self.rules(before.origin, &around.limits, around.enforcement.disk);
+        let sandbox_exit = self.watch_sandbox(handle.id(), sandbox, &link.done);
+        let rules = self.rules(before.origin, &session.sandbox);
         let host = self.host(handle, share, link.socket.clone());
         let moved = handle
             .move_to(|reply| Move {
@@ -268,13 +258,21 @@ impl SessionManager {
             Some(Err(error)) => return Err(EngineError::unavailable(error.to_string())),
             None => return Err(self.over(handle)),
         }
-        handle.change_facts(|facts| {
-            facts.around = around;
-            facts.cwd = cwd;
-            facts.start_path = StartPath::Cold;
-            facts.start_reason = Some("its sandbox before is gone".to_owned());
+        let after = Session {
+            sandbox: session.sandbox,
+            cwd: session.cwd,
+            start_path: StartPath::Cold,
+            start_reason: Some("its sandbox before is gone".to_owned()),
+            ..Session::clone(&before)
+        };
+        let changes = after.changes_since(&before);
+        handle.change(|now| {
+            now.sandbox = after.sandbox;
+            now.cwd = after.cwd;
+            now.start_path = after.start_path;
+            now.start_reason = after.start_reason;
         });
-        let started = match self.note_move(handle, &place).await {
+        let started = match self.note_move(handle, paths, changes).await {
             Ok(()) => self.start_moved(handle, shim_spec).await,
             Err(error) => Err(error),
         };
@@ -286,11 +284,15 @@ impl SessionManager {
         started
     }
 
-    async fn note_move(&self, handle: &SessionKernel, place: &RuntimePaths) -> Result<(), EngineError> {
-        let facts = handle.facts();
+    async fn note_move(
+        &self,
+        handle: &SessionKernel,
+        paths: RuntimePaths,
+        changes: Map<String, Value>,
+    ) -> Result<(), EngineError> {
         let incarnation = handle.snapshot.borrow().incarnation;
-        let record = facts.record(place, KernelLife::Starting, incarnation);
-        match self.store.move_kernel(record).await {
+        let moved = self.store.move_kernel(handle.id().0, paths, incarnation, changes);
+        match moved.await {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.over(handle)),
             Err(error) => Err(EngineError::internal(
@@ -305,23 +307,18 @@ impl SessionManager {
         handle: &Arc<SessionKernel>,
         spec: ShimKernelSpec,
     ) -> Result<(), EngineError> {
-        let limit = self.config.start_timeout;
-        let ordered = timeout(limit, handle.order(Command::Start(Box::new(spec)))).await;
-        match ordered {
-            Ok(Some(Ok(_))) => Ok(()),
-            Ok(Some(Err(error))) => Err(self.not_revived(handle, error)),
-            Ok(None) => Err(self.over(handle)),
-            Err(_) => Err(EngineError::Timeout {
-                what: "the start of the kernel",
-                seconds: limit.as_secs(),
-            }),
+        let start = Command::Start(Box::new(spec));
+        match self.order_process(handle, start).await? {
+            Some(Ok(_)) => Ok(()),
+            Some(Err(error)) => Err(self.not_revived(handle, error)),
+            None => Err(self.over(handle)),
         }
     }
 }
 
 /// Whether the sandbox had files of its own.
-fn lease_has_files(facts: &Facts) -> bool {
-    facts.around.isolation > himalia_sandbox::Isolation::None
+fn sandbox_has_files(session: &Session) -> bool {
+    session.sandbox.isolation > himalia_sandbox::Isolation::None
 }
 
 /// Ends a sandbox, whoever is in it. When this returns nothing in it runs.

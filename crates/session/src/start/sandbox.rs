@@ -1,60 +1,59 @@
-//! The sandbox of a new kernel: made, given its log and its actor, its first process started. A failure undoes all of it.
+//! The place of a kernel: a new sandbox, or a part of one that runs; and the link on which its shim calls.
 
 use std::sync::Arc;
 
 use himalia_executions::lock_hash;
-use himalia_kernel::{Command, CommandError, Core, Link, Rules};
+use himalia_kernel::Link;
 use himalia_kernelspecs::{HostEnvironment, Launch};
 use himalia_link::{FIRST_LINK, Streams};
-use himalia_model::{EngineError, InterruptMode, KernelId};
+use himalia_model::{EngineError, InterruptMode, KernelId, SandboxConfig, Session};
 use himalia_sandbox::{RootFiles, SandboxHandle, SandboxKey};
 use himalia_shim_protocol::{
     InterruptMode as ShimInterruptMode, KernelSpec as ShimKernelSpec, ResourceLimits,
 };
+use himalia_store::RuntimePaths;
 use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
-use crate::facts::RuntimePaths;
-use crate::manager::Member;
+use super::actor::PreparedKernel;
+use super::plan::cull_timeout;
+use crate::end::{new_name, remove_kept_files};
 use crate::sandbox_error::not_started;
-use crate::sandbox_lease::Share;
 use crate::templates::{Plan, packages, sandbox_spec};
-use crate::{Facts, Given, Lease, SandboxConfig, SessionKernel, SessionManager};
+use crate::{Lease, SessionKernel, SessionManager};
 
-/// A sandbox that was made for a kernel, with the log that it will have.
-pub(crate) struct Made {
-    pub(crate) share: Share,
-    pub(crate) place: RuntimePaths,
-    pub(crate) around: SandboxConfig,
-    pub(crate) cwd: String,
-    /// What its shim is told to start.
-    pub(crate) shim_spec: ShimKernelSpec,
-    pub(crate) link: Link,
-}
+/// Connections of a shim that wait for the actor.
+const ARRIVALS: usize = 4;
 
 impl SessionManager {
-    /// Makes a sandbox and listens for it, on the files that are kept under a name, if they are. A failure leaves nothing
-    /// but those.
-    pub(crate) async fn make_sandbox(
+    /// Starts a new sandbox for a kernel, and listens for it. Gives also what its shim is to start. A failure leaves nothing.
+    pub(super) async fn new_sandbox(
         &self,
         plan: &Plan,
         launch: &Launch,
-        id: KernelId,
-        created_micros: u64,
-        kept_files: Option<String>,
-    ) -> Result<Made, EngineError> {
-        self.make_sandbox_on(plan, launch, (id, created_micros), kept_files, Arc::default())
-            .await
+        (id, created_micros): (KernelId, u64),
+    ) -> Result<(PreparedKernel, ShimKernelSpec), EngineError> {
+        let kept_files = new_name(plan);
+        let streams = Arc::default();
+        let made = self
+            .new_sandbox_on(plan, launch, (id, created_micros), kept_files.clone(), streams)
+            .await;
+        if let (Err(_), Some(name)) = (&made, kept_files) {
+            remove_kept_files(plan.provisioner.as_ref(), &name).await;
+        }
+        made
     }
 
-    /// The same on files that may be there already, for a session that has `streams`.
-    pub(crate) async fn make_sandbox_on(
+    /// The same on files that may be there already, for a session that has `streams`. A failure leaves nothing but the files.
+    pub(super) async fn new_sandbox_on(
         &self,
         plan: &Plan,
         launch: &Launch,
         (id, created_micros): (KernelId, u64),
         kept_files: Option<String>,
         streams: Arc<Streams>,
-    ) -> Result<Made, EngineError> {
+    ) -> Result<(PreparedKernel, ShimKernelSpec), EngineError> {
         let key = SandboxKey::generate().map_err(|error| EngineError::internal("no randomness", error))?;
         let key_hash: [u8; 32] = Sha256::digest(key.expose().as_bytes()).into();
         let mut spec = sandbox_spec(plan, launch, self.catalog.host(), id, kept_files.as_deref(), key)?;
@@ -80,118 +79,106 @@ impl SessionManager {
             }
         };
         let on_host = plan.capabilities().root != RootFiles::Image;
+        let program = launch.argv.first().filter(|_| on_host);
         let work_dir = sandbox.work_dir.as_ref().and_then(|dir| dir.to_str());
         let cwd = work_dir.unwrap_or(&launch.cwd).to_owned();
-        Ok(Made {
-            place: RuntimePaths {
-                log: Self::log_dir(id, created_micros),
-                endpoint: sandbox.endpoint.to_string(),
-                sandbox_id: sandbox.id.to_string(),
-                key_hash,
-                socket: FIRST_LINK.to_owned(),
-                argv: launch.argv.clone(),
-                interrupt_mode: interrupt_mode_name(launch.interrupt_mode).to_owned(),
-            },
-            around: SandboxConfig {
+        let shim_spec = shim_spec(plan, launch, &sandbox, &cwd);
+        let session = Session {
+            created_micros,
+            expires_micros: plan.expires_micros(created_micros),
+            sandbox: SandboxConfig {
                 isolation: sandbox.isolation,
-                limits: plan.limits.clone(),
                 enforcement: sandbox.limits,
-                network: plan.network.clone(),
-                image: plan.image.clone(),
                 image_digest: sandbox.image_digest.clone(),
-                lock_hash: launch
-                    .argv
-                    .first()
-                    .filter(|_| on_host)
-                    .and_then(|program| lock_hash(program)),
-                files: plan.files,
+                lock_hash: program.and_then(|program| lock_hash(program)),
                 kept_files,
-                given: Given::default(),
+                ..plan.session.sandbox.clone()
             },
-            shim_spec: shim_spec(plan, launch, &sandbox, &cwd),
             cwd,
-            share,
+            ..plan.session.clone()
+        };
+        let prepared = PreparedKernel {
+            id,
+            session,
+            cull_timeout: cull_timeout(&plan.spec),
             link,
-        })
+            paths: RuntimePaths {
+                session_dir: Self::log_dir(id, created_micros),
+                sandbox_id: sandbox.id.to_string(),
+                sandbox_key_hash: key_hash,
+                socket: FIRST_LINK.to_owned(),
+            },
+            share,
+        };
+        Ok((prepared, shim_spec))
     }
 
-    /// Gives a new sandbox its log and its actor. A failure ends the sandbox.
-    pub(crate) async fn settle_in(
-        self: &Arc<Self>,
-        made: Made,
-        facts: Facts,
-        rules: Rules,
-    ) -> Result<Arc<SessionKernel>, EngineError> {
-        let (inner, log, limits) = (Arc::clone(self), made.place.log, facts.around.limits.clone());
-        let opened = tokio::task::spawn_blocking(move || inner.open_log(&log, &limits)).await;
-        let opened = opened
-            .map_err(|error| EngineError::internal("opening a log", error))
-            .and_then(|opened| opened);
-        let journal = match opened {
-            Ok((journal, _)) => journal,
+    /// Takes a part of the sandbox that another kernel is in, and listens on a socket that no other kernel in it has had.
+    pub(super) async fn beside(
+        &self,
+        other: &SessionKernel,
+        id: KernelId,
+        session: Session,
+    ) -> Result<PreparedKernel, EngineError> {
+        let lease = &other.lease();
+        let share = lease.join().ok_or_else(|| EngineError::no_kernel(other.id()))?;
+        let socket = lease.branch_socket();
+        let link = match self.listen(lease, &socket) {
+            Ok(link) => link,
             Err(error) => {
-                made.share.end().await;
+                share.end().await;
                 return Err(error);
             }
         };
-        let mut core = Core::new(self.settings(), self.now());
-        core.set_rules(rules);
-        Ok(self.spawn(Member {
-            facts,
-            core,
-            journal,
-            share: made.share,
-            socket: made.place.socket,
-            link: Some(made.link),
-            permit: None,
-            adoption_deadline: None,
-        }))
+        Ok(PreparedKernel {
+            id,
+            cull_timeout: None,
+            share,
+            link,
+            paths: RuntimePaths {
+                session_dir: Self::log_dir(id, session.created_micros),
+                sandbox_id: lease.id().to_string(),
+                sandbox_key_hash: lease.key_hash(),
+                socket,
+            },
+            session,
+        })
     }
 
-    /// Starts the kernel's first process. If that fails, the kernel is gone when this returns.
-    pub(crate) async fn first_process(
-        &self,
-        handle: &Arc<SessionKernel>,
-        spec: ShimKernelSpec,
-    ) -> Result<(), EngineError> {
-        let limit = self.config.start_timeout;
-        let ordered = tokio::time::timeout(limit, handle.order(Command::Start(Box::new(spec)))).await;
-        let failure = match ordered {
-            Ok(Some(Ok(_))) => return Ok(()),
-            Ok(Some(Err(CommandError::StartFailed { reason, stderr }))) => EngineError::KernelStart {
-                cause: reason,
-                stderr_tail: stderr,
-            },
-            Ok(Some(Err(other))) => EngineError::KernelStart {
-                cause: other.to_string(),
-                stderr_tail: String::new(),
-            },
-            Ok(None) => EngineError::unavailable("the kernel ended while it was started"),
-            Err(_) => EngineError::Timeout {
-                what: "the start of the kernel",
-                seconds: limit.as_secs(),
-            },
+    /// Listens where a sandbox's shim calls. [`EngineError::Unavailable`] for one that is gone.
+    pub(super) fn listen(&self, lease: &Lease, socket: &str) -> Result<Link, EngineError> {
+        self.listen_with(lease, socket, Arc::default())
+    }
+
+    /// The same for a kernel that has `streams` already.
+    fn listen_with(&self, lease: &Lease, socket: &str, streams: Arc<Streams>) -> Result<Link, EngineError> {
+        let sandbox = lease.sandbox();
+        let sandbox = sandbox.ok_or_else(|| EngineError::unavailable("the sandbox has ended"))?;
+        let gate = himalia_link::Gate {
+            key_hash: lease.key_hash(),
+            epoch: self.store.epoch(),
+            unproven: Arc::clone(&self.unproven),
         };
-        handle.order(Command::Stop("start_failed")).await;
-        handle.gone().await;
-        Err(failure)
-    }
-
-    /// Removes the row and the log that a failed start has left.
-    pub(crate) async fn undo(&self, id: KernelId, log: &str) {
-        if let Err(error) = self.store.delete_kernel(id.0).await {
-            tracing::error!(kernel = %id, %error, "cannot forget a failed start");
-        }
-        match std::fs::remove_dir_all(self.config.data_dir.join(log)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::error!(kernel = %id, %error, "cannot remove the log of a failed start");
-            }
-            _ => {}
-        }
+        let listener = sandbox.endpoint.listen(socket, gate);
+        let listener =
+            listener.map_err(|error| EngineError::internal("cannot listen for a sandbox", error))?;
+        let (arrivals_in, arrivals) = mpsc::channel(ARRIVALS);
+        let done = CancellationToken::new();
+        let arrived = Arc::clone(&streams);
+        self.background
+            .spawn(listener.run(arrivals_in, arrived, done.clone()));
+        Ok(Link {
+            arrivals,
+            streams,
+            done: done.drop_guard(),
+            socket: socket.to_owned(),
+        })
     }
 }
 
-pub(crate) fn shim_spec(plan: &Plan, launch: &Launch, sandbox: &SandboxHandle, cwd: &str) -> ShimKernelSpec {
+/// What a shim in a sandbox is to start.
+pub(super) fn shim_spec(plan: &Plan, launch: &Launch, sandbox: &SandboxHandle, cwd: &str) -> ShimKernelSpec {
+    let config = &plan.session.sandbox;
     let mut env = sandbox.base_env.clone();
     env.extend(launch.env.clone());
     if plan.in_container() {
@@ -200,7 +187,7 @@ pub(crate) fn shim_spec(plan: &Plan, launch: &Launch, sandbox: &SandboxHandle, c
         }
     }
     if let Some(work_dir) = &sandbox.work_dir {
-        for (name, value) in packages::variables(work_dir, &plan.network) {
+        for (name, value) in packages::variables(work_dir, &config.network) {
             env.entry(name.to_owned()).or_insert(value);
         }
     }
@@ -215,17 +202,10 @@ pub(crate) fn shim_spec(plan: &Plan, launch: &Launch, sandbox: &SandboxHandle, c
         },
         kernel_name: plan.spec.name.clone(),
         limits: ResourceLimits {
-            open_files: plan.limits.open_files,
+            open_files: config.limits.open_files,
             ..ResourceLimits::default()
         },
         connect_ms: 60_000,
         via_zygote: sandbox.zygote,
-    }
-}
-
-pub(crate) fn interrupt_mode_name(mode: InterruptMode) -> &'static str {
-    match mode {
-        InterruptMode::Signal => "signal",
-        InterruptMode::Message => "message",
     }
 }

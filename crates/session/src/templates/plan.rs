@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_model::{
-    EngineConfig, EngineError, FilesMode, KernelSpec, NotOffered, ProvisionerChoice, SessionLimits,
-    StartKernel, Template,
+    EngineConfig, EngineError, FilesMode, GivenVariables, KernelSpec, NotOffered, Origin, ProvisionerChoice,
+    SandboxConfig, Session, SessionLimits, StartKernel, Template,
 };
 use himalia_sandbox::{
     Capabilities, Isolation, LimitChange, MAX_LABEL_BYTES, MAX_LABELS, Network, Provisioner, RootFiles,
@@ -26,23 +26,20 @@ pub(crate) struct Offer<'a> {
 /// Everything about a start that does not depend on the caller's variables.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Name of the template.
-    pub(crate) template: String,
+    /// The session that it will be; the provisioner adds what its sandbox is in fact.
+    pub(crate) session: Session,
     pub(crate) spec: KernelSpec,
     pub(crate) provisioner: Arc<dyn Provisioner>,
-    pub(crate) isolation: Isolation,
-    pub(crate) network: Network,
-    pub(crate) image: Option<String>,
+    /// Runtime of the container engine; `None` is the provisioner's own.
     pub(crate) runtime: Option<String>,
-    pub(crate) limits: SessionLimits,
-    pub(crate) files: FilesMode,
-    pub(crate) idle_timeout: Option<Duration>,
+    /// How long it lives at most.
     pub(crate) lifetime: Option<Duration>,
+    /// Variables of the template.
     pub(crate) env: BTreeMap<String, String>,
+    /// Modules that a zygote imports before its first fork.
     pub(crate) preload: Vec<String>,
-    /// Who may share a zygote with it; `None`: nobody.
+    /// Who may share a zygote with it; `None`: no other session.
     pub(crate) trust_domain: Option<String>,
-    pub(crate) labels: BTreeMap<String, String>,
     /// Why no kernel of the template's pool will do, whatever its variables.
     pub(crate) unlike_pool: Option<String>,
 }
@@ -62,9 +59,16 @@ impl Plan {
     pub(crate) fn change_from(&self, limits: &SessionLimits) -> LimitChange {
         LimitChange {
             from: limits::of_sandbox(limits),
-            to: limits::of_sandbox(&self.limits),
+            to: limits::of_sandbox(&self.session.sandbox.limits),
             runtime: self.runtime.clone(),
         }
+    }
+
+    /// When a session that was created at this time ends whatever it does, microseconds since 1970.
+    pub(crate) fn expires_micros(&self, created_micros: u64) -> Option<u64> {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.lifetime
+            .map(|time| created_micros.saturating_add(micros(time)))
     }
 
     /// Whether its kernels run in a container, with files of an image.
@@ -124,23 +128,41 @@ pub(crate) fn plan(
     let limits = limits::settle(&template, &start.limits)?;
     let unlike_pool = unlike(&template, &limits, &wants, start, &*provisioner);
     let trust_domain = trust_domain(offer.config, &template, owner);
-    Ok(Plan {
-        unlike_pool,
-        isolation,
-        limits,
-        idle_timeout: duration("idle_timeout", template.idle_timeout, start.idle_timeout)?,
-        lifetime: duration("lifetime", template.lifetime, start.lifetime)?,
+    // A kernel of `/api` is never started from its row.
+    let given = match start.origin {
+        Origin::V1 => GivenVariables::of(&start.env, &start.secrets),
+        Origin::Jupyter => GivenVariables::default(),
+    };
+    let session = Session {
+        owner: owner.unwrap_or_default().to_owned(),
+        origin: start.origin,
+        name: start.session_name.clone(),
         template: name,
+        kernelspec: spec.name.clone(),
+        provisioner: provisioner.kind().to_string(),
+        sandbox: SandboxConfig {
+            isolation,
+            limits,
+            network,
+            image,
+            files: template.files,
+            given,
+            ..SandboxConfig::default()
+        },
+        idle_timeout: duration("idle_timeout", template.idle_timeout, start.idle_timeout)?,
+        labels: start.labels.clone(),
+        ..Session::default()
+    };
+    Ok(Plan {
+        session,
+        lifetime: duration("lifetime", template.lifetime, start.lifetime)?,
         spec,
         provisioner,
-        network,
-        image,
         runtime: template.runtime,
-        files: template.files,
         env: template.env,
         preload: template.preload,
         trust_domain,
-        labels: start.labels.clone(),
+        unlike_pool,
     })
 }
 

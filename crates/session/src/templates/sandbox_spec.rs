@@ -24,10 +24,11 @@ pub(crate) fn sandbox_spec(
     key: SandboxKey,
 ) -> Result<SandboxSpec, EngineError> {
     let mut spec = SandboxSpec::new(key);
-    spec.minimum = plan.isolation;
-    spec.limits = limits::of_sandbox(&plan.limits);
-    spec.network = plan.network.clone();
-    spec.image.clone_from(&plan.image);
+    let config = &plan.session.sandbox;
+    spec.minimum = config.isolation;
+    spec.limits = limits::of_sandbox(&config.limits);
+    spec.network = config.network.clone();
+    spec.image.clone_from(&config.image);
     spec.runtime.clone_from(&plan.runtime);
     spec.files = kept_files.map_or(Files::Ephemeral, |name| Files::Session(name.to_owned()));
     spec.labels = BTreeMap::from([("kernel".to_owned(), id.to_string())]);

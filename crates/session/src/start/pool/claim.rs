@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_kernel::{Claim, Command};
-use himalia_model::StartPath;
+use himalia_model::{SandboxConfig, Session, StartPath};
 use himalia_sandbox::{LimitReport, SandboxError};
 use himalia_store::KernelLife;
 use tokio::time::timeout;
 
 use super::late_binding::binding;
 use super::member::Pooled;
+use crate::record::record;
 use crate::start::new_session::{Accepted, millis_since};
 use crate::templates::Plan;
-use crate::{Facts, SessionKernel, SessionManager};
+use crate::{SessionKernel, SessionManager};
 
 /// Members that a claim tries, should they die in its hands.
 const TRIES: usize = 3;
@@ -33,7 +34,9 @@ impl SessionManager {
     ) -> Result<Arc<SessionKernel>, Option<String>> {
         let (plan, launch) = (&accepted.plan, &accepted.launch);
         let pools = self.pools.get();
-        let pool = pools.and_then(|pools| pools.get(&plan.template)).ok_or(None)?;
+        let pool = pools
+            .and_then(|pools| pools.get(&plan.session.template))
+            .ok_or(None)?;
         if let Some(why) = &plan.unlike_pool {
             return Err(Some(why.clone()));
         }
@@ -57,15 +60,21 @@ impl SessionManager {
                     return Err(Some(why));
                 }
             };
-            pooled.handle.journal.set_quota(self.log_quota(&plan.limits));
+            pooled
+                .handle
+                .journal
+                .set_quota(self.log_quota(&plan.session.sandbox.limits));
+            let session = claimed(
+                &pooled.handle.session(),
+                accepted,
+                enforcement,
+                self.time().micros(),
+            );
             let claim = Claim {
                 bind,
-                rules: self.rules(accepted.origin, &plan.limits, enforcement.disk),
+                rules: self.rules(session.origin, &session.sandbox),
             };
-            return self
-                .bind(accepted, pooled, claim, enforcement)
-                .await
-                .map_err(Some);
+            return self.bind(accepted, pooled, claim, session).await.map_err(Some);
         }
         Err(Some("those that were ready had died".to_owned()))
     }
@@ -75,7 +84,7 @@ impl SessionManager {
         accepted: &Accepted,
         pooled: Pooled,
         claim: Claim,
-        enforcement: LimitReport,
+        session: Session,
     ) -> Result<Arc<SessionKernel>, String> {
         let handle = Arc::clone(&pooled.handle);
         let ordered = timeout(BIND_TIME, handle.order(Command::Claim(Box::new(claim)))).await;
@@ -89,16 +98,12 @@ impl SessionManager {
             self.background.spawn(pooled.end());
             return Err(format!("the one that was ready could not be bound: {failure}"));
         }
-        let before = handle.facts();
-        let now = self.time().micros();
-        handle.change_facts(|facts| {
-            claimed(facts, accepted, now);
-            facts.around.enforcement = enforcement;
-        });
-        let record = handle.facts().record(&pooled.place, KernelLife::Live, 1);
-        if let Err(error) = self.store.insert_kernel(record).await {
+        let before = (handle.id(), Session::clone(&handle.session()));
+        let row = record(accepted.id, &session, &pooled.paths, KernelLife::Live, 1);
+        handle.assign(accepted.id, session);
+        if let Err(error) = self.store.insert_kernel(row).await {
             tracing::error!(kernel = %accepted.id, %error, "cannot note a claimed kernel");
-            handle.change_facts(|facts| facts.clone_from(&before));
+            handle.assign(before.0, before.1);
             // The next one has the same id: this one has to be gone before.
             pooled.end().await;
             return Err("the one that was ready could not be noted".to_owned());
@@ -112,10 +117,10 @@ impl SessionManager {
 /// # Errors
 /// Why that cannot be done, one line; the sandbox is of no use then.
 async fn change_limits(pooled: &Pooled, plan: &Plan) -> Result<LimitReport, String> {
-    let facts = pooled.handle.facts();
-    let change = plan.change_from(&facts.around.limits);
+    let waiting = pooled.handle.session();
+    let change = plan.change_from(&waiting.sandbox.limits);
     if change.is_nothing() {
-        return Ok(facts.around.enforcement);
+        return Ok(waiting.sandbox.enforcement);
     }
     let id = pooled.handle.lease().id();
     match timeout(CHANGE_TIME, plan.provisioner.change_limits(id, change)).await {
@@ -130,25 +135,26 @@ async fn change_limits(pooled: &Pooled, plan: &Plan) -> Result<LimitReport, Stri
     }
 }
 
-/// What changes with a claim.
-fn claimed(facts: &mut Facts, accepted: &Accepted, created_micros: u64) {
-    let plan = &accepted.plan;
-    let lifetime = plan
-        .lifetime
-        .map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-    facts.id = accepted.id;
-    accepted.principal.owner().clone_into(&mut facts.owner);
-    facts.created_micros = created_micros;
-    facts.origin = accepted.origin;
-    facts.around.limits = plan.limits.clone();
-    facts.idle_timeout = plan.idle_timeout;
-    facts.expires_micros = lifetime.map(|time| created_micros.saturating_add(time));
-    facts.labels.clone_from(&plan.labels);
-    facts.session_name.clone_from(&accepted.session_name);
-    facts.around.given.clone_from(&accepted.given);
-    facts.start_path = StartPath::Pool;
-    facts.start_ms = millis_since(accepted.begun);
-    if accepted.launch.cwd != accepted.launch.base_cwd && plan.shares_files() {
-        facts.cwd.clone_from(&accepted.launch.cwd);
+/// The session that a kernel that waited becomes: as planned, in the sandbox and the directory that it has.
+fn claimed(waiting: &Session, accepted: &Accepted, enforcement: LimitReport, created_micros: u64) -> Session {
+    let (plan, launch) = (&accepted.plan, &accepted.launch);
+    let planned = plan.session.clone();
+    let has_directory = launch.cwd != launch.base_cwd && plan.shares_files();
+    let cwd = if has_directory { &launch.cwd } else { &waiting.cwd };
+    Session {
+        created_micros,
+        expires_micros: plan.expires_micros(created_micros),
+        kernelspec: waiting.kernelspec.clone(),
+        provisioner: waiting.provisioner.clone(),
+        sandbox: SandboxConfig {
+            limits: planned.sandbox.limits,
+            given: planned.sandbox.given,
+            enforcement,
+            ..waiting.sandbox.clone()
+        },
+        cwd: cwd.clone(),
+        start_path: StartPath::Pool,
+        start_ms: millis_since(accepted.begun),
+        ..planned
     }
 }

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use himalia_kernel::{Command, Phase, Rules, Stage};
 use himalia_kernelspecs::is_ours;
 use himalia_model::{EngineError, KernelId};
+use himalia_store::RuntimePaths;
 use tokio::time::timeout;
 
-use crate::end::new_name;
-use crate::facts::RuntimePaths;
-use crate::start::new_session::{facts, warm_zygote};
+use crate::start::plan::warm_zygote;
 use crate::{SessionKernel, SessionManager};
 
 /// Modules that our launcher imports before the kernel answers.
@@ -21,7 +20,7 @@ const PRELOAD_VARIABLE: &str = "HIMALIA_PRELOAD";
 #[derive(Debug)]
 pub(crate) struct Pooled {
     pub(super) handle: Arc<SessionKernel>,
-    pub(super) place: RuntimePaths,
+    pub(super) paths: RuntimePaths,
     /// What it was started with, to be compared with what it would be started with now.
     pub(super) argv: Vec<String>,
     pub(super) env: BTreeMap<String, String>,
@@ -69,30 +68,19 @@ fn is_fit(handle: &SessionKernel) -> bool {
 impl SessionManager {
     /// Starts a kernel of a template for nobody, and waits until it is ready. A failure leaves nothing.
     pub(super) async fn start_pooled(self: &Arc<Self>, template: &str) -> Result<Pooled, EngineError> {
-        let (plan, launch) = self.for_nobody(template).await?;
+        let (plan, launch) = self.plan_of_template(template).await?;
         warm_zygote(&plan, &launch).await;
-        let (id, created_micros) = (KernelId::random(), self.time().micros());
-        let made = self
-            .make_sandbox(&plan, &launch, id, created_micros, new_name(&plan))
-            .await?;
-        let (facts, place, mut spec) = (
-            facts(&plan, &made, id, created_micros),
-            made.place.clone(),
-            made.shim_spec.clone(),
-        );
+        let id = (KernelId::random(), self.time().micros());
+        let (prepared, mut spec) = self.new_sandbox(&plan, &launch, id).await?;
         if !spec.via_zygote && is_ours(&plan.spec) && !plan.preload.is_empty() {
             spec.env
                 .insert(PRELOAD_VARIABLE.to_owned(), plan.preload.join(","));
         }
         // One that crashes while it waits is replaced, not started again.
-        let log = place.log.clone();
-        let handle = match self.settle_in(made, facts, Rules::default()).await {
-            Ok(handle) => handle,
-            Err(error) => {
-                self.undo(id, &log).await;
-                return Err(error);
-            }
-        };
+        let mut core = self.new_core(&prepared.session);
+        core.set_rules(Rules::default());
+        let paths = prepared.paths.clone();
+        let handle = self.start_actor(prepared, core, None, None).await?;
         self.first_process(&handle, spec).await?;
         let mut snapshot = handle.snapshot.clone();
         let up = snapshot.wait_for(|now| now.ready || now.phase != Phase::Running);
@@ -100,7 +88,7 @@ impl SessionManager {
         let fit = timeout(limit, up).await.is_ok() && is_fit(&handle);
         let pooled = Pooled {
             handle,
-            place,
+            paths,
             argv: launch.argv,
             env: launch.base_env,
         };
