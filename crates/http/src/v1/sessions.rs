@@ -11,8 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::answers::{Created, Either, Empty, Fresh, Tagged};
 use super::input::{Hyphenated, Members, Parameters};
-use super::models::{SandboxUsage, Session};
-use super::start::{NewSession, NoId, Seconds, or_empty, seconds};
+use super::models::SandboxUsage;
+use super::session_json::{NewSession, NoId, Seconds, Session, or_empty, seconds};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
