@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use common::{Place, op, settled, start, state, stop, until_state};
+use common::{TestEngine, op, settled, start, state, stop, until_state};
 use himalia_engine::{
     Clock, Engine, Execute, ExecutionId, KernelId, Origin, Overdue, SessionChange, StartKernel, TimeChange,
     TimeSource,
@@ -95,7 +95,7 @@ async fn ended(engine: &Engine) -> ExecutionId {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wall_clock_that_jumps_ends_and_deletes_nothing() {
-    let place = Place::with(|config| {
+    let place = TestEngine::with(|config| {
         config.clock = Clock::of(Arc::clone(&*HANDS) as Arc<dyn TimeSource>);
         config.cull.idle_timeout = 2 * HOUR;
         config.cull.interval = Duration::from_secs(1);

@@ -92,11 +92,11 @@ pub enum ExecutionState {
     Busy,
     /// Its process ended and a new one is being started.
     Restarting,
-    /// Its process ended for good.
+    /// Its process ended permanently.
     Dead,
     /// Its sandbox is not connected (yet).
     Unknown,
-    /// The session is over and its log is kept. Of sessions of the native API only; Jupyter knows no such word.
+    /// The session has ended and its log is kept. Of sessions of the native API only; Jupyter knows no such word.
     Ended,
 }
 
@@ -121,7 +121,7 @@ impl fmt::Display for ExecutionState {
     }
 }
 
-/// What a caller asks of a further kernel of a session.
+/// What a caller asks of an additional kernel of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewKernel {
     /// A kernelspec, that of the session's first kernel if `None`.

@@ -1,5 +1,5 @@
 //! What was read of logs and is remembered: of the executions and histories that were asked for lately, within bounds. What goes first is
-//! of the owner that has the most, so that nobody's reading makes others read again what is within their part.
+//! of the owner that has the most, so that no owner's reading makes others read again what is within their part.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ impl<T> Remembered<T> {
         (entry.first == first).then(|| Arc::clone(&entry.known))
     }
 
-    /// Keeps what is begun to be known for a principal, and gives what is to be used: somebody else may have begun.
+    /// Keeps what is begun to be known for a principal, and gives what is to be used: another caller may have begun.
     pub fn add(&self, principal: &Principal, dir: &Path, seq: u64, first: u64, known: T) -> Shared<T> {
         let known = Arc::new(AsyncMutex::new(known));
         let mut kept = self.0.lock();

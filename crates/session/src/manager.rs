@@ -29,7 +29,7 @@ use crate::{EndedSessions, Gate, Lease, MemoryGauge, Pool, Provisioners, Registr
 /// Memory for the newest records of a log that is only read.
 const READING_BYTES: usize = 256 << 10;
 
-/// All sessions of one data directory. It authorises nobody.
+/// All sessions of one data directory. It authorises no caller.
 pub struct SessionManager {
     /// The settings.
     pub config: EngineConfig,
@@ -44,7 +44,7 @@ pub struct SessionManager {
     pub(crate) store: Arc<dyn Store>,
     /// All kernels by id.
     pub registry: Arc<Registry>,
-    /// Sessions that are over.
+    /// Ended sessions.
     pub ended: Arc<EndedSessions>,
     pub(crate) open_logs: OpenLogs,
     /// What was read of executions lately.
@@ -153,7 +153,7 @@ impl SessionManager {
         self.open_logs.open(dir, open, |(journal, _)| journal)
     }
 
-    /// Opens a log that nobody writes any more. Blocks on the disk.
+    /// Opens a log that is not written any more. Blocks on the disk.
     pub(crate) fn open_for_reading(&self, dir: &str) -> Result<Journal, EngineError> {
         let options = Options {
             tail_bytes: READING_BYTES,
@@ -162,7 +162,7 @@ impl SessionManager {
         };
         Journal::open(self.config.data_dir.join(dir), options)
             .map(|(journal, _)| journal)
-            .map_err(|error| EngineError::internal("cannot open the log of a session that is over", error))
+            .map_err(|error| EngineError::internal("cannot open the log of an ended session", error))
     }
 
     /// A sandbox of this gateway, with its first share.

@@ -1,4 +1,4 @@
-//! The memory that sandboxes use, as lists show it: each sandbox is measured seldom, and all that are due at once.
+//! The memory that sandboxes use, as lists show it: each sandbox is measured rarely, and all that are due at once.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,12 +14,12 @@ use crate::Lease;
 
 /// How old a measurement may be that is shown.
 const FRESH: Duration = Duration::from_secs(5);
-/// When one that nobody asked for again is forgotten.
+/// When one that was not asked for again is forgotten.
 const FORGET: Duration = Duration::from_mins(1);
 /// How long a list waits for measurements; then it shows what is known.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// The latest measurement of each sandbox that somebody asked for lately.
+/// The latest measurement of each sandbox that was asked for lately.
 #[derive(Debug)]
 pub struct MemoryGauge {
     known: Mutex<HashMap<SandboxId, Measurement>>,
@@ -46,7 +46,7 @@ impl Default for MemoryGauge {
 }
 
 impl MemoryGauge {
-    /// Bytes that these sandboxes use; those of which nobody can tell are left out.
+    /// Bytes that these sandboxes use; those whose use is unknown are left out.
     pub async fn read(&self, leases: &[Arc<Lease>]) -> HashMap<SandboxId, u64> {
         let sandboxes = leases.iter().map(|lease| (lease.id(), lease.provisioner()));
         let _ = timeout(WAIT, self.measure(sandboxes, Instant::now())).await;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_sandbox_is_measured_seldom_and_all_that_are_due_at_once() {
+    async fn each_sandbox_is_measured_rarely_and_all_that_are_due_at_once() {
         let gauge = MemoryGauge::default();
         let (local, made_local) = stub(Some(7));
         let (other, made_other) = stub(None);

@@ -130,7 +130,7 @@ impl Lease {
         })
     }
 
-    /// Looks at the count of processes that were killed for want of memory, so that old ones are not taken for the cause
+    /// Looks at the count of processes that were killed because memory ran out, so that old ones are not taken for the cause
     /// of a death to come. Every few seconds.
     pub(crate) async fn look_at_memory(&self) {
         if let Ok(now) = self.provisioner.oom_kills(self.id).await {
@@ -138,7 +138,7 @@ impl Lease {
         }
     }
 
-    /// Whether a process in it was killed for want of memory just now. Waits for the count to grow as long as the provisioner
+    /// Whether a process in it was killed just now because memory ran out. Waits for the count to grow as long as the provisioner
     /// may be late, at most [`MEMORY_WAIT`].
     pub(crate) async fn killed_for_memory(&self) -> bool {
         let late = self.provisioner.capabilities().oom_report_delay;
@@ -148,7 +148,7 @@ impl Lease {
                 Ok(now) if self.memory.lock().take(now) => return true,
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::debug!(sandbox = %self.id, %error, "nobody counts");
+                    tracing::debug!(sandbox = %self.id, %error, "the provisioner does not count");
                     return false;
                 }
             }
@@ -180,7 +180,7 @@ impl Share {
         }
     }
 
-    /// Ends the sandbox at once, whoever is in it.
+    /// Ends the sandbox at once, with every kernel in it.
     pub(crate) async fn stop_sandbox(&self) {
         match self.lease.provisioner.stop(self.lease.id, Duration::ZERO).await {
             Ok(_) | Err(SandboxError::NotFound(_)) => {}
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_ends_it_and_nobody_joins_after_that() {
+    fn the_last_one_ends_it_and_no_kernel_joins_after_that() {
         let mut one = first(1);
         let lease = Arc::clone(one.lease());
         let mut two = lease.join().unwrap();

@@ -1,4 +1,4 @@
-//! Sessions that are over, and the logs of sessions whether they are over or not.
+//! Ended sessions, and the logs of sessions whether they have ended or not.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::Engine;
 pub(super) enum SessionLog {
     /// The kernel lives, or is just ending: then its log is complete.
     Live(Arc<SessionKernel>),
-    /// It is over, and the log is kept. While the journal is open it is not removed.
+    /// It has ended, and the log is kept. While the journal is open it is not removed.
     Ended(Journal, Box<EndedSessionSnapshot>),
 }
 
@@ -54,8 +54,8 @@ impl SessionLog {
 }
 
 impl Engine {
-    /// Sessions that are over and whose logs are kept, the latest end first, at most 1,000: those whose ids name them. One
-    /// whose id a session has again is left out, as further kernels are: they are no sessions.
+    /// Ended sessions whose logs are kept, the latest end first, at most 1,000: those whose ids name them. One
+    /// whose id a session has again is left out, as additional kernels are: they are no sessions.
     pub fn ended_sessions(&self, principal: &Principal) -> Result<Vec<SessionInfo>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let inner = &self.inner;
@@ -77,7 +77,7 @@ impl Engine {
         Ok(mine.take(MAX_KEPT).map(|row| ended_info(&row, kept)).collect())
     }
 
-    /// The log of a session, whether it lives or not. Errors as of [`Engine::handle`], but for one that is over and whose log
+    /// The log of a session, whether it lives or not. Errors as of [`Engine::handle`], but for an ended one whose log
     /// is kept.
     pub(super) fn log(&self, principal: &Principal, id: KernelId) -> Result<SessionLog, EngineError> {
         let inner = &self.inner;

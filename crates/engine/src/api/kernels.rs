@@ -182,8 +182,8 @@ impl Engine {
         })
     }
 
-    /// A kernel that is not over. Commands find kernels by this, [`Engine::seen`] and [`Engine::log`] alone, so one of another
-    /// tenant is for all of them as one that never was. [`EngineError::SessionEnded`], [`EngineError::Removed`] for a session that is over.
+    /// A kernel that has not ended. Commands find kernels by this, [`Engine::seen`] and [`Engine::log`] alone, so one of another
+    /// tenant is for all of them as an unknown one. [`EngineError::SessionEnded`], [`EngineError::Removed`] for an ended session.
     pub(super) fn handle(
         &self,
         principal: &Principal,
@@ -196,7 +196,7 @@ impl Engine {
         }
     }
 
-    /// A kernel that is not over, in a new sandbox if its own is gone and it outlives that. [`EngineError::Forbidden`] for a principal
+    /// A kernel that has not ended, in a new sandbox if its own is gone and it outlives that. [`EngineError::Forbidden`] for a principal
     /// that changes nothing: a start is a change.
     pub(super) async fn with_sandbox(
         &self,

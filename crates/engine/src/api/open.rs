@@ -35,7 +35,7 @@ impl Engine {
             .iter()
             .map(|handle| handle.last_activity.load(Ordering::Relaxed))
             .max();
-        // The commands of others are nobody else's business.
+        // The commands of a principal are shown to no other one.
         let commands = if principal.is_operator() {
             self.inner.last_command()
         } else {

@@ -83,7 +83,7 @@ impl Engine {
     }
 
     /// Every session that the principal sees: its first kernel with what is around it, in order of their start; those that wait in a
-    /// pool are nobody's and not listed.
+    /// pool have no owner and are not listed.
     pub fn session_infos(&self, principal: &Principal) -> Result<Vec<SessionInfo>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let all = self.inner.registry.all();
@@ -137,7 +137,7 @@ impl Engine {
     }
 
     /// Bytes of memory that the sandboxes of these sessions use, measured within the last seconds, for lists; branches share their
-    /// sandbox. Sessions that the principal does not see, and those of which nobody can tell, are left out.
+    /// sandbox. Sessions that the principal does not see, and those whose use is unknown, are left out.
     pub async fn session_memory(
         &self,
         principal: &Principal,
@@ -154,7 +154,7 @@ impl Engine {
     }
 
     /// Makes branches of a kernel, one after another: each has the parent's variables as of now, in a process of its own
-    /// in the same sandbox. One result for each that was tried, in order; after a failure no further one is. If the caller
+    /// in the same sandbox. One result for each that was tried, in order; after a failure no other one is. If the caller
     /// goes away meanwhile they are ended again.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! A session that is over, as long as its log is kept: what is shown of it, and what is refused.
+//! An ended session, as long as its log is kept: what is shown of it, and what is refused.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -6,15 +6,15 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{Client, Place, op, settled, stop, until_state};
+use common::{Client, TestEngine, op, settled, stop, until_state};
 use himalia_engine::{
     Closed, Engine, EngineError, Execute, ExecutionResult, ExecutionState, ExecutionStatus as Status,
     HistoryStatus, KernelId, Origin, SessionChange, StartKernel,
 };
 use himalia_testkit::patience::within;
 
-fn place() -> Place {
-    Place::with(|config| config.retention.time = Duration::from_hours(24))
+fn place() -> TestEngine {
+    TestEngine::with(|config| config.retention.time = Duration::from_hours(24))
 }
 
 async fn session(engine: &Engine, name: Option<&str>) -> KernelId {
@@ -140,7 +140,7 @@ async fn a_session_that_is_over_is_shown_as_it_was_also_by_the_next_gateway() {
             assert_eq!(ended.cause, "killed_by_user");
             assert_eq!((error.code(), error.retryable()), ("session_ended", false));
         }
-        // Its name is free, and whoever asks for it is told whose it was.
+        // Its name is free, and a caller that asks for it learns whose it was.
         let error = engine.find_session(&op(), "eda").unwrap_err();
         assert!(error.to_string().contains(&id.to_string()), "{error}");
         assert_eq!(error.code(), "not_found");
@@ -149,7 +149,7 @@ async fn a_session_that_is_over_is_shown_as_it_was_also_by_the_next_gateway() {
         engine = place.open().await;
     }
 
-    // Its time is over: of everything it is said that it was removed.
+    // Its time has passed: of everything it is said that it was removed.
     let engine = place.open_past_retention(engine).await;
     engine.collect(&op(), false).await.unwrap();
     let removed = "removed_by_retention";

@@ -1,4 +1,4 @@
-//! While the container engine is away, whoever needs it is told to come back.
+//! While the container engine is away, a caller that needs it is asked to come back.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{Place, op, start, stop, until_state};
+use common::{TestEngine, op, start, stop, until_state};
 use himalia_engine::{Engine, EngineError, StartKernel};
 use himalia_sandbox::{
     BoxFuture, Capabilities, DiskUse, Enforcement, LimitReport, LocalProvisioner, Provisioner,
@@ -94,7 +94,7 @@ impl Provisioner for Restarted {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_that_needs_the_engine_says_the_same_while_it_is_away() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let away = Arc::new(AtomicBool::new(false));
     let (config, within) = place.parts();
     let provisioner = Restarted {

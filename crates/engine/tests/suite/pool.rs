@@ -6,7 +6,7 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{Client, Place, op, state, stop, until_state};
+use common::{Client, TestEngine, op, state, stop, until_state};
 use himalia_engine::{
     Drain, Engine, EngineConfig, KernelId, Origin, PoolConfig, PoolStatus, SessionInfo, StartKernel,
     StartPath, Template,
@@ -51,12 +51,12 @@ async fn session(engine: &Engine, start: StartKernel) -> SessionInfo {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_gets_a_kernel_that_is_ready_and_knows_what_it_was_claimed_with() {
-    let place = Place::with(|config| pooled(config, "warm", "late", 1));
+    let place = TestEngine::with(|config| pooled(config, "warm", "late", 1));
     let engine = place.open().await;
     until_ready(&engine, 1).await;
     assert!(
         engine.kernels(&op()).unwrap().is_empty(),
-        "nobody's kernels are in no list"
+        "kernels without an owner are in no list"
     );
     let id = KernelId::random();
     let mut start = named("warm");
@@ -116,7 +116,7 @@ async fn a_claim_gets_a_kernel_that_is_ready_and_knows_what_it_was_claimed_with(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_pool_cannot_give_is_started_and_says_why() {
-    let place = Place::with(|config| pooled(config, "warm", "late", 1));
+    let place = TestEngine::with(|config| pooled(config, "warm", "late", 1));
     let engine = place.open().await;
     until_ready(&engine, 1).await;
     let mut seeded = named("warm");
@@ -145,7 +145,7 @@ async fn what_the_pool_cannot_give_is_started_and_says_why() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_can_have_limits_of_its_own() {
-    let place = Place::with(|config| pooled(config, "warm", "late", 1));
+    let place = TestEngine::with(|config| pooled(config, "warm", "late", 1));
     let engine = place.open().await;
     until_ready(&engine, 1).await;
     let mut start = named("warm");
@@ -168,7 +168,7 @@ async fn a_claim_can_have_limits_of_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kernel_that_cannot_be_bound_is_not_given_away() {
-    let place = Place::with(|config| pooled(config, "warm", "deaf", 1));
+    let place = TestEngine::with(|config| pooled(config, "warm", "deaf", 1));
     let engine = place.open().await;
     until_ready(&engine, 1).await;
     let info = session(&engine, named("warm")).await;
@@ -181,7 +181,7 @@ async fn a_kernel_that_cannot_be_bound_is_not_given_away() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_dies_while_it_waits_is_replaced() {
-    let place = Place::with(|config| pooled(config, "warm", "late", 1));
+    let place = TestEngine::with(|config| pooled(config, "warm", "late", 1));
     let engine = place.open().await;
     until_ready(&engine, 1).await;
     let run = place.run.path().display().to_string();
@@ -202,7 +202,7 @@ async fn one_that_dies_while_it_waits_is_replaced() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_ends_with_the_gateway() {
-    let place = Place::with(|config| pooled(config, "warm", "late", 2));
+    let place = TestEngine::with(|config| pooled(config, "warm", "late", 2));
     let engine = place.open().await;
     until_ready(&engine, 2).await;
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
@@ -211,7 +211,7 @@ async fn what_waits_ends_with_the_gateway() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_that_cannot_start_says_so_and_does_not_stand_in_the_way() {
-    let place = Place::with(|config| pooled(config, "warm", "missing", 1));
+    let place = TestEngine::with(|config| pooled(config, "warm", "missing", 1));
     let engine = place.open().await;
     assert_eventually!(status(&engine).problem.is_some(), "{:?}", status(&engine));
     assert!(
@@ -226,7 +226,7 @@ async fn a_pool_that_cannot_start_says_so_and_does_not_stand_in_the_way() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claimed_kernel_follows_the_rules_of_its_new_owner() {
-    let place = Place::with(|config| pooled(config, "warm", "late", 1));
+    let place = TestEngine::with(|config| pooled(config, "warm", "late", 1));
     let engine = place.open().await;
     for (origin, after) in [(Origin::Jupyter, "idle"), (Origin::V1, "dead")] {
         until_ready(&engine, 1).await;

@@ -6,7 +6,7 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{Place, op, settled, stop, until_state};
+use common::{TestEngine, op, settled, stop, until_state};
 use himalia_engine::{
     Attach, Drain, Engine, EngineError, Execute, ExecutionId, ExecutionResult, ForkFiles, ForkKernel,
     ForkPolicy, KernelId, KernelRef, NewSession, Origin, Principal, SessionChange, SessionPatch, StartKernel,
@@ -118,7 +118,7 @@ async fn answers(engine: &Engine, who: &Principal, id: KernelId, execution: Exec
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_another_tenant_has_is_as_if_it_never_was() {
-    let place = Place::with(|config| config.retention.time = Duration::from_hours(24));
+    let place = TestEngine::with(|config| config.retention.time = Duration::from_hours(24));
     let engine = place.open().await;
     let kernel = session(&engine, &ada(), "analysis").await;
     let done = run(&engine, &ada(), kernel, "display image/png 4000").await;
@@ -198,7 +198,7 @@ async fn what_another_tenant_has_is_as_if_it_never_was() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn choosing_an_id_tells_a_tenant_nothing() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let hers = session(&engine, &ada(), "analysis").await;
     let chosen = |id| StartKernel {
@@ -240,7 +240,7 @@ async fn choosing_an_id_tells_a_tenant_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_of_one_session_take_turns_and_are_told_apart() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let mut engine = place.open().await;
     let kernel = session(&engine, &ada(), "shared").await;
     let gate = place.data.path().join("gate");
@@ -305,7 +305,7 @@ async fn callers_of_one_session_take_turns_and_are_told_apart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenants_limit_binds_it_alone_and_outlives_the_gateway() {
-    let place = Place::with(|config| {
+    let place = TestEngine::with(|config| {
         config.tenants.insert(
             "acme".into(),
             TenantLimits {
@@ -359,7 +359,7 @@ fn at(path: &str) -> NewSession {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jupyter_sessions_are_their_tenants() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let mine = engine.create_session(&ada(), at("a.ipynb")).await.unwrap();
     let theirs = engine.create_session(&eve(), at("a.ipynb")).await.unwrap();
@@ -380,7 +380,7 @@ async fn jupyter_sessions_are_their_tenants() {
     ] {
         assert_eq!(error.to_string(), format!("Session does not exist: {}", mine.id));
     }
-    // Nobody gets another's kernel by naming it.
+    // No tenant gets another's kernel by naming it.
     let wanted = KernelRef {
         id: Some(mine.kernel.id),
         name: None,
@@ -421,7 +421,7 @@ async fn jupyter_sessions_are_their_tenants() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn starts_of_one_tenant_wait_for_their_turn_and_those_of_others_do_not() {
-    let place = Place::with(|config| {
+    let place = TestEngine::with(|config| {
         config.max_kernels = 1000;
         let mut limits = TenantLimits::default();
         limits.share.starts_per_second = 1000;
@@ -471,7 +471,7 @@ async fn starts_of_one_tenant_wait_for_their_turn_and_those_of_others_do_not() {
         started += 1;
     }
     assert!(started < 64, "{started} of Eve's were first");
-    // Those that nobody waits for any more are not made.
+    // Those that no caller waits for any more are not made.
     starts.abort_all();
     while starts.join_next().await.is_some() {}
     stop(engine).await;

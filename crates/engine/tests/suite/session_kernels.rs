@@ -1,4 +1,4 @@
-//! Further kernels of a session: in its sandbox, and with its end.
+//! Additional kernels of a session: in its sandbox, and with its end.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Client, Place, kill, op, start, state, stop, until_state};
+use common::{Client, TestEngine, kill, op, start, state, stop, until_state};
 use himalia_engine::{
     CullConfig, Drain, Engine, EngineError, KernelId, MAX_SESSION_KERNELS, NewKernel, Origin, Secrets,
     SessionInfo, StartKernel,
@@ -26,7 +26,7 @@ fn of(kernelspec: &str) -> NewKernel {
 async fn try_add(engine: &Engine, session: KernelId, wanted: NewKernel) -> Result<SessionInfo, EngineError> {
     let principal = op();
     let started = engine.start_session_kernel(&principal, session, wanted);
-    within("a further kernel", started).await.unwrap()
+    within("an additional kernel", started).await.unwrap()
 }
 
 async fn add(engine: &Engine, session: KernelId, wanted: NewKernel) -> KernelId {
@@ -55,7 +55,7 @@ fn ids(infos: &[SessionInfo]) -> Vec<KernelId> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_kernel_runs_beside_the_first_and_ends_with_the_session() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine).await;
     until_state(&engine, id, "idle").await;
@@ -119,7 +119,7 @@ async fn a_second_kernel_runs_beside_the_first_and_ends_with_the_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kernels_are_found_in_their_session_only() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let (id, other) = (start(&engine).await, start(&engine).await);
     let second = add(&engine, id, of("fake")).await;
@@ -127,11 +127,11 @@ async fn kernels_are_found_in_their_session_only() {
     assert_eq!(engine.session_kernel(&op(), id, None).unwrap(), id);
     assert_eq!(find(id, &id.to_string()).unwrap(), id);
     assert_eq!(find(id, &second.to_string()).unwrap(), second);
-    let nobody = KernelId::random();
+    let unknown = KernelId::random();
     for (session, text) in [
         (other, second.to_string()),
         (id, other.to_string()),
-        (id, nobody.to_string()),
+        (id, unknown.to_string()),
         (id, "none".to_owned()),
     ] {
         let error = find(session, &text).unwrap_err();
@@ -140,7 +140,7 @@ async fn kernels_are_found_in_their_session_only() {
             "{error}"
         );
     }
-    for session in [nobody, second] {
+    for session in [unknown, second] {
         let error = find(session, &second.to_string()).unwrap_err();
         assert!(
             matches!(error, EngineError::NotFound { what: "Session", .. }),
@@ -175,7 +175,7 @@ async fn kernels_are_found_in_their_session_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_of_one_that_is_over_is_kept_and_it_is_no_session() {
-    let place = Place::with(|config| config.retention.time = Duration::from_hours(24));
+    let place = TestEngine::with(|config| config.retention.time = Duration::from_hours(24));
     let engine = place.open().await;
     let id = start(&engine).await;
     let second = add(&engine, id, of("fake")).await;
@@ -190,7 +190,7 @@ async fn the_log_of_one_that_is_over_is_kept_and_it_is_no_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_that_fails_leaves_nothing_and_numbers_are_bounded() {
-    let place = Place::with(|config| config.max_kernels = MAX_SESSION_KERNELS + 1);
+    let place = TestEngine::with(|config| config.max_kernels = MAX_SESSION_KERNELS + 1);
     let engine = place.open().await;
     let id = start(&engine).await;
     let logs = || {
@@ -251,7 +251,7 @@ async fn a_start_that_fails_leaves_nothing_and_numbers_are_bounded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn they_outlive_the_gateway_and_a_crash_of_the_first() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let wanted = StartKernel {
         origin: Origin::V1,
@@ -283,7 +283,7 @@ async fn they_outlive_the_gateway_and_a_crash_of_the_first() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_idle_when_all_of_its_kernels_are() {
-    let place = Place::with(|config| {
+    let place = TestEngine::with(|config| {
         config.cull = CullConfig {
             idle_timeout: Duration::from_secs(1),
             interval: Duration::from_millis(100),
@@ -297,7 +297,7 @@ async fn a_session_is_idle_when_all_of_its_kernels_are() {
     let mut busy = Client::attach(&engine, second, "busy").await;
     let request = busy.execute(&format!("wait-file {}", gate.display())).await;
     until_state(&engine, second, "busy").await;
-    // Nobody is at the first, and it has been idle for longer than it may.
+    // No client is at the first, and it has been idle for longer than it may.
     let idle_for = |id| {
         let model = engine.kernel(&op(), id).unwrap();
         time::OffsetDateTime::now_utc() - model.last_activity
@@ -315,7 +315,7 @@ async fn a_session_is_idle_when_all_of_its_kernels_are() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sandbox_of_an_earlier_version_refuses_with_a_reason() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let old = older_shim(place.data.path());
     let engine = open_with(&place, &old).await;
     let id = start(&engine).await;
@@ -341,7 +341,7 @@ fn older_shim(dir: &Path) -> std::path::PathBuf {
     path
 }
 
-async fn open_with(place: &Place, shim: &Path) -> Engine {
+async fn open_with(place: &TestEngine, shim: &Path) -> Engine {
     let config = himalia_sandbox::LocalConfig::new(place.run.path(), shim.to_owned());
     let provisioner = himalia_sandbox::LocalProvisioner::new(config).unwrap();
     let mut config = himalia_engine::EngineConfig::new(place.data.path());

@@ -1,4 +1,4 @@
-//! Removing what nobody may ask for any more: sessions that are over for too long, and what belongs to no session.
+//! Removing what no caller may ask for any more: sessions that ended too long ago, and what belongs to no session.
 //!
 //! The gateway does it at intervals, a bounded part each time; a command does all of it at once.
 
@@ -38,7 +38,7 @@ pub struct Bounds {
     pages: u32,
 }
 
-/// The log of a session that is over, with its size.
+/// The log of an ended session, with its size.
 struct Measured {
     row: EndedRecord,
     bytes: u64,
@@ -124,7 +124,7 @@ impl SessionManager {
         Ok(done)
     }
 
-    /// Kernels without a sandbox that nobody has used for as long as a session that is over is kept, unless they can have another
+    /// Kernels without a sandbox that were not used for as long as an ended session is kept, unless they can have another
     /// one: those of `/api`, and forks.
     async fn collect_lost(&self, done: &mut Collected, bounds: Bounds) -> Result<(), EngineError> {
         let time = micros(self.ended.retention().time);
@@ -135,7 +135,7 @@ impl SessionManager {
         let all = self.registry.all();
         let sessions = Sessions::of(&all);
         let is_due = |handle: &&Arc<SessionKernel>| {
-            // A further kernel goes with its session.
+            // An additional kernel goes with its session.
             let Some(facts) = sessions.cull_facts(handle) else {
                 return false;
             };
@@ -162,7 +162,7 @@ impl SessionManager {
         Ok(())
     }
 
-    /// Logs of sessions that are over: those that are too old, then the oldest of those that are too large or too many.
+    /// Logs of ended sessions: those that are too old, then the oldest of those that are too large or too many.
     /// With `anew` all logs are measured, otherwise those that are new, and none goes for its age.
     async fn collect_ended(
         &self,
@@ -221,7 +221,7 @@ impl SessionManager {
             return Ok(());
         }
         let now = self.time().stored_micros();
-        // Before any file goes: a log that is half gone is not shown to anybody, now or after a crash.
+        // Before any file goes: a log that is half gone is shown to no client, now or after a crash.
         let noted = self.store.set_removed(dirs.clone(), now).await;
         noted.map_err(|error| EngineError::internal("cannot note what is removed", error))?;
         self.ended.set_removed(&dirs, now);
@@ -237,10 +237,10 @@ impl SessionManager {
         .await
     }
 
-    /// Logs that belong to no session and that nobody reads.
+    /// Logs that belong to no session and that are not read.
     async fn collect_logs(&self, done: &mut Collected, bounds: Bounds) -> Result<(), EngineError> {
         let dir = self.config.data_dir.join("kernels");
-        // Listed first: a log that is found here and belongs to nobody afterwards never will.
+        // Listed first: a log that is found here and belongs to no session afterwards never will.
         let found = blocking(move || directories(&dir)).await?;
         let rows = self.store.kernels().await;
         let rows = rows.map_err(|error| EngineError::internal("cannot read the list of kernels", error))?;
@@ -330,8 +330,8 @@ fn measured(data_dir: &Path, rows: Vec<EndedRecord>, known: impl Fn(&str) -> Opt
     rows.into_iter().map(measure).collect()
 }
 
-/// Which of the logs, the latest first, must go so that `bytes` and [`MAX_KEPT`] hold: the oldest ones of whoever has the most,
-/// so that nobody's logs go for those of another.
+/// Which of the logs, the latest first, must go so that `bytes` and [`MAX_KEPT`] hold: the oldest ones of the owner that has the most,
+/// so that no owner's logs go for those of another.
 fn surplus(measured: &[Measured], bytes: u64) -> HashSet<usize> {
     let mut owners: HashMap<&str, (u64, Vec<usize>)> = HashMap::new();
     let (mut total, mut count) = (0_u64, measured.len());

@@ -45,7 +45,7 @@ pub(crate) fn due(facts: &CullFacts, config: &CullConfig, now_micros: u64) -> bo
 }
 
 impl CullFacts {
-    /// Those of a session with a further kernel: it is as busy as the busier of the two, and was used when either was.
+    /// Those of a session with an additional kernel: it is as busy as the busier of the two, and was used when either was.
     pub(crate) fn with(self, further: &Self) -> Self {
         let busy = further.state == ExecutionState::Busy;
         Self {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_kernels_end_whoever_watches() {
+    fn dead_kernels_end_also_while_clients_watch() {
         let dead = CullFacts {
             state: ExecutionState::Dead,
             connections: 3,

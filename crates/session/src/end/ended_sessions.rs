@@ -1,6 +1,6 @@
-//! Sessions that are over: their logs can be read for a time; for longer it is known that they were there.
+//! Ended sessions: their logs can be read for a time; for longer it is known that they were there.
 //!
-//! The rows of the store are held in memory too, so that a look-up costs no query.
+//! The rows of the store are held in memory too, so that a lookup costs no query.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::SessionKernel;
 
 /// The cause of the end of a session that retention ended.
 pub(crate) const BY_RETENTION: &str = "retention";
-/// Logs of sessions that are over.
+/// Logs of ended sessions.
 pub const MAX_KEPT: usize = 1000;
 /// Sessions whose logs were removed that are still known.
 const MAX_REMOVED: usize = 10_000;
 /// How long they are known.
 pub(crate) const REMOVED_KNOWN: Duration = Duration::from_hours(30 * 24);
 
-/// All sessions that are over, by the directories of their logs.
+/// All ended sessions, by the directories of their logs.
 #[derive(Debug)]
 pub struct EndedSessions {
     retention: Retention,
@@ -60,7 +60,7 @@ impl EndedSessions {
         self.retention
     }
 
-    /// A session is over: what is to be written down of it, if anything is kept of it. That is so for sessions of the native
+    /// A session has ended: what is to be written down of it, if anything is kept of it. That is so for sessions of the native
     /// API that had a process: only their executions can be asked for by an id.
     pub(crate) fn end(&self, handle: &SessionKernel) -> Option<EndedRecord> {
         let record = self.record(handle)?;
@@ -80,7 +80,7 @@ impl EndedSessions {
         *self.sizes.lock() = sizes;
     }
 
-    /// What is, or will be, written down of a session that is over and that has its id still; `None` if it lives, or if
+    /// What is, or will be, written down of an ended session that has its id still; `None` if it lives, or if
     /// nothing is kept of it.
     pub fn ending(&self, handle: &SessionKernel) -> Option<EndedRecord> {
         self.of(handle).filter(|_| handle.is_over())
@@ -121,7 +121,7 @@ impl EndedSessions {
         })
     }
 
-    /// The latest session of those that the principal sees that had this id and is over.
+    /// The latest session of those that the principal sees that had this id and has ended.
     pub fn get(&self, principal: &Principal, id: KernelId) -> Option<EndedRecord> {
         // Times are of one length in hexadecimal, so the last one is the latest; the dot follows the hyphen.
         let all = self.all.lock();
@@ -141,7 +141,7 @@ impl EndedSessions {
         self.get(principal, id).map_or_else(unknown, |row| over(&row))
     }
 
-    /// The latest session of an owner that had this name and is over, if its log is kept.
+    /// The latest session of an owner that had this name and has ended, if its log is kept.
     pub fn named(&self, owner: &str, name: &str) -> Option<EndedRecord> {
         let all = self.all.lock();
         let kept = all.values().filter(|row| {
@@ -172,7 +172,7 @@ impl EndedSessions {
         all.get(dir).is_some_and(|row| row.removed_micros.is_none())
     }
 
-    /// From now on nobody begins to read these logs.
+    /// From now on no client begins to read these logs.
     pub(crate) fn set_removed(&self, dirs: &[String], at_micros: i64) {
         let mut all = self.all.lock();
         for dir in dirs {
@@ -199,11 +199,11 @@ impl EndedSessions {
 fn removed(row: &EndedRecord) -> Option<EngineError> {
     row.removed_micros.map(|_| EngineError::Removed {
         by: RemovedBy::Retention,
-        reason: "this session is over, and what was kept of it was removed".into(),
+        reason: "this session has ended, and what was kept of it was removed".into(),
     })
 }
 
-/// What is said of a session that is over to whoever wants more of it than its log.
+/// The error for a caller that wants more of an ended session than its log.
 pub fn over(row: &EndedRecord) -> EngineError {
     removed(row).unwrap_or_else(|| EngineError::SessionEnded(ended_session(row)))
 }
@@ -224,7 +224,7 @@ fn log_name(journal: &Journal) -> Option<String> {
 }
 
 impl crate::SessionManager {
-    /// What is said of a kernel that is over, or on its way there, to whoever sees it and wants something of it.
+    /// The error for a caller that sees a kernel and wants something of it that has ended or is ending.
     pub fn over(&self, handle: &SessionKernel) -> EngineError {
         match self.ended.of(handle) {
             Some(row) => over(&row),
@@ -232,7 +232,7 @@ impl crate::SessionManager {
         }
     }
 
-    /// Opens the log of a session that is over, if the principal sees it, and gives what was written down of it. Blocks on the disk.
+    /// Opens the log of an ended session, if the principal sees it, and gives what was written down of it. Blocks on the disk.
     pub fn ended_log(
         &self,
         principal: &Principal,

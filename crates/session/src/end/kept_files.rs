@@ -1,4 +1,4 @@
-//! Files that outlive their sandbox: they go when the last session that uses them is ended for good.
+//! Files that outlive their sandbox: they go when the last session that uses them has ended.
 
 use std::collections::HashSet;
 
@@ -9,13 +9,13 @@ use himalia_store::KernelRecord;
 use crate::templates::Plan;
 use crate::{Lease, Provisioners, Registry};
 
-/// A name for the files of a new session, if they are kept. It is the gateway's own and random: whoever chooses a
+/// A name for the files of a new session, if they are kept. It is the gateway's own and random: a caller that chooses a
 /// session's id, or knows one, comes to the files of no other session by it, and a start that fails removes its own alone.
 pub(crate) fn new_name(plan: &Plan) -> Option<String> {
     (plan.session.sandbox.files == FilesMode::Session).then(|| KernelId::random().to_string())
 }
 
-/// Removes the files of a session that is over, unless others use them, a branch or its parent, dead or alive: the last of
+/// Removes the files of an ended session, unless others use them, a branch or its parent, dead or alive: the last of
 /// them does it.
 pub(crate) async fn forget_kept_files(registry: &Registry, lease: &Lease, sandbox: &SandboxConfig) {
     let Some(name) = &sandbox.kept_files else { return };

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_is_with_nobody_there_and_nothing_running() {
+    fn idle_is_without_clients_and_without_running_code() {
         let timed = session(Some(10), None);
         assert_eq!(due(&timed, ExecutionState::Idle, 0, 5, 15), None);
         assert_eq!(due(&timed, ExecutionState::Idle, 0, 5, 16), Some("idle_culled"));

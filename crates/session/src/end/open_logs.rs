@@ -28,7 +28,7 @@ impl Uses {
 }
 
 impl OpenLogs {
-    /// Opens a log. It counts as used from before it has a directory until nobody reads it any more.
+    /// Opens a log. It counts as used from before it has a directory until it is not read any more.
     pub(crate) fn open<T>(
         &self,
         dir: &str,
@@ -48,7 +48,7 @@ impl OpenLogs {
         opened
     }
 
-    /// Whether somebody reads or writes it.
+    /// Whether it is read or written.
     pub(crate) fn is_used(&self, dir: &str) -> bool {
         self.all.lock().get_mut(dir).is_some_and(Uses::is_used)
     }
@@ -70,7 +70,7 @@ mod tests {
         let journal = logs.open("a", open, |journal| journal).unwrap();
         let cursor = journal.cursor(0);
         drop(journal);
-        assert!(logs.is_used("a"), "somebody reads it");
+        assert!(logs.is_used("a"), "it is read");
         drop(cursor);
         assert!(!logs.is_used("a"));
         let failed: Result<Journal, _> =

@@ -39,7 +39,7 @@ impl SessionManager {
             if exit.requested {
                 tracing::debug!(kernel = %id, cause = %exit.cause, "a sandbox has ended as asked");
             } else {
-                tracing::warn!(kernel = %id, cause = %exit.cause, log, "a sandbox has ended unasked");
+                tracing::warn!(kernel = %id, cause = %exit.cause, log, "a sandbox has ended without a request");
             }
             // The actor may have ended meanwhile.
             let _ = tell.send(death_cause(exit.cause));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use himalia_journal::may_block;
 use himalia_kernel::{Command, HostFuture, KernelHost};
 use himalia_link::FIRST_LINK;
-use himalia_model::{Session, StartPath};
+use himalia_model::{Session, SessionId, StartPath};
 use himalia_sandbox::DiskUse;
 use himalia_shim_protocol::StartPath as ShimStartPath;
 use himalia_store::{KernelLife, Store};
@@ -27,7 +27,7 @@ pub(crate) struct Teardown {
     share: Share,
     /// Name of the socket that its link calls.
     socket: String,
-    /// The sandbox is to be ended, since nobody else is in it.
+    /// The sandbox is to be ended, since no other kernel is in it.
     last: bool,
     store: Arc<dyn Store>,
     registry: Arc<Registry>,
@@ -96,7 +96,7 @@ impl KernelHost for Teardown {
         let lease = Arc::clone(self.share.lease());
         tokio::spawn(async move {
             let killed = lease.killed_for_memory().await;
-            // The kernel may be over.
+            // The kernel may have ended.
             let _ = answer.send(killed).await;
         });
     }
@@ -109,7 +109,7 @@ impl KernelHost for Teardown {
                 tracing::debug!(sandbox = %lease.id(), %error, "cannot measure files");
                 None
             });
-            // The kernel may be over.
+            // The kernel may have ended.
             let _ = answer.send(found).await;
         });
     }
@@ -121,7 +121,9 @@ impl KernelHost for Teardown {
     fn end_additional(&self) -> HostFuture<'_> {
         Box::pin(async {
             let mut ends = JoinSet::new();
-            for kernel in self.registry.additional(self.kernel.session_id()) {
+            // An additional kernel ends alone.
+            let session = SessionId::of_first_kernel(self.kernel.id());
+            for kernel in self.registry.additional(session) {
                 ends.spawn(async move {
                     kernel.order(Command::Stop(SESSION_ENDED)).await;
                     kernel.gone().await;
@@ -157,7 +159,7 @@ impl Teardown {
             } else if let Err(error) = may_block(|| handle.journal.sync()) {
                 tracing::error!(kernel = %id, %error, "cannot flush the log of a session that is over");
             }
-            // Whoever takes the id next must not find them.
+            // The next session of this id must not find them.
             forget_kept_files(&self.registry, self.share.lease(), &handle.session().sandbox).await;
             let deleted = match ended {
                 Some(row) => self.store.end_kernel(row).await,
@@ -179,7 +181,7 @@ impl Teardown {
         if let Err(error) = noted {
             tracing::error!(kernel = %id, %error, "cannot note a kernel's end");
         }
-        // A session that goes on in another sandbox keeps its place.
+        // A session that continues in another sandbox keeps its permit.
         if forget || !handle.session().outlives_sandbox() {
             drop(handle.permit.lock().take());
         }

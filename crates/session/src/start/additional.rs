@@ -213,7 +213,7 @@ impl SessionManager {
     }
 }
 
-/// Whether a session is over, or on its way to its end.
+/// Whether a session has ended, or is ending.
 fn ends(session: &SessionKernel) -> bool {
     session.is_over() || session.snapshot.borrow().phase == Phase::Stopping
 }

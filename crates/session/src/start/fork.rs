@@ -34,7 +34,7 @@ const FORK_TIME: Duration = Duration::from_mins(2);
 const READY_TIME: Duration = Duration::from_secs(5);
 
 impl SessionManager {
-    /// Makes branches, one after another. After a failure no further one is tried.
+    /// Makes branches, one after another. After a failure no other one is tried.
     pub async fn fork_kernel(
         self: &Arc<Self>,
         parent: Arc<SessionKernel>,

@@ -31,7 +31,7 @@ fn check_name(name: &str) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Whether it is over, or on its way to its end.
+/// Whether it has ended, or is ending.
 fn ends(handle: &SessionKernel) -> bool {
     handle.is_over() || handle.snapshot.borrow().phase == Phase::Stopping
 }

@@ -1,8 +1,8 @@
-//! A session whose sandbox is gone goes on in a new one: the same id, name, log and kept files, the next process.
+//! A session whose sandbox is gone continues in a new one: the same id, name, log and kept files, the next process.
 //!
-//! The order of writes makes a kill of the gateway harmless. First the old sandbox is ended for good, so that nobody else has the
+//! The order of writes makes a kill of the gateway harmless. First the old sandbox is ended, so that nothing else uses the
 //! files; then the new one is made, which a later gateway would sweep, since no row names it; then the move is in the log; then
-//! in the row, from where on a later gateway adopts the new sandbox; and only then it is told to start something.
+//! in the row, from where on a later gateway adopts the new sandbox; and only then a process is started in it.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl SessionManager {
     /// turns. `given` are variables in place of those that the session was started with.
     ///
     /// # Errors
-    /// [`EngineError::KernelDead`] for a kernel that cannot go on, and what a start may answer.
+    /// [`EngineError::KernelDead`] for a kernel that cannot continue, and what a start may answer.
     pub(crate) async fn revive(
         self: &Arc<Self>,
         handle: &Arc<SessionKernel>,
@@ -118,7 +118,7 @@ impl SessionManager {
                 cause: handle.snapshot.borrow().reason.clone().unwrap_or_default(),
             });
         }
-        // A start like any other, of the session's owner, whoever uses it.
+        // A start like any other, of the session's owner, also if another principal uses it.
         let owner = Principal::operator().in_place_of(&before.owner);
         self.budget.start(&owner)?;
         self.check_disk(&owner).await?;
@@ -321,7 +321,7 @@ fn sandbox_has_files(session: &Session) -> bool {
     session.sandbox.isolation > himalia_sandbox::Isolation::None
 }
 
-/// Ends a sandbox, whoever is in it. When this returns nothing in it runs.
+/// Ends a sandbox, with every kernel in it. When this returns nothing in it runs.
 async fn end_for_good(lease: &Lease) -> Result<(), EngineError> {
     match lease.provisioner().stop(lease.id(), Duration::ZERO).await {
         Ok(_) | Err(SandboxError::NotFound(_)) => Ok(()),

@@ -1,4 +1,4 @@
-//! Kernels that come up. An interpreter that starts takes a processor for as long as it takes to get ready, so the turn of a start lasts
+//! The turn of a start. An interpreter that starts takes a processor for as long as it takes to get ready, so the turn of a start lasts
 //! until then.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! From a settled start to what the provisioner is told.
+//! From a settled start to what the provisioner gets.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,7 +42,7 @@ pub(crate) fn sandbox_spec(
 }
 
 /// The zygote that a start can be forked from; `None` for kernels that are not ours, where there are no zygotes or a root is
-/// not built, and where nobody may share one.
+/// not built, and where no session may share one.
 pub(crate) fn zygote_spec(plan: &Plan, launch: &Launch) -> Option<ZygoteSpec> {
     let python = program_in_built_root(plan, launch)?;
     if !plan.capabilities().zygotes

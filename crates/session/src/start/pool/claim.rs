@@ -1,4 +1,4 @@
-//! A claim: a kernel that waited becomes somebody's.
+//! A claim: a kernel that waited gets an owner.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::{SessionKernel, SessionManager};
 
 /// Members that a claim tries, should they die in its hands.
 const TRIES: usize = 3;
-/// How long a kernel may take to be told what it was claimed with; the shim itself waits 5 s.
+/// How long a kernel may take to receive what it was claimed with; the shim itself waits 5 s.
 const BIND_TIME: Duration = Duration::from_secs(10);
 /// How long a sandbox may take to get other limits.
 const CHANGE_TIME: Duration = Duration::from_secs(10);

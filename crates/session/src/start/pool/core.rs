@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Starts under way at once: more would only slow each other and the claims down.
 const STARTS_AT_ONCE: u32 = 2;
-/// First pause after a failed start, microseconds; it doubles with each further one …
+/// First pause after a failed start, microseconds; it doubles with each next one …
 pub(super) const BACK_OFF: u64 = 1_000_000;
 /// … up to this.
 pub(super) const BACK_OFF_MAX: u64 = 60_000_000;
-/// While half of the pool waits, a start waits so long after a claim: it would slow down the first cell of whoever
+/// While half of the pool waits, a start waits so long after a claim: it would slow down the first cell of the caller that
 /// claimed; microseconds.
 pub(super) const COURTESY: u64 = 100_000;
 /// The pool is as large as the number of claims in this time, between its size and its maximum; microseconds.
@@ -66,7 +66,7 @@ enum State {
     Ready(u64),
 }
 
-/// Numbers of a pool, for whoever asks.
+/// Numbers of a pool, for status pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) ready: u32,

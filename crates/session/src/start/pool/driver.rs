@@ -17,7 +17,7 @@ use crate::SessionManager;
 /// Messages to the task that wait. Claims wait for room; there are never more starts under way than the pool is large.
 const INBOX: usize = 256;
 
-/// What the task is told.
+/// What the task receives.
 #[derive(Debug)]
 pub(super) enum Message {
     Claim(oneshot::Sender<Option<Pooled>>),

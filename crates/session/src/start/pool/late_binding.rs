@@ -1,4 +1,4 @@
-//! Late binding: what a kernel that waits has to be told so that it is as if it had been started for its claim.
+//! Late binding: what a kernel that waits has to receive so that it is as if it had been started for its claim.
 
 use himalia_kernelspecs::{Launch, is_ours};
 use himalia_model::{KernelId, KernelSpec};
@@ -44,7 +44,7 @@ fn is_read_at_start(name: &str) -> bool {
         || name.ends_with(AT_START_ENDS)
 }
 
-/// Whether a kernelspec's kernels can be told anything late: our own launcher's, and those that say so in
+/// Whether a kernelspec's kernels can receive anything late: our own launcher's, and those that say so in
 /// `metadata.himalia.late_bind`.
 fn binds_late(spec: &KernelSpec) -> bool {
     let says = spec
@@ -70,7 +70,7 @@ pub(crate) fn changed_at_start(launch: &Launch) -> Option<&str> {
     names.find(|name| is_read_at_start(name)).map(String::as_str)
 }
 
-/// What to tell a kernel that was started with nothing of a request; `None` when there is nothing that it could be told
+/// What to tell a kernel that was started with nothing of a request; `None` when there is nothing that it could receive
 /// or has to be.
 ///
 /// # Errors
@@ -104,10 +104,10 @@ pub(super) fn binding(
         return Ok(Some(bind));
     }
     if let Some(name) = bind.env.keys().chain(&bind.unset).next() {
-        return Err(format!("this kernel cannot be told {name} after its start"));
+        return Err(format!("this kernel cannot receive {name} after its start"));
     }
     if bind.cwd.is_some() {
-        return Err("this kernel cannot be told its directory after its start".to_owned());
+        return Err("this kernel cannot receive its directory after its start".to_owned());
     }
     Ok(None)
 }
@@ -208,7 +208,7 @@ mod tests {
         assert!(
             binding(&foreign, &launch(&[("A", "1")], "/home"), true, id)
                 .unwrap_err()
-                .contains("told A")
+                .contains("receive A")
         );
         assert!(
             binding(&foreign, &launch(&[], "/data"), true, id)

@@ -16,7 +16,7 @@ use crate::{SessionKernel, SessionManager};
 /// Modules that our launcher imports before the kernel answers.
 const PRELOAD_VARIABLE: &str = "HIMALIA_PRELOAD";
 
-/// A kernel that was started for nobody yet.
+/// A kernel that was started and has no owner yet.
 #[derive(Debug)]
 pub(crate) struct Pooled {
     pub(super) handle: Arc<SessionKernel>,
@@ -66,7 +66,7 @@ fn is_fit(handle: &SessionKernel) -> bool {
 }
 
 impl SessionManager {
-    /// Starts a kernel of a template for nobody, and waits until it is ready. A failure leaves nothing.
+    /// Starts a kernel of a template without an owner, and waits until it is ready. A failure leaves nothing.
     pub(super) async fn start_pooled(self: &Arc<Self>, template: &str) -> Result<Pooled, EngineError> {
         let (plan, launch) = self.plan_of_template(template).await?;
         warm_zygote(&plan, &launch).await;

@@ -1,7 +1,7 @@
-//! Warm pools: kernels that are ready before anybody asks for one.
+//! Warm pools: kernels that are ready before a caller asks for one.
 //!
 //! A pool belongs to one template of the configuration. Its members are ordinary kernel actors in sandboxes of their
-//! own; they are in no list, have no row in the store, and are given away once: a claim tells the kernel late what it
+//! own; they are in no list, have no row in the store, and are assigned once: a claim tells the kernel late what it
 //! would have been started with, gives it its row, and publishes it. What is not claimed ends with the gateway; after a
 //! kill, the next gateway's sweep removes it.
 //!

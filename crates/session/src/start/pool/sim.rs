@@ -35,7 +35,7 @@ struct World {
     rng: Rng,
     core: Core,
     now: u64,
-    /// Every process that the pool made and has neither given away nor ended.
+    /// Every process that the pool made and has neither assigned nor ended.
     processes: BTreeMap<u64, Process>,
     /// Ended while they were being started: told of when they are up.
     abandoned: BTreeSet<u64>,
