@@ -13,8 +13,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::{TestEngine, op, settled, start, state, stop, until_state};
 use himalia_engine::{
-    Clock, Engine, Execute, ExecutionId, KernelId, Origin, Overdue, SessionChange, StartKernel, TimeChange,
-    TimeSource,
+    Clock, Engine, Execute, ExecutionId, KernelId, Origin, Overdue, SessionChange, SessionId, StartKernel,
+    TimeChange, TimeSource,
 };
 use himalia_testkit::assert_eventually;
 
@@ -109,12 +109,18 @@ async fn a_wall_clock_that_jumps_ends_and_deletes_nothing() {
         lifetime: TimeChange::Set(HOUR),
         ..SessionChange::default()
     };
-    engine.change_session(&op(), timed, lifetime).await.unwrap();
+    engine
+        .change_session(&op(), SessionId::of_first_kernel(timed), lifetime)
+        .await
+        .unwrap();
     let idle_timeout = SessionChange {
         idle_timeout: TimeChange::Set(HOUR),
         ..SessionChange::default()
     };
-    engine.change_session(&op(), watched, idle_timeout).await.unwrap();
+    engine
+        .change_session(&op(), SessionId::of_first_kernel(watched), idle_timeout)
+        .await
+        .unwrap();
     for jump in [DAY, -2 * DAY, DAY] {
         HANDS.jump(jump).await;
         for kernel in [idle, timed, watched] {

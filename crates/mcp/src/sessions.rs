@@ -11,11 +11,11 @@ use crate::failure::Failure;
 /// Characters of an id that name a session, at least.
 const PREFIX_CHARS: usize = 4;
 
-/// A session by its id, its name, or the beginning of its id.
+/// The first kernel of a session, by its id, its name, or the beginning of its id.
 pub(crate) fn find(engine: &Engine, principal: &Principal, wanted: &str) -> Result<KernelId, Failure> {
     let unknown = match engine.find_session(principal, wanted) {
         Err(error) if error.is_absent() && wanted.len() >= PREFIX_CHARS => error,
-        found => return Ok(found?),
+        found => return Ok(found?.first_kernel()),
     };
     let all = engine.session_infos(principal)?;
     let ids = all.iter().map(|info| info.kernel.id);

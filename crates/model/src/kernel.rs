@@ -131,7 +131,7 @@ pub struct NewKernel {
     /// Variables for this kernel alone, over those of its kernelspec and of the session's template. Those that the session
     /// was started with are its first kernel's.
     pub env: BTreeMap<String, String>,
-    /// Further variables, which are stored and shown nowhere. A name in both is refused.
+    /// More variables, which are stored and shown nowhere. A name in both is refused.
     pub secrets: Secrets,
 }
 

@@ -69,7 +69,7 @@ pub struct StartKernel {
     /// Variables for this kernel alone, over those of its kernelspec. Nothing of the gateway's own environment is
     /// added.
     pub env: BTreeMap<String, String>,
-    /// Further variables, which are stored and shown nowhere. A name in both is refused.
+    /// More variables, which are stored and shown nowhere. A name in both is refused.
     pub secrets: Secrets,
     /// Through which interface.
     pub origin: Origin,

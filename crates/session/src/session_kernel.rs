@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use himalia_kernel::Handle;
+use himalia_kernel::{Handle, Phase};
 use himalia_model::{KernelId, KernelModel, Origin, Role, Session, SessionId, SessionInfo, from_micros};
 use parking_lot::{Mutex, RwLock};
 
@@ -75,6 +75,11 @@ impl SessionKernel {
     pub(crate) fn assign(&self, id: KernelId, session: Session) {
         *self.session.write() = Arc::new(session);
         self.handle.set_id(id);
+    }
+
+    /// Whether it has ended, or is ending.
+    pub(crate) fn ends(&self) -> bool {
+        self.is_over() || self.snapshot.borrow().phase == Phase::Stopping
     }
 
     /// The sandbox that it is in, or was in.

@@ -1,8 +1,8 @@
 //! The gateway's durable state that is not output.
 //!
 //! What is here commits before its caller is answered. Output and executions are not here, nor are the idempotency keys of
-//! these: they are in the journal. Rows hold no environment variables and no keys, so a copy of the store gives no secrets
-//! away beyond names and paths.
+//! these: they are in the journal. Rows hold no keys and no values of secrets, so a copy of the store
+//! reveals names, paths and the variables that callers gave.
 //!
 //! [`Store`] is the interface; [`SqliteStore`] is its one implementation. The tests in `tests/contract.rs` are written
 //! against the interface, for any implementation.

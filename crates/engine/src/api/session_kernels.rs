@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use himalia_kernel::Command;
-use himalia_model::{Action, EngineError, KernelId, NewKernel, Object, Principal, Role, SessionInfo};
+use himalia_model::{
+    Action, EngineError, KernelId, NewKernel, Object, Principal, Role, SessionId, SessionInfo,
+};
 use himalia_session::SessionKernel;
 
 use super::Engine;
@@ -18,10 +20,10 @@ impl Engine {
     pub async fn start_session_kernel(
         &self,
         principal: &Principal,
-        session: KernelId,
+        session: SessionId,
         wanted: NewKernel,
     ) -> Result<SessionInfo, EngineError> {
-        self.allow(principal, Action::Execute, Object::Kernel(session))?;
+        self.allow(principal, Action::Execute, Object::Kernel(session.first_kernel()))?;
         self.allow(principal, Action::Create, Object::Kernels)?;
         let session = self.session_handle(principal, session)?;
         self.inner.budget.start(principal)?;
@@ -33,9 +35,9 @@ impl Engine {
     pub fn session_kernels(
         &self,
         principal: &Principal,
-        session: KernelId,
+        session: SessionId,
     ) -> Result<Vec<SessionInfo>, EngineError> {
-        self.allow(principal, Action::Read, Object::Kernel(session))?;
+        self.allow(principal, Action::Read, Object::Kernel(session.first_kernel()))?;
         let first = self.session_handle(principal, session)?;
         let additional = self.inner.registry.additional(first.session_id()).into_iter();
         let additional = additional.filter(|handle| !handle.is_over());
@@ -50,11 +52,13 @@ impl Engine {
     pub fn session_kernel(
         &self,
         principal: &Principal,
-        session: KernelId,
+        session: SessionId,
         kernel: Option<&str>,
     ) -> Result<KernelId, EngineError> {
-        let Some(text) = kernel else { return Ok(session) };
-        self.allow(principal, Action::Read, Object::Kernel(session))?;
+        let Some(text) = kernel else {
+            return Ok(session.first_kernel());
+        };
+        self.allow(principal, Action::Read, Object::Kernel(session.first_kernel()))?;
         let first = self.session_handle(principal, session)?;
         let found = text.parse().ok().filter(|id| {
             let other = self.inner.registry.get(*id);
@@ -74,12 +78,12 @@ impl Engine {
     pub async fn end_session_kernel(
         &self,
         principal: &Principal,
-        session: KernelId,
+        session: SessionId,
         kernel: &str,
     ) -> Result<(), EngineError> {
-        self.allow(principal, Action::Delete, Object::Kernel(session))?;
+        self.allow(principal, Action::Delete, Object::Kernel(session.first_kernel()))?;
         let id = self.session_kernel(principal, session, Some(kernel))?;
-        if id == session {
+        if id == session.first_kernel() {
             return Err(EngineError::Conflict {
                 reason: "this is the first kernel of its session: end the session to end it".to_owned(),
             });
@@ -94,10 +98,12 @@ impl Engine {
     fn session_handle(
         &self,
         principal: &Principal,
-        session: KernelId,
+        session: SessionId,
     ) -> Result<Arc<SessionKernel>, EngineError> {
         let unknown = || EngineError::no_session(&session.to_string());
-        let handle = self.handle(principal, session).map_err(|_| unknown())?;
+        let handle = self
+            .handle(principal, session.first_kernel())
+            .map_err(|_| unknown())?;
         if handle.session().role == Role::Additional {
             return Err(unknown());
         }

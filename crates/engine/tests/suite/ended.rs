@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{Client, TestEngine, op, settled, stop, until_state};
 use himalia_engine::{
     Closed, Engine, EngineError, Execute, ExecutionResult, ExecutionState, ExecutionStatus as Status,
-    HistoryStatus, KernelId, Origin, SessionChange, StartKernel,
+    HistoryStatus, KernelId, Origin, SessionChange, SessionId, StartKernel,
 };
 use himalia_testkit::patience::within;
 
@@ -47,9 +47,12 @@ async fn commands(engine: &Engine, id: KernelId) -> Vec<EngineError> {
         engine.variables(&op, id).await.unwrap_err(),
         engine.read_file(&op, id, "a", None).await.map(drop).unwrap_err(),
         engine.write_file(&op, id, "a").await.map(drop).unwrap_err(),
-        engine.session_usage(&op, id).await.unwrap_err(),
         engine
-            .change_session(&op, id, SessionChange::default())
+            .session_usage(&op, SessionId::of_first_kernel(id))
+            .await
+            .unwrap_err(),
+        engine
+            .change_session(&op, SessionId::of_first_kernel(id), SessionChange::default())
             .await
             .unwrap_err(),
         engine.interrupt_kernel(&op, id).await.unwrap_err(),
@@ -221,7 +224,10 @@ async fn an_id_or_a_name_that_lives_again_is_that_of_the_living() {
         ..StartKernel::default()
     };
     engine.start_session(&op(), again).await.unwrap();
-    assert_eq!(engine.find_session(&op(), "eda").unwrap(), old);
+    assert_eq!(
+        engine.find_session(&op(), "eda").unwrap(),
+        SessionId::of_first_kernel(old)
+    );
     assert_eq!(engine.session_info(&op(), old).unwrap().end, None);
     assert!(engine.ended_sessions(&op()).unwrap().is_empty());
     engine.shutdown_kernel(&op(), old).await.unwrap();

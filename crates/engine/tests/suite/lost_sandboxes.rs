@@ -11,7 +11,7 @@ use common::{
 };
 use himalia_engine::{
     Drain, Engine, EngineError, Execute, ExecutionResult, ExecutionStatus as Status, KernelId, NewKernel,
-    Origin, Principal, SandboxLoss, Secrets, SessionInfo, StartKernel, TenantLimits,
+    Origin, Principal, SandboxLoss, Secrets, SessionId, SessionInfo, StartKernel, TenantLimits,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
@@ -261,7 +261,10 @@ async fn only_an_order_or_its_times_end_it() {
         idle_timeout: himalia_engine::TimeChange::Set(Duration::from_millis(1)),
         ..himalia_engine::SessionChange::default()
     };
-    engine.change_session(&op(), id, change).await.unwrap();
+    engine
+        .change_session(&op(), SessionId::of_first_kernel(id), change)
+        .await
+        .unwrap();
     assert_eventually!(state(&engine, id) == "gone", "its time is over");
     stop(engine).await;
 }
@@ -372,7 +375,9 @@ async fn what_cannot_be_had_again_is_named() {
     let place = TestEngine::new();
     let (engine, id) = begun(&place).await;
     assert!(!stored(&place).contains("hush"), "secrets are stored nowhere");
-    let second = engine.start_session_kernel(&op(), id, NewKernel::default()).await;
+    let second = engine
+        .start_session_kernel(&op(), SessionId::of_first_kernel(id), NewKernel::default())
+        .await;
     let second = second.unwrap().kernel.id;
     until_state(&engine, second, "idle").await;
     lose(&engine, id).await;
@@ -388,7 +393,9 @@ async fn what_cannot_be_had_again_is_named() {
     assert_eq!(state(&engine, second), "gone", "its sandbox is gone");
 
     // It stays in the log until a client learns of it: here by the next gateway.
-    let third = engine.start_session_kernel(&op(), id, NewKernel::default()).await;
+    let third = engine
+        .start_session_kernel(&op(), SessionId::of_first_kernel(id), NewKernel::default())
+        .await;
     let third = third.unwrap().kernel.id;
     lose(&engine, id).await;
     put(&engine, "eda").await;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use common::{TestEngine, op, settled, stop, until_state};
 use himalia_engine::{
     Attach, Drain, Engine, EngineError, Execute, ExecutionId, ExecutionResult, ForkFiles, ForkKernel,
-    ForkPolicy, KernelId, KernelRef, NewSession, Origin, Principal, SessionChange, SessionPatch, StartKernel,
-    TenantLimits, VariableQuery,
+    ForkPolicy, KernelId, KernelRef, NewSession, Origin, Principal, SessionChange, SessionId, SessionPatch,
+    StartKernel, TenantLimits, VariableQuery,
 };
 
 fn ada() -> Principal {
@@ -84,8 +84,12 @@ async fn answers(engine: &Engine, who: &Principal, id: KernelId, execution: Exec
     vec![
         said(engine.kernel(who, id)),
         said(engine.session_info(who, id)),
-        said(engine.session_usage(who, id).await),
-        said(engine.change_session(who, id, SessionChange::default()).await),
+        said(engine.session_usage(who, SessionId::of_first_kernel(id)).await),
+        said(
+            engine
+                .change_session(who, SessionId::of_first_kernel(id), SessionChange::default())
+                .await,
+        ),
         said(engine.fork_kernel(who, id, fork).await),
         said(engine.interrupt_kernel(who, id).await),
         said(engine.restart_kernel(who, id).await),
@@ -163,8 +167,14 @@ async fn what_another_tenant_has_is_as_if_it_never_was() {
     // Its name is free there, and leads to another session.
     let own = session(&engine, &eve(), "analysis").await;
     assert_ne!(own, kernel);
-    assert_eq!(engine.find_session(&eve(), "analysis").unwrap(), own);
-    assert_eq!(engine.find_session(&bob(), "analysis").unwrap(), kernel);
+    assert_eq!(
+        engine.find_session(&eve(), "analysis").unwrap(),
+        SessionId::of_first_kernel(own)
+    );
+    assert_eq!(
+        engine.find_session(&bob(), "analysis").unwrap(),
+        SessionId::of_first_kernel(kernel)
+    );
     assert_eq!(
         engine.find_session(&op(), "analysis").unwrap_err().code(),
         "not_found"
@@ -298,7 +308,10 @@ async fn callers_of_one_session_take_turns_and_are_told_apart() {
         engine = place.open().await;
         until_state(&engine, kernel, "idle").await;
     }
-    assert_eq!(engine.find_session(&bob(), "shared").unwrap(), kernel);
+    assert_eq!(
+        engine.find_session(&bob(), "shared").unwrap(),
+        SessionId::of_first_kernel(kernel)
+    );
     assert_eq!(engine.kernel(&eve(), kernel).unwrap_err().code(), "not_found");
     stop(engine).await;
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::{Client, TestEngine, kill, op, start, state, stop, until_state};
 use himalia_engine::{
     CullConfig, Drain, Engine, EngineError, KernelId, MAX_SESSION_KERNELS, NewKernel, Origin, Secrets,
-    SessionInfo, StartKernel,
+    SessionId, SessionInfo, StartKernel,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
@@ -25,7 +25,7 @@ fn of(kernelspec: &str) -> NewKernel {
 
 async fn try_add(engine: &Engine, session: KernelId, wanted: NewKernel) -> Result<SessionInfo, EngineError> {
     let principal = op();
-    let started = engine.start_session_kernel(&principal, session, wanted);
+    let started = engine.start_session_kernel(&principal, SessionId::of_first_kernel(session), wanted);
     within("an additional kernel", started).await.unwrap()
 }
 
@@ -98,14 +98,19 @@ async fn a_second_kernel_runs_beside_the_first_and_ends_with_the_session() {
     // It is a kernel among all, and no session.
     assert_eq!(engine.kernels(&op()).unwrap().len(), 2);
     assert_eq!(ids(&engine.session_infos(&op()).unwrap()), [id]);
-    let kernels = engine.session_kernels(&op(), id).unwrap();
+    let kernels = engine
+        .session_kernels(&op(), SessionId::of_first_kernel(id))
+        .unwrap();
     assert_eq!(ids(&kernels), [id, second]);
     assert_eq!(
         (kernels[1].kernel.name.as_str(), kernels[1].session.origin),
         ("late", Origin::V1)
     );
     assert!(engine.find_session(&op(), &second.to_string()).is_err());
-    assert_eq!(engine.find_session(&op(), &id.to_string()).unwrap(), id);
+    assert_eq!(
+        engine.find_session(&op(), &id.to_string()).unwrap(),
+        SessionId::of_first_kernel(id)
+    );
     engine.release_kernel(&op(), second).await.unwrap();
     assert_eq!(state(&engine, second), "idle", "a Jupyter client only leaves it");
 
@@ -123,8 +128,14 @@ async fn kernels_are_found_in_their_session_only() {
     let engine = place.open().await;
     let (id, other) = (start(&engine).await, start(&engine).await);
     let second = add(&engine, id, of("fake")).await;
-    let find = |session, text: &str| engine.session_kernel(&op(), session, Some(text));
-    assert_eq!(engine.session_kernel(&op(), id, None).unwrap(), id);
+    let find =
+        |session, text: &str| engine.session_kernel(&op(), SessionId::of_first_kernel(session), Some(text));
+    assert_eq!(
+        engine
+            .session_kernel(&op(), SessionId::of_first_kernel(id), None)
+            .unwrap(),
+        id
+    );
     assert_eq!(find(id, &id.to_string()).unwrap(), id);
     assert_eq!(find(id, &second.to_string()).unwrap(), second);
     let unknown = KernelId::random();
@@ -154,16 +165,18 @@ async fn kernels_are_found_in_their_session_only() {
     }
 
     let principal = op();
-    let first = engine.end_session_kernel(&principal, id, &id.to_string()).await;
+    let first = engine
+        .end_session_kernel(&principal, SessionId::of_first_kernel(id), &id.to_string())
+        .await;
     assert!(matches!(first.unwrap_err(), EngineError::Conflict { .. }));
     assert!(
         engine
-            .end_session_kernel(&op(), other, &second.to_string())
+            .end_session_kernel(&op(), SessionId::of_first_kernel(other), &second.to_string())
             .await
             .is_err()
     );
     engine
-        .end_session_kernel(&op(), id, &second.to_string())
+        .end_session_kernel(&op(), SessionId::of_first_kernel(id), &second.to_string())
         .await
         .unwrap();
     assert_eq!(state(&engine, second), "gone");
@@ -180,7 +193,7 @@ async fn the_log_of_one_that_is_over_is_kept_and_it_is_no_session() {
     let id = start(&engine).await;
     let second = add(&engine, id, of("fake")).await;
     engine
-        .end_session_kernel(&op(), id, &second.to_string())
+        .end_session_kernel(&op(), SessionId::of_first_kernel(id), &second.to_string())
         .await
         .unwrap();
     assert!(engine.history(&op(), second, None, 10).await.is_ok());
@@ -214,7 +227,13 @@ async fn a_start_that_fails_leaves_nothing_and_numbers_are_bounded() {
         matches!(nowhere, EngineError::BadRequest { field: "cwd", .. }),
         "{nowhere}"
     );
-    assert_eq!(engine.session_kernels(&op(), id).unwrap().len(), 1);
+    assert_eq!(
+        engine
+            .session_kernels(&op(), SessionId::of_first_kernel(id))
+            .unwrap()
+            .len(),
+        1
+    );
     assert_eventually!(logs() == 1, "a log is left of a start that failed");
 
     // In this session, and of this gateway.
@@ -234,14 +253,14 @@ async fn a_start_that_fails_leaves_nothing_and_numbers_are_bounded() {
         "{full}"
     );
     let last = engine
-        .session_kernels(&op(), id)
+        .session_kernels(&op(), SessionId::of_first_kernel(id))
         .unwrap()
         .pop()
         .unwrap()
         .kernel
         .id;
     engine
-        .end_session_kernel(&op(), id, &last.to_string())
+        .end_session_kernel(&op(), SessionId::of_first_kernel(id), &last.to_string())
         .await
         .unwrap();
     try_add(&engine, other, of("fake")).await.unwrap();
@@ -266,7 +285,12 @@ async fn they_outlive_the_gateway_and_a_crash_of_the_first() {
     until_state(&engine, id, "idle").await;
     until_state(&engine, second, "idle").await;
     assert_eq!(said(&engine, second, "two", "get x").await, "2");
-    assert_eq!(ids(&engine.session_kernels(&op(), id).unwrap()), [id, second]);
+    assert_eq!(
+        ids(&engine
+            .session_kernels(&op(), SessionId::of_first_kernel(id))
+            .unwrap()),
+        [id, second]
+    );
     assert_eq!(ids(&engine.session_infos(&op()).unwrap()), [id]);
 
     // The sandbox is there without the first kernel's process, too.

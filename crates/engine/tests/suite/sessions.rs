@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use common::{Client, TestEngine, op, state, stop, until_state};
 use himalia_engine::{
-    Drain, EngineError, HistoryStatus, NotOffered, Origin, Provisioners, SessionChange, SessionLimits,
-    StartKernel, Template, TimeChange,
+    Drain, EngineError, HistoryStatus, NotOffered, Origin, Provisioners, SessionChange, SessionId,
+    SessionLimits, StartKernel, Template, TimeChange,
 };
 use himalia_sandbox::Isolation;
 use himalia_testkit::assert_eventually;
@@ -207,12 +207,18 @@ async fn a_name_is_one_sessions_and_outlives_the_gateway() {
         idle_timeout: TimeChange::Set(Duration::from_mins(15)),
         lifetime: TimeChange::Keep,
     };
-    engine.change_session(&op(), id, change).await.unwrap();
+    engine
+        .change_session(&op(), SessionId::of_first_kernel(id), change)
+        .await
+        .unwrap();
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
     drop(engine);
 
     let engine = place.open().await;
-    assert_eq!(engine.find_session(&op(), "eda").unwrap(), id);
+    assert_eq!(
+        engine.find_session(&op(), "eda").unwrap(),
+        SessionId::of_first_kernel(id)
+    );
     let info = engine.session_info(&op(), id).unwrap();
     assert_eq!(info.session.labels.get("team").map(String::as_str), Some("a"));
     assert_eq!(info.session.idle_timeout, Some(Duration::from_mins(15)));

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use himalia_engine::{
-    EngineError, ExecutionState, KernelId, NewKernel, Principal, Secrets, SessionInfo, StartPath,
+    EngineError, ExecutionState, KernelId, NewKernel, Principal, Secrets, SessionId, SessionInfo, StartPath,
 };
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
@@ -30,7 +30,7 @@ const CWD_BYTES: usize = 4096;
 pub(crate) struct SessionKernel {
     /// Routes of the Jupyter API accept it too.
     id: KernelId,
-    session: KernelId,
+    session: SessionId,
     /// Whether it is the first kernel of the session, which ends with it and has its id.
     first: bool,
     kernelspec: String,
@@ -53,12 +53,12 @@ pub(crate) struct SessionKernel {
 }
 
 impl SessionKernel {
-    fn of(session: KernelId, info: SessionInfo) -> Self {
+    fn of(session: SessionId, info: SessionInfo) -> Self {
         let (kernel, described) = (info.kernel, info.session);
         Self {
             id: kernel.id,
             session,
-            first: kernel.id == session,
+            first: kernel.id == session.first_kernel(),
             kernelspec: kernel.name,
             state: kernel.execution_state,
             incarnation: kernel.incarnation,

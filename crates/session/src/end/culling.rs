@@ -46,12 +46,12 @@ pub(crate) fn due(facts: &CullFacts, config: &CullConfig, now_micros: u64) -> bo
 
 impl CullFacts {
     /// Those of a session with an additional kernel: it is as busy as the busier of the two, and was used when either was.
-    pub(crate) fn with(self, further: &Self) -> Self {
-        let busy = further.state == ExecutionState::Busy;
+    pub(crate) fn with(self, additional: &Self) -> Self {
+        let busy = additional.state == ExecutionState::Busy;
         Self {
-            state: if busy { further.state } else { self.state },
-            connections: self.connections.saturating_add(further.connections),
-            last_micros: self.last_micros.max(further.last_micros),
+            state: if busy { additional.state } else { self.state },
+            connections: self.connections.saturating_add(additional.connections),
+            last_micros: self.last_micros.max(additional.last_micros),
             ..self
         }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_kernel::{Command, CommandError, Phase};
+use himalia_kernel::{Command, CommandError};
 use himalia_kernelspecs::{Launch, check_variables};
 use himalia_model::{EngineError, KernelId, NewKernel, Origin, Principal, Role, Session, StartPath};
 use himalia_sandbox::Isolation;
@@ -83,7 +83,7 @@ impl SessionManager {
         self.until_up(&handle, turn);
         handle.change(|session| session.start_ms = millis_since(begun));
         // From here on the end of the session finds it.
-        if ends(session) {
+        if session.ends() {
             handle.order(Command::Stop(SESSION_ENDED)).await;
             handle.gone().await;
             return Err(EngineError::no_kernel(id));
@@ -211,11 +211,6 @@ impl SessionManager {
             }
         }
     }
-}
-
-/// Whether a session has ended, or is ending.
-fn ends(session: &SessionKernel) -> bool {
-    session.is_over() || session.snapshot.borrow().phase == Phase::Stopping
 }
 
 /// Where an additional kernel works.

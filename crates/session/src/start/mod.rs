@@ -9,8 +9,8 @@
 //! | log | the row in the store, the log, the actor | `actor` |
 //! | process | the shim starts the kernel's process | `process` |
 //!
-//! A failed step leaves nothing of the steps before. All of them are in a task of its own (`detached`), so that a caller that
-//! goes away does not stop a start half-way.
+//! A failed step leaves nothing of the steps before. From the place on, the steps are in a task of their own (`detached`), so that a
+//! caller that goes away does not stop a start half-way.
 //!
 //! A start has one of these sources, each in a file of its own, which says what is different about it:
 //!

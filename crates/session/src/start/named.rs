@@ -31,11 +31,6 @@ fn check_name(name: &str) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Whether it has ended, or is ending.
-fn ends(handle: &SessionKernel) -> bool {
-    handle.is_over() || handle.snapshot.borrow().phase == Phase::Stopping
-}
-
 impl SessionManager {
     /// The session of this name, one that is ending included.
     pub fn named(&self, owner: &str, name: &str) -> Option<Arc<SessionKernel>> {
@@ -75,7 +70,7 @@ impl SessionManager {
         attach: bool,
     ) -> Result<(Arc<SessionKernel>, bool), EngineError> {
         while let Some(handle) = self.named(principal.owner(), name) {
-            if ends(&handle) {
+            if handle.ends() {
                 // Its name is free when nothing of it is left.
                 handle.gone().await;
                 self.check_open()?;
