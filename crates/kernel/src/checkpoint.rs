@@ -142,6 +142,7 @@ impl Core {
             lost,
         });
         let stopped = self.life.exit.as_ref().and_then(|exit| exit.stopped);
+        let (replied, heard) = self.readiness.checkpoint();
         let checkpoint = Checkpoint {
             phase: self.life.phase,
             incarnation: self.life.incarnation,
@@ -154,8 +155,8 @@ impl Core {
             state: word::of_state(self.activity.state),
             last_activity: self.activity.last_micros,
             kernel_session: self.kernel_session.to_string(),
-            replied: self.readiness.replied,
-            heard: self.readiness.heard,
+            replied,
+            heard,
             stored: PerLane {
                 now: self.outbox.position(Lane::Now),
                 data: self.outbox.position(Lane::Data),
@@ -212,8 +213,7 @@ impl Core {
             self.stopwatch.began(id, began);
         }
         self.executions = checkpoint.executions;
-        self.readiness.replied = checkpoint.replied;
-        self.readiness.heard = checkpoint.heard;
+        self.readiness.restore(checkpoint.replied, checkpoint.heard);
         for open in checkpoint.open {
             let entry = Entry {
                 seq: open.seq,

@@ -13,7 +13,7 @@ use himalia_wire::Channel;
 use super::execution_records::{SandboxLoss, Submission};
 use super::executions::Brief;
 use super::ledger::RequestKind;
-use super::questions::{Question, Reply};
+use super::questions::question::{Question, Reply};
 use super::rules::Rules;
 
 /// The present, as the driver sees it.

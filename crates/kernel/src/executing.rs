@@ -140,6 +140,12 @@ impl Core {
         }
     }
 
+    /// What is due for the one that was sent.
+    pub(super) fn limit_current(&mut self, out: &mut Vec<Effect>) {
+        self.limit_native(out);
+        self.decide_execution();
+    }
+
     /// Sends the next execution if it is its turn, and starts the kernel for it if it is dead and may be.
     pub(super) fn next_execution(&mut self, out: &mut Vec<Effect>) {
         while self.executions.current.is_none() && !self.executions.queue.is_empty() {
@@ -337,7 +343,7 @@ impl Core {
     }
 
     /// One whose process had ended before it began is given up, unless its request is still on its way.
-    pub(super) fn decide_execution(&mut self) {
+    fn decide_execution(&mut self) {
         let (now, on_its_way) = (self.now.mono, self.execution_is_on_its_way());
         let due = |current: &Current| current.undecided.is_some_and(|due| due <= now);
         if !self.executions.current.as_ref().is_some_and(due) {

@@ -152,6 +152,24 @@ impl Core {
         })
     }
 
+    /// Waits no longer for the output of a process that ended, for the cause of its death, or for the end of a stop.
+    pub(super) fn expire_life(&mut self, out: &mut Vec<Effect>) {
+        let now = self.now.mono;
+        let due = |at: Option<u64>| at.is_some_and(|at| at <= now);
+        if !due(self.life.deadline()) {
+            return;
+        }
+        if due(self.life.exit.as_ref().map(|exit| exit.deadline)) {
+            self.settle_exit(out);
+        }
+        if due(self.life.exit.as_ref().and_then(|exit| exit.memory)) {
+            self.memory_checked(false, out);
+        }
+        if due(self.life.stop_deadline) {
+            self.over("killed_by_user", out);
+        }
+    }
+
     pub(super) fn exited(&mut self, exited: Exited, out: &mut Vec<Effect>) {
         if exited.incarnation < self.life.incarnation {
             return;
@@ -247,6 +265,17 @@ impl Core {
             return;
         }
         self.restarting(&cause, out);
+    }
+
+    /// Ends the kernel's process, as the rules for a crash say.
+    pub(super) fn end_process(&mut self, cause: String, out: &mut Vec<Effect>) {
+        self.stopwatch.reset();
+        self.crashed(cause, out);
+        if self.life.phase == Phase::Dead {
+            // It was not replaced, so it still runs.
+            let ordered = self.order(&ShimCommand::Stop(Stop { grace_ms: 0 }), out);
+            self.stopwatch.stopping(ordered.is_ok());
+        }
     }
 
     /// Starts the next process, and says so.

@@ -6,9 +6,9 @@ mod actor_effects;
 mod alarm;
 mod checkpoint;
 mod closing;
+mod commands;
 mod core;
 mod disk;
-mod early;
 mod event;
 mod executing;
 mod execution_control;
@@ -17,7 +17,6 @@ mod execution_recovery;
 mod executions;
 mod exit;
 mod handle;
-mod health;
 mod held;
 mod host;
 mod ledger;
@@ -59,7 +58,7 @@ pub use link::Link;
 pub use messages::word;
 pub use meta::{RecordKind, RecordMeta};
 pub use names::LostVariables;
-pub use questions::{Question, Reply};
+pub use questions::question::{Question, Reply};
 pub use rules::Rules;
 pub use synthetic::notice;
 
@@ -68,19 +67,13 @@ mod bench;
 #[cfg(test)]
 mod core_tests;
 #[cfg(test)]
-mod disk_tests;
-#[cfg(test)]
 mod executing_caller_tests;
 #[cfg(test)]
 mod executing_end_tests;
 #[cfg(test)]
 mod executing_tests;
 #[cfg(test)]
-mod health_tests;
-#[cfg(test)]
 mod play;
-#[cfg(test)]
-mod questions_tests;
 #[cfg(test)]
 mod rules_tests;
 #[cfg(test)]

@@ -152,6 +152,19 @@ impl Life {
         }
     }
 
+    /// When something of it is waited for no longer, monotonic microseconds.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        let exit = self.exit.as_ref();
+        let output = exit.map(|exit| exit.deadline);
+        let memory = exit.and_then(|exit| exit.memory);
+        [output, memory, self.stop_deadline].into_iter().flatten().min()
+    }
+
+    /// Whether a process runs, as far as is known.
+    pub(super) fn runs(&self) -> bool {
+        self.phase == Phase::Running && self.exit.is_none()
+    }
+
     /// Whether somebody waits for a process.
     pub(super) fn is_awaited(&self) -> bool {
         self.awaited_process().is_some()

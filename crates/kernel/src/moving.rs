@@ -9,7 +9,6 @@ use super::execution_records::SandboxLoss;
 use super::exit::Ordered;
 use super::life::{Awaited, Phase};
 use super::lifecycle::LifecycleRecord;
-use super::readiness::Readiness;
 use super::rules::Rules;
 
 impl Core {
@@ -65,9 +64,8 @@ impl Core {
         self.life.processes_before = self.life.incarnation;
         // One that nobody was told of yet is said together with this one.
         self.life.loss.get_or_insert_default().add(lost);
-        self.readiness = Readiness::default();
+        self.readiness.process_started();
         self.met = (KernelState::New, self.life.incarnation);
-        self.alive = true;
         self.adopted = false;
     }
 

@@ -60,8 +60,7 @@ impl Play {
             revive: true,
             ..Rules::default()
         });
-        bench.core.readiness.replied = true;
-        bench.core.readiness.heard = true;
+        bench.core.readiness.restore(true, true);
         bench.done.clear();
         Self {
             bench,
@@ -177,8 +176,7 @@ impl Play {
             revive: true,
             ..Rules::default()
         });
-        self.bench.core.readiness.replied = true;
-        self.bench.core.readiness.heard = true;
+        self.bench.core.readiness.restore(true, true);
         for lane in Lane::ALL {
             self.bench.hello(lane, KernelState::Running);
         }

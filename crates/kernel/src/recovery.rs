@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use himalia_journal::Record;
-use himalia_model::{ExecutionState, Unanswered, Unresponsive};
+use himalia_model::ExecutionState;
 use himalia_shim_protocol::{KernelEntry, Lane, PerLane, RequestId};
 use himalia_wire::{Channel, Limits, header, v1};
 
@@ -163,8 +163,8 @@ impl Core {
             self.names.replied(meta.incarnation, &parts.metadata);
         }
         if meta.incarnation == self.life.incarnation && !meta.synthetic {
-            self.readiness.heard |= meta.channel == Some(Channel::Iopub);
-            self.readiness.replied |= meta.word & word::PROBE != 0;
+            let heard = meta.channel == Some(Channel::Iopub);
+            self.readiness.fold_message(heard, meta.word & word::PROBE != 0);
         }
     }
 
@@ -173,6 +173,7 @@ impl Core {
         let Ok(event) = serde_json::from_slice::<LifecycleRecord>(&record.body) else {
             return false;
         };
+        self.readiness.fold(&event, record.at_micros);
         match event {
             LifecycleRecord::NewSandbox {
                 cause,
@@ -193,21 +194,7 @@ impl Core {
                 self.stopwatch.reset();
                 self.activity.state = ExecutionState::Starting;
                 self.activity.touch(record.at_micros);
-                self.readiness = super::readiness::Readiness::default();
-                (self.alive, self.unresponsive) = (true, None);
             }
-            LifecycleRecord::Unresponsive {
-                problem: problem @ Unanswered::Heartbeat,
-                ..
-            } => {
-                let since_micros = record.at_micros;
-                self.alive = false;
-                self.unresponsive = Some(Unresponsive {
-                    since_micros,
-                    problem,
-                });
-            }
-            LifecycleRecord::Responsive => (self.alive, self.unresponsive) = (true, None),
             LifecycleRecord::Exited(exited) => {
                 let deadline = self.now.mono + FLUSH_WAIT;
                 self.life.exit = Some(PendingExit::new(exited, deadline));
@@ -246,11 +233,8 @@ impl Core {
                 }
             }
             LifecycleRecord::Refused { record, again, .. } => self.fold_refused(record, again),
-            // A kernel that never answered is asked anew.
-            LifecycleRecord::Unresponsive {
-                problem: Unanswered::KernelInfo,
-                ..
-            }
+            LifecycleRecord::Unresponsive { .. }
+            | LifecycleRecord::Responsive
             | LifecycleRecord::StartFailed { .. }
             | LifecycleRecord::Bound { .. }
             | LifecycleRecord::Forked { .. }

@@ -133,7 +133,7 @@ impl Core {
     }
 
     /// The ladder for an execution that takes too long.
-    pub(super) fn limit_execution(&mut self, out: &mut Vec<Effect>) {
+    pub(super) fn limit_time(&mut self, out: &mut Vec<Effect>) {
         let now = self.now.mono;
         let due = |timed: &&mut Timed| timed.due.is_some_and(|due| due <= now);
         let Some(timed) = self.stopwatch.running.as_mut().filter(due) else {

@@ -47,8 +47,7 @@ impl Core {
                 self.release();
             }
             ToGateway::Heartbeat { heartbeat, .. } => {
-                self.changed |= self.alive != heartbeat.alive;
-                self.alive = heartbeat.alive;
+                self.changed |= self.readiness.heartbeat(heartbeat.alive);
             }
             ToGateway::Stats { .. } | ToGateway::Hello(_) => {}
         }
@@ -136,8 +135,6 @@ impl Core {
             self.settle_exit(out);
         }
         self.met = (KernelState::Running, started.incarnation);
-        // The shim says only what changes after the start.
-        self.alive = true;
         self.life.incarnation = started.incarnation;
         self.life.since = self.now.mono;
         self.life.told_to_end = false;
@@ -145,7 +142,7 @@ impl Core {
         self.life.settle_reason();
         self.activity.state = ExecutionState::Starting;
         self.activity.touch(self.now.wall);
-        self.readiness = super::readiness::Readiness::default();
+        self.readiness.process_started();
         self.held.process_started();
         self.iopub_parent = None;
         if self.life.phase != Phase::Stopping && self.life.phase != Phase::Over {
@@ -260,7 +257,7 @@ impl Core {
             );
         }
         if let Some(entry) = entry {
-            self.alive = entry.alive;
+            self.readiness.heartbeat(entry.alive);
         }
         if !self.outbox.has_heard_hello(lane) {
             self.settle_carried(lane, entry);

@@ -6,12 +6,13 @@ use himalia_shim_protocol::{Lane, Origin, RefusalKind, RequestId, ToGateway};
 use himalia_wire::{Channel, Limits, Parts, header, v1};
 use serde_json::json;
 
-use super::bench::{Bench, settings};
-use super::core::Core;
-use super::event::{Answer, Command, CommandError, Event};
-use super::ledger::RequestKind;
-use super::meta::{RecordKind, RecordMeta};
-use super::questions::{MAX_ASKED, Question, REPLY_WAIT};
+use super::super::bench::{Bench, settings};
+use super::super::core::Core;
+use super::super::event::{Answer, Command, CommandError, Event};
+use super::super::ledger::RequestKind;
+use super::super::meta::{RecordKind, RecordMeta};
+use super::open::{MAX_OPEN, REPLY_WAIT};
+use super::question::Question;
 
 const WAIT: u64 = 5_000_000;
 
@@ -24,8 +25,7 @@ struct Talk {
 impl Talk {
     fn new() -> Self {
         let mut bench = Bench::running();
-        bench.core.readiness.replied = true;
-        bench.core.readiness.heard = true;
+        bench.core.readiness.restore(true, true);
         bench.core.activity.state = ExecutionState::Idle;
         bench.done.clear();
         Self { bench, links: [1, 0] }
@@ -176,7 +176,7 @@ fn time_is_bounded_and_a_late_reply_is_nobodys() {
 #[test]
 fn no_more_are_asked_than_the_kernel_can_come_to() {
     let mut talk = Talk::new();
-    for waiter in 0..MAX_ASKED as u64 {
+    for waiter in 0..MAX_OPEN as u64 {
         talk.ask(waiter, Channel::Shell);
     }
     talk.ask(100, Channel::Shell);
@@ -184,15 +184,15 @@ fn no_more_are_asked_than_the_kernel_can_come_to() {
     talk.ask(101, Channel::Control);
     assert!(talk.told().is_empty(), "each channel counts for itself");
     talk.later(WAIT);
-    assert_eq!(talk.told().len(), MAX_ASKED + 1);
+    assert_eq!(talk.told().len(), MAX_OPEN + 1);
     // They still stand before the next one.
     talk.ask(102, Channel::Shell);
     assert_eq!(talk.told(), [(102, Err(CommandError::TooManyQuestions))]);
     // An answer says that what came before has none.
-    talk.says(MAX_ASKED - 1, Channel::Shell, "complete_reply", &json!({}));
+    talk.says(MAX_OPEN - 1, Channel::Shell, "complete_reply", &json!({}));
     talk.ask(103, Channel::Shell);
     assert!(talk.told().is_empty());
-    assert_eq!(talk.asked().len(), MAX_ASKED + 2);
+    assert_eq!(talk.asked().len(), MAX_OPEN + 2);
 }
 
 #[test]

@@ -4,9 +4,11 @@ use himalia_model::Unanswered;
 use himalia_shim_protocol::{Heartbeat, Lane, ToGateway};
 use serde_json::Value;
 
-use super::event::Event;
-use super::meta::RecordKind;
-use super::play::Play;
+use super::super::event::Event;
+use super::super::lifecycle::LifecycleRecord;
+use super::super::meta::RecordKind;
+use super::super::play::Play;
+use super::{NUDGE, PATIENT, PATIENT_TIMES, Readiness};
 
 fn beat(play: &mut Play, alive: bool) {
     let frame = ToGateway::Heartbeat {
@@ -14,6 +16,10 @@ fn beat(play: &mut Play, alive: bool) {
         heartbeat: Heartbeat { alive },
     };
     play.bench.step(Event::Shim(Lane::Now, frame));
+}
+
+fn is_due(readiness: &Readiness, mono: u64) -> bool {
+    readiness.deadline().is_some_and(|at| at <= mono)
 }
 
 fn problem(play: &Play) -> Option<Unanswered> {
@@ -78,7 +84,7 @@ fn a_process_that_ends_is_not_silent_any_more() {
 #[test]
 fn one_that_never_answered_is_told_after_all_questions() {
     let mut play = Play::new();
-    play.bench.core.readiness = super::readiness::Readiness::default();
+    play.bench.core.readiness = Readiness::default();
     for _ in 0..12 {
         assert_eq!(problem(&play), None);
         play.bench.core.readiness.probed(play.bench.now.mono);
@@ -86,4 +92,39 @@ fn one_that_never_answered_is_told_after_all_questions() {
     }
     assert_eq!(problem(&play), Some(Unanswered::KernelInfo));
     assert_eq!(told(&play), ["kernel_info"]);
+}
+
+#[test]
+fn ready_is_reply_and_iopub_in_either_order() {
+    let mut readiness = Readiness::default();
+    assert!(!readiness.heard());
+    assert!(readiness.replied(0));
+    assert!(!readiness.replied(0));
+    let mut readiness = Readiness::default();
+    assert!(!readiness.replied(0));
+    assert!(readiness.heard());
+}
+
+#[test]
+fn nudges_repeat_until_iopub_is_heard() {
+    let mut readiness = Readiness::default();
+    readiness.probed(0);
+    assert!(!is_due(&readiness, PATIENT - 1) && is_due(&readiness, PATIENT));
+    readiness.replied(0);
+    assert!(!is_due(&readiness, NUDGE - 1) && is_due(&readiness, NUDGE));
+    readiness.probed(NUDGE);
+    assert!(!is_due(&readiness, NUDGE) && is_due(&readiness, 2 * NUDGE));
+    readiness.heard();
+    assert!(!is_due(&readiness, u64::MAX));
+}
+
+#[test]
+fn a_kernel_that_never_answers_is_left_alone_in_the_end() {
+    let mut readiness = Readiness::default();
+    for _ in 0..PATIENT_TIMES {
+        readiness.probed(0);
+    }
+    assert!(!is_due(&readiness, u64::MAX) && readiness.judge(true, 0).is_some());
+    readiness.replied(0);
+    assert_eq!(readiness.judge(true, 0), Some(LifecycleRecord::Responsive));
 }

@@ -5,12 +5,12 @@ use himalia_shim_protocol::Kind;
 use himalia_wire::{Channel, Limits, header, v1};
 use serde_json::{Value, json};
 
-use super::bench::Bench;
-use super::event::Event;
-use super::life::Phase;
-use super::meta::{RecordKind, RecordMeta};
-use super::rules::Rules;
-use super::rules_tests::{kinds, status};
+use super::super::bench::Bench;
+use super::super::event::Event;
+use super::super::life::Phase;
+use super::super::meta::{RecordKind, RecordMeta};
+use super::super::rules::Rules;
+use super::super::rules_tests::{kinds, status};
 
 const MIB: u64 = 1 << 20;
 const LIMIT: u64 = 100 * MIB;
