@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::activity::Activity;
 use super::core::Core;
-use super::execution_records::SandboxLoss;
-use super::executions::Executions;
+use super::executions::names::Names;
+use super::executions::queue::Executions;
+use super::executions::records::SandboxLoss;
 use super::ledger::{Entry, RequestKind};
 use super::life::{FLUSH_WAIT, PendingExit, Phase};
+use super::lifecycle::StopBy;
 use super::messages::word;
-use super::names::Names;
 use super::recovery::Carried;
-use super::sandbox_end::StopBy;
 
 /// The state as of a place in the journal. JSON; unknown fields of later versions are ignored.
 #[derive(Debug, Serialize, Deserialize)]

@@ -15,17 +15,18 @@ use super::activity::Activity;
 use super::commands::awaiting_link::CommandsAwaitingLink;
 use super::disk::watch::DiskWatch;
 use super::event::{Effect, Event, Now};
-use super::executions::Executions;
+use super::executions::names::Names;
+use super::executions::queue::Executions;
 use super::held::HeldQueues;
 use super::ledger::Ledger;
 use super::life::{Life, Phase};
 use super::messages::IopubParent;
-use super::names::Names;
 use super::outbox::Outbox;
 use super::questions::open::Questions;
 use super::readiness::Readiness;
 use super::recovery::Carried;
-use super::rules::{Rules, Stopwatch};
+use super::rules::Rules;
+use super::time_limit::stopwatch::Stopwatch;
 use super::writes::{Then, Writes};
 
 /// What does not change while a kernel lives.
@@ -131,7 +132,7 @@ const SUB_MACHINES: [SubMachine; 9] = [
     // The limit on the time of every execution.
     SubMachine {
         on_time: Core::limit_time,
-        deadline: |core| core.stopwatch.deadline().filter(|_| core.outbox.greeted()),
+        deadline: Core::time_limit_deadline,
         ..NONE
     },
     SubMachine {
@@ -260,7 +261,7 @@ impl Core {
                     self.outbox.may_send(lane, id, seq, out);
                 }
                 Then::Greet => self.greet(out),
-                Then::Submitted(waiter) => self.submitted(waiter, seq, out),
+                Then::Submitted(waiter) => self.executions.submitted(waiter, seq, self.now.wall, out),
             }
         }
         self.writes.reuse(then);

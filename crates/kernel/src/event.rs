@@ -10,8 +10,8 @@ use himalia_shim_protocol::{
 };
 use himalia_wire::Channel;
 
-use super::execution_records::{SandboxLoss, Submission};
-use super::executions::Brief;
+use super::executions::brief::Brief;
+use super::executions::records::{SandboxLoss, Submission};
 use super::ledger::RequestKind;
 use super::questions::question::{Question, Reply};
 use super::rules::Rules;

@@ -1,20 +1,20 @@
 //! Orders of callers, and deaths.
 
-use himalia_journal::NewRecord;
 use himalia_shim_protocol::{
     Cause, Command as ShimCommand, Exited, KernelSpec, KernelState, Lane, PendingFull, RequestId, Start, Stop,
 };
 use himalia_wire::Channel;
 
 use super::core::Core;
-use super::event::{Answer, CommandError, Effect};
-use super::execution_records::StopReason;
+use super::event::{Answer, CommandError, Effect, Request};
+use super::executions::records::StopReason;
+use super::ledger::RequestKind;
 use super::life::{Awaited, FLUSH_WAIT, MEMORY_WAIT, PendingExit, Phase, STABLE};
 use super::lifecycle::LifecycleRecord;
-use super::meta::{RecordKind, RecordMeta};
-use super::sandbox_end::{StopBy, TOLD_TO_END};
+use super::lifecycle::StopBy;
+use super::log::Log;
+use super::sandbox_end::TOLD_TO_END;
 use super::synthetic;
-use super::writes::Then;
 
 /// Beyond its grace, how long a stop may take before the sandbox is killed as a whole, microseconds.
 const STOP_SLACK: u64 = 5_000_000;
@@ -291,6 +291,29 @@ impl Core {
         self.order_restart(out)
     }
 
+    /// An execution for a dead kernel starts its next process, where the rules say so. The request waits for it.
+    pub(super) fn revive_for(&mut self, request: &Request, out: &mut Vec<Effect>) {
+        if request.kind == RequestKind::Execute {
+            self.revive(out);
+        }
+    }
+
+    /// Starts the next process of a dead kernel, where the rules say so. Asks for a sandbox first, if that is gone.
+    /// The order's request, if one was given.
+    pub(super) fn revive(&mut self, out: &mut Vec<Effect>) -> Option<RequestId> {
+        if !self.rules.revive || self.life.phase != Phase::Dead {
+            return None;
+        }
+        if self.life.sandbox_gone {
+            out.push(Effect::WantSandbox);
+            return None;
+        }
+        let cause = self.life.reason.clone().unwrap_or_default();
+        // Not counted as a crash of its own; above 0, so that it stays known why.
+        self.life.crashes = self.life.crashes.max(1);
+        self.restarting(&cause, out)
+    }
+
     /// The kernel is dead but can be restarted by a caller while its sandbox lives.
     pub(super) fn dead(&mut self, cause: String, out: &mut Vec<Effect>) {
         self.executions_lost(&cause);
@@ -347,15 +370,14 @@ impl Core {
         }
     }
 
+    /// Writes in the engine's name.
+    pub(super) fn log(&mut self) -> Log<'_> {
+        Log::new(&mut self.writes, self.settings.kernel, self.life.incarnation)
+    }
+
     /// A record of what the engine decided.
     pub(super) fn decide(&mut self, decision: &LifecycleRecord) {
-        let meta = RecordMeta {
-            kernel: self.settings.kernel,
-            synthetic: true,
-            incarnation: self.life.incarnation,
-            ..RecordMeta::default()
-        };
-        self.push_lifecycle(meta, decision, Then::Nothing);
+        self.log().lifecycle(decision);
     }
 
     /// A status message in the kernel's name, after all output that came before.
@@ -371,23 +393,8 @@ impl Core {
         self.push_synthetic(Channel::Iopub, 0, body);
     }
 
-    /// A message in the kernel's name, for everybody or for the owner of what it answers.
+    /// A message in the kernel's name, for all clients or for the owner of what it answers.
     pub(super) fn push_synthetic(&mut self, channel: Channel, owner: u64, body: bytes::Bytes) {
-        let meta = RecordMeta {
-            kernel: self.settings.kernel,
-            channel: Some(channel),
-            synthetic: true,
-            incarnation: self.life.incarnation,
-            owner,
-            ..RecordMeta::default()
-        };
-        self.writes.push(
-            NewRecord {
-                kind: RecordKind::Message as u8,
-                meta: meta.encode(),
-                body,
-            },
-            Then::Nothing,
-        );
+        self.log().message(channel, owner, body);
     }
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::core::{Core, Snapshot};
 use super::event::{Answer, Command, CommandError, Request};
-use super::execution_records::SandboxLoss;
+use super::executions::records::SandboxLoss;
 use super::host::KernelHost;
 use super::life::Phase;
 use super::link::Link;

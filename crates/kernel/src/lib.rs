@@ -10,10 +10,6 @@ mod commands;
 mod core;
 mod disk;
 mod event;
-mod executing;
-mod execution_control;
-mod execution_records;
-mod execution_recovery;
 mod executions;
 mod exit;
 mod handle;
@@ -23,10 +19,10 @@ mod ledger;
 mod life;
 mod lifecycle;
 mod link;
+mod log;
 mod messages;
 mod meta;
 mod moving;
-mod names;
 mod outbox;
 mod questions;
 mod rarely;
@@ -40,16 +36,19 @@ mod secrets;
 mod sharing;
 mod shim;
 mod synthetic;
+mod time_limit;
 mod writes;
 
 pub use self::core::{Core, Settings, Snapshot};
 pub use actor::Actor;
 pub use event::{Answer, Claim, Command, CommandError, Now, Request};
-pub use execution_records::{
+pub use executions::brief::{Brief, title};
+pub use executions::names::LostVariables;
+pub use executions::queue::MAX_RECENT;
+pub use executions::records::{
     End, ExecutionRecord, Language, OnTimeout, Replaced, SandboxLoss, StopReason, Submission, execution_of,
     owner_of, owner_of_client,
 };
-pub use executions::{Brief, MAX_RECENT, title};
 pub use handle::{Envelope, Handle, Mailboxes, Move, Seat, Stage, record, remove_forgotten_logs, remove_log};
 pub use host::{HostFuture, KernelHost};
 pub use ledger::{RequestKind, parent_key};
@@ -57,7 +56,6 @@ pub use life::{MEMORY_WAIT, Phase};
 pub use link::Link;
 pub use messages::word;
 pub use meta::{RecordKind, RecordMeta};
-pub use names::LostVariables;
 pub use questions::question::{Question, Reply};
 pub use rules::Rules;
 pub use synthetic::notice;
@@ -67,14 +65,6 @@ mod bench;
 #[cfg(test)]
 mod core_tests;
 #[cfg(test)]
-mod executing_caller_tests;
-#[cfg(test)]
-mod executing_end_tests;
-#[cfg(test)]
-mod executing_tests;
-#[cfg(test)]
 mod play;
-#[cfg(test)]
-mod rules_tests;
 #[cfg(test)]
 mod sim;

@@ -3,8 +3,8 @@
 use himalia_shim_protocol::{Exited, RequestId};
 use serde::{Deserialize, Serialize};
 
-use super::execution_records::SandboxLoss;
-use super::sandbox_end::StopBy;
+use super::executions::records::{Replaced, SandboxLoss};
+use super::lifecycle::StopBy;
 
 /// What is being done to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,6 +158,25 @@ impl Life {
         let output = exit.map(|exit| exit.deadline);
         let memory = exit.and_then(|exit| exit.memory);
         [output, memory, self.stop_deadline].into_iter().flatten().min()
+    }
+
+    /// The process before, for the first execution in a new one: what was lost with a sandbox is said once. `last` is the
+    /// process that the latest execution was sent to, 0 = none was.
+    pub(super) fn replaced(&mut self, last: u32) -> Option<Replaced> {
+        let sandbox_lost = self.loss.take();
+        let replaced = last != 0 && last != self.incarnation || sandbox_lost.is_some();
+        replaced.then(|| Replaced {
+            // Of a session that has run nothing its last process counts.
+            incarnation: if last == 0 { self.processes_before } else { last },
+            cause: self.reason.as_ref().map(|reason| {
+                reason
+                    .strip_prefix("restarted after ")
+                    .unwrap_or(reason)
+                    .to_owned()
+            }),
+            variables_lost: None,
+            sandbox_lost,
+        })
     }
 
     /// Whether a process runs, as far as is known.

@@ -1,12 +1,32 @@
 //! Lifecycle records: events of the shim and decisions of the engine, as JSON bodies.
 
 use himalia_model::Unanswered;
-use himalia_shim_protocol::Exited;
+use himalia_shim_protocol::{Exited, Stopped};
 use serde::{Deserialize, Serialize};
 
-use super::execution_records::SandboxLoss;
+use super::executions::records::SandboxLoss;
 use super::meta::event_body;
-use super::sandbox_end::StopBy;
+
+/// Who asked for a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StopBy {
+    /// A request of this gateway, or of an earlier one.
+    Gateway,
+    /// Somebody else told the whole sandbox to end, for example a container engine that stops, or a host that goes down.
+    Outside,
+}
+
+impl StopBy {
+    /// Without a request the shim was told by somebody else.
+    pub(crate) fn of(stopped: &Stopped) -> Self {
+        if stopped.request.is_some() {
+            Self::Gateway
+        } else {
+            Self::Outside
+        }
+    }
+}
 
 /// The body of a lifecycle record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,7 +12,7 @@ use himalia_wire::{Channel, Limits, header, v1};
 use super::activity::tracked;
 use super::core::Core;
 use super::event::Effect;
-use super::execution_records::execution_of;
+use super::executions::records::execution_of;
 use super::ledger::{Progress, RequestKind, parent_key};
 use super::meta::{RecordKind, RecordMeta};
 use super::secrets;

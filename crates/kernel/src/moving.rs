@@ -5,7 +5,7 @@ use himalia_shim_protocol::{Event as ShimEvent, Hello, KernelState, PerLane, ToG
 
 use super::core::Core;
 use super::event::{Answer, CommandError, Effect};
-use super::execution_records::SandboxLoss;
+use super::executions::records::SandboxLoss;
 use super::exit::Ordered;
 use super::life::{Awaited, Phase};
 use super::lifecycle::LifecycleRecord;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::bench::Bench;
 use super::event::{Answer, Command, CommandError, Event};
-use super::execution_records::{End, ExecutionRecord, Language, OnTimeout, Submission, execution_of};
+use super::executions::records::{End, ExecutionRecord, Language, OnTimeout, Submission, execution_of};
 use super::meta::{RecordKind, RecordMeta};
 use super::rules::Rules;
 

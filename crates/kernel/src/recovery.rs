@@ -18,11 +18,12 @@ use super::held::Held;
 use super::ledger::{Entry, RequestKind, parent_key};
 use super::life::{FLUSH_WAIT, PendingExit, Phase};
 use super::lifecycle::LifecycleRecord;
+use super::lifecycle::StopBy;
 use super::messages::word;
 use super::meta::{RecordKind, RecordMeta};
 use super::moving::NO_LINKS;
 use super::outbox::Outbox;
-use super::sandbox_end::{StopBy, TOLD_TO_END};
+use super::sandbox_end::TOLD_TO_END;
 
 /// A request that is in the journal and that the shim may not have accepted.
 #[derive(Clone, Debug)]
@@ -64,11 +65,11 @@ impl Core {
             match kind {
                 RecordKind::Request => {
                     core.fold_request(record, &meta);
-                    core.fold_native_input(record, &meta);
+                    core.executions.fold_input(record, &meta);
                 }
                 RecordKind::Message => {
                     core.fold_message(record, &meta);
-                    core.fold_native_message(record, &meta);
+                    core.executions.fold_message(record, &meta);
                     if meta.channel == Some(Channel::Iopub) && !meta.synthetic {
                         last_output = Some(record);
                     }
@@ -79,7 +80,11 @@ impl Core {
                     }
                 }
                 RecordKind::Gap => {}
-                RecordKind::Execution => core.fold_execution(record, &meta),
+                RecordKind::Execution => {
+                    if core.executions.fold(record, &meta) {
+                        core.life.loss = None;
+                    }
+                }
             }
         }
         if let Some(session) = last_output.and_then(|record| session_of(&record.body)) {
@@ -96,7 +101,7 @@ impl Core {
         }
         core.life.since = now.mono;
         core.adopted = true;
-        core.settle_executions();
+        core.resume_executions();
         Ok(core)
     }
 

@@ -12,7 +12,7 @@ use himalia_wire::Channel;
 
 use super::core::Core;
 use super::event::{CommandError, Effect};
-use super::execution_records::execution_of;
+use super::executions::records::execution_of;
 use super::ledger::{Entry, RequestKind};
 use super::life::Phase;
 use super::lifecycle::LifecycleRecord;

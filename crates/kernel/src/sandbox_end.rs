@@ -1,35 +1,14 @@
 //! The end of a kernel's sandbox, and of a kernel with it.
 
-use himalia_shim_protocol::{Lane, Stopped};
-use serde::{Deserialize, Serialize};
+use himalia_shim_protocol::Lane;
 
 use super::core::Core;
 use super::event::Effect;
 use super::life::{PendingExit, Phase};
-
-/// Who asked for a stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum StopBy {
-    /// A request of this gateway, or of an earlier one.
-    Gateway,
-    /// Somebody else told the whole sandbox to end, for example a container engine that stops, or a host that goes down.
-    Outside,
-}
+use super::lifecycle::StopBy;
 
 /// The cause of death of a kernel whose sandbox was told to end by somebody else.
 pub(super) const TOLD_TO_END: &str = "sandbox_lost: it was told to end from outside";
-
-impl StopBy {
-    /// Without a request the shim was told by somebody else.
-    pub(super) fn of(stopped: &Stopped) -> Self {
-        if stopped.request.is_some() {
-            Self::Gateway
-        } else {
-            Self::Outside
-        }
-    }
-}
 
 impl Core {
     /// A stop is complete.

@@ -11,9 +11,9 @@ use super::core::Core;
 use super::event::{Answer, CommandError, Effect};
 use super::life::{Awaited, Phase, Waiter};
 use super::lifecycle::LifecycleRecord;
+use super::lifecycle::StopBy;
 use super::meta::{RecordKind, RecordMeta};
 use super::moving::NEVER_USED;
-use super::sandbox_end::StopBy;
 use super::writes::Then;
 
 /// How long after it is connected again a kernel is not held to the limit of an execution, microseconds: the shim may

@@ -1,7 +1,7 @@
 //! Commands that come while the sandbox is not connected: after a gateway's start its two connections come back one after
 //! the other, and a broken one is made again. A command waits for that, for a while.
 
-use super::super::event::Command;
+use crate::event::Command;
 
 /// How long a command waits, microseconds. Less than callers wait for its answer.
 const WAIT: u64 = 20_000_000;

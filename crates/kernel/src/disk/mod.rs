@@ -17,7 +17,7 @@ use himalia_shim_protocol::Command as ShimCommand;
 
 use super::core::Core;
 use super::event::{Effect, Request};
-use super::execution_records::execution_of;
+use super::executions::records::execution_of;
 use super::held::Held;
 use super::life::Phase;
 use super::lifecycle::LifecycleRecord;

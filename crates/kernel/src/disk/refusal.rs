@@ -5,10 +5,10 @@ use himalia_model::DiskUse;
 use himalia_wire::{Channel, Limits, v1};
 use serde_json::json;
 
-use super::super::event::Request;
-use super::super::execution_records::execution_of;
-use super::super::synthetic;
 use super::watch::{Execute, FREE_SPACE};
+use crate::event::Request;
+use crate::executions::records::execution_of;
+use crate::synthetic;
 
 /// What a refusal and the end of a process are called.
 pub(super) const CODE: &str = "disk_quota_exceeded";

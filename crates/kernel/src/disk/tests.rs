@@ -5,12 +5,12 @@ use himalia_shim_protocol::Kind;
 use himalia_wire::{Channel, Limits, header, v1};
 use serde_json::{Value, json};
 
-use super::super::bench::Bench;
-use super::super::event::Event;
-use super::super::life::Phase;
-use super::super::meta::{RecordKind, RecordMeta};
-use super::super::rules::Rules;
-use super::super::rules_tests::{kinds, status};
+use crate::bench::Bench;
+use crate::event::Event;
+use crate::life::Phase;
+use crate::meta::{RecordKind, RecordMeta};
+use crate::rules::Rules;
+use crate::time_limit::tests::{kinds, status};
 
 const MIB: u64 = 1 << 20;
 const LIMIT: u64 = 100 * MIB;

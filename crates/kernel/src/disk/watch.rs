@@ -4,8 +4,8 @@ use himalia_model::DiskUse;
 use himalia_wire::{Limits, v1};
 use serde::Deserialize;
 
-use super::super::event::{Effect, Request};
-use super::super::ledger::RequestKind;
+use crate::event::{Effect, Request};
+use crate::ledger::RequestKind;
 
 /// In the first line of an execution, in whatever way its language writes comments: it is going to delete files.
 pub(super) const FREE_SPACE: &str = "himalia: free space";

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use himalia_shim_protocol::RequestId;
 use himalia_wire::{Channel, Limits, build, header, v1};
 
-use super::super::event::{Answer, CommandError, Effect, Request};
-use super::super::ledger::{Ledger, RequestKind, parent_key};
-use super::super::synthetic::ENGINE_SESSION;
 use super::question::{Question, Reply};
+use crate::event::{Answer, CommandError, Effect, Request};
+use crate::ledger::{Ledger, RequestKind, parent_key};
+use crate::synthetic::ENGINE_SESSION;
 
 /// Questions on one channel that a kernel has at a time; an additional one is refused. On shell also those count that no
 /// caller waits for any more, as long as the kernel may still come to them.

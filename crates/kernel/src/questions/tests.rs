@@ -6,13 +6,13 @@ use himalia_shim_protocol::{Lane, Origin, RefusalKind, RequestId, ToGateway};
 use himalia_wire::{Channel, Limits, Parts, header, v1};
 use serde_json::json;
 
-use super::super::bench::{Bench, settings};
-use super::super::core::Core;
-use super::super::event::{Answer, Command, CommandError, Event};
-use super::super::ledger::RequestKind;
-use super::super::meta::{RecordKind, RecordMeta};
 use super::open::{MAX_OPEN, REPLY_WAIT};
 use super::question::Question;
+use crate::bench::{Bench, settings};
+use crate::core::Core;
+use crate::event::{Answer, Command, CommandError, Event};
+use crate::ledger::RequestKind;
+use crate::meta::{RecordKind, RecordMeta};
 
 const WAIT: u64 = 5_000_000;
 

@@ -4,11 +4,11 @@ use himalia_model::Unanswered;
 use himalia_shim_protocol::{Heartbeat, Lane, ToGateway};
 use serde_json::Value;
 
-use super::super::event::Event;
-use super::super::lifecycle::LifecycleRecord;
-use super::super::meta::RecordKind;
-use super::super::play::Play;
 use super::{NUDGE, PATIENT, PATIENT_TIMES, Readiness};
+use crate::event::Event;
+use crate::lifecycle::LifecycleRecord;
+use crate::meta::RecordKind;
+use crate::play::Play;
 
 fn beat(play: &mut Play, alive: bool) {
     let frame = ToGateway::Heartbeat {

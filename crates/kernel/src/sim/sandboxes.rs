@@ -9,7 +9,7 @@ use super::check::key_of;
 use super::shim::{Sent, SimShim};
 use super::world::{World, spec};
 use crate::event::{Command, Event};
-use crate::execution_records::SandboxLoss;
+use crate::executions::records::SandboxLoss;
 use crate::life::Phase;
 use crate::lifecycle::LifecycleRecord;
 use crate::meta::RecordKind;

@@ -3,11 +3,11 @@
 use himalia_model::DiskUse;
 use himalia_shim_protocol::{Event as ShimEvent, Lane, RefusalKind, Refused, RequestId, ToGateway};
 
-use super::event::{CommandError, Event};
-use super::execution_records::{End, execution_of};
-use super::meta::RecordMeta;
-use super::play::{Play, submission};
-use super::rules::Rules;
+use super::records::{End, execution_of};
+use crate::event::{CommandError, Event};
+use crate::meta::RecordMeta;
+use crate::play::{Play, submission};
+use crate::rules::Rules;
 
 #[test]
 fn they_run_one_at_a_time_in_their_order() {
@@ -72,7 +72,7 @@ fn over_the_quota_of_files_only_one_that_makes_room_runs() {
 #[test]
 fn the_queue_is_bounded() {
     let mut play = Play::new();
-    for _ in 0..=super::executions::MAX_QUEUED {
+    for _ in 0..=super::queue::MAX_QUEUED {
         play.execute("x");
     }
     assert_eq!(play.submit(submission("x")), Err(CommandError::QueueFull(65)));

@@ -6,8 +6,8 @@ use himalia_model::MAX_LOST_NAMES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::meta::event_body;
 use super::names::LostVariables;
+use crate::meta::event_body;
 
 /// Marks the owner of an execution's records, in place of the hash of a client's wire session.
 const NATIVE: u64 = 1 << 63;

@@ -7,11 +7,11 @@ use himalia_shim_protocol::{
 use himalia_wire::Channel;
 use serde_json::json;
 
-use super::bench::Bench;
-use super::event::{Answer, Claim, Command, CommandError, Event};
-use super::life::Phase;
-use super::lifecycle::LifecycleRecord;
-use super::rules::Rules;
+use crate::bench::Bench;
+use crate::event::{Answer, Claim, Command, CommandError, Event};
+use crate::life::Phase;
+use crate::lifecycle::LifecycleRecord;
+use crate::rules::Rules;
 
 const LIMIT: u64 = 60_000_000;
 const RUNG: u64 = 5_000_000;
@@ -25,7 +25,7 @@ fn of_v1() -> Rules {
     }
 }
 
-pub(super) fn kinds(bench: &mut Bench) -> Vec<Kind> {
+pub(crate) fn kinds(bench: &mut Bench) -> Vec<Kind> {
     std::mem::take(&mut bench.orders)
         .into_iter()
         .map(|(kind, _)| kind)
@@ -33,7 +33,7 @@ pub(super) fn kinds(bench: &mut Bench) -> Vec<Kind> {
 }
 
 /// The kernel is busy with, or done with, a request of the client.
-pub(super) fn status(bench: &mut Bench, link: u64, msg_id: &str, state: &str) {
+pub(crate) fn status(bench: &mut Bench, link: u64, msg_id: &str, state: &str) {
     let content = json!({ "execution_state": state });
     bench.says(link, (Channel::Iopub, "status"), msg_id, None, &content);
 }
@@ -343,7 +343,7 @@ fn a_further_link_is_answered_for_and_an_earlier_version_has_none() {
 #[test]
 fn a_branch_runs_from_the_beginning_and_again_after_a_change_of_the_gateway() {
     let mut bench = Bench::running();
-    bench.core = super::core::Core::branch(bench.core.settings, bench.now);
+    bench.core = crate::core::Core::branch(bench.core.settings, bench.now);
     bench.disk.clear();
     bench.step(Event::Tick);
     let told: LifecycleRecord = serde_json::from_slice(&bench.disk[0].body).unwrap();

@@ -2,9 +2,9 @@
 
 use himalia_shim_protocol::{Lane, ToGateway};
 
-use super::event::{Answer, Command, CommandError, Event};
-use super::execution_records::{End, ExecutionRecord};
-use super::play::{Play, TIMEOUT, submission};
+use super::records::{End, ExecutionRecord};
+use crate::event::{Answer, Command, CommandError, Event};
+use crate::play::{Play, TIMEOUT, submission};
 
 #[test]
 fn a_key_runs_once_also_after_a_change_of_the_gateway() {
@@ -65,7 +65,7 @@ fn a_limit_of_failures_in_a_row_ends_a_loop() {
     assert_eq!(play.submit(wanted.clone()), refused);
 }
 
-fn named(code: &str, client: &str) -> super::execution_records::Submission {
+fn named(code: &str, client: &str) -> super::records::Submission {
     let mut named = submission(code);
     named.client = Some(client.into());
     named
@@ -136,7 +136,7 @@ fn turns_survive_the_gateway() {
 #[test]
 fn one_callers_queue_leaves_room_for_others() {
     let mut play = Play::new();
-    for _ in 0..=super::executions::MAX_QUEUED {
+    for _ in 0..=super::queue::MAX_QUEUED {
         play.submit(named("x", "ada")).unwrap();
     }
     assert_eq!(play.submit(named("x", "ada")), Err(CommandError::QueueFull(65)));
@@ -148,7 +148,7 @@ fn one_callers_queue_leaves_room_for_others() {
         wanted.caller = "acme/ada".into();
         wanted
     };
-    for number in 0..=super::executions::MAX_QUEUED {
+    for number in 0..=super::queue::MAX_QUEUED {
         play.submit(of_tenant(&number.to_string())).unwrap();
     }
     assert_eq!(

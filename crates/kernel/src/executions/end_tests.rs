@@ -4,11 +4,11 @@ use himalia_shim_protocol::{Lane, ToGateway};
 use himalia_wire::Channel;
 use serde_json::{Value, json};
 
-use super::event::{Answer, Command, CommandError, Event};
-use super::execution_records::{End, ExecutionRecord, OnTimeout, execution_of};
-use super::life::Phase;
-use super::meta::{RecordKind, RecordMeta};
-use super::play::{Play, TIMEOUT, submission};
+use super::records::{End, ExecutionRecord, OnTimeout, execution_of};
+use crate::event::{Answer, Command, CommandError, Event};
+use crate::life::Phase;
+use crate::meta::{RecordKind, RecordMeta};
+use crate::play::{Play, TIMEOUT, submission};
 
 #[test]
 fn a_timeout_interrupts_and_never_ends_the_process() {

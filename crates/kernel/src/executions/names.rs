@@ -24,7 +24,7 @@ pub struct LostVariables {
 
 /// What the latest process has, and what the one before had.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Names {
+pub(crate) struct Names {
     now: Process,
     before: Process,
 }
@@ -58,7 +58,7 @@ struct Changes {
 
 impl Names {
     /// Learns from the metadata of a reply to an execution in a process. What cannot be read tells nothing.
-    pub(super) fn replied(&mut self, incarnation: u32, metadata: &[u8]) {
+    pub(crate) fn replied(&mut self, incarnation: u32, metadata: &[u8]) {
         // Most kernels' metadata is not worth a parser.
         if !metadata.windows(9).any(|part| part == b"\"himalia\"") || incarnation < self.now.incarnation {
             return;
@@ -89,7 +89,7 @@ impl Names {
     }
 
     /// What a process had; `None` if it told nothing.
-    pub(super) fn of(&self, incarnation: u32) -> Option<LostVariables> {
+    pub(crate) fn of(&self, incarnation: u32) -> Option<LostVariables> {
         let mut known = [&self.now, &self.before].into_iter();
         let process = known.find(|process| incarnation != 0 && process.incarnation == incarnation)?;
         Some(LostVariables {

@@ -1,112 +1,25 @@
 //! The native executions of one kernel: those that wait, the one that was sent, and the latest ones that ended.
 //!
 //! An execution is named by the journal number of its first record, and everything that becomes of it is a record with
-//! [`owner_of`](super::execution_records::owner_of) that number. What is here is rebuilt from a checkpoint and those records.
+//! [`owner_of`](super::records::owner_of) that number. What is here is rebuilt from a checkpoint and those records.
 
 use std::collections::VecDeque;
 
-use himalia_outcome::Replied;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use super::execution_records::{End, Language, StopReason, Submission};
+use super::brief::Brief;
+use super::current::Current;
+use super::queued::Queued;
+use super::records::{End, Submission};
 
-/// Executions of one caller that wait behind the one that runs, and of all callers; a further one is refused.
+/// Executions of one caller that wait behind the one that runs, and of all callers; an additional one is refused.
 pub(crate) const MAX_QUEUED: usize = 64;
 pub(crate) const MAX_QUEUED_OF_ALL: usize = 256;
-/// Bytes of code of one caller that wait, and of all callers; a further one is refused.
+/// Bytes of code of one caller that wait, and of all callers; an additional one is refused.
 pub(crate) const QUEUED_BYTES: usize = 8 << 20;
 pub(crate) const QUEUED_BYTES_OF_ALL: usize = 16 << 20;
 /// Ended executions that are listed, known by their idempotency keys, and counted as having failed before.
 pub const MAX_RECENT: usize = 1000;
-/// Characters of code in a list.
-const TITLE_CHARS: usize = 120;
-
-/// One that is not over.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Queued {
-    pub(super) seq: u64,
-    pub(super) at_micros: u64,
-    pub(super) submission: Submission,
-    /// Times that it was sent.
-    pub(super) attempts: u32,
-    /// Its place in the queue.
-    #[serde(default)]
-    pub(super) turn: u64,
-    /// Hash of its code.
-    code: u64,
-    /// Hash of all that is asked, where there is a key.
-    print: u64,
-}
-
-/// The one that was sent. Times are monotonic; those of a checkpoint and while a journal is read are wall time.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts of one request")]
-pub(super) struct Current {
-    pub(super) queued: Queued,
-    /// The process that it was sent to.
-    pub(super) incarnation: u32,
-    /// The kernel works on it.
-    pub(super) began: bool,
-    pub(super) due: Option<u64>,
-    /// What is left of its time while it waits for input.
-    pub(super) left: Option<u64>,
-    /// Header of the question that waits for its answer.
-    pub(super) asked: Option<String>,
-    pub(super) stop: Option<Stop>,
-    pub(super) raised: bool,
-    pub(super) aborted: bool,
-    /// Reply and idle were seen.
-    pub(super) done: bool,
-    /// Its process ended before it began, and until this time it is waited for to know whether it was lost with it.
-    #[serde(skip)]
-    pub(super) undecided: Option<u64>,
-}
-
-/// The stop of an execution under way.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Stop {
-    pub(super) reason: StopReason,
-    /// When the next interrupt is due; `None` when there is none to come.
-    pub(super) due: Option<u64>,
-    pub(super) interrupts: u8,
-}
-
-/// One of a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Brief {
-    /// Number of its first record.
-    pub seq: u64,
-    /// When it was taken, microseconds since 1970.
-    pub at_micros: u64,
-    /// `None` while it is not over.
-    pub end: Option<End>,
-    /// The kernel works on it.
-    pub running: bool,
-    /// The beginning of its code.
-    pub title: String,
-    /// What its code is written in.
-    #[serde(default)]
-    pub language: Language,
-    /// The process that it ran in; 0 before that.
-    pub incarnation: u32,
-    /// The principal's name.
-    #[serde(default = "operator")]
-    pub caller: String,
-    /// What the client called itself, which nobody checked.
-    #[serde(default)]
-    pub client: Option<String>,
-    /// It ran and did not come to its end, by whatever but an interrupt.
-    #[serde(default)]
-    failed: bool,
-    code: u64,
-    key: Option<(String, u64)>,
-}
-
-/// Whose the executions of checkpoints are that say no caller: there was no other.
-fn operator() -> String {
-    himalia_model::Principal::operator().name().to_owned()
-}
 
 /// What is known of an idempotency key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +42,7 @@ pub(super) struct Submitting {
 
 /// All of them.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Executions {
+pub(crate) struct Executions {
     /// On their way to the journal, by the waiter who came first.
     #[serde(skip)]
     pub(super) submitting: Vec<Submitting>,
@@ -143,138 +56,8 @@ pub(super) struct Executions {
     pub(super) served: u64,
 }
 
-/// The beginning of the first line of code that says something.
-pub fn title(code: &str) -> String {
-    let line = code.lines().find(|line| !line.trim().is_empty());
-    line.unwrap_or_default().chars().take(TITLE_CHARS).collect()
-}
-
-fn digest(bytes: &[u8]) -> u64 {
-    let digest: [u8; 32] = Sha256::digest(bytes).into();
-    u64::from_le_bytes(std::array::from_fn(|at| digest[at]))
-}
-
-impl Submission {
-    /// Of what is asked, whatever the client calls itself.
-    fn fingerprint(&self) -> u64 {
-        let asked = Self {
-            client: None,
-            ..self.clone()
-        };
-        digest(&serde_json::to_vec(&asked).unwrap_or_default())
-    }
-
-    /// Between whom the kernel's time is shared: the callers, and those clients of the operator that name themselves. What a
-    /// tenant's client calls itself gives its caller no more.
-    fn party(&self) -> (&str, Option<&str>) {
-        let client = self.client.as_deref().filter(|_| self.caller == operator());
-        (&self.caller, client)
-    }
-}
-
-impl Queued {
-    pub(super) fn new(seq: u64, at_micros: u64, submission: Submission, turn: u64) -> Self {
-        let code = digest(submission.language.cell(&submission.code).as_bytes());
-        let print = submission.key.as_ref().map_or(0, |_| submission.fingerprint());
-        Self {
-            seq,
-            at_micros,
-            submission,
-            attempts: 0,
-            turn,
-            code,
-            print,
-        }
-    }
-
-    pub(super) fn brief(&self, end: Option<End>, running: bool, incarnation: u32) -> Brief {
-        let submission = &self.submission;
-        Brief {
-            seq: self.seq,
-            at_micros: self.at_micros,
-            end,
-            running,
-            title: title(&submission.code),
-            language: submission.language,
-            incarnation,
-            caller: submission.caller.clone(),
-            client: submission.client.clone(),
-            failed: false,
-            code: self.code,
-            key: submission.key.clone().map(|key| (key, self.print)),
-        }
-    }
-}
-
-impl Current {
-    pub(super) fn new(queued: Queued, incarnation: u32) -> Self {
-        Self {
-            queued,
-            incarnation,
-            began: false,
-            due: None,
-            left: None,
-            asked: None,
-            stop: None,
-            raised: false,
-            aborted: false,
-            done: false,
-            undecided: None,
-        }
-    }
-
-    /// The kernel works on it since `at`.
-    pub(super) fn begin(&mut self, at: u64) {
-        if self.began {
-            return;
-        }
-        self.began = true;
-        self.undecided = None;
-        let limit = self.queued.submission.timeout_ms;
-        self.due = limit.map(|ms| at.saturating_add(ms.saturating_mul(1000)));
-        if let Some(stop) = &mut self.stop {
-            stop.due = Some(at);
-        }
-    }
-
-    /// It waits for input since `at`: its time stands still.
-    pub(super) fn ask(&mut self, header: String, at: u64) {
-        self.asked = Some(header);
-        if let Some(due) = self.due.take() {
-            self.left = Some(due.saturating_sub(at));
-        }
-    }
-
-    /// Its question is answered.
-    pub(super) fn answered(&mut self, at: u64) {
-        self.asked = None;
-        if let Some(left) = self.left.take() {
-            self.due = Some(at.saturating_add(left));
-        }
-    }
-
-    pub(super) fn reply(&mut self, replied: Replied) {
-        self.raised = replied == Replied::Error;
-        self.aborted = replied == Replied::Aborted;
-        self.asked = None;
-        self.due = None;
-        self.left = None;
-    }
-
-    /// How it ended, once it is done.
-    pub(super) fn end(&self) -> End {
-        match self.stop.map(|stop| stop.reason) {
-            // Also of code that went on in spite of the interrupts: it did not end within its time.
-            Some(StopReason::Timeout) => End::Timeout,
-            Some(StopReason::Interrupt) if self.raised => End::Interrupted,
-            None if self.raised => End::Error,
-            Some(StopReason::Interrupt) | None => End::Ok,
-        }
-    }
-}
-
 impl Executions {
-    /// Executions that are not over, those on their way to the journal included.
+    /// Executions that have not ended, those on their way to the journal included.
     pub(super) fn ahead(&self) -> u32 {
         let ahead = self.queue.len() + usize::from(self.current.is_some()) + self.submitting.len();
         u32::try_from(ahead).unwrap_or(u32::MAX)
@@ -376,7 +159,7 @@ impl Executions {
     }
 
     /// All that are remembered, in order of their records.
-    pub(super) fn briefs(&self) -> impl DoubleEndedIterator<Item = Brief> + '_ {
+    pub(crate) fn briefs(&self) -> impl DoubleEndedIterator<Item = Brief> + '_ {
         let current = self
             .current
             .iter()
@@ -406,7 +189,7 @@ impl Executions {
     }
 
     /// Executions in a row that failed, up to the latest one that ended. Those that were interrupted or never ran say nothing.
-    pub(super) fn failures(&self) -> u32 {
+    pub(crate) fn failures(&self) -> u32 {
         let telling = self
             .recent
             .iter()
@@ -452,7 +235,7 @@ impl Executions {
     }
 
     /// As it is kept in a checkpoint: with wall times.
-    pub(super) fn for_checkpoint(&self, mono: u64, wall: u64) -> Self {
+    pub(crate) fn for_checkpoint(&self, mono: u64, wall: u64) -> Self {
         let mut kept = Self {
             submitting: Vec::new(),
             queue: self.queue.clone(),
@@ -463,36 +246,5 @@ impl Executions {
         };
         kept.shift(mono, wall);
         kept
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::execution_records::OnTimeout;
-    use super::*;
-
-    #[test]
-    fn time_stands_still_while_a_question_is_open() {
-        let submission = Submission {
-            code: "x".into(),
-            language: Language::Kernel,
-            timeout_ms: Some(10),
-            on_timeout: OnTimeout::Interrupt,
-            text_chars: 1,
-            allow_stdin: true,
-            store_history: true,
-            expect_incarnation: None,
-            key: None,
-            max_failures: None,
-            caller: String::new(),
-            client: None,
-        };
-        let mut current = Current::new(Queued::new(1, 0, submission, 1), 1);
-        current.begin(1_000);
-        assert_eq!(current.due, Some(11_000));
-        current.ask("{}".into(), 4_000);
-        assert_eq!(current.due, None);
-        current.answered(100_000);
-        assert_eq!(current.due, Some(107_000));
     }
 }
