@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::core::{Core, Settings};
 use super::event::{Answer, Command, CommandError, Effect, Event, Now, Request};
 use super::ledger::{RequestKind, parent_key};
-use super::lifecycle::LifecycleRecord;
+use super::life::records::LifecycleRecord;
 use super::meta::{RecordKind, RecordMeta};
 
 const KERNEL: u16 = 1;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use himalia_journal::NewRecord;
 use himalia_model::{ExecutionState, Unresponsive};
-use himalia_shim_protocol::{KernelState, PerLane};
+use himalia_shim_protocol::PerLane;
 use himalia_wire::Channel;
 
 use super::activity::Activity;
@@ -19,7 +19,8 @@ use super::executions::names::Names;
 use super::executions::queue::Executions;
 use super::held::HeldQueues;
 use super::ledger::Ledger;
-use super::life::{Life, Phase};
+use super::life::Phase;
+use super::life::state::Life;
 use super::messages::IopubParent;
 use super::outbox::Outbox;
 use super::questions::open::Questions;
@@ -99,10 +100,6 @@ pub struct Core {
     pub(super) disk: DiskWatch,
     /// The kernel's latest question is for a password: its answers are not written.
     pub(super) secret_asked: bool,
-    /// What the shim last said that the kernel is doing, and its incarnation.
-    pub(super) met: (KernelState, u32),
-    /// Rebuilt from a journal.
-    pub(super) adopted: bool,
     pub(super) changed: bool,
 }
 
@@ -201,8 +198,6 @@ impl Core {
             stopwatch: Stopwatch::default(),
             disk: DiskWatch::default(),
             secret_asked: false,
-            met: (KernelState::New, 0),
-            adopted: false,
             changed: true,
         }
     }
@@ -286,7 +281,7 @@ impl Core {
     }
 
     fn probe_deadline(&self) -> Option<u64> {
-        let probes = self.life.phase == Phase::Running && self.outbox.greeted();
+        let probes = self.life.phase() == Phase::Running && self.outbox.greeted();
         self.readiness.deadline().filter(|_| probes)
     }
 
@@ -301,6 +296,11 @@ impl Core {
         if runs {
             self.decide(&record);
         }
+    }
+
+    /// The version that the sandbox speaks, as negotiated for the connection that has just come.
+    pub(crate) fn set_protocol(&mut self, version: u16) {
+        self.outbox.set_protocol(version);
     }
 
     /// The next batch for the journal, unless one is in flight. It comes back in an event.
@@ -338,22 +338,22 @@ impl Core {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let connected = self.outbox.greeted();
         Snapshot {
-            phase: self.life.phase,
+            phase: self.life.phase(),
             state: self.state(),
-            incarnation: self.life.incarnation,
-            ready: self.readiness.is_ready() && self.life.phase == Phase::Running,
+            incarnation: self.life.incarnation(),
+            ready: self.readiness.is_ready() && self.life.phase() == Phase::Running,
             connected,
             alive: self.readiness.is_alive(),
-            reason: self.life.reason.clone(),
+            reason: self.life.reason().map(str::to_owned),
             unresponsive: self.readiness.unresponsive(),
-            lost: self.life.sandbox_gone,
+            lost: self.life.sandbox_is_gone(),
             kernel_session: self.kernel_session.clone(),
         }
     }
 
     /// The execution state as clients see it.
     pub(crate) fn state(&self) -> ExecutionState {
-        match self.life.phase {
+        match self.life.phase() {
             Phase::New | Phase::Starting => ExecutionState::Starting,
             Phase::Restarting => ExecutionState::Restarting,
             Phase::Dead | Phase::Over => ExecutionState::Dead,

@@ -8,7 +8,7 @@ use himalia_shim_protocol::{KernelState, Kind, Lane, PerLane, RefusalKind, Reque
 use super::bench::Bench;
 use super::event::{Answer, Command, CommandError, Event};
 use super::life::Phase;
-use super::sandbox_end::TOLD_TO_END;
+use super::life::records::TOLD_TO_END;
 
 #[test]
 fn requests_that_found_no_process_go_to_the_next_one_in_their_order() {

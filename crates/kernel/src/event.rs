@@ -184,6 +184,9 @@ pub enum CommandError {
     NoAnswer,
 }
 
+/// Whether a command is carried out: `Ok(true)`, done already; `Ok(false)`, answered later.
+pub(crate) type Commanded = Result<bool, CommandError>;
+
 /// What happens.
 #[derive(Debug)]
 pub(crate) enum Event {

@@ -5,7 +5,7 @@ use himalia_journal::NewRecord;
 use himalia_wire::Channel;
 
 use super::executions::records::ExecutionRecord;
-use super::lifecycle::LifecycleRecord;
+use super::life::records::LifecycleRecord;
 use super::meta::{RecordKind, RecordMeta};
 use super::writes::{Then, Writes};
 

@@ -16,14 +16,13 @@ use super::core::{Core, Settings};
 use super::event::{Now, Request};
 use super::held::Held;
 use super::ledger::{Entry, RequestKind, parent_key};
-use super::life::{FLUSH_WAIT, PendingExit, Phase};
-use super::lifecycle::LifecycleRecord;
-use super::lifecycle::StopBy;
+use super::life::records::LifecycleRecord;
 use super::messages::word;
 use super::meta::{RecordKind, RecordMeta};
-use super::moving::NO_LINKS;
 use super::outbox::Outbox;
-use super::sandbox_end::TOLD_TO_END;
+
+/// Links of a sandbox that has said nothing yet.
+const NO_LINKS: PerLane<u64> = PerLane { now: 0, data: 0 };
 
 /// A request that is in the journal and that the shim may not have accepted.
 #[derive(Clone, Debug)]
@@ -82,7 +81,7 @@ impl Core {
                 RecordKind::Gap => {}
                 RecordKind::Execution => {
                     if core.executions.fold(record, &meta) {
-                        core.life.loss = None;
+                        core.life.loss_was_said();
                     }
                 }
             }
@@ -99,8 +98,7 @@ impl Core {
             }
             core.carried[lane].retain(|_, carried| carried.held.is_some());
         }
-        core.life.since = now.mono;
-        core.adopted = true;
+        core.life.adopt(now.mono);
         core.resume_executions();
         Ok(core)
     }
@@ -118,7 +116,7 @@ impl Core {
             self.ledger.remove(old.id);
         }
         if held.request.kind == RequestKind::Shutdown {
-            self.life.told_to_end = true;
+            self.life.shutdown_requested();
         }
         if held.request.channel != Channel::Stdin {
             self.ledger.insert(id, Entry::new(record.seq, &held.request));
@@ -167,7 +165,7 @@ impl Core {
         {
             self.names.replied(meta.incarnation, &parts.metadata);
         }
-        if meta.incarnation == self.life.incarnation && !meta.synthetic {
+        if meta.incarnation == self.life.incarnation() && !meta.synthetic {
             let heard = meta.channel == Some(Channel::Iopub);
             self.readiness.fold_message(heard, meta.word & word::PROBE != 0);
         }
@@ -179,53 +177,18 @@ impl Core {
             return false;
         };
         self.readiness.fold(&event, record.at_micros);
+        if self.life.fold(&event, self.now.mono) {
+            self.forget_open();
+        }
         match event {
-            LifecycleRecord::NewSandbox {
-                cause,
-                processes,
-                lost,
-            } => {
-                self.life.incarnation = processes;
-                self.move_in(&cause, lost);
+            LifecycleRecord::NewSandbox { .. } => {
+                self.leave_sandbox();
                 return true;
             }
-            LifecycleRecord::Started { incarnation } => {
-                self.life.incarnation = incarnation;
-                self.life.settle_reason();
-                self.life.phase = Phase::Running;
-                self.life.told_to_end = false;
-                self.life.moving = false;
-                self.life.exit = None;
+            LifecycleRecord::Started { .. } => {
                 self.stopwatch.reset();
                 self.activity.state = ExecutionState::Starting;
                 self.activity.touch(record.at_micros);
-            }
-            LifecycleRecord::Exited(exited) => {
-                let deadline = self.now.mono + FLUSH_WAIT;
-                self.life.exit = Some(PendingExit::new(exited, deadline));
-            }
-            LifecycleRecord::Stopped { by, .. } => match (&mut self.life.exit, by) {
-                (Some(exit), by) => exit.stopped = Some(by),
-                (None, StopBy::Gateway) => self.life.phase = Phase::Over,
-                (None, StopBy::Outside) => {
-                    self.life.phase = Phase::Dead;
-                    self.life.reason = Some(TOLD_TO_END.to_owned());
-                    self.forget_open();
-                }
-            },
-            LifecycleRecord::Restarting { cause, crashes } => {
-                self.life.phase = Phase::Restarting;
-                self.life.exit = None;
-                self.life.crashes = crashes;
-                self.life.reason = Some(format!("restarted after {cause}"));
-                self.forget_open();
-            }
-            LifecycleRecord::Dead { cause, over } => {
-                self.life.phase = if over { Phase::Over } else { Phase::Dead };
-                self.life.moving = false;
-                self.life.exit = None;
-                self.life.reason = Some(cause);
-                self.forget_open();
             }
             LifecycleRecord::Carried { requests } => {
                 let confirmed: BTreeSet<u64> = requests.into_iter().collect();
@@ -238,16 +201,7 @@ impl Core {
                 }
             }
             LifecycleRecord::Refused { record, again, .. } => self.fold_refused(record, again),
-            LifecycleRecord::Unresponsive { .. }
-            | LifecycleRecord::Responsive
-            | LifecycleRecord::StartFailed { .. }
-            | LifecycleRecord::Bound { .. }
-            | LifecycleRecord::Forked { .. }
-            | LifecycleRecord::ForkFailed { .. }
-            | LifecycleRecord::LinkAdded
-            | LifecycleRecord::ExecutionLimit { .. }
-            | LifecycleRecord::DiskQuota { .. }
-            | LifecycleRecord::Unknown => {}
+            _ => {}
         }
         false
     }

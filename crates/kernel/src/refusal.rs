@@ -15,7 +15,7 @@ use super::event::{CommandError, Effect};
 use super::executions::records::execution_of;
 use super::ledger::{Entry, RequestKind};
 use super::life::Phase;
-use super::lifecycle::LifecycleRecord;
+use super::life::records::LifecycleRecord;
 use super::recovery::{Carried, held_again};
 
 impl Core {
@@ -26,7 +26,7 @@ impl Core {
             return (0, false);
         };
         let again = refused.kind != RefusalKind::Never
-            && self.life.phase != Phase::Over
+            && self.life.phase() != Phase::Over
             && entry.seq != 0
             && !entry.kind.is_engines()
             // A native execution goes back to its own queue.
@@ -40,12 +40,9 @@ impl Core {
     pub(super) fn refused(&mut self, refused: &Refused, again: bool, out: &mut Vec<Effect>) {
         let id = refused.request;
         tracing::info!(reason = %refused.reason, again, "the shim refused a request");
-        for token in self.life.take(|what| what.request() == Some(id)) {
-            out.push(Effect::Done(
-                token,
-                Err(CommandError::Refused(refused.reason.clone())),
-            ));
-        }
+        let error = CommandError::Refused(refused.reason.clone());
+        let waiters = self.life.waiters();
+        waiters.answer(|what| what.request() == Some(id), &Err(error), out);
         self.outbox.refused(id);
         let entry = self.never_ran(id, again);
         if entry

@@ -1,28 +1,27 @@
 //! What the shim says: hello, lifecycle, gaps.
 
 use himalia_journal::NewRecord;
-use himalia_model::ExecutionState;
-use himalia_shim_protocol::{
-    Event as ShimEvent, Gap, Hello, KernelState, Lane, LinkCheck, StartFailed, Started, ToGateway,
-};
+use himalia_shim_protocol::{Event as ShimEvent, Gap, Hello, Lane, LinkCheck, Started, ToGateway};
 use serde_json::json;
 
 use super::core::Core;
-use super::event::{Answer, CommandError, Effect};
-use super::life::{Awaited, Phase, Waiter};
-use super::lifecycle::LifecycleRecord;
-use super::lifecycle::StopBy;
+use super::event::Effect;
+use super::life::reconnect::Continuation;
+use super::life::records::LifecycleRecord;
+use super::life::records::StopBy;
 use super::meta::{RecordKind, RecordMeta};
-use super::moving::NEVER_USED;
 use super::writes::Then;
 
 /// How long after it is connected again a kernel is not held to the limit of an execution, microseconds: the shim may
 /// have its end to tell.
 const SETTLE: u64 = 2_000_000;
 
+/// Why a new sandbox is given up in which nothing was started.
+const NEVER_USED: &str = "sandbox_lost: it was never used";
+
 impl Core {
     pub(super) fn shim(&mut self, lane: Lane, frame: ToGateway, out: &mut Vec<Effect>) {
-        let frame = self.numbered(frame);
+        let frame = self.life.numbered(frame);
         match self.outbox.check(lane, &frame) {
             Some(LinkCheck::Seen) => return,
             Some(LinkCheck::Hole { from, to }) => {
@@ -30,7 +29,7 @@ impl Core {
                     lane,
                     from,
                     to,
-                    self.life.incarnation,
+                    self.life.incarnation(),
                     "lost between sandbox and gateway",
                 );
             }
@@ -71,7 +70,7 @@ impl Core {
             ShimEvent::Started(started) => self.started(&started, out),
             ShimEvent::StartFailed(failed) => self.start_failed(&failed, out),
             ShimEvent::Exited(exited) => self.exited(exited, out),
-            ShimEvent::Stopped(stopped) => self.stopped(StopBy::of(&stopped), out),
+            ShimEvent::Stopped(stopped) => self.stop_completed(StopBy::of(&stopped), out),
             ShimEvent::Refused(refused) => self.refused(&refused, refusal.1, out),
             ShimEvent::Bound(bound) => self.bound(bound, out),
             ShimEvent::Forked(forked) => self.forked(forked, out),
@@ -82,7 +81,7 @@ impl Core {
     }
 
     fn describe(&self, event: &ShimEvent, (record, again): (u64, bool)) -> (u32, LifecycleRecord) {
-        let now = self.life.incarnation;
+        let now = self.life.incarnation();
         match event {
             ShimEvent::Started(Started { incarnation, .. }) => (
                 *incarnation,
@@ -123,62 +122,6 @@ impl Core {
                     again,
                 },
             ),
-        }
-    }
-
-    pub(super) fn started(&mut self, started: &Started, out: &mut Vec<Effect>) {
-        if started.incarnation <= self.life.incarnation {
-            return;
-        }
-        if self.life.exit.is_some() {
-            // The end of the one before is known, its last output comes under its own incarnation.
-            self.settle_exit(out);
-        }
-        self.met = (KernelState::Running, started.incarnation);
-        self.life.incarnation = started.incarnation;
-        self.life.since = self.now.mono;
-        self.life.told_to_end = false;
-        self.life.moving = false;
-        self.life.settle_reason();
-        self.activity.state = ExecutionState::Starting;
-        self.activity.touch(self.now.wall);
-        self.readiness.process_started();
-        self.held.process_started();
-        self.iopub_parent = None;
-        if self.life.phase != Phase::Stopping && self.life.phase != Phase::Over {
-            self.life.phase = Phase::Running;
-        }
-        self.stopwatch.reset();
-        self.disk.process_started();
-        out.push(Effect::ProcessStarted(started.pid, started.path));
-        for token in self.life.take(|what| matches!(what, Awaited::Process(_))) {
-            out.push(Effect::Done(token, Ok(Answer::Done)));
-        }
-        if self.outbox.greeted() {
-            self.probe();
-        }
-        self.release();
-    }
-
-    fn start_failed(&mut self, failed: &StartFailed, out: &mut Vec<Effect>) {
-        let mine = |what| what == Awaited::Process(failed.request);
-        let error = CommandError::StartFailed {
-            reason: failed.reason.clone(),
-            stderr: failed.stderr.clone(),
-        };
-        let waiting = self.life.take(mine);
-        let asked = !waiting.is_empty();
-        for token in waiting {
-            out.push(Effect::Done(token, Err(error.clone())));
-        }
-        match self.life.phase {
-            Phase::Starting => self.over("start_failed", out),
-            Phase::Restarting if self.life.moving => {
-                self.give_up_sandbox(format!("start_failed: {}", failed.reason), out);
-            }
-            Phase::Restarting if asked => self.dead(format!("restart failed: {}", failed.reason), out),
-            Phase::Restarting => self.crashed(failed.reason.clone(), out),
-            _ => {}
         }
     }
 
@@ -252,7 +195,7 @@ impl Core {
                 lane,
                 from,
                 to,
-                self.life.incarnation,
+                self.life.incarnation(),
                 "acknowledged and lost by the gateway",
             );
         }
@@ -262,7 +205,7 @@ impl Core {
         if !self.outbox.has_heard_hello(lane) {
             self.settle_carried(lane, entry);
             if lane == Lane::Now {
-                self.met = self.met_in(hello);
+                self.life.reported(hello, self.settings.kernel);
             }
             if self.outbox.heard_hello(lane) {
                 self.settle_epoch(out);
@@ -302,49 +245,18 @@ impl Core {
         // What ended meanwhile is told first.
         self.stopwatch.not_before(self.now.mono.saturating_add(SETTLE));
         self.changed = true;
-        let (state, shim_incarnation) = self.met;
-        match self.life.phase {
-            Phase::Running if !self.readiness.is_ready() && self.life.exit.is_none() => self.probe(),
-            // The order to start again may not have arrived. It is given once, also if the death was told before this.
-            Phase::Restarting
-                if state == KernelState::Exited && shim_incarnation == self.life.incarnation && !restarts =>
-            {
-                self.order_restart(out);
-            }
-            // An order of a caller who is gone, and it never arrived.
-            Phase::Restarting | Phase::Stopping
-                if matches!(state, KernelState::Connecting | KernelState::Running)
-                    && shim_incarnation == self.life.incarnation =>
-            {
-                self.life.phase = Phase::Running;
-                self.life.reason = None;
-                self.life.stop_deadline = None;
-                if !self.readiness.is_ready() {
-                    self.probe();
-                }
-            }
-            // Its process was running before its log was begun: a branch.
-            Phase::New if matches!(state, KernelState::Connecting | KernelState::Running) => {
-                self.take_running(shim_incarnation);
+        match self.life.reconnected(restarts, self.readiness.is_ready()) {
+            Continuation::AsItIs => {}
+            Continuation::Probe => self.probe(),
+            Continuation::Restart => drop(self.order_restart(out)),
+            Continuation::TakeRunning(incarnation) => {
+                self.take_running(incarnation);
                 self.probe();
             }
-            // An earlier gateway had made this sandbox, and was killed before it had started anything there, or before it had
-            // ended the one that it gave up.
-            Phase::Dead | Phase::Restarting if state == KernelState::New && self.never_used() => {
-                self.sandbox_gone(NEVER_USED.to_owned(), out);
-            }
-            // A start whose caller is gone.
-            Phase::Dead | Phase::Over => {
-                self.executions_lost(&self.life.reason.clone().unwrap_or_default());
-            }
-            _ if state == KernelState::New && self.adopted => self.over("start_failed", out),
-            _ => {}
+            Continuation::UnusedSandbox => self.sandbox_gone(NEVER_USED.to_owned(), out),
+            Continuation::StaysDead => self.executions_lost(&self.life.cause()),
+            Continuation::NeverStarted => self.end_kernel("start_failed", out),
         }
         self.release();
-    }
-
-    /// Adds a waiter.
-    pub(super) fn wait(&mut self, token: u64, what: Awaited) {
-        self.life.waiters.push(Waiter { token, what });
     }
 }

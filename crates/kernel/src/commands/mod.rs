@@ -1,12 +1,12 @@
 //! Commands of callers: which sub-machine gets which, and which have to wait for the sandbox's connections.
 
 pub(super) mod awaiting_link;
+mod sandbox;
 
 use himalia_shim_protocol::Lane;
 
 use super::core::Core;
-use super::event::{Answer, Command, CommandError, Effect};
-use super::exit::Ordered;
+use super::event::{Answer, Command, CommandError, Commanded, Effect};
 use super::life::Phase;
 
 impl Core {
@@ -54,11 +54,11 @@ impl Core {
     /// Whether the command has to wait for the sandbox.
     fn has_to_wait(&self, command: &Command) -> bool {
         let possible = match command {
-            Command::Interrupt | Command::Fork(_) | Command::Ask(_) => self.life.phase == Phase::Running,
-            Command::Restart => matches!(self.life.phase, Phase::Running | Phase::Restarting | Phase::Dead),
-            Command::Revive => self.life.phase == Phase::Dead,
+            Command::Interrupt | Command::Fork(_) | Command::Ask(_) => self.life.phase() == Phase::Running,
+            Command::Restart => matches!(self.life.phase(), Phase::Running | Phase::Restarting | Phase::Dead),
+            Command::Revive => self.life.phase() == Phase::Dead,
             // The sandbox is there without a process, too.
-            Command::Open(_) | Command::AddLink(_) => self.has_files(),
+            Command::Open(_) | Command::AddLink(_) => self.life.has_sandbox(),
             Command::Start(_)
             | Command::Stop(_)
             | Command::GiveUpSandbox(_)
@@ -70,10 +70,10 @@ impl Core {
             | Command::ListExecutions => false,
         };
         let connected = self.outbox.connected(Lane::Now) && self.outbox.greeted();
-        possible && !self.life.sandbox_gone && !connected
+        possible && !self.life.sandbox_is_gone() && !connected
     }
 
-    fn let_wait(&mut self, waiter: u64, command: Command) -> Ordered {
+    fn let_wait(&mut self, waiter: u64, command: Command) -> Commanded {
         if self.awaiting_link.add(waiter, command, self.now.mono) {
             Ok(false)
         } else {

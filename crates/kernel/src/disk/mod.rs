@@ -20,18 +20,20 @@ use super::event::{Effect, Request};
 use super::executions::records::execution_of;
 use super::held::Held;
 use super::life::Phase;
-use super::lifecycle::LifecycleRecord;
+use super::life::records::LifecycleRecord;
 use watch::{Remedy, Work};
 
 impl Core {
     /// When the watch wants to be asked next; monotonic microseconds.
     pub(super) fn disk_deadline(&self) -> Option<u64> {
-        self.disk.deadline().filter(|_| self.life.phase == Phase::Running)
+        self.disk
+            .deadline()
+            .filter(|_| self.life.phase() == Phase::Running)
     }
 
     /// Asks for a measurement when it is time.
     pub(super) fn measure_disk(&mut self, out: &mut Vec<Effect>) {
-        if self.life.phase == Phase::Running && self.disk.step(self.now.mono, out) {
+        if self.life.phase() == Phase::Running && self.disk.step(self.now.mono, out) {
             self.release();
         }
     }

@@ -30,8 +30,7 @@ use himalia_shim_protocol::{Command as ShimCommand, RefusalKind};
 use himalia_wire::Channel;
 
 use super::core::Core;
-use super::event::{Answer, CommandError, Effect};
-use super::exit::Ordered;
+use super::event::{Answer, CommandError, Commanded, Effect};
 use super::life::Phase;
 use super::log::Log;
 use progress::{Ends, VERDICT_WAIT};
@@ -45,13 +44,13 @@ const READY_WAIT: u64 = 60_000_000;
 impl Core {
     /// The executions, and where their ends are written.
     fn executions_and_ends(&mut self) -> (&mut Executions, Ends<'_>) {
-        let log = Log::new(&mut self.writes, self.settings.kernel, self.life.incarnation);
+        let log = Log::new(&mut self.writes, self.settings.kernel, self.life.incarnation());
         let names = &self.names;
         (&mut self.executions, Ends { log, names })
     }
 
     /// Accepts an execution, or says why not. Answered when it is in the journal.
-    pub(super) fn submit(&mut self, waiter: u64, submission: Submission, out: &mut Vec<Effect>) -> Ordered {
+    pub(super) fn submit(&mut self, waiter: u64, submission: Submission, out: &mut Vec<Effect>) -> Commanded {
         match self.executions.known(&submission) {
             Known::Nothing => {}
             Known::Other => return Err(CommandError::KeyReused),
@@ -72,14 +71,13 @@ impl Core {
     }
 
     fn may_submit(&self, submission: &Submission) -> Result<(), CommandError> {
-        let reason = || self.life.reason.clone().unwrap_or_default();
-        match self.life.phase {
+        match self.life.phase() {
             Phase::Over | Phase::Stopping => return Err(CommandError::NotRunning),
-            Phase::Dead if !self.rules.revive => return Err(CommandError::KernelDead(reason())),
+            Phase::Dead if !self.rules.revive => return Err(CommandError::KernelDead(self.life.cause())),
             _ => {}
         }
         // The process that it would run in.
-        let now = self.life.incarnation + u32::from(!self.life.runs());
+        let now = self.life.incarnation() + u32::from(!self.life.runs());
         if let Some(expected) = submission.expect_incarnation.filter(|expected| *expected != now) {
             return Err(CommandError::Incarnation { expected, now });
         }
@@ -93,8 +91,8 @@ impl Core {
         if !self.executions.has_room(submission) {
             return Err(CommandError::QueueFull(self.executions.ahead()));
         }
-        if self.life.phase == Phase::Dead && self.life.sandbox_gone {
-            return Err(CommandError::SandboxLost(reason()));
+        if self.life.phase() == Phase::Dead && self.life.sandbox_is_gone() {
+            return Err(CommandError::SandboxLost(self.life.cause()));
         }
         Ok(())
     }
@@ -107,11 +105,11 @@ impl Core {
     /// Sends the next execution if it is its turn, and starts the kernel for it if it is dead and may be.
     pub(super) fn next_execution(&mut self, out: &mut Vec<Effect>) {
         while self.executions.wants_to_send() {
-            if self.life.phase == Phase::Dead {
+            if self.life.phase() == Phase::Dead {
                 self.revive(out);
-                if self.life.phase == Phase::Dead {
+                if self.life.phase() == Phase::Dead {
                     // Accepted in the moment of its death.
-                    self.executions_lost(&self.life.reason.clone().unwrap_or_default());
+                    self.executions_lost(&self.life.cause());
                 }
                 return;
             }
@@ -122,7 +120,7 @@ impl Core {
                 return;
             };
             let expected = queued.submission.expect_incarnation;
-            if expected.is_some_and(|expected| expected != self.life.incarnation) {
+            if expected.is_some_and(|expected| expected != self.life.incarnation()) {
                 let cause = Some(self.reason_or_restart());
                 let (executions, mut ends) = self.executions_and_ends();
                 executions.end(&queued, End::KernelDied, cause, false, &mut ends);
@@ -138,7 +136,7 @@ impl Core {
             variables_lost: self.names.of(before.incarnation),
             ..before
         });
-        let incarnation = self.life.incarnation;
+        let incarnation = self.life.incarnation();
         let (executions, mut ends) = self.executions_and_ends();
         let request = executions.send(queued, incarnation, replaced, &mut ends.log);
         self.request(request);
@@ -151,7 +149,7 @@ impl Core {
 
     /// Until when the next execution waits for the kernel to be ready.
     fn ready_wait(&self) -> Option<u64> {
-        let until = self.life.since.saturating_add(READY_WAIT);
+        let until = self.life.since().saturating_add(READY_WAIT);
         (!self.readiness.is_ready() && self.now.mono < until).then_some(until)
     }
 
@@ -164,7 +162,7 @@ impl Core {
 
     /// The kernel works on it.
     pub(super) fn native_began(&mut self, seq: u64) {
-        self.executions.began(seq, self.life.incarnation, self.now.mono);
+        self.executions.began(seq, self.life.incarnation(), self.now.mono);
     }
 
     /// It asks for input.
@@ -197,7 +195,7 @@ impl Core {
     /// The process has ended, and with it all executions that have not, unless it is not known yet whether it had them.
     pub(super) fn executions_lost(&mut self, cause: &str) {
         let (on_its_way, mono) = (self.execution_is_on_its_way(), self.now.mono);
-        let unknown = on_its_way && !self.life.sandbox_gone;
+        let unknown = on_its_way && !self.life.sandbox_is_gone();
         let (executions, mut ends) = self.executions_and_ends();
         if let Some(owner) = executions.lost(cause, unknown, mono, &mut ends) {
             self.held.remove_owner(owner);
@@ -232,7 +230,7 @@ impl Core {
     }
 
     fn reason_or_restart(&self) -> String {
-        self.life.reason.clone().unwrap_or_else(|| "restart".to_owned())
+        self.life.reason().unwrap_or("restart").to_owned()
     }
 
     /// The shim took the request and will not do it.
@@ -240,7 +238,7 @@ impl Core {
         let Some(incarnation) = self.executions.sent_to(seq) else {
             return;
         };
-        let lost = incarnation != self.life.incarnation || self.life.phase != Phase::Running;
+        let lost = incarnation != self.life.incarnation() || self.life.phase() != Phase::Running;
         let (status, cause) = match kind {
             RefusalKind::Full => {
                 self.held.pause(Channel::Shell, self.now.mono);
@@ -250,7 +248,7 @@ impl Core {
                 self.held.wait_for_process(Channel::Shell);
                 return self.executions.send_again();
             }
-            RefusalKind::NotRunning => (End::KernelDied, self.life.reason.clone().unwrap_or_default()),
+            RefusalKind::NotRunning => (End::KernelDied, self.life.cause()),
             RefusalKind::Never => (End::Error, reason.to_owned()),
         };
         let (executions, mut ends) = self.executions_and_ends();
@@ -280,7 +278,7 @@ impl Core {
     }
 
     /// Answers the question of an execution.
-    pub(super) fn answer_input(&mut self, seq: u64, value: &str) -> Ordered {
+    pub(super) fn answer_input(&mut self, seq: u64, value: &str) -> Commanded {
         let answer = self.executions.answer(seq, value, self.now.mono);
         self.request(answer.ok_or(CommandError::NotAsked)?);
         Ok(true)

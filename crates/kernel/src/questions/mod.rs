@@ -16,14 +16,13 @@ pub(super) mod question;
 mod tests;
 
 use super::core::Core;
-use super::event::CommandError;
-use super::exit::Ordered;
+use super::event::{CommandError, Commanded};
 use super::held::Held;
 use question::Question;
 
 impl Core {
     /// Asks the kernel.
-    pub(super) fn ask(&mut self, waiter: u64, question: &Question) -> Ordered {
+    pub(super) fn ask(&mut self, waiter: u64, question: &Question) -> Commanded {
         if !self.life.runs() {
             return Err(CommandError::NotRunning);
         }

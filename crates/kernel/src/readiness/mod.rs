@@ -9,7 +9,7 @@ mod tests;
 
 use himalia_model::{Unanswered, Unresponsive};
 
-use super::lifecycle::LifecycleRecord;
+use super::life::records::LifecycleRecord;
 
 /// Interval of repeated probes while a reply has come but no iopub message, microseconds.
 const NUDGE: u64 = 500_000;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{NUDGE, PATIENT, PATIENT_TIMES, Readiness};
 use crate::event::Event;
-use crate::lifecycle::LifecycleRecord;
+use crate::life::records::LifecycleRecord;
 use crate::meta::RecordKind;
 use crate::play::Play;
 

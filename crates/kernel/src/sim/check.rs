@@ -11,7 +11,7 @@ use super::process::STRAY;
 use super::sandboxes::is_move;
 use super::world::{World, fingerprint};
 use crate::life::Phase;
-use crate::lifecycle::LifecycleRecord;
+use crate::life::records::LifecycleRecord;
 use crate::messages::word;
 use crate::meta::{RecordKind, RecordMeta};
 use crate::synthetic::ENGINE_SESSION;
@@ -239,7 +239,7 @@ fn rest(world: &World) -> Result<(), String> {
     if snapshot.phase != Phase::Running {
         return Err(format!("the kernel is {:?}", snapshot.phase));
     }
-    let before = core.life.processes_before;
+    let before = core.life.processes_before();
     let incarnation = world
         .shim
         .process

@@ -11,7 +11,7 @@ use super::world::{World, spec};
 use crate::event::{Command, Event};
 use crate::executions::records::SandboxLoss;
 use crate::life::Phase;
-use crate::lifecycle::LifecycleRecord;
+use crate::life::records::LifecycleRecord;
 use crate::meta::RecordKind;
 use crate::rules::Rules;
 

@@ -10,7 +10,7 @@ use super::core::Core;
 use super::event::Effect;
 use super::executions::records::{StopReason, execution_of};
 use super::ledger::RequestKind;
-use super::lifecycle::LifecycleRecord;
+use super::life::records::LifecycleRecord;
 use super::rules::Rules;
 use stopwatch::Step;
 

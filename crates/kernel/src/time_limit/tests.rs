@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::bench::Bench;
 use crate::event::{Answer, Claim, Command, CommandError, Event};
 use crate::life::Phase;
-use crate::lifecycle::LifecycleRecord;
+use crate::life::records::LifecycleRecord;
 use crate::rules::Rules;
 
 const LIMIT: u64 = 60_000_000;

@@ -4,8 +4,8 @@ use himalia_model::Unanswered;
 use himalia_shim_protocol::{Exited, Stopped};
 use serde::{Deserialize, Serialize};
 
-use super::executions::records::SandboxLoss;
-use super::meta::event_body;
+use crate::executions::records::SandboxLoss;
+use crate::meta::event_body;
 
 /// Who asked for a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,9 @@ impl StopBy {
         }
     }
 }
+
+/// The cause of death of a kernel whose sandbox was told to end from outside.
+pub(crate) const TOLD_TO_END: &str = "sandbox_lost: it was told to end from outside";
 
 /// The body of a lifecycle record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
