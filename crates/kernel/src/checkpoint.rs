@@ -6,13 +6,13 @@ use himalia_wire::Channel;
 use serde::{Deserialize, Serialize};
 
 use super::activity::Activity;
+use super::carried::Carried;
 use super::core::Core;
 use super::executions::names::Names;
 use super::executions::queue::Executions;
 use super::ledger::{Entry, RequestKind};
 use super::life::LifeCheckpoint;
 use super::messages::word;
-use super::recovery::Carried;
 
 /// The state as of a place in the journal. JSON; unknown fields of later versions are ignored.
 #[derive(Debug, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ struct Unaccepted {
 }
 
 impl Core {
-    /// The state for [`himalia_journal::Journal::roll`]. Only while [`Core::settled`].
+    /// The state for [`himalia_journal::Journal::roll`]. Only while [`Core::is_written`].
     pub(crate) fn checkpoint(&self) -> Vec<u8> {
         let pending = Lane::ALL.into_iter().flat_map(|lane| {
             let epoch = self.settings.epoch;

@@ -12,6 +12,7 @@ use himalia_shim_protocol::PerLane;
 use himalia_wire::Channel;
 
 use super::activity::Activity;
+use super::carried::Carried;
 use super::commands::awaiting_link::CommandsAwaitingLink;
 use super::disk::watch::DiskWatch;
 use super::event::{Effect, Event, Now};
@@ -25,7 +26,6 @@ use super::messages::IopubParent;
 use super::outbox::Outbox;
 use super::questions::open::Questions;
 use super::readiness::Readiness;
-use super::recovery::Carried;
 use super::rules::Rules;
 use super::time_limit::stopwatch::Stopwatch;
 use super::writes::{Then, Writes};
@@ -51,7 +51,7 @@ pub struct Settings {
 pub struct Snapshot {
     /// What is being done to it.
     pub phase: Phase,
-    /// What clients are told that it does.
+    /// What it does, as clients see it.
     pub state: ExecutionState,
     /// Counts its processes.
     pub incarnation: u32,
@@ -61,7 +61,7 @@ pub struct Snapshot {
     pub connected: bool,
     /// It answers heartbeats.
     pub alive: bool,
-    /// What the latest process died of, or why the kernel is over.
+    /// What the latest process died of, or why the kernel has ended.
     pub reason: Option<String>,
     /// It runs and does not answer.
     pub unresponsive: Option<Unresponsive>,
@@ -76,7 +76,6 @@ const UNWRITTEN_BYTES: usize = 16 << 20;
 
 /// One kernel as a pure state machine: events in, effects out. Time, disk and links are all events.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts of one kernel")]
 pub struct Core {
     pub(super) settings: Settings,
     pub(super) now: Now,
@@ -204,7 +203,7 @@ impl Core {
 
     /// The sandbox of a kernel that was rebuilt is gone, before anything is done with the kernel. `cause` is one line.
     pub fn sandbox_lost(&mut self, cause: String, now: Now) {
-        // Nobody waits yet for what follows from it; its state is what counts.
+        // No caller waits yet for what follows from it; its state is what counts.
         self.step(Event::SandboxGone(cause), now, &mut Vec::new());
     }
 
@@ -309,7 +308,7 @@ impl Core {
     }
 
     /// Whether every record is in the journal, so that [`Self::checkpoint`] describes it.
-    pub(crate) fn settled(&self) -> bool {
+    pub(crate) fn is_written(&self) -> bool {
         self.writes.is_empty()
     }
 

@@ -1,11 +1,35 @@
 //! One kernel: a pure state machine ([`Core`]) and the task that drives it ([`Actor`]).
+//!
+//! ```text
+//!            commands, requests, shim, disk, time                    effects
+//!                          │                                            ▲
+//!   Actor ── Event ──▶  Core::step ── SUB_MACHINES ── after_event ──▶ Vec<Effect>
+//!                          │              (deadline, on_time)
+//!        ┌────────┬────────┼──────────┬───────────┬──────────┬──────────┐
+//!        ▼        ▼        ▼          ▼           ▼          ▼          ▼
+//!      life    requests  executions  time_limit  disk    readiness  questions
+//!   process,   backlog,   queue,     stopwatch   watch   probes,    open ones
+//!   phase,     ledger,    current                        heartbeat
+//!   waiters    outbox
+//!        └────────┴────────┴──── log ─▶ writes ─▶ journal
+//! ```
+//!
+//! A sub-machine keeps its state to its folder: a closed type decides, and takes what it needs of the others as arguments.
+//! The file `mod.rs` of the folder, or those that its table names, connect it with the others as methods of [`Core`]. When
+//! each is due, and in which order they are called, is one list in `core.rs`: a new one is one more entry there.
+//!
+//! Open first:
+//! - [`Core`] (`core.rs`): what an event does;
+//! - `life/`: what happens when a kernel starts, dies, is stopped, or loses its sandbox;
+//! - `executions/`: what happens to native executions;
+//! - `recovery.rs`, `checkpoint.rs`: how all of it is rebuilt from the log;
+//! - `sim/`: the whole of it under random schedules of faults.
 
 mod activity;
 mod actor;
-mod actor_effects;
 mod alarm;
+mod carried;
 mod checkpoint;
-mod closing;
 mod commands;
 mod core;
 mod disk;

@@ -12,10 +12,10 @@ use himalia_model::ExecutionState;
 use himalia_shim_protocol::{KernelEntry, Lane, PerLane, RequestId};
 use himalia_wire::{Channel, Limits, header, v1};
 
+use super::carried::{Carried, held_again};
 use super::core::{Core, Settings};
-use super::event::{Now, Request};
-use super::held::Held;
-use super::ledger::{Entry, RequestKind, parent_key};
+use super::event::Now;
+use super::ledger::{Entry, RequestKind};
 use super::life::records::LifecycleRecord;
 use super::messages::word;
 use super::meta::{RecordKind, RecordMeta};
@@ -23,16 +23,6 @@ use super::outbox::Outbox;
 
 /// Links of a sandbox that has said nothing yet.
 const NO_LINKS: PerLane<u64> = PerLane { now: 0, data: 0 };
-
-/// A request that is in the journal and that the shim may not have accepted.
-#[derive(Clone, Debug)]
-pub(crate) struct Carried {
-    pub(super) id: RequestId,
-    /// It is known that the shim never accepted it, or that it refused it.
-    pub(super) confirmed: bool,
-    /// Filled from the journal before the core is used.
-    pub(super) held: Option<Held>,
-}
 
 impl Core {
     /// Rebuilds a kernel from its journal. `read` gets a record by its number, for requests that are older than
@@ -229,7 +219,7 @@ impl Core {
     }
 
     /// The first hello of a lane in this epoch: its marks say what was accepted of what earlier gateways sent.
-    pub(super) fn settle_carried(&mut self, lane: Lane, entry: Option<&KernelEntry>) {
+    pub(super) fn confirm_carried(&mut self, lane: Lane, entry: Option<&KernelEntry>) {
         self.carried[lane].retain(|_, carried| {
             let accepted = entry.is_some_and(|entry| {
                 let marks = &entry.requests;
@@ -242,7 +232,7 @@ impl Core {
         });
     }
 
-    /// All lanes are settled: what was never accepted goes out again, in its old order, under new numbers.
+    /// What earlier epochs left is known on all lanes: what was never accepted goes out again, in its old order, under new numbers.
     pub(super) fn hold_carried(&mut self) {
         for lane in Lane::ALL {
             for (seq, carried) in std::mem::take(&mut self.carried[lane]) {
@@ -255,31 +245,6 @@ impl Core {
             }
         }
     }
-}
-
-/// A request record as a request that is to be sent again.
-pub(super) fn held_again(record: &Record) -> Option<Held> {
-    let meta = RecordMeta::decode(&record.meta);
-    let channel = meta.channel?;
-    let (_, parts) = v1::decode(&record.body, &Limits::KERNEL).ok()?;
-    let header = header::peek(&parts.header).ok()?;
-    let parent = parent_key(&header.msg_id, &header.session);
-    let kind = RequestKind::from_word(meta.word);
-    // Whoever asked has gone with the gateway that asked; what lacks its secret is not what was meant.
-    if kind == RequestKind::Question || meta.redacted {
-        return None;
-    }
-    let request = Request {
-        owner: meta.owner,
-        channel,
-        kind,
-        parent,
-        frame: record.body.clone(),
-    };
-    Some(Held {
-        request,
-        again: record.seq,
-    })
 }
 
 fn session_of(frame: &Bytes) -> Option<String> {

@@ -14,7 +14,7 @@ use super::writes::Then;
 
 /// How long after it is connected again a kernel is not held to the limit of an execution, microseconds: the shim may
 /// have its end to tell.
-const SETTLE: u64 = 2_000_000;
+const RECONNECT_GRACE: u64 = 2_000_000;
 
 /// Why a new sandbox is given up in which nothing was started.
 const NEVER_USED: &str = "sandbox_lost: it was never used";
@@ -134,7 +134,7 @@ impl Core {
         self.after_data(lane, out);
     }
 
-    /// Records that links are missing which nobody will bring any more.
+    /// Records that links are missing which will not come any more.
     pub(super) fn loss(&mut self, lane: Lane, from: u64, to: u64, incarnation: u32, reason: &str) {
         let body = json!({
             "from": from, "to": to, "lane": lane.as_str(), "messages": to - from + 1, "reason": reason,
@@ -203,12 +203,12 @@ impl Core {
             self.readiness.heartbeat(entry.alive);
         }
         if !self.outbox.has_heard_hello(lane) {
-            self.settle_carried(lane, entry);
+            self.confirm_carried(lane, entry);
             if lane == Lane::Now {
                 self.life.reported(hello, self.settings.kernel);
             }
             if self.outbox.heard_hello(lane) {
-                self.settle_epoch(out);
+                self.begin_epoch(out);
             }
         }
         self.changed = true;
@@ -216,7 +216,7 @@ impl Core {
 
     /// Both lanes are there for the first time in this epoch. That earlier requests were never accepted must be in the
     /// journal before the shim's marks move on to this epoch.
-    fn settle_epoch(&mut self, out: &mut Vec<Effect>) {
+    fn begin_epoch(&mut self, out: &mut Vec<Effect>) {
         let mut requests: Vec<u64> = self
             .carried
             .now
@@ -237,13 +237,14 @@ impl Core {
         self.push_lifecycle(meta, &LifecycleRecord::Carried { requests }, Then::Greet);
     }
 
-    /// Goes on with what an earlier gateway had begun.
+    /// Continues what an earlier gateway had begun.
     pub(super) fn greet(&mut self, out: &mut Vec<Effect>) {
         self.hold_carried();
         let restarts = self.outbox.restarts();
         self.outbox.greet(out);
-        // What ended meanwhile is told first.
-        self.stopwatch.not_before(self.now.mono.saturating_add(SETTLE));
+        // The shim reports first what ended meanwhile.
+        self.stopwatch
+            .not_before(self.now.mono.saturating_add(RECONNECT_GRACE));
         self.changed = true;
         match self.life.reconnected(restarts, self.readiness.is_ready()) {
             Continuation::AsItIs => {}

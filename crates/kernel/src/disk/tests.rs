@@ -147,7 +147,7 @@ fn an_execution_that_makes_room_is_taken_and_those_behind_it_wait_for_what_it_di
 }
 
 #[test]
-fn a_measurement_that_never_comes_keeps_nobody_waiting_for_ever() {
+fn a_measurement_that_never_comes_keeps_no_request_waiting_for_ever() {
     let mut bench = watched();
     find(&mut bench, 0, 2 * LIMIT);
     bench.take_sent();

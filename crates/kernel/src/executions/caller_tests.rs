@@ -56,7 +56,7 @@ fn a_limit_of_failures_in_a_row_ends_a_loop() {
         "{ends:?}"
     );
     assert_eq!(play.submit(wanted.clone()), refused);
-    // Whoever sets no limit may try, and a success begins anew.
+    // A caller that sets no limit may try, and a success begins anew.
     play.execute("e");
     play.run_to("ok");
     attempt(&mut play, "error");

@@ -27,7 +27,7 @@ impl Executions {
         queued.is_some()
     }
 
-    /// The kernel is interrupted, for whatever reason: what runs is told apart from what fails. With `repeat` it is
+    /// The kernel is interrupted, for whatever reason: what is stopped is distinguished from what fails. With `repeat` it is
     /// interrupted again until it ends.
     pub(super) fn begin_stop(&mut self, reason: StopReason, repeat: bool, mono: u64, log: &mut Log<'_>) {
         let Some(current) = self.current.as_mut() else {

@@ -269,7 +269,7 @@ impl Core {
         is_current
     }
 
-    /// The kernel is interrupted, for whatever reason: what runs is told apart from what fails. With `repeat` it is
+    /// The kernel is interrupted, for whatever reason: what is stopped is distinguished from what fails. With `repeat` it is
     /// interrupted again until it ends.
     pub(super) fn begin_stop(&mut self, reason: StopReason, repeat: bool) {
         let mono = self.now.mono;

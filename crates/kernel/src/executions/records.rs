@@ -34,7 +34,7 @@ pub enum OnTimeout {
     /// It is interrupted.
     #[default]
     Interrupt,
-    /// It goes on; whoever waits for it is answered.
+    /// It continues; callers that wait for it are answered.
     Detach,
 }
 
@@ -75,7 +75,7 @@ pub struct Submission {
     pub language: Language,
     /// Counts while the code runs and does not wait for input.
     pub timeout_ms: Option<u64>,
-    /// What happens when that time is over.
+    /// What happens when that time has expired.
     pub on_timeout: OnTimeout,
     /// Characters of text in its result.
     pub text_chars: u64,
@@ -92,7 +92,7 @@ pub struct Submission {
     pub max_failures: Option<u32>,
     /// The principal's name.
     pub caller: String,
-    /// What the client called itself, which nobody checked.
+    /// What the client called itself, which is not verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
 }
@@ -111,7 +111,7 @@ pub enum End {
     Interrupted,
     /// The kernel's process ended.
     KernelDied,
-    /// The kernel's process was killed for want of memory.
+    /// The kernel's process was killed because it ran out of memory.
     OomKilled,
 }
 
@@ -119,7 +119,7 @@ pub enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// Its caller, or somebody else who interrupted the kernel.
+    /// Its caller, or another one who interrupted the kernel.
     Interrupt,
     /// Its own timeout, or the session's limit.
     Timeout,
@@ -200,7 +200,7 @@ pub enum ExecutionRecord {
         /// Why.
         reason: StopReason,
     },
-    /// Its time is over and it goes on.
+    /// Its time has expired and it continues.
     Detached,
     /// The last one.
     Ended {

@@ -7,7 +7,7 @@
 use himalia_shim_protocol::{Command as ShimCommand, Exited, Lane, Stop};
 
 use super::phase::Phase;
-use super::records::{LifecycleRecord, StopBy, TOLD_TO_END};
+use super::records::{ENDED_FROM_OUTSIDE, LifecycleRecord, StopBy};
 use crate::core::Core;
 use crate::event::Effect;
 
@@ -73,7 +73,7 @@ impl Core {
         match self.life.phase {
             _ if !asked => self.executions_lost(&exit.cause()),
             Phase::Stopping => self.executions_lost(&self.life.cause()),
-            _ if stopped == Some(StopBy::Outside) => self.executions_lost(TOLD_TO_END),
+            _ if stopped == Some(StopBy::Outside) => self.executions_lost(ENDED_FROM_OUTSIDE),
             _ => self.executions_lost("restart"),
         }
         self.forget_accepted();
@@ -81,7 +81,7 @@ impl Core {
         self.changed = true;
         match self.life.phase {
             Phase::Running | Phase::Starting if self.life.asked_to_end => {
-                self.end_kernel("killed_by_user", out)
+                self.end_kernel("killed_by_user", out);
             }
             // What comes next is the end of the sandbox.
             Phase::Running | Phase::Starting if stopped == Some(StopBy::Outside) => {}
@@ -172,8 +172,8 @@ impl Core {
             Phase::Stopping => self.end_kernel(&self.life.cause(), out),
             // The shim starts nothing any more.
             _ if by == StopBy::Outside => {
-                tracing::warn!("a sandbox was told to end from outside");
-                self.sandbox_gone(TOLD_TO_END.to_owned(), out);
+                tracing::warn!("a sandbox was ended from outside");
+                self.sandbox_gone(ENDED_FROM_OUTSIDE.to_owned(), out);
             }
             // An earlier gateway had asked for the end.
             Phase::Restarting | Phase::Running if !ours && !self.life.is_awaited() => {

@@ -13,12 +13,12 @@ use crate::meta::event_body;
 pub(crate) enum StopBy {
     /// A request of this gateway, or of an earlier one.
     Gateway,
-    /// Somebody else told the whole sandbox to end, for example a container engine that stops, or a host that goes down.
+    /// Not a gateway: the whole sandbox was ended, for example by a container engine that stops, or a host that goes down.
     Outside,
 }
 
 impl StopBy {
-    /// Without a request the shim was told by somebody else.
+    /// Without a request it was not a gateway that asked the shim.
     pub(crate) fn of(stopped: &Stopped) -> Self {
         if stopped.request.is_some() {
             Self::Gateway
@@ -28,8 +28,8 @@ impl StopBy {
     }
 }
 
-/// The cause of death of a kernel whose sandbox was told to end from outside.
-pub(crate) const TOLD_TO_END: &str = "sandbox_lost: it was told to end from outside";
+/// The cause of death of a kernel whose sandbox was ended from outside.
+pub(crate) const ENDED_FROM_OUTSIDE: &str = "sandbox_lost: it was ended from outside";
 
 /// The body of a lifecycle record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ pub(crate) enum LifecycleRecord {
     },
     /// The engine starts the next process after a crash.
     Restarting { cause: String, crashes: u32 },
-    /// The sandbox is gone for the cause, and the kernel goes on in a new one. Its processes are numbered from `processes` on.
+    /// The sandbox is gone for the cause, and the kernel continues in a new one. Its processes are numbered from `processes` on.
     NewSandbox {
         cause: String,
         processes: u32,
@@ -67,13 +67,13 @@ pub(crate) enum LifecycleRecord {
     },
     /// The kernel is dead; `over` if it was meant to end, so that nothing of it is kept.
     Dead { cause: String, over: bool },
-    /// The kernel was told what it was claimed with, or could not be.
+    /// The kernel has received what it was claimed with, or could not.
     Bound { ok: bool },
     /// A branch was made. Process id and directory as the sandbox sees them.
     Forked { pid: i32, cwd: String },
     /// A branch was not made.
     ForkFailed { reason: String },
-    /// A link was opened for a further kernel of the session.
+    /// A link was opened for an additional kernel of the session.
     LinkAdded,
     /// An execution took longer than its limit: what is done about it (`interrupt`, `kill`).
     ExecutionLimit { step: String },

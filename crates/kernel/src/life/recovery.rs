@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pending_exit::PendingExit;
 use super::phase::Phase;
-use super::records::{LifecycleRecord, StopBy, TOLD_TO_END};
+use super::records::{ENDED_FROM_OUTSIDE, LifecycleRecord, StopBy};
 use super::state::Life;
 use crate::executions::records::SandboxLoss;
 
@@ -103,7 +103,7 @@ impl Life {
                 (None, StopBy::Gateway) => self.phase = Phase::Over,
                 (None, StopBy::Outside) => {
                     self.phase = Phase::Dead;
-                    self.reason = Some(TOLD_TO_END.to_owned());
+                    self.reason = Some(ENDED_FROM_OUTSIDE.to_owned());
                     return true;
                 }
             },

@@ -95,7 +95,7 @@ impl Talk {
         self.bench.step(Event::Tick);
     }
 
-    /// What those who asked were told since the last call.
+    /// What those who asked have received since the last call.
     fn told(&mut self) -> Vec<(u64, Result<Answer, CommandError>)> {
         std::mem::take(&mut self.bench.done)
     }
@@ -120,7 +120,7 @@ fn who_asks_gets_the_reply_and_the_log_no_body() {
     let meta = RecordMeta::decode(&last.meta);
     assert!(last.body.is_empty() && meta.hidden && meta.owner == 0);
     assert_eq!(talk.bench.core.open_requests(), before);
-    // A second reply is nobody's.
+    // A second reply belongs to no question.
     talk.says(0, Channel::Control, "complete_reply", &json!({"status": "ok"}));
     assert!(talk.told().is_empty());
 }

@@ -169,7 +169,7 @@ fn the_time_of_an_execution_goes_on_under_another_gateway() {
         bench.orders.clear();
         bench.now.mono += LIMIT;
         bench.step(Event::Tick);
-        assert!(kinds(&mut bench).is_empty(), "nobody is there to be told");
+        assert!(kinds(&mut bench).is_empty(), "there is no process to interrupt");
         assert_ne!(bench.core.deadline(), Some(bench.now.mono));
         bench.now.mono = 1;
         bench.hello(Lane::Now, KernelState::Running);

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use himalia_journal::{JournalError, may_block};
 use himalia_shim_protocol::{Lane, ToShim, Welcome};
 
-use super::actor::Running;
-use super::event::{Effect, Event, Now};
-use super::handle::record;
-use super::meta::RecordKind;
+use super::Running;
+use crate::event::{Effect, Event, Now};
+use crate::handle::record;
+use crate::meta::RecordKind;
 
 /// A batch from this size on is written where a blocking thread is expected.
 const BLOCKING_BYTES: usize = 1 << 20;
@@ -67,7 +67,7 @@ impl Running {
     }
 
     /// Journals what waits, sends what may go, and shows what has changed.
-    pub(super) fn settle(&mut self, now: Now) {
+    pub(super) fn write_and_send(&mut self, now: Now) {
         for seq in std::mem::take(&mut self.fetches) {
             let record = may_block(|| record(&self.actor.handle.journal, seq));
             self.step(Event::Fetched { seq, record }, now);
@@ -102,7 +102,7 @@ impl Running {
                 }
             }
         }
-        if self.roll_due && self.actor.core.settled() {
+        if self.roll_due && self.actor.core.is_written() {
             self.roll();
         }
         for lane in Lane::ALL {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use himalia_shim_protocol::{Command, FORK_SINCE, Lane, Stop, ToShim};
 use tokio::time::{Instant, timeout_at};
 
-use super::actor::{Running, Wake};
+use super::{Running, Wake};
 
-/// How long the sandbox may take to close a link; after that it is left to find out for itself that nobody answers.
+/// How long the sandbox may take to close a link; after that it is left to find out for itself that the gateway does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The number of the only order that is ever given to the link as a whole.
 const ORDER: u64 = 1;
@@ -33,7 +33,7 @@ impl Running {
                         command,
                     },
                 );
-                self.settle(self.now());
+                self.write_and_send(self.now());
             }
             if told && self.lanes.now.is_none() && self.lanes.data.is_none() {
                 return;

@@ -3,6 +3,9 @@
 //! Each round takes one thing that happened, control before data, and a bounded number of those that wait behind it;
 //! then what is to be journaled goes to the journal in one write, and what follows from that to the shim.
 
+mod close_link;
+mod effects;
+
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -18,14 +21,14 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
 
-use super::alarm::Alarm;
-use super::core::Core;
-use super::event::{Answer, CommandError, Effect, Event, Now};
-use super::handle::{Envelope, Handle, Mailboxes, Move, Order, Stage};
-use super::host::KernelHost;
-use super::life::Phase;
-use super::link::Link;
-use super::rarely::Rarely;
+use crate::alarm::Alarm;
+use crate::core::Core;
+use crate::event::{Answer, CommandError, Effect, Event, Now};
+use crate::handle::{Envelope, Handle, Mailboxes, Move, Order, Stage};
+use crate::host::KernelHost;
+use crate::life::Phase;
+use crate::link::Link;
+use crate::rarely::Rarely;
 
 /// Messages of a client's lane that are taken in one round.
 const PER_ROUND: usize = 32;
@@ -39,7 +42,7 @@ pub struct Actor {
     pub handle: Arc<Handle>,
     /// The receiving ends of the handle.
     pub mailboxes: Mailboxes,
-    /// Connections of the shim; `None` once nobody listens for it any more.
+    /// Connections of the shim; `None` once the link is not listened on any more.
     pub arrivals: Option<mpsc::Receiver<Arrival>>,
     /// The kernel's number on its link.
     pub link_kernel: u16,
@@ -64,32 +67,32 @@ pub struct Actor {
 }
 
 /// What only exists while it runs.
-pub(super) struct Running {
-    pub(super) actor: Actor,
+struct Running {
+    actor: Actor,
     /// Of [`Actor::stop`].
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
     alarm: Alarm,
     /// Orders and what else comes before all; what becomes known of the sandbox.
     rarely: [Rarely; 2],
-    pub(super) lanes: PerLane<Option<Connection>>,
-    pub(super) waiters: HashMap<u64, oneshot::Sender<Result<Answer, CommandError>>>,
-    pub(super) next_waiter: u64,
+    lanes: PerLane<Option<Connection>>,
+    waiters: HashMap<u64, oneshot::Sender<Result<Answer, CommandError>>>,
+    next_waiter: u64,
     /// Answers to callers; they are given when what they speak of can be seen.
-    pub(super) answers: Vec<(u64, Result<Answer, CommandError>)>,
-    pub(super) effects: Vec<Effect>,
-    pub(super) protocol: u16,
+    answers: Vec<(u64, Result<Answer, CommandError>)>,
+    effects: Vec<Effect>,
+    protocol: u16,
     /// Numbers of records that the state machine wants to see.
-    pub(super) fetches: Vec<u64>,
-    /// Tells whether a death was for want of memory, once for each question.
-    pub(super) memory: (mpsc::Sender<bool>, mpsc::Receiver<bool>),
+    fetches: Vec<u64>,
+    /// Tells whether a process had run out of memory, once for each question.
+    memory: (mpsc::Sender<bool>, mpsc::Receiver<bool>),
     /// Tells the space that the files take, once for each question.
-    pub(super) disk: (mpsc::Sender<Option<DiskUse>>, mpsc::Receiver<Option<DiskUse>>),
-    /// The kernel is over, to be forgotten or not.
-    pub(super) over: Option<bool>,
-    pub(super) roll_due: bool,
+    disk: (mpsc::Sender<Option<DiskUse>>, mpsc::Receiver<Option<DiskUse>>),
+    /// The kernel has ended, to be forgotten or not.
+    over: Option<bool>,
+    roll_due: bool,
 }
 
-pub(super) enum Wake {
+enum Wake {
     Stop,
     Order(Option<Order>),
     Move(Option<Move>),
@@ -104,7 +107,7 @@ pub(super) enum Wake {
 }
 
 impl Actor {
-    /// Runs until the kernel is over, or `stop`.
+    /// Runs until the kernel has ended, or `stop`.
     pub async fn run(self) {
         let mut running = Running {
             stopped: Box::pin(self.stop.clone().cancelled_owned()),
@@ -131,7 +134,7 @@ impl Actor {
         } else if running.actor.sandbox_exit.is_none() {
             running.over = Some(false);
         }
-        running.settle(running.now());
+        running.write_and_send(running.now());
         loop {
             match running.over.take() {
                 None => {}
@@ -140,7 +143,7 @@ impl Actor {
             }
             let wake = running.wait().await;
             if matches!(wake, Wake::Stop) {
-                running.settle(running.now());
+                running.write_and_send(running.now());
                 return;
             }
             running.round(wake);
@@ -149,7 +152,7 @@ impl Actor {
 }
 
 impl Running {
-    pub(super) async fn wait(&mut self) -> Wake {
+    async fn wait(&mut self) -> Wake {
         let Self {
             actor,
             stopped,
@@ -201,7 +204,7 @@ impl Running {
             read = poll_fn(|cx| poll_lane(now, cx, true)) => Wake::Lane(Lane::Now, read),
             envelope = mailboxes.urgent.recv(), if takes_urgent => Wake::Urgent(envelope),
             wake = poll_fn(|cx| findings.poll(cx, |cx| {
-                // `None`: nobody watches the sandbox any more, since the runtime is ending.
+                // `None`: the sandbox is not watched any more, since the runtime is ending.
                 if let Some(exit) = sandbox_exit
                     && let Poll::Ready(cause) = Pin::new(exit).poll(cx)
                 {
@@ -222,7 +225,7 @@ impl Running {
     }
 
     /// One thing that happened, and a bounded number of what waits behind it.
-    pub(super) fn round(&mut self, wake: Wake) {
+    fn round(&mut self, wake: Wake) {
         let now = self.now();
         match wake {
             Wake::Stop => {}
@@ -272,10 +275,10 @@ impl Running {
                 self.request(Some(envelope), now);
             }
         }
-        self.settle(now);
+        self.write_and_send(now);
     }
 
-    pub(super) fn now(&self) -> Now {
+    fn now(&self) -> Now {
         let mono = Instant::now().saturating_duration_since(self.actor.started);
         Now {
             mono: u64::try_from(mono.as_micros()).unwrap_or(u64::MAX),
@@ -299,7 +302,7 @@ impl Running {
         self.step(Event::Command { waiter, command }, now);
     }
 
-    /// Goes on in a new sandbox, if the one before is gone and buried.
+    /// Continues in a new sandbox, if the one before is gone and buried.
     fn move_to(&mut self, moved: Option<Move>, now: Now) {
         let Some(Move {
             host,
@@ -315,7 +318,7 @@ impl Running {
         let waiter = self.keep(reply);
         self.step(Event::NewSandbox { waiter, rules, lost }, now);
         if self.actor.core.sandbox_is_gone() {
-            // Refused: whoever made it ends it.
+            // Refused: the caller that made it ends it.
             return;
         }
         let Link { arrivals, done, .. } = link;
@@ -374,7 +377,7 @@ impl Running {
         }
     }
 
-    pub(super) fn close(&mut self, lane: Lane, reason: &str, now: Now) {
+    fn close(&mut self, lane: Lane, reason: &str, now: Now) {
         tracing::debug!(kernel = %self.actor.handle.id(), lane = lane.as_str(), reason, "a lane is closed");
         self.lanes[lane] = None;
         self.step(Event::LaneClosed(lane), now);
@@ -392,7 +395,7 @@ impl Running {
         self.step(Event::Tick, now);
     }
 
-    /// The kernel is over: its log is complete. Further kernels of its session go first, then its sandbox, if nobody else is
+    /// The kernel has ended: its log is complete. Additional kernels of its session go first, then its sandbox, if no other kernel is
     /// in it.
     async fn end(mut self) {
         self.actor.host.end_additional().await;
