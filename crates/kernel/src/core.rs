@@ -25,7 +25,7 @@ use super::life::state::Life;
 use super::messages::IopubParent;
 use super::outbox::Outbox;
 use super::questions::open::Questions;
-use super::readiness::Readiness;
+use super::readiness::state::Readiness;
 use super::rules::Rules;
 use super::time_limit::stopwatch::Stopwatch;
 use super::writes::{Then, Writes};
@@ -112,7 +112,8 @@ struct SubMachine {
     after_event: fn(&mut Core, &mut Vec<Effect>),
 }
 
-const NONE: SubMachine = SubMachine {
+/// A sub-machine that waits for nothing.
+const NOTHING: SubMachine = SubMachine {
     on_time: |_, _| {},
     deadline: |_| None,
     after_event: |_, _| {},
@@ -120,43 +121,49 @@ const NONE: SubMachine = SubMachine {
 
 /// All of them, in the order in which they are called: what ends, or frees room, is before what wants to begin.
 const SUB_MACHINES: [SubMachine; 9] = [
+    // The life of the kernel: a process that has ended, a stop.
     SubMachine {
         on_time: Core::expire_life,
         deadline: |core| core.life.deadline(),
-        ..NONE
+        ..NOTHING
     },
     // The limit on the time of every execution.
     SubMachine {
         on_time: Core::limit_time,
         deadline: Core::time_limit_deadline,
-        ..NONE
+        ..NOTHING
     },
+    // The space of its files.
     SubMachine {
         on_time: Core::measure_disk,
         deadline: Core::disk_deadline,
-        ..NONE
+        ..NOTHING
     },
     // Requests of clients, after a pause.
     SubMachine {
         on_time: Core::end_pauses,
         deadline: Core::pauses_end,
-        ..NONE
+        ..NOTHING
     },
+    // Whether its process answers.
     SubMachine {
         on_time: Core::probe_again,
         deadline: Core::probe_deadline,
         after_event: |core, _| core.judge_readiness(),
     },
+    // Commands that wait for the link.
     SubMachine {
         deadline: |core| core.awaiting_link.deadline(),
         after_event: Core::carry_out_waiting,
-        ..NONE
+        ..NOTHING
     },
+    // Native executions.
     SubMachine {
         on_time: Core::limit_current,
         deadline: Core::execution_deadline,
         after_event: Core::next_execution,
     },
+    // Questions of the engine.
     SubMachine {
         on_time: |core, _| core.expire_questions(),
         deadline: |core| core.questions.deadline(),
@@ -166,7 +173,7 @@ const SUB_MACHINES: [SubMachine; 9] = [
     SubMachine {
         deadline: |core| core.outbox.ack_at(),
         after_event: |core, out| core.outbox.ack(core.now.mono, out),
-        ..NONE
+        ..NOTHING
     },
 ];
 
@@ -273,30 +280,6 @@ impl Core {
         pauses.into_iter().flatten().min()
     }
 
-    fn probe_again(&mut self, _: &mut Vec<Effect>) {
-        if self.probe_deadline().is_some_and(|at| at <= self.now.mono) {
-            self.probe();
-        }
-    }
-
-    fn probe_deadline(&self) -> Option<u64> {
-        let probes = self.life.phase() == Phase::Running && self.outbox.greeted();
-        self.readiness.deadline().filter(|_| probes)
-    }
-
-    /// Notes, and puts into the log, that the kernel has stopped answering, or answers again.
-    fn judge_readiness(&mut self) {
-        let runs = self.life.runs();
-        let Some(record) = self.readiness.judge(runs, self.now.wall) else {
-            return;
-        };
-        self.changed = true;
-        // The end of a process says enough.
-        if runs {
-            self.decide(&record);
-        }
-    }
-
     /// The version that the sandbox speaks, as negotiated for the connection that has just come.
     pub(crate) fn set_protocol(&mut self, version: u16) {
         self.outbox.set_protocol(version);
@@ -312,7 +295,7 @@ impl Core {
         self.writes.is_empty()
     }
 
-    /// Whether further requests of clients are taken on the channel.
+    /// Whether more requests of clients are accepted on the channel.
     pub(crate) fn takes_requests(&self, channel: Channel) -> bool {
         let full = channel == Channel::Shell && self.ledger.is_full();
         self.held.has_room(channel) && !full && !self.writes.failing()
@@ -323,7 +306,7 @@ impl Core {
         self.writes.failing()
     }
 
-    /// Whether further output is taken, or the disk has to catch up first.
+    /// Whether more output is accepted, or the disk has to catch up first.
     pub(crate) fn takes_output(&self) -> bool {
         self.writes.bytes() < UNWRITTEN_BYTES
     }

@@ -1,14 +1,13 @@
 //! What the shim says: hello, lifecycle, gaps.
 
 use himalia_journal::NewRecord;
-use himalia_shim_protocol::{Event as ShimEvent, Gap, Hello, Lane, LinkCheck, Started, ToGateway};
+use himalia_shim_protocol::{Event as ShimEvent, Gap, Hello, Lane, LinkCheck, ToGateway};
 use serde_json::json;
 
 use super::core::Core;
 use super::event::Effect;
 use super::life::reconnect::Continuation;
-use super::life::records::LifecycleRecord;
-use super::life::records::StopBy;
+use super::life::records::{LifecycleRecord, StopBy};
 use super::meta::{RecordKind, RecordMeta};
 use super::writes::Then;
 
@@ -57,7 +56,13 @@ impl Core {
             ShimEvent::Refused(refused) => self.judge_refusal(refused),
             _ => (0, false),
         };
-        let (incarnation, record) = self.describe(&event, refusal);
+        let incarnation = match &event {
+            ShimEvent::Started(started) => started.incarnation,
+            ShimEvent::Exited(exited) => exited.incarnation,
+            ShimEvent::Stopped(stopped) => stopped.incarnation,
+            _ => self.life.incarnation(),
+        };
+        let record = LifecycleRecord::of(&event, refusal);
         let meta = RecordMeta {
             kernel: self.settings.kernel,
             lane: Some(lane),
@@ -78,51 +83,6 @@ impl Core {
             ShimEvent::LinkAdded(added) => self.link_added(added, out),
         }
         self.changed = true;
-    }
-
-    fn describe(&self, event: &ShimEvent, (record, again): (u64, bool)) -> (u32, LifecycleRecord) {
-        let now = self.life.incarnation();
-        match event {
-            ShimEvent::Started(Started { incarnation, .. }) => (
-                *incarnation,
-                LifecycleRecord::Started {
-                    incarnation: *incarnation,
-                },
-            ),
-            ShimEvent::StartFailed(failed) => (
-                now,
-                LifecycleRecord::StartFailed {
-                    reason: failed.reason.clone(),
-                },
-            ),
-            ShimEvent::Exited(exited) => (exited.incarnation, LifecycleRecord::Exited(exited.clone())),
-            ShimEvent::Stopped(stopped) => {
-                let record = LifecycleRecord::Stopped {
-                    killed: stopped.killed,
-                    left: stopped.left,
-                    by: StopBy::of(stopped),
-                };
-                (stopped.incarnation, record)
-            }
-            ShimEvent::Bound(bound) => (now, LifecycleRecord::Bound { ok: bound.ok }),
-            ShimEvent::Forked(forked) => {
-                let (pid, cwd) = (forked.pid, forked.cwd.clone());
-                (now, LifecycleRecord::Forked { pid, cwd })
-            }
-            ShimEvent::ForkFailed(failed) => {
-                let reason = failed.reason.clone();
-                (now, LifecycleRecord::ForkFailed { reason })
-            }
-            ShimEvent::LinkAdded(_) => (now, LifecycleRecord::LinkAdded),
-            ShimEvent::Refused(refused) => (
-                now,
-                LifecycleRecord::Refused {
-                    reason: refused.reason.clone(),
-                    record,
-                    again,
-                },
-            ),
-        }
     }
 
     fn gap(&mut self, lane: Lane, gap: Gap, out: &mut Vec<Effect>) {

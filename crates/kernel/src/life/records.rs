@@ -1,7 +1,7 @@
 //! Lifecycle records: events of the shim and decisions of the engine, as JSON bodies.
 
 use himalia_model::Unanswered;
-use himalia_shim_protocol::{Exited, Stopped};
+use himalia_shim_protocol::{Event as ShimEvent, Exited, Stopped};
 use serde::{Deserialize, Serialize};
 
 use crate::executions::records::SandboxLoss;
@@ -101,6 +101,38 @@ fn by_gateway() -> StopBy {
 }
 
 impl LifecycleRecord {
+    /// Of an event of the shim. Of a refusal also the number of the request's record, and whether it is sent again.
+    pub(crate) fn of(event: &ShimEvent, (record, again): (u64, bool)) -> Self {
+        match event {
+            ShimEvent::Started(started) => Self::Started {
+                incarnation: started.incarnation,
+            },
+            ShimEvent::StartFailed(failed) => Self::StartFailed {
+                reason: failed.reason.clone(),
+            },
+            ShimEvent::Exited(exited) => Self::Exited(exited.clone()),
+            ShimEvent::Stopped(stopped) => Self::Stopped {
+                killed: stopped.killed,
+                left: stopped.left,
+                by: StopBy::of(stopped),
+            },
+            ShimEvent::Bound(bound) => Self::Bound { ok: bound.ok },
+            ShimEvent::Forked(forked) => Self::Forked {
+                pid: forked.pid,
+                cwd: forked.cwd.clone(),
+            },
+            ShimEvent::ForkFailed(failed) => Self::ForkFailed {
+                reason: failed.reason.clone(),
+            },
+            ShimEvent::LinkAdded(_) => Self::LinkAdded,
+            ShimEvent::Refused(refused) => Self::Refused {
+                reason: refused.reason.clone(),
+                record,
+                again,
+            },
+        }
+    }
+
     /// The body.
     pub(crate) fn to_body(&self) -> bytes::Bytes {
         event_body(self)

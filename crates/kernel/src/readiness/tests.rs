@@ -4,7 +4,7 @@ use himalia_model::Unanswered;
 use himalia_shim_protocol::{Heartbeat, Lane, ToGateway};
 use serde_json::Value;
 
-use super::{NUDGE, PATIENT, PATIENT_TIMES, Readiness};
+use super::state::{NUDGE, PATIENT, PATIENT_TIMES, Readiness};
 use crate::event::Event;
 use crate::life::records::LifecycleRecord;
 use crate::meta::RecordKind;
