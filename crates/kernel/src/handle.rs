@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::core::{Core, Snapshot};
 use super::event::{Answer, Command, CommandError, Request};
-use super::execution_records::SandboxLoss;
+use super::executions::records::SandboxLoss;
 use super::host::KernelHost;
 use super::life::Phase;
 use super::link::Link;
@@ -237,14 +237,14 @@ impl Handle {
         *self.id.write() = id;
     }
 
-    /// Gives an order and waits for its answer. `None` when the kernel is over.
+    /// Gives a command and waits for its answer. `None` when the kernel has ended.
     pub async fn order(&self, command: Command) -> Option<Result<Answer, CommandError>> {
         let (reply, answer) = oneshot::channel();
         self.orders.send(Order { command, reply }).await.ok()?;
         answer.await.ok()
     }
 
-    /// Has the actor go on in a new sandbox. Done when that is in the log. `None` when the kernel is over.
+    /// Has the actor continue in a new sandbox. Done when that is in the log. `None` when the kernel has ended.
     pub async fn move_to(
         &self,
         of: impl FnOnce(oneshot::Sender<Result<Answer, CommandError>>) -> Move,
@@ -260,12 +260,12 @@ impl Handle {
         let _ = self.stage.clone().wait_for(|stage| *stage == Stage::Gone).await;
     }
 
-    /// Whether it is over for good.
+    /// Whether it has ended permanently.
     pub fn is_over(&self) -> bool {
         self.snapshot.borrow().phase == Phase::Over || *self.stage.borrow() != Stage::Present
     }
 
-    /// Removes the log's directory once nobody reads it any more.
+    /// Removes the log's directory once it has no readers any more.
     pub fn forget_log(&self) {
         if let Err(error) = std::fs::write(self.dir.path.join(FORGOTTEN), "") {
             tracing::warn!(kernel = %self.id(), %error, "cannot mark a log that is not needed any more");
@@ -273,7 +273,7 @@ impl Handle {
         self.dir.remove.store(true, Ordering::Release);
     }
 
-    /// Removes a forgotten log at once, whoever still reads it: the process ends. Blocks on the disk.
+    /// Removes a forgotten log at once, even if it still has readers: the process ends. Blocks on the disk.
     pub fn remove_log(&self) {
         self.dir.remove();
     }

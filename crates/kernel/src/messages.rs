@@ -12,7 +12,7 @@ use himalia_wire::{Channel, Limits, header, v1};
 use super::activity::tracked;
 use super::core::Core;
 use super::event::Effect;
-use super::execution_records::execution_of;
+use super::executions::records::execution_of;
 use super::ledger::{Progress, RequestKind, parent_key};
 use super::meta::{RecordKind, RecordMeta};
 use super::secrets;
@@ -180,7 +180,7 @@ impl Core {
         } else {
             None
         };
-        if origin.incarnation == self.life.incarnation {
+        if origin.incarnation == self.life.incarnation() {
             let before = self.activity;
             self.activity
                 .iopub(&header.msg_type, parent_tracked, status.as_deref(), wall);
@@ -200,7 +200,7 @@ impl Core {
             }
         }
         if status.as_deref() == Some("busy")
-            && origin.incarnation == self.life.incarnation
+            && origin.incarnation == self.life.incarnation()
             && let Some(id) = key.and_then(|key| self.ledger.find(key, true))
             && self.execution_began(id)
         {
@@ -308,7 +308,7 @@ impl Core {
                 self.native_done(seq);
             }
         }
-        if kind == RequestKind::Probe && origin.incarnation == self.life.incarnation {
+        if kind == RequestKind::Probe && origin.incarnation == self.life.incarnation() {
             meta.word |= word::PROBE;
             if self.readiness.replied(self.now.mono) {
                 let before = self.activity.state;

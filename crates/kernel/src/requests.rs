@@ -8,7 +8,6 @@ use super::core::Core;
 use super::event::{CommandError, Effect, Request};
 use super::held::Held;
 use super::ledger::{Entry, RequestKind, parent_key};
-use super::life::Phase;
 use super::meta::{RecordKind, RecordMeta};
 use super::secrets;
 use super::synthetic::ENGINE_SESSION;
@@ -34,11 +33,7 @@ impl Core {
 
     /// Takes up held requests, in order, as far as that is possible now.
     pub(super) fn release(&mut self) {
-        while self.life.phase == Phase::Running
-            && self.outbox.greeted()
-            && self.life.exit.is_none()
-            && !self.writes.failing()
-        {
+        while self.life.runs() && self.outbox.greeted() && !self.writes.failing() {
             let shell = !self.ledger.is_full() && !self.disk_is_unsure();
             let Some(held) = self.held.pop(shell) else {
                 return;
@@ -67,7 +62,7 @@ impl Core {
             channel: Some(request.channel),
             redacted,
             hidden: request.owner == 0,
-            incarnation: self.life.incarnation,
+            incarnation: self.life.incarnation(),
             owner: request.owner,
             request: id.number,
             epoch: u32::try_from(id.epoch).unwrap_or(u32::MAX),
@@ -76,7 +71,7 @@ impl Core {
             ..RecordMeta::default()
         };
         if request.kind == RequestKind::Shutdown {
-            self.life.told_to_end = true;
+            self.life.shutdown_requested();
         }
         if request.channel != Channel::Stdin {
             self.ledger.insert(id, Entry::new(0, &request));

@@ -87,7 +87,7 @@ impl World {
 
     pub(super) fn roll(&mut self) {
         let Some(gateway) = &self.gateway else { return };
-        if gateway.core.settled() {
+        if gateway.core.is_written() {
             self.disk.checkpoint = Some(gateway.core.checkpoint());
             self.disk.covered = self.disk.records.len();
             self.note(|| "roll".to_owned());
