@@ -6,7 +6,7 @@
 
 use himalia_model::DiskUse;
 use himalia_shim_protocol::{Command as ShimCommand, Stop};
-use himalia_wire::{Channel, Limits, v1};
+use himalia_wire::Channel;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -204,17 +204,13 @@ impl Core {
     /// Why a request is not taken, if it is not.
     pub(super) fn disk_refuses(&self, request: &Request) -> Option<DiskUse> {
         let over = self.disk.over.filter(|_| request.kind == RequestKind::Execute)?;
-        let makes_room = v1::decode(&request.frame, &Limits::KERNEL)
-            .is_ok_and(|(_, parts)| Asked::of(&parts.content).makes_room());
+        let makes_room = Asked::of(request.frame.content()).makes_room();
         (!makes_room).then_some(over.found)
     }
 
     /// Answers an execution that is not taken, as a kernel would whose code has failed.
     pub(super) fn refuse_for_disk(&mut self, held: &Held, found: &DiskUse) {
         let request = &held.request;
-        let Ok((_, parts)) = v1::decode(&request.frame, &Limits::KERNEL) else {
-            return;
-        };
         let reason = format!("{}. {}", reason(found), advice());
         let error = json!({"ename": CODE, "evalue": reason, "traceback": [format!("{CODE}: {reason}")]});
         let mut reply = error.clone();
@@ -222,7 +218,7 @@ impl Core {
         // No execution has no number; clients want one.
         reply["execution_count"] = 0.into();
         reply["user_expressions"] = json!({});
-        let silent = Asked::of(&parts.content).silent;
+        let silent = Asked::of(request.frame.content()).silent;
         let state = |state: &str| json!({"execution_state": state});
         let native = execution_of(request.owner);
         let all = [
@@ -235,7 +231,13 @@ impl Core {
             if silent && msg_type == "error" {
                 continue;
             }
-            let frame = synthetic::answer(&self.kernel_session, channel, msg_type, &parts.header, &content);
+            let frame = synthetic::answer(
+                &self.kernel_session,
+                channel,
+                msg_type,
+                request.frame.header(),
+                &content,
+            );
             let owner = if channel == Channel::Shell || native.is_some() {
                 request.owner
             } else {

@@ -3,7 +3,8 @@
 use himalia_journal::NewRecord;
 use himalia_outcome::Replied;
 use himalia_shim_protocol::RefusalKind;
-use himalia_wire::{Channel, build, header, v1};
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, build};
 use serde_json::json;
 
 use super::core::Core;
@@ -11,7 +12,7 @@ use super::event::{Answer, CommandError, Effect, Request};
 use super::execution_records::{End, ExecutionRecord, Replaced, Submission, owner_of};
 use super::executions::{Current, Known, Queued, Submitting};
 use super::exit::Ordered;
-use super::ledger::{RequestKind, parent_key};
+use super::ledger::RequestKind;
 use super::life::Phase;
 use super::meta::{RecordKind, RecordMeta};
 use super::writes::Then;
@@ -200,8 +201,6 @@ impl Core {
             "stop_on_error": false,
         });
         let parts = build::message(EXECUTION_SESSION, "execute_request", None, &content);
-        let parent =
-            header::peek(&parts.header).map_or(0, |header| parent_key(&header.msg_id, &header.session));
         let (seq, attempt) = (queued.seq, queued.attempts);
         let last = std::mem::replace(&mut self.executions.last_incarnation, self.life.incarnation);
         let sandbox_lost = self.life.loss.take();
@@ -226,13 +225,8 @@ impl Core {
         self.executions.served = self.executions.served.max(queued.turn);
         self.executions.current = Some(Current::new(queued, self.life.incarnation));
         self.log_execution(seq, &ExecutionRecord::Sent { attempt, replaced });
-        self.request(Request {
-            owner: owner_of(seq),
-            channel: Channel::Shell,
-            kind: RequestKind::Execute,
-            parent,
-            frame: v1::encode(Channel::Shell, &parts),
-        });
+        let frame = Frame::new(Channel::Shell, &parts);
+        self.request(Request::ours(owner_of(seq), RequestKind::Execute, frame));
     }
 
     /// The kernel works on it.

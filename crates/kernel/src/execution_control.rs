@@ -1,7 +1,8 @@
 //! What is done to a native execution while it runs: its time, interrupts, answers.
 
 use himalia_shim_protocol::Command as ShimCommand;
-use himalia_wire::{Channel, build, header, v1};
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, build};
 use serde_json::json;
 
 use super::core::Core;
@@ -10,7 +11,7 @@ use super::executing::EXECUTION_SESSION;
 use super::execution_records::{End, ExecutionRecord, OnTimeout, StopReason, owner_of};
 use super::executions::Stop;
 use super::exit::Ordered;
-use super::ledger::{RequestKind, parent_key};
+use super::ledger::RequestKind;
 use super::life::Phase;
 
 /// From one interrupt to the next, microseconds, and how many there are. They never end the process.
@@ -102,15 +103,8 @@ impl Core {
         };
         let content = json!({ "value": value, "status": "ok" });
         let parts = build::message(EXECUTION_SESSION, "input_reply", Some(asked.as_bytes()), &content);
-        let parent =
-            header::peek(&parts.header).map_or(0, |header| parent_key(&header.msg_id, &header.session));
-        self.request(Request {
-            owner: owner_of(seq),
-            channel: Channel::Stdin,
-            kind: RequestKind::Notice,
-            parent,
-            frame: v1::encode(Channel::Stdin, &parts),
-        });
+        let frame = Frame::new(Channel::Stdin, &parts);
+        self.request(Request::ours(owner_of(seq), RequestKind::Notice, frame));
         Ok(true)
     }
 }

@@ -87,15 +87,15 @@ impl HeldQueues {
     }
 
     pub(super) fn push_last(&mut self, held: Held) {
-        self.bytes += held.request.frame.len();
-        self.queue(held.request.channel).waiting.push_back(held);
+        self.bytes += held.request.frame.bytes().len();
+        self.queue(held.request.channel()).waiting.push_back(held);
     }
 
     /// One that was taken out before: in front of all that came after it. Without a record it must be put back in turn,
     /// the last one first.
     pub(super) fn put_back(&mut self, held: Held) {
-        self.bytes += held.request.frame.len();
-        let queue = self.queue(held.request.channel);
+        self.bytes += held.request.frame.bytes().len();
+        let queue = self.queue(held.request.channel());
         queue.waiting.insert(queue.place(held.again), held);
     }
 
@@ -103,7 +103,7 @@ impl HeldQueues {
     pub(super) fn pop(&mut self, shell: bool) -> Option<Held> {
         let urgent = self.urgent.pop();
         let held = urgent.or_else(|| if shell { self.shell.pop() } else { None })?;
-        self.bytes -= held.request.frame.len();
+        self.bytes -= held.request.frame.bytes().len();
         Some(held)
     }
 
@@ -114,7 +114,7 @@ impl HeldQueues {
             queue.waiting.retain(|held| {
                 let keep = held.request.owner != owner;
                 if !keep {
-                    *bytes -= held.request.frame.len();
+                    *bytes -= held.request.frame.bytes().len();
                 }
                 keep
             });
@@ -127,7 +127,7 @@ impl HeldQueues {
 
     /// Whether there is room for a refused request.
     pub(super) fn takes_back(&self, request: &Request) -> bool {
-        self.waiting(request.channel) < BACK_MAX && self.bytes + request.frame.len() <= BACK_BYTES
+        self.waiting(request.channel()) < BACK_MAX && self.bytes + request.frame.bytes().len() <= BACK_BYTES
     }
 
     /// A request of the channel found no process.
@@ -184,6 +184,9 @@ impl HeldQueues {
 
 #[cfg(test)]
 mod tests {
+    use himalia_wire::Parts;
+    use himalia_wire::v1::Frame;
+
     use super::super::ledger::RequestKind;
     use super::*;
 
@@ -191,10 +194,9 @@ mod tests {
     fn held(number: u64, again: u64) -> Held {
         let request = Request {
             owner: 1,
-            channel: Channel::Shell,
             kind: RequestKind::Execute,
             parent: number,
-            frame: "x".into(),
+            frame: Frame::new(Channel::Shell, &Parts::default()),
         };
         Held { request, again }
     }
@@ -236,7 +238,7 @@ mod tests {
     fn without_room_a_queue_waits_ever_longer_and_the_other_does_not() {
         let mut queues = HeldQueues::default();
         let mut urgent = held(9, 0);
-        urgent.request.channel = Channel::Control;
+        urgent.request.frame = Frame::new(Channel::Control, &Parts::default());
         queues.push_last(held(1, 0));
         queues.push_last(urgent);
         let (mut now, mut pauses) = (0, Vec::new());

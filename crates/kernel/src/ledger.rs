@@ -43,11 +43,11 @@ impl Entry {
     pub(crate) fn new(seq: u64, request: &Request) -> Self {
         let Request {
             owner,
-            channel,
             kind,
             parent,
-            ..
+            ref frame,
         } = *request;
+        let channel = frame.channel();
         Self {
             seq,
             owner,

@@ -10,14 +10,15 @@
 
 use bytes::Bytes;
 use himalia_shim_protocol::RequestId;
-use himalia_wire::{Channel, Limits, build, header, v1};
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, build};
 use serde_json::Value;
 
 use super::core::Core;
 use super::event::{Answer, CommandError, Effect, Request};
 use super::exit::Ordered;
 use super::held::Held;
-use super::ledger::{Ledger, RequestKind, parent_key};
+use super::ledger::{Ledger, RequestKind};
 use super::life::Phase;
 use super::synthetic::ENGINE_SESSION;
 
@@ -93,14 +94,12 @@ impl Questions {
         }
     }
 
-    /// The reply to a question came, in a frame that was checked.
-    pub(super) fn replied(&mut self, id: RequestId, frame: &Bytes) {
+    /// The reply to a question came.
+    pub(super) fn replied(&mut self, id: RequestId, frame: &Frame) {
         self.settle(id, || {
-            let (_, parts) = v1::decode(frame, &Limits::KERNEL)
-                .map_err(|error| CommandError::Refused(error.to_string()))?;
             Ok(Answer::Replied(Box::new(Reply {
-                content: parts.content,
-                buffers: parts.buffers,
+                content: frame.share(frame.content()),
+                buffers: frame.buffers().map(|buffer| frame.share(buffer)).collect(),
             })))
         });
     }
@@ -158,15 +157,7 @@ impl Core {
             return Err(CommandError::TooManyQuestions);
         }
         let parts = build::message(ENGINE_SESSION, question.msg_type, None, &question.content);
-        let parent =
-            header::peek(&parts.header).map_or(0, |header| parent_key(&header.msg_id, &header.session));
-        let request = Request {
-            owner: 0,
-            channel,
-            kind: RequestKind::Question,
-            parent,
-            frame: v1::encode(channel, &parts),
-        };
+        let request = Request::ours(0, RequestKind::Question, Frame::new(channel, &parts));
         let Ok(id) = self.admit(Held { request, again: 0 }) else {
             return Err(CommandError::Refused(
                 "the sandbox holds too much already".to_owned(),

@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use himalia_journal::Record;
 use himalia_model::{ExecutionState, Unanswered, Unresponsive};
 use himalia_shim_protocol::{KernelEntry, Lane, PerLane, RequestId};
-use himalia_wire::{Channel, Limits, header, v1};
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, Limits};
 
 use super::core::{Core, Settings};
 use super::event::{Now, Request};
@@ -82,7 +82,7 @@ impl Core {
                 RecordKind::Execution => core.fold_execution(record, &meta),
             }
         }
-        if let Some(session) = last_output.and_then(|record| session_of(&record.body)) {
+        if let Some(session) = last_output.and_then(|record| session_of(record)) {
             core.kernel_session = session.into();
         }
         core.outbox = Outbox::new(settings.kernel, settings.epoch, stored);
@@ -115,7 +115,7 @@ impl Core {
         if held.request.kind == RequestKind::Shutdown {
             self.life.told_to_end = true;
         }
-        if held.request.channel != Channel::Stdin {
+        if held.request.channel() != Channel::Stdin {
             self.ledger.insert(id, Entry::new(record.seq, &held.request));
         }
         self.carried[lane].insert(
@@ -158,9 +158,9 @@ impl Core {
         if meta.word & word::REPLY != 0
             && let Some(progress) = self.ledger.replied(id)
             && progress.kind == RequestKind::Execute
-            && let Ok((_, parts)) = v1::decode(&record.body, &Limits::KERNEL)
+            && let Ok(frame) = Frame::parse(record.body.clone(), &Limits::KERNEL)
         {
-            self.names.replied(meta.incarnation, &parts.metadata);
+            self.names.replied(meta.incarnation, frame.metadata());
         }
         if meta.incarnation == self.life.incarnation && !meta.synthetic {
             self.readiness.heard |= meta.channel == Some(Channel::Iopub);
@@ -317,9 +317,8 @@ impl Core {
 /// A request record as a request that is to be sent again.
 pub(super) fn held_again(record: &Record) -> Option<Held> {
     let meta = RecordMeta::decode(&record.meta);
-    let channel = meta.channel?;
-    let (_, parts) = v1::decode(&record.body, &Limits::KERNEL).ok()?;
-    let header = header::peek(&parts.header).ok()?;
+    let frame = Frame::parse(record.body.clone(), &Limits::KERNEL).ok()?;
+    let header = frame.peek().ok()?;
     let parent = parent_key(&header.msg_id, &header.session);
     let kind = RequestKind::from_word(meta.word);
     // Whoever asked has gone with the gateway that asked; what lacks its secret is not what was meant.
@@ -328,10 +327,9 @@ pub(super) fn held_again(record: &Record) -> Option<Held> {
     }
     let request = Request {
         owner: meta.owner,
-        channel,
         kind,
         parent,
-        frame: record.body.clone(),
+        frame,
     };
     Some(Held {
         request,
@@ -339,7 +337,7 @@ pub(super) fn held_again(record: &Record) -> Option<Held> {
     })
 }
 
-fn session_of(frame: &Bytes) -> Option<String> {
-    let (_, parts) = v1::decode(frame, &Limits::KERNEL).ok()?;
-    Some(header::peek(&parts.header).ok()?.session.into_owned())
+fn session_of(record: &Record) -> Option<String> {
+    let frame = Frame::parse(record.body.clone(), &Limits::KERNEL).ok()?;
+    Some(frame.peek().ok()?.session.into_owned())
 }

@@ -2,12 +2,13 @@
 
 use himalia_journal::NewRecord;
 use himalia_shim_protocol::{Lane, RequestId};
-use himalia_wire::{Channel, build, v1};
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, Limits, build};
 
 use super::core::Core;
 use super::event::{CommandError, Effect, Request};
 use super::held::Held;
-use super::ledger::{Entry, RequestKind, parent_key};
+use super::ledger::{Entry, RequestKind};
 use super::life::Phase;
 use super::meta::{RecordKind, RecordMeta};
 use super::secrets;
@@ -17,7 +18,7 @@ use super::writes::Then;
 impl Request {
     /// The lane that its channel uses.
     pub(super) fn lane(&self) -> Lane {
-        if self.channel == Channel::Control {
+        if self.channel() == Channel::Control {
             Lane::Now
         } else {
             Lane::Data
@@ -58,13 +59,13 @@ impl Core {
     pub(super) fn admit(&mut self, held: Held) -> Result<RequestId, Held> {
         let Held { request, again } = held;
         let lane = request.lane();
-        let Ok(id) = self.outbox.message(lane, request.frame.clone()) else {
+        let Ok(id) = self.outbox.message(lane, request.frame.bytes().clone()) else {
             return Err(Held { request, again });
         };
-        let redacted = request.channel == Channel::Stdin && self.secret_asked;
+        let redacted = request.channel() == Channel::Stdin && self.secret_asked;
         let meta = RecordMeta {
             kernel: self.settings.kernel,
-            channel: Some(request.channel),
+            channel: Some(request.channel()),
             redacted,
             hidden: request.owner == 0,
             incarnation: self.life.incarnation,
@@ -78,16 +79,16 @@ impl Core {
         if request.kind == RequestKind::Shutdown {
             self.life.told_to_end = true;
         }
-        if request.channel != Channel::Stdin {
+        if request.channel() != Channel::Stdin {
             self.ledger.insert(id, Entry::new(0, &request));
         }
         let record = NewRecord {
             kind: RecordKind::Request as u8,
             meta: meta.encode(),
             body: if redacted {
-                secrets::without_answer(&request.frame)
+                secrets::without_answer(&request.frame).into_bytes()
             } else {
-                request.frame
+                request.frame.into_bytes()
             },
         };
         self.writes.push(record, Then::Send(lane, id));
@@ -113,16 +114,16 @@ impl Core {
             if kind == RequestKind::Question {
                 self.questions.failed(id, CommandError::DiskFailing);
             }
-            let (Some(channel), false) = (meta.channel, kind.is_engines()) else {
+            // The message itself: its record may lack something.
+            let frame = Frame::parse(frame.unwrap_or(record.body), &Limits::KERNEL);
+            let (Ok(frame), false) = (frame, kind.is_engines()) else {
                 continue;
             };
             let request = Request {
                 owner: meta.owner,
-                channel,
                 kind,
                 parent,
-                // The message itself: its record may lack something.
-                frame: frame.unwrap_or(record.body),
+                frame,
             };
             self.held.put_back(Held {
                 request,
@@ -135,19 +136,8 @@ impl Core {
     pub(super) fn probe(&mut self) {
         self.readiness.probed(self.now.mono);
         for channel in [Channel::Control, Channel::Shell] {
-            let parts = build::kernel_info_request(ENGINE_SESSION);
-            let Ok(header) = himalia_wire::header::peek(&parts.header) else {
-                continue;
-            };
-            let parent = parent_key(&header.msg_id, &header.session);
-            let frame = v1::encode(channel, &parts);
-            let request = Request {
-                owner: 0,
-                channel,
-                kind: RequestKind::Probe,
-                parent,
-                frame,
-            };
+            let frame = Frame::new(channel, &build::kernel_info_request(ENGINE_SESSION));
+            let request = Request::ours(0, RequestKind::Probe, frame);
             // Refused when the shim holds too much: a later probe tries again.
             let _ = self.admit(Held { request, again: 0 });
         }
