@@ -65,7 +65,7 @@ fn begin(channel: Channel, parts: &Parts, room: usize) -> Vec<u8> {
     frame
 }
 
-/// Reads a frame into its parts, which share its bytes. [`Frame`] does the same without a part that nobody asks for.
+/// Reads a frame into its parts, which share its bytes. [`Frame`] shares only the parts that are asked for.
 ///
 /// # Errors
 /// As [`Frame::parse`].
