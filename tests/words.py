@@ -17,9 +17,7 @@ NOT_DONE = {
     "crates/engine",
     "crates/himalia",
     "crates/http",
-    "crates/journal",
     "crates/sandbox",
-    "crates/shim",
     "crates/testkit",
     # To be split off `engine`.
     "crates/budget",

@@ -25,7 +25,7 @@ use super::handle::{Envelope, Handle, Mailboxes, Move, Order, Stage};
 use super::host::KernelHost;
 use super::life::Phase;
 use super::link::Link;
-use super::rarely::Rarely;
+use super::wake_gate::WakeGate;
 
 /// Messages of a client's lane that are taken in one round.
 const PER_ROUND: usize = 32;
@@ -70,7 +70,7 @@ pub(super) struct Running {
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
     alarm: Alarm,
     /// Orders and what else comes before all; what becomes known of the sandbox.
-    rarely: [Rarely; 2],
+    gates: [WakeGate; 2],
     pub(super) lanes: PerLane<Option<Connection>>,
     pub(super) waiters: HashMap<u64, oneshot::Sender<Result<Answer, CommandError>>>,
     pub(super) next_waiter: u64,
@@ -109,7 +109,7 @@ impl Actor {
         let mut running = Running {
             stopped: Box::pin(self.stop.clone().cancelled_owned()),
             alarm: Alarm::new(),
-            rarely: [Rarely::new(), Rarely::new()],
+            gates: [WakeGate::new(), WakeGate::new()],
             actor: self,
             lanes: PerLane {
                 now: None,
@@ -154,7 +154,7 @@ impl Running {
             actor,
             stopped,
             alarm,
-            rarely: [orders, findings],
+            gates: [orders, findings],
             lanes,
             memory: (_, memory),
             disk: (_, disk),
@@ -330,7 +330,7 @@ impl Running {
         host.moved_in();
         self.actor.host = host;
         // The sources are others.
-        self.rarely = [Rarely::new(), Rarely::new()];
+        self.gates = [WakeGate::new(), WakeGate::new()];
     }
 
     fn request(&mut self, envelope: Option<Envelope>, now: Now) {

@@ -16,7 +16,7 @@ use super::disk::DiskWatch;
 use super::early::Early;
 use super::event::{Answer, Command, CommandError, Effect, Event, Now};
 use super::executions::Executions;
-use super::held::HeldQueues;
+use super::held::RequestBacklog;
 use super::ledger::Ledger;
 use super::life::{Life, Phase};
 use super::messages::IopubParent;
@@ -26,7 +26,7 @@ use super::questions::Questions;
 use super::readiness::Readiness;
 use super::recovery::Carried;
 use super::rules::{Rules, Stopwatch};
-use super::writes::{Then, Writes};
+use super::writes::{Next, Writes};
 
 /// What does not change while a kernel lives.
 #[derive(Clone, Copy, Debug)]
@@ -86,7 +86,7 @@ pub struct Core {
     pub(super) readiness: Readiness,
     pub(super) kernel_session: std::sync::Arc<str>,
     pub(super) iopub_parent: Option<IopubParent>,
-    pub(super) held: HeldQueues,
+    pub(super) held: RequestBacklog,
     pub(super) executions: Executions,
     pub(super) names: Names,
     pub(super) questions: Questions,
@@ -122,7 +122,7 @@ impl Core {
             readiness: Readiness::default(),
             kernel_session: "".into(),
             iopub_parent: None,
-            held: HeldQueues::default(),
+            held: RequestBacklog::default(),
             executions: Executions::default(),
             names: Names::default(),
             questions: Questions::default(),
@@ -188,14 +188,14 @@ impl Core {
         let then = self.writes.written(batch);
         for (seq, then) in (first_seq..).zip(&then) {
             match *then {
-                Then::Nothing => {}
-                Then::Stored(lane, link) => self.outbox.stored(lane, link, self.now.mono),
-                Then::Send(lane, id) => {
+                Next::Nothing => {}
+                Next::Stored(lane, link) => self.outbox.stored(lane, link, self.now.mono),
+                Next::Send(lane, id) => {
                     self.ledger.set_seq(id, seq);
                     self.outbox.may_send(lane, id, seq, out);
                 }
-                Then::Greet => self.greet(out),
-                Then::Submitted(waiter) => self.submitted(waiter, seq, out),
+                Next::Greet => self.greet(out),
+                Next::Submitted(waiter) => self.submitted(waiter, seq, out),
             }
         }
         self.writes.reuse(then);

@@ -15,7 +15,7 @@ use super::exit::Ordered;
 use super::ledger::RequestKind;
 use super::life::Phase;
 use super::meta::{RecordKind, RecordMeta};
-use super::writes::Then;
+use super::writes::Next;
 
 /// `header.session` of the requests. Unlike the engine's own, what they cause is shown to everybody.
 pub(super) const EXECUTION_SESSION: &str = "himalia-execution";
@@ -93,7 +93,7 @@ impl Core {
             submission,
             turn,
         });
-        self.push_execution(0, &record, Then::Submitted(waiter));
+        self.push_execution(0, &record, Next::Submitted(waiter));
         Ok(false)
     }
 
@@ -376,10 +376,10 @@ impl Core {
 
     /// A record of what becomes of an execution.
     pub(super) fn log_execution(&mut self, seq: u64, record: &ExecutionRecord) {
-        self.push_execution(owner_of(seq), record, Then::Nothing);
+        self.push_execution(owner_of(seq), record, Next::Nothing);
     }
 
-    fn push_execution(&mut self, owner: u64, record: &ExecutionRecord, then: Then) {
+    fn push_execution(&mut self, owner: u64, record: &ExecutionRecord, then: Next) {
         let meta = RecordMeta {
             kernel: self.settings.kernel,
             synthetic: true,

@@ -14,7 +14,7 @@ use super::lifecycle::LifecycleRecord;
 use super::meta::{RecordKind, RecordMeta};
 use super::sandbox_end::{StopBy, TOLD_TO_END};
 use super::synthetic;
-use super::writes::Then;
+use super::writes::Next;
 
 /// Beyond its grace, how long a stop may take before the sandbox is killed as a whole, microseconds.
 const STOP_SLACK: u64 = 5_000_000;
@@ -326,7 +326,7 @@ impl Core {
             incarnation: self.life.incarnation,
             ..RecordMeta::default()
         };
-        self.push_lifecycle(meta, decision, Then::Nothing);
+        self.push_lifecycle(meta, decision, Next::Nothing);
     }
 
     /// A status message in the kernel's name, after all output that came before.
@@ -358,7 +358,7 @@ impl Core {
                 meta: meta.encode(),
                 body,
             },
-            Then::Nothing,
+            Next::Nothing,
         );
     }
 }

@@ -6,7 +6,7 @@ use super::core::Core;
 use super::life::Phase;
 use super::lifecycle::LifecycleRecord;
 use super::meta::RecordMeta;
-use super::writes::Then;
+use super::writes::Next;
 
 impl Core {
     /// Notes, and puts into the log, that the kernel has stopped answering, or answers again.
@@ -42,7 +42,7 @@ impl Core {
                 synthetic: true,
                 ..RecordMeta::default()
             };
-            self.push_lifecycle(meta, &record, Then::Nothing);
+            self.push_lifecycle(meta, &record, Next::Nothing);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Requests that wait for a process that could take them. What is urgent does not wait behind shell requests.
+//! The backlog of a kernel: requests that wait for a process. Control and stdin do not wait behind shell.
 //!
 //! A queue begins with those that were sent before and never ran, in the order of their records; then come those that
 //! have no record yet.
@@ -9,13 +9,13 @@ use himalia_wire::Channel;
 
 use super::event::Request;
 
-/// Requests that wait, per queue, and bytes over both. Beyond it the driver takes none.
+/// Requests that wait, per queue, and bytes of both. Above it the actor takes none from its mailbox.
 const HELD_MAX: usize = 1024;
 const HELD_BYTES: usize = 64 << 20;
-/// Beyond this many per queue, or bytes over both, no refused request is taken back.
+/// Above this many per queue, or bytes of both, no refused request is taken back.
 const BACK_MAX: usize = 4096;
 const BACK_BYTES: usize = 256 << 20;
-/// How long a queue stands still after the shim had no room, microseconds: first, and doubled up to the last.
+/// How long a queue pauses after the shim had no room, microseconds: first, and doubled up to the last.
 const PAUSE: u64 = 250_000;
 const PAUSE_MAX: u64 = 30_000_000;
 
@@ -27,7 +27,7 @@ pub(crate) struct Held {
     pub(super) again: u64,
 }
 
-/// Why a queue stands still. Without it a refused request would be sent, and recorded, again at once.
+/// Why a queue pauses. Without it a refused request would be sent, and recorded, again at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Halt {
     /// There was no process to take a request: until the next one starts.
@@ -47,7 +47,7 @@ struct Queue {
 
 /// Both queues: shell, and what is urgent (control and stdin).
 #[derive(Debug, Default)]
-pub(super) struct HeldQueues {
+pub(super) struct RequestBacklog {
     shell: Queue,
     urgent: Queue,
     bytes: usize,
@@ -68,7 +68,7 @@ impl Queue {
     }
 }
 
-impl HeldQueues {
+impl RequestBacklog {
     fn queue(&mut self, channel: Channel) -> &mut Queue {
         if channel == Channel::Shell {
             &mut self.shell
@@ -148,14 +148,14 @@ impl HeldQueues {
         queue.halt = Some(Halt::Until(queue.paused_until));
     }
 
-    /// A process has started: whatever stood still goes on.
+    /// A process has started: both queues continue.
     pub(super) fn process_started(&mut self) {
         for queue in [&mut self.shell, &mut self.urgent] {
             (queue.halt, queue.pause, queue.paused_until) = (None, 0, 0);
         }
     }
 
-    /// Pauses that are over.
+    /// Ends the pauses whose time has come.
     pub(super) fn end_pauses(&mut self, mono: u64) {
         for queue in [&mut self.shell, &mut self.urgent] {
             queue
@@ -164,7 +164,7 @@ impl HeldQueues {
         }
     }
 
-    /// When a pause is over next.
+    /// When the next pause ends.
     pub(super) fn pause_ends(&self) -> Option<u64> {
         let end = |queue: &Queue| match queue.halt {
             Some(Halt::Until(at)) => Some(at),
@@ -201,7 +201,7 @@ mod tests {
         Held { request, again }
     }
 
-    fn order(queues: &mut HeldQueues) -> Vec<u64> {
+    fn order(queues: &mut RequestBacklog) -> Vec<u64> {
         std::iter::from_fn(|| queues.pop(true))
             .map(|held| held.request.parent)
             .collect()
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn what_comes_back_keeps_its_order_and_stands_before_what_is_new() {
-        let mut queues = HeldQueues::default();
+        let mut queues = RequestBacklog::default();
         queues.push_last(held(6, 0));
         queues.put_back(held(2, 12));
         queues.put_back(held(1, 11));
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn without_a_process_a_queue_waits_for_the_next_one() {
-        let mut queues = HeldQueues::default();
+        let mut queues = RequestBacklog::default();
         queues.push_last(held(1, 0));
         queues.wait_for_process(Channel::Shell);
         queues.pause(Channel::Shell, 0);
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn without_room_a_queue_waits_ever_longer_and_the_other_does_not() {
-        let mut queues = HeldQueues::default();
+        let mut queues = RequestBacklog::default();
         let mut urgent = held(9, 0);
         urgent.request.frame = Frame::new(Channel::Control, &Parts::default());
         queues.push_last(held(1, 0));

@@ -30,7 +30,6 @@ mod moving;
 mod names;
 mod outbox;
 mod questions;
-mod rarely;
 mod readiness;
 mod recovery;
 mod refusal;
@@ -41,6 +40,7 @@ mod secrets;
 mod sharing;
 mod shim;
 mod synthetic;
+mod wake_gate;
 mod writes;
 
 pub use self::core::{Core, Settings, Snapshot};
@@ -51,7 +51,7 @@ pub use execution_records::{
     owner_of, owner_of_client,
 };
 pub use executions::{Brief, MAX_RECENT, title};
-pub use handle::{Envelope, Handle, Mailboxes, Move, Seat, Stage, record, remove_forgotten_logs, remove_log};
+pub use handle::{Envelope, Handle, Mailboxes, Move, Seat, Stage, record};
 pub use host::{HostFuture, KernelHost};
 pub use ledger::{RequestKind, parent_key};
 pub use life::{MEMORY_WAIT, Phase};

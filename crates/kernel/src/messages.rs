@@ -17,7 +17,7 @@ use super::ledger::{Progress, RequestKind, parent_key};
 use super::meta::{RecordKind, RecordMeta};
 use super::secrets;
 use super::synthetic::ENGINE_SESSION;
-use super::writes::Then;
+use super::writes::Next;
 
 /// Bits of a message record's `word`: all that recovery needs to know of a message.
 pub mod word {
@@ -115,7 +115,7 @@ impl Core {
                         frame.into_bytes()
                     },
                 };
-                self.writes.push(record, Then::Stored(lane, link));
+                self.writes.push(record, Next::Stored(lane, link));
                 self.finish_execution();
             }
             Err(reason) => {
@@ -319,7 +319,7 @@ impl Core {
     }
 
     /// The open request that a message belongs to. The parent decides, since clients go by it: the identity, which kernels echo, only
-    /// tells requests of the same parent apart. A reply that no open request waits for belongs to nobody: it is kept in the log, changes
+    /// tells requests of the same parent apart. A reply that no open request waits for belongs to no client: it is kept in the log, changes
     /// nothing, and is shown to no client.
     fn answered(
         &self,
@@ -330,7 +330,7 @@ impl Core {
     ) -> Option<RequestId> {
         let by_parent = || parent.and_then(|key| self.ledger.find(key, false));
         if channel == Some(Channel::Stdin) {
-            // A question goes to whoever is asked, and may come from code that outlived its request.
+            // A question goes to the client that is asked, and may come from code that outlived its request.
             return identity.or_else(by_parent);
         }
         let echoed = identity.filter(|id| {
@@ -345,7 +345,7 @@ impl Core {
 
     /// The kernel has answered and its output is heard.
     pub(super) fn became_ready(&mut self) {
-        // Without this a restarted kernel that nobody uses would seem to be starting for ever.
+        // Without this an unused restarted kernel would seem to be starting for ever.
         if self.activity.state == ExecutionState::Starting {
             self.activity.state = ExecutionState::Idle;
         }

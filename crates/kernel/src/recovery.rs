@@ -321,7 +321,7 @@ pub(super) fn held_again(record: &Record) -> Option<Held> {
     let header = frame.peek().ok()?;
     let parent = parent_key(&header.msg_id, &header.session);
     let kind = RequestKind::from_word(meta.word);
-    // Whoever asked has gone with the gateway that asked; what lacks its secret is not what was meant.
+    // The caller has gone with the gateway that asked; what lacks its secret is not what was meant.
     if kind == RequestKind::Question || meta.redacted {
         return None;
     }

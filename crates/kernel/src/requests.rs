@@ -13,7 +13,7 @@ use super::life::Phase;
 use super::meta::{RecordKind, RecordMeta};
 use super::secrets;
 use super::synthetic::ENGINE_SESSION;
-use super::writes::Then;
+use super::writes::Next;
 
 impl Request {
     /// The lane that its channel uses.
@@ -91,7 +91,7 @@ impl Core {
                 request.frame.into_bytes()
             },
         };
-        self.writes.push(record, Then::Send(lane, id));
+        self.writes.push(record, Next::Send(lane, id));
         Ok(id)
     }
 
@@ -100,8 +100,8 @@ impl Core {
         let taken = self.writes.failed(self.now.mono, batch);
         for (then, record) in taken.into_iter().rev() {
             let (lane, id) = match then {
-                Then::Send(lane, id) => (lane, id),
-                Then::Submitted(waiter) => {
+                Next::Send(lane, id) => (lane, id),
+                Next::Submitted(waiter) => {
                     self.not_submitted(waiter, out);
                     continue;
                 }

@@ -14,7 +14,7 @@ use super::lifecycle::LifecycleRecord;
 use super::meta::{RecordKind, RecordMeta};
 use super::moving::NEVER_USED;
 use super::sandbox_end::StopBy;
-use super::writes::Then;
+use super::writes::Next;
 
 /// How long after it is connected again a kernel is not held to the limit of an execution, microseconds: the shim may
 /// have its end to tell.
@@ -67,7 +67,7 @@ impl Core {
             link,
             ..RecordMeta::default()
         };
-        self.push_lifecycle(meta, &record, Then::Stored(lane, link));
+        self.push_lifecycle(meta, &record, Next::Stored(lane, link));
         match event {
             ShimEvent::Started(started) => self.started(&started, out),
             ShimEvent::StartFailed(failed) => self.start_failed(&failed, out),
@@ -219,7 +219,7 @@ impl Core {
             meta: meta.encode(),
             body: body.to_string().into(),
         };
-        self.writes.push(record, Then::Stored(lane, link));
+        self.writes.push(record, Next::Stored(lane, link));
     }
 
     fn raw_parent(&self) -> Option<&serde_json::value::RawValue> {
@@ -227,7 +227,7 @@ impl Core {
         serde_json::from_slice(raw).ok()
     }
 
-    pub(super) fn push_lifecycle(&mut self, meta: RecordMeta, record: &LifecycleRecord, then: Then) {
+    pub(super) fn push_lifecycle(&mut self, meta: RecordMeta, record: &LifecycleRecord, then: Next) {
         let kind = RecordKind::Lifecycle as u8;
         self.writes.push(
             NewRecord {
@@ -294,7 +294,7 @@ impl Core {
             synthetic: true,
             ..RecordMeta::default()
         };
-        self.push_lifecycle(meta, &LifecycleRecord::Carried { requests }, Then::Greet);
+        self.push_lifecycle(meta, &LifecycleRecord::Carried { requests }, Next::Greet);
     }
 
     /// Goes on with what an earlier gateway had begun.

@@ -48,7 +48,7 @@ pub struct Attachment {
 pub struct Feed {
     reader: Reader,
     owner: u64,
-    /// A gap in the log that is to be told with the next output, whose parent it takes.
+    /// A gap in the log that is reported with the next output, whose parent it takes.
     gap: Option<(u64, u64)>,
     _connection: Arc<Connection>,
     _held: Held,

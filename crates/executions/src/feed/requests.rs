@@ -32,7 +32,7 @@ impl Requests {
     /// Sends one message.
     ///
     /// Returns once the kernel's actor has it. `Control` and `Stdin` have a lane of their own, which a full shell lane does not delay, and fail with
-    /// [`EngineError::Unavailable`] when it is full; `Shell` waits for room: a facade that wants to go on reading
+    /// [`EngineError::Unavailable`] when it is full; `Shell` waits for room: a facade that continues to read
     /// control messages meanwhile polls this beside its reader. Errors: [`EngineError::BadRequest`] for a header
     /// without the required fields or the channel `Iopub`; [`EngineError::NotFound`] when the kernel is gone;
     /// [`EngineError::Unavailable`] while the log cannot be written.

@@ -24,7 +24,7 @@ pub(super) enum Framing {
 pub(super) enum Refusal {
     /// The connection has to end.
     Close(Close),
-    /// The message is dropped; the connection goes on.
+    /// The message is dropped; the connection continues.
     Drop(&'static str),
 }
 

@@ -144,7 +144,7 @@ async fn completed(sending: Pin<&mut Option<impl Future<Output = Sent>>>) -> Sen
     }
 }
 
-/// Messages of a client that go nowhere, as those on a channel that there is not: the connection goes on, as with `jupyter_server`.
+/// Messages of a client that are dropped, for example on an unknown channel: the connection continues, as with `jupyter_server`.
 #[derive(Debug)]
 struct Drops {
     kernel: KernelId,
