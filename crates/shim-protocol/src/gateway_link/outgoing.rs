@@ -90,9 +90,10 @@ impl Queue {
         sent.for_each(|outgoing| outgoing.state = State::Ready);
     }
 
-    /// The shim has accepted all up to `number`.
+    /// The shim has accepted all up to `number`. What was not sent stays, whatever a shim says.
     pub(super) fn accepted(&mut self, number: u64) {
-        while let Some(outgoing) = self.requests.pop_front_if(|first| first.request.number <= number) {
+        let accepted = |first: &mut Outgoing| first.state == State::Sent && first.request.number <= number;
+        while let Some(outgoing) = self.requests.pop_front_if(accepted) {
             self.bytes -= outgoing.request.body.len();
         }
     }
@@ -172,6 +173,9 @@ mod tests {
         queue.recorded(5, 9);
         queue.refused(5);
         assert_eq!((queue.with_record().count(), queue.len()), (0, 2));
+        queue.accepted(5);
+        assert_eq!(queue.len(), 1, "it was not sent");
+        assert_eq!(ready(&mut queue), [5]);
         queue.accepted(5);
         assert_eq!((queue.len(), queue.bytes()), (0, 0));
     }

@@ -28,6 +28,7 @@ impl Frame {
     /// # Errors
     /// [`Error::TooFew`], [`Error::Truncated`] and [`Error::BadOffset`] for a table that is wrong, [`Error::TooLarge`]
     /// above `limits`, [`Error::UnknownChannel`].
+    #[inline]
     pub fn parse(bytes: Bytes, limits: &Limits) -> Result<Self> {
         let channel = check(&bytes, limits)?;
         Ok(Self { bytes, channel })
@@ -42,26 +43,31 @@ impl Frame {
     }
 
     /// The channel that it is for.
+    #[inline]
     pub fn channel(&self) -> Channel {
         self.channel
     }
 
     /// As [`Parts::header`].
+    #[inline]
     pub fn header(&self) -> &[u8] {
         self.part(1)
     }
 
     /// As [`Parts::parent_header`].
+    #[inline]
     pub fn parent_header(&self) -> &[u8] {
         self.part(2)
     }
 
     /// As [`Parts::metadata`].
+    #[inline]
     pub fn metadata(&self) -> &[u8] {
         self.part(3)
     }
 
     /// As [`Parts::content`].
+    #[inline]
     pub fn content(&self) -> &[u8] {
         self.part(4)
     }
@@ -76,6 +82,7 @@ impl Frame {
     ///
     /// # Errors
     /// [`Error::Json`].
+    #[inline]
     pub fn peek(&self) -> Result<HeaderPeek<'_>> {
         header::peek(self.header())
     }
@@ -115,16 +122,19 @@ impl Frame {
     }
 
     /// The frame as it is sent and stored.
+    #[inline]
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
     /// As [`Frame::bytes`].
+    #[inline]
     pub fn into_bytes(self) -> Bytes {
         self.bytes
     }
 
     /// The bytes between two offsets of the table; part 0 is the channel.
+    #[inline]
     fn part(&self, index: usize) -> &[u8] {
         let from = self.word(index.saturating_add(1));
         let to = self.word(index.saturating_add(2));
@@ -132,6 +142,7 @@ impl Frame {
     }
 
     /// A word of the table: their number, then the offsets. All were checked.
+    #[inline]
     fn word(&self, index: usize) -> usize {
         let word = word(&self.bytes, index).unwrap_or_default();
         usize::try_from(word).unwrap_or_default()
@@ -200,6 +211,7 @@ fn check(frame: &[u8], limits: &Limits) -> Result<Channel> {
 }
 
 /// The word at `8 * index`.
+#[inline]
 pub(super) fn word(frame: &[u8], index: usize) -> Result<u64> {
     let start = index.saturating_mul(WORD);
     let bytes = frame.get(start..).and_then(|rest| rest.first_chunk::<WORD>());
