@@ -9,6 +9,7 @@ use himalia_shim_protocol::{
     Origin, PerLane, RefusalKind, Refused, RequestId, RequestMarks, Started, Stopped, ToGateway,
     VersionRange,
 };
+use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits, Parts, header, v1};
 use serde_json::{Value, json};
 
@@ -278,10 +279,9 @@ impl Bench {
         };
         self.step(Event::Request(Request {
             owner: 7,
-            channel: Channel::Shell,
             kind: RequestKind::Execute,
             parent: parent_key(msg_id, "client"),
-            frame: v1::encode(Channel::Shell, &parts),
+            frame: Frame::new(Channel::Shell, &parts),
         }));
     }
 

@@ -2,7 +2,8 @@
 
 use himalia_journal::Record;
 use himalia_shim_protocol::RequestId;
-use himalia_wire::{Limits, header, v1};
+use himalia_wire::Limits;
+use himalia_wire::v1::Frame;
 
 use super::event::Request;
 use super::held::Held;
@@ -22,9 +23,8 @@ pub(crate) struct Carried {
 /// A request record as a request that is to be sent again.
 pub(super) fn held_again(record: &Record) -> Option<Held> {
     let meta = RecordMeta::decode(&record.meta);
-    let channel = meta.channel?;
-    let (_, parts) = v1::decode(&record.body, &Limits::KERNEL).ok()?;
-    let header = header::peek(&parts.header).ok()?;
+    let frame = Frame::parse(record.body.clone(), &Limits::KERNEL).ok()?;
+    let header = frame.peek().ok()?;
     let parent = parent_key(&header.msg_id, &header.session);
     let kind = RequestKind::from_word(meta.word);
     // The caller of a question has gone with its gateway; what lacks its secret is not what was meant.
@@ -33,10 +33,9 @@ pub(super) fn held_again(record: &Record) -> Option<Held> {
     }
     let request = Request {
         owner: meta.owner,
-        channel,
         kind,
         parent,
-        frame: record.body.clone(),
+        frame,
     };
     Some(Held {
         request,

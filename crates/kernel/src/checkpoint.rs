@@ -79,13 +79,13 @@ impl Core {
     pub(crate) fn checkpoint(&self) -> Vec<u8> {
         let pending = Lane::ALL.into_iter().flat_map(|lane| {
             let epoch = self.settings.epoch;
-            let unaccepted = move |&(number, seq): &(u64, u64)| Unaccepted {
+            let unaccepted = move |(number, seq)| Unaccepted {
                 id: RequestId { epoch, number },
                 seq,
                 lane,
                 confirmed: false,
             };
-            self.outbox.journaled(lane).map(unaccepted)
+            self.outbox.unaccepted(lane).map(unaccepted)
         });
         let held = self
             .held

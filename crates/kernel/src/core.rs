@@ -18,7 +18,7 @@ use super::disk::watch::DiskWatch;
 use super::event::{Effect, Event, Now};
 use super::executions::names::Names;
 use super::executions::queue::Executions;
-use super::held::HeldQueues;
+use super::held::RequestBacklog;
 use super::ledger::Ledger;
 use super::life::Phase;
 use super::life::state::Life;
@@ -28,7 +28,7 @@ use super::questions::open::Questions;
 use super::readiness::state::Readiness;
 use super::rules::Rules;
 use super::time_limit::stopwatch::Stopwatch;
-use super::writes::{Then, Writes};
+use super::writes::{Next, Writes};
 
 /// What does not change while a kernel lives.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +87,7 @@ pub struct Core {
     pub(super) readiness: Readiness,
     pub(super) kernel_session: std::sync::Arc<str>,
     pub(super) iopub_parent: Option<IopubParent>,
-    pub(super) held: HeldQueues,
+    pub(super) held: RequestBacklog,
     pub(super) executions: Executions,
     pub(super) names: Names,
     pub(super) questions: Questions,
@@ -191,7 +191,7 @@ impl Core {
             readiness: Readiness::default(),
             kernel_session: "".into(),
             iopub_parent: None,
-            held: HeldQueues::default(),
+            held: RequestBacklog::default(),
             executions: Executions::default(),
             names: Names::default(),
             questions: Questions::default(),
@@ -255,14 +255,14 @@ impl Core {
         let then = self.writes.written(batch);
         for (seq, then) in (first_seq..).zip(&then) {
             match *then {
-                Then::Nothing => {}
-                Then::Stored(lane, link) => self.outbox.stored(lane, link, self.now.mono),
-                Then::Send(lane, id) => {
+                Next::Nothing => {}
+                Next::Stored(lane, link) => self.outbox.stored(lane, link, self.now.mono),
+                Next::Send(lane, id) => {
                     self.ledger.set_seq(id, seq);
                     self.outbox.may_send(lane, id, seq, out);
                 }
-                Then::Greet => self.greet(out),
-                Then::Submitted(waiter) => self.executions.submitted(waiter, seq, self.now.wall, out),
+                Next::Greet => self.greet(out),
+                Next::Submitted(waiter) => self.executions.submitted(waiter, seq, self.now.wall, out),
             }
         }
         self.writes.reuse(then);

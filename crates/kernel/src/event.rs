@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use himalia_journal::{NewRecord, Record};
 use himalia_model::DiskUse;
 use himalia_shim_protocol::{
     Bind, Fork, ForkFailed, Forked, Hello, KernelSpec, Lane, Open, Pending, Resume, StartPath, ToGateway,
 };
 use himalia_wire::Channel;
+use himalia_wire::v1::Frame;
 
 use super::executions::brief::Brief;
 use super::executions::records::{SandboxLoss, Submission};
-use super::ledger::RequestKind;
+use super::ledger::{RequestKind, parent_key};
 use super::questions::question::{Question, Reply};
 use super::rules::Rules;
 
@@ -30,14 +30,32 @@ pub struct Now {
 pub struct Request {
     /// Hash of principal and wire session; 0 = the engine itself.
     pub owner: u64,
-    /// The channel that it is for.
-    pub channel: Channel,
     /// What kind of request it is.
     pub kind: RequestKind,
     /// Hash of `msg_id` and `session`.
     pub parent: u64,
-    /// The v1 frame.
-    pub frame: Bytes,
+    /// The message, for a channel that clients may use.
+    pub frame: Frame,
+}
+
+impl Request {
+    /// A request of the gateway itself, whose header can be read.
+    pub(super) fn ours(owner: u64, kind: RequestKind, frame: Frame) -> Self {
+        let parent = frame
+            .peek()
+            .map_or(0, |header| parent_key(&header.msg_id, &header.session));
+        Self {
+            owner,
+            kind,
+            parent,
+            frame,
+        }
+    }
+
+    /// The channel that it is for.
+    pub fn channel(&self) -> Channel {
+        self.frame.channel()
+    }
 }
 
 /// An order of a caller.

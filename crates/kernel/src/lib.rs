@@ -47,7 +47,6 @@ mod meta;
 mod notices;
 mod outbox;
 mod questions;
-mod rarely;
 mod readiness;
 mod recovery;
 mod refusal;
@@ -57,6 +56,7 @@ mod secrets;
 mod shim;
 mod synthetic;
 mod time_limit;
+mod wake_gate;
 mod writes;
 
 pub use self::core::{Core, Settings, Snapshot};
@@ -69,7 +69,7 @@ pub use executions::records::{
     End, ExecutionRecord, Language, OnTimeout, Replaced, SandboxLoss, StopReason, Submission, execution_of,
     owner_of, owner_of_client,
 };
-pub use handle::{Envelope, Handle, Mailboxes, Move, Seat, Stage, record, remove_forgotten_logs, remove_log};
+pub use handle::{Envelope, Handle, Mailboxes, Move, Seat, Stage, record};
 pub use host::{HostFuture, KernelHost};
 pub use ledger::{RequestKind, parent_key};
 pub use life::{MEMORY_WAIT, Phase};

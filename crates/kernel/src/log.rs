@@ -7,7 +7,7 @@ use himalia_wire::Channel;
 use super::executions::records::ExecutionRecord;
 use super::life::records::LifecycleRecord;
 use super::meta::{RecordKind, RecordMeta};
-use super::writes::{Then, Writes};
+use super::writes::{Next, Writes};
 
 /// Writes records in the engine's name, for one process of one kernel.
 #[derive(Debug)]
@@ -32,21 +32,21 @@ impl<'a> Log<'a> {
     }
 
     /// What becomes of an execution.
-    pub(crate) fn execution(&mut self, owner: u64, record: &ExecutionRecord, then: Then) {
+    pub(crate) fn execution(&mut self, owner: u64, record: &ExecutionRecord, then: Next) {
         self.push(RecordKind::Execution, None, owner, record.to_body(), then);
     }
 
     /// What becomes of the kernel.
     pub(crate) fn lifecycle(&mut self, record: &LifecycleRecord) {
-        self.push(RecordKind::Lifecycle, None, 0, record.to_body(), Then::Nothing);
+        self.push(RecordKind::Lifecycle, None, 0, record.to_body(), Next::Nothing);
     }
 
     /// A message in the kernel's name, for all clients or for the owner of what it answers.
     pub(crate) fn message(&mut self, channel: Channel, owner: u64, frame: Bytes) {
-        self.push(RecordKind::Message, Some(channel), owner, frame, Then::Nothing);
+        self.push(RecordKind::Message, Some(channel), owner, frame, Next::Nothing);
     }
 
-    fn push(&mut self, kind: RecordKind, channel: Option<Channel>, owner: u64, body: Bytes, then: Then) {
+    fn push(&mut self, kind: RecordKind, channel: Option<Channel>, owner: u64, body: Bytes, then: Next) {
         let meta = RecordMeta {
             kernel: self.kernel,
             channel,

@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use himalia_journal::Record;
 use himalia_model::ExecutionState;
 use himalia_shim_protocol::{KernelEntry, Lane, PerLane, RequestId};
-use himalia_wire::{Channel, Limits, header, v1};
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, Limits};
 
 use super::carried::{Carried, held_again};
 use super::core::{Core, Settings};
@@ -76,7 +76,7 @@ impl Core {
                 }
             }
         }
-        if let Some(session) = last_output.and_then(|record| session_of(&record.body)) {
+        if let Some(session) = last_output.and_then(|record| session_of(record)) {
             core.kernel_session = session.into();
         }
         core.outbox = Outbox::new(settings.kernel, settings.epoch, stored);
@@ -108,7 +108,7 @@ impl Core {
         if held.request.kind == RequestKind::Shutdown {
             self.life.shutdown_requested();
         }
-        if held.request.channel != Channel::Stdin {
+        if held.request.channel() != Channel::Stdin {
             self.ledger.insert(id, Entry::new(record.seq, &held.request));
         }
         self.carried[lane].insert(
@@ -151,9 +151,9 @@ impl Core {
         if meta.word & word::REPLY != 0
             && let Some(progress) = self.ledger.replied(id)
             && progress.kind == RequestKind::Execute
-            && let Ok((_, parts)) = v1::decode(&record.body, &Limits::KERNEL)
+            && let Ok(frame) = Frame::parse(record.body.clone(), &Limits::KERNEL)
         {
-            self.names.replied(meta.incarnation, &parts.metadata);
+            self.names.replied(meta.incarnation, frame.metadata());
         }
         if meta.incarnation == self.life.incarnation() && !meta.synthetic {
             let heard = meta.channel == Some(Channel::Iopub);
@@ -247,7 +247,7 @@ impl Core {
     }
 }
 
-fn session_of(frame: &Bytes) -> Option<String> {
-    let (_, parts) = v1::decode(frame, &Limits::KERNEL).ok()?;
-    Some(header::peek(&parts.header).ok()?.session.into_owned())
+fn session_of(record: &Record) -> Option<String> {
+    let frame = Frame::parse(record.body.clone(), &Limits::KERNEL).ok()?;
+    Some(frame.peek().ok()?.session.into_owned())
 }

@@ -1,7 +1,7 @@
 //! Requests that the shim has accepted and refused: they never ran.
 //!
 //! A message that only found no process, or no room, goes again under a new number once that may help. Its record is
-//! read back from the journal, since frames that the shim has accepted are not kept. Whatever else is refused ends
+//! read back from the journal, since a frame that the shim has accepted is not kept. Whatever else is refused ends
 //! with the lifecycle record that says so.
 
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use super::event::Effect;
 use super::life::reconnect::Continuation;
 use super::life::records::{LifecycleRecord, StopBy};
 use super::meta::{RecordKind, RecordMeta};
-use super::writes::Then;
+use super::writes::Next;
 
 /// How long after it is connected again a kernel is not held to the limit of an execution, microseconds: the shim may
 /// have its end to tell.
@@ -70,7 +70,7 @@ impl Core {
             link,
             ..RecordMeta::default()
         };
-        self.push_lifecycle(meta, &record, Then::Stored(lane, link));
+        self.push_lifecycle(meta, &record, Next::Stored(lane, link));
         match event {
             ShimEvent::Started(started) => self.started(&started, out),
             ShimEvent::StartFailed(failed) => self.start_failed(&failed, out),
@@ -119,7 +119,7 @@ impl Core {
             meta: meta.encode(),
             body: body.to_string().into(),
         };
-        self.writes.push(record, Then::Stored(lane, link));
+        self.writes.push(record, Next::Stored(lane, link));
     }
 
     fn raw_parent(&self) -> Option<&serde_json::value::RawValue> {
@@ -127,7 +127,7 @@ impl Core {
         serde_json::from_slice(raw).ok()
     }
 
-    pub(super) fn push_lifecycle(&mut self, meta: RecordMeta, record: &LifecycleRecord, then: Then) {
+    pub(super) fn push_lifecycle(&mut self, meta: RecordMeta, record: &LifecycleRecord, then: Next) {
         let kind = RecordKind::Lifecycle as u8;
         self.writes.push(
             NewRecord {
@@ -194,7 +194,7 @@ impl Core {
             synthetic: true,
             ..RecordMeta::default()
         };
-        self.push_lifecycle(meta, &LifecycleRecord::Carried { requests }, Then::Greet);
+        self.push_lifecycle(meta, &LifecycleRecord::Carried { requests }, Next::Greet);
     }
 
     /// Continues what an earlier gateway had begun.

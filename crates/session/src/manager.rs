@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use himalia_budget::Budget;
 use himalia_executions::{Known, Past};
-use himalia_journal::{Journal, Options, Recovery};
+use himalia_journal::{Journal, LogStore, Options, Recovery};
 use himalia_kernel::{Now, Rules, Settings};
 use himalia_kernelspecs::Catalog;
 use himalia_link::Unproven;
@@ -130,6 +130,11 @@ impl SessionManager {
         format!("kernels/{id}-{created_micros:x}")
     }
 
+    /// Where logs are kept, by their names relative to the data directory.
+    pub(crate) fn logs(&self) -> LogStore {
+        LogStore::new(&self.config.data_dir)
+    }
+
     /// Disk for the log of a session with these limits, in bytes.
     pub(crate) fn log_quota(&self, limits: &SessionLimits) -> u64 {
         limits.output_bytes.unwrap_or(self.config.journal_quota_bytes)
@@ -147,7 +152,8 @@ impl SessionManager {
             ..Options::default()
         };
         let open = || {
-            Journal::open(self.config.data_dir.join(dir), options)
+            self.logs()
+                .open(dir, options)
                 .map_err(|error| EngineError::internal("cannot open a kernel's log", error))
         };
         self.open_logs.open(dir, open, |(journal, _)| journal)
@@ -160,7 +166,8 @@ impl SessionManager {
             quota_bytes: u64::MAX,
             ..Options::default()
         };
-        Journal::open(self.config.data_dir.join(dir), options)
+        self.logs()
+            .open(dir, options)
             .map(|(journal, _)| journal)
             .map_err(|error| EngineError::internal("cannot open the log of an ended session", error))
     }

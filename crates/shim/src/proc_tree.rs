@@ -104,7 +104,7 @@ pub(crate) fn tree(root: i32) -> Vec<Process> {
     found
 }
 
-/// Kills what `victims` names, again and again, until it names nobody or two seconds have passed. Says how many
+/// Kills what `victims` names, again and again, until it names none or two seconds have passed. Says how many
 /// processes were killed and how many are left.
 pub(crate) async fn sweep(mut victims: impl FnMut() -> Vec<Process>) -> (u32, u32) {
     let end = tokio::time::Instant::now() + SWEEP;

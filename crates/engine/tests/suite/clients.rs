@@ -156,7 +156,7 @@ async fn bad_attachments_and_messages_name_what_is_wrong() {
     let client = Client::attach(&engine, id, "one").await;
     let requests = &client.attachment.requests;
     let refused = requests
-        .send(Channel::Iopub, common::bytes(""))
+        .send(common::frame(Channel::Iopub, ""))
         .await
         .unwrap_err();
     assert!(matches!(
@@ -164,7 +164,7 @@ async fn bad_attachments_and_messages_name_what_is_wrong() {
         EngineError::BadRequest { field: "channel", .. }
     ));
     let refused = requests
-        .send(Channel::Shell, common::bytes("nonsense"))
+        .send(common::frame(Channel::Shell, "nonsense"))
         .await
         .unwrap_err();
     assert!(matches!(

@@ -28,7 +28,7 @@ use crate::handle::{Envelope, Handle, Mailboxes, Move, Order, Stage};
 use crate::host::KernelHost;
 use crate::life::Phase;
 use crate::link::Link;
-use crate::rarely::Rarely;
+use crate::wake_gate::WakeGate;
 
 /// Messages of a client's lane that are taken in one round.
 const PER_ROUND: usize = 32;
@@ -73,7 +73,7 @@ struct Running {
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
     alarm: Alarm,
     /// Orders and what else comes before all; what becomes known of the sandbox.
-    rarely: [Rarely; 2],
+    gates: [WakeGate; 2],
     lanes: PerLane<Option<Connection>>,
     waiters: HashMap<u64, oneshot::Sender<Result<Answer, CommandError>>>,
     next_waiter: u64,
@@ -112,7 +112,7 @@ impl Actor {
         let mut running = Running {
             stopped: Box::pin(self.stop.clone().cancelled_owned()),
             alarm: Alarm::new(),
-            rarely: [Rarely::new(), Rarely::new()],
+            gates: [WakeGate::new(), WakeGate::new()],
             actor: self,
             lanes: PerLane {
                 now: None,
@@ -157,7 +157,7 @@ impl Running {
             actor,
             stopped,
             alarm,
-            rarely: [orders, findings],
+            gates: [orders, findings],
             lanes,
             memory: (_, memory),
             disk: (_, disk),
@@ -333,7 +333,7 @@ impl Running {
         host.moved_in();
         self.actor.host = host;
         // The sources are others.
-        self.rarely = [Rarely::new(), Rarely::new()];
+        self.gates = [WakeGate::new(), WakeGate::new()];
     }
 
     fn request(&mut self, envelope: Option<Envelope>, now: Now) {

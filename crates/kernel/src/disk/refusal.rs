@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use himalia_model::DiskUse;
-use himalia_wire::{Channel, Limits, v1};
+use himalia_wire::Channel;
 use serde_json::json;
 
 use super::watch::{Execute, FREE_SPACE};
@@ -19,9 +19,6 @@ pub(super) fn answers(
     found: &DiskUse,
     kernel_session: &str,
 ) -> Vec<(Channel, u64, Bytes)> {
-    let Ok((_, parts)) = v1::decode(&request.frame, &Limits::KERNEL) else {
-        return Vec::new();
-    };
     let reason = format!("{}. {}", reason(found), advice());
     let error = json!({"ename": CODE, "evalue": reason, "traceback": [format!("{CODE}: {reason}")]});
     let mut reply = error.clone();
@@ -29,7 +26,7 @@ pub(super) fn answers(
     // No execution has no number; clients want one.
     reply["execution_count"] = 0.into();
     reply["user_expressions"] = json!({});
-    let silent = Execute::of(&parts.content).silent;
+    let silent = Execute::of(request.frame.content()).silent;
     let state = |state: &str| json!({"execution_state": state});
     let all = [
         (Channel::Iopub, "status", state("busy")),
@@ -43,7 +40,13 @@ pub(super) fn answers(
     let to_owner = execution_of(request.owner).is_some();
     shown
         .map(|(channel, msg_type, content)| {
-            let frame = synthetic::answer(kernel_session, channel, msg_type, &parts.header, &content);
+            let frame = synthetic::answer(
+                kernel_session,
+                channel,
+                msg_type,
+                request.frame.header(),
+                &content,
+            );
             let owner = if channel == Channel::Shell || to_owner {
                 request.owner
             } else {

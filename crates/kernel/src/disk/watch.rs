@@ -1,7 +1,6 @@
 //! When the space of the files is measured, and what follows from too much of it.
 
 use himalia_model::DiskUse;
-use himalia_wire::{Limits, v1};
 use serde::Deserialize;
 
 use crate::event::{Effect, Request};
@@ -198,8 +197,7 @@ impl DiskWatch {
     /// Why a request is not accepted, if it is not.
     pub(super) fn refuses(&self, request: &Request) -> Option<DiskUse> {
         let excess = self.excess.filter(|_| request.kind == RequestKind::Execute)?;
-        let makes_room = v1::decode(&request.frame, &Limits::KERNEL)
-            .is_ok_and(|(_, parts)| Execute::of(&parts.content).makes_room());
+        let makes_room = Execute::of(request.frame.content()).makes_room();
         (!makes_room).then_some(excess.found)
     }
 }

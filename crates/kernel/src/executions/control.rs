@@ -11,7 +11,7 @@ use super::records::{End, ExecutionRecord, OnTimeout, StopReason, owner_of};
 use crate::event::Request;
 use crate::ledger::RequestKind;
 use crate::log::Log;
-use crate::writes::Then;
+use crate::writes::Next;
 
 /// From one interrupt to the next, microseconds, and how many there are. They never end the process.
 const INTERRUPT_INTERVAL: u64 = 5_000_000;
@@ -48,7 +48,7 @@ impl Executions {
             interrupts,
         });
         let owner = owner_of(current.queued.seq);
-        log.execution(owner, &ExecutionRecord::Stopping { reason }, Then::Nothing);
+        log.execution(owner, &ExecutionRecord::Stopping { reason }, Next::Nothing);
     }
 
     /// What is due for the one that runs: the end of its time, the next interrupt. `true` if it is to be interrupted now.
@@ -61,7 +61,7 @@ impl Executions {
             let owner = owner_of(current.queued.seq);
             match current.queued.submission.on_timeout {
                 OnTimeout::Interrupt => self.begin_stop(StopReason::Timeout, true, mono, log),
-                OnTimeout::Detach => log.execution(owner, &ExecutionRecord::Detached, Then::Nothing),
+                OnTimeout::Detach => log.execution(owner, &ExecutionRecord::Detached, Next::Nothing),
             }
         }
         let current = self.current.as_mut().filter(|current| current.began);

@@ -9,7 +9,7 @@ use super::queued::Queued;
 use super::records::{End, ExecutionRecord, Replaced, Submission, owner_of};
 use crate::event::{Answer, CommandError, Effect, Request};
 use crate::log::Log;
-use crate::writes::Then;
+use crate::writes::Next;
 
 /// The cause of death by lack of memory.
 const OOM: &str = "oom";
@@ -47,7 +47,7 @@ impl Executions {
             submission,
             turn,
         });
-        log.execution(0, &record, Then::Submitted(waiter));
+        log.execution(0, &record, Next::Submitted(waiter));
     }
 
     /// Another caller waits for one that is on its way to the journal.
@@ -115,7 +115,7 @@ impl Executions {
         self.served = self.served.max(queued.turn);
         self.current = Some(Current::new(queued, incarnation));
         let record = ExecutionRecord::Sent { attempt, replaced };
-        log.execution(owner_of(seq), &record, Then::Nothing);
+        log.execution(owner_of(seq), &record, Next::Nothing);
         request
     }
 
@@ -191,7 +191,7 @@ impl Executions {
             failures: self.failures(),
             turn: queued.turn,
         };
-        ends.log.execution(owner_of(queued.seq), &record, Then::Nothing);
+        ends.log.execution(owner_of(queued.seq), &record, Next::Nothing);
     }
 
     /// The one that was sent ends without having run, if it is this one.

@@ -1,6 +1,7 @@
 //! A native execution, and the message that asks the kernel for it.
 
-use himalia_wire::{Channel, Parts, build, header, v1};
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, Parts, build};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -8,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::brief::{Brief, operator, title};
 use super::records::{End, Submission, owner_of};
 use crate::event::Request;
-use crate::ledger::{RequestKind, parent_key};
+use crate::ledger::RequestKind;
 
 /// `header.session` of the requests. Unlike the engine's own, what they cause is shown to all clients.
 pub(super) const EXECUTION_SESSION: &str = "himalia-execution";
@@ -104,12 +105,5 @@ impl Queued {
 
 /// A message to the kernel on behalf of an execution.
 pub(super) fn message(seq: u64, channel: Channel, kind: RequestKind, parts: &Parts) -> Request {
-    let parent = header::peek(&parts.header).map_or(0, |header| parent_key(&header.msg_id, &header.session));
-    Request {
-        owner: owner_of(seq),
-        channel,
-        kind,
-        parent,
-        frame: v1::encode(channel, parts),
-    }
+    Request::ours(owner_of(seq), kind, Frame::new(channel, parts))
 }

@@ -2,7 +2,8 @@
 
 use himalia_journal::Record;
 use himalia_outcome::Replied;
-use himalia_wire::{Channel, Limits, v1};
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, Limits};
 
 use super::current::{Current, Stop};
 use super::queue::Executions;
@@ -73,10 +74,10 @@ impl Executions {
             current.begin(record.at_micros);
         }
         if meta.channel == Some(Channel::Stdin)
-            && let Ok((_, parts)) = v1::decode(&record.body, &Limits::KERNEL)
+            && let Ok(frame) = Frame::parse(record.body.clone(), &Limits::KERNEL)
         {
             current.ask(
-                String::from_utf8_lossy(&parts.header).into_owned(),
+                String::from_utf8_lossy(frame.header()).into_owned(),
                 record.at_micros,
             );
         }

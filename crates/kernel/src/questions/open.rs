@@ -1,12 +1,12 @@
 //! The questions that are open: who waits, until when, and how many there may be.
 
-use bytes::Bytes;
 use himalia_shim_protocol::RequestId;
-use himalia_wire::{Channel, Limits, build, header, v1};
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, build};
 
 use super::question::{Question, Reply};
 use crate::event::{Answer, CommandError, Effect, Request};
-use crate::ledger::{Ledger, RequestKind, parent_key};
+use crate::ledger::{Ledger, RequestKind};
 use crate::synthetic::ENGINE_SESSION;
 
 /// Questions on one channel that a kernel has at a time; an additional one is refused. On shell also those count that no
@@ -38,14 +38,7 @@ pub(crate) struct Questions {
 pub(super) fn request(question: &Question) -> Request {
     let channel = question.channel;
     let parts = build::message(ENGINE_SESSION, question.msg_type, None, &question.content);
-    let parent = header::peek(&parts.header).map_or(0, |header| parent_key(&header.msg_id, &header.session));
-    Request {
-        owner: 0,
-        channel,
-        kind: RequestKind::Question,
-        parent,
-        frame: v1::encode(channel, &parts),
-    }
+    Request::ours(0, RequestKind::Question, Frame::new(channel, &parts))
 }
 
 impl Questions {
@@ -83,14 +76,12 @@ impl Questions {
         }
     }
 
-    /// The reply to a question came, in a frame that was checked.
-    pub(crate) fn replied(&mut self, id: RequestId, frame: &Bytes) {
+    /// The reply to a question came.
+    pub(crate) fn replied(&mut self, id: RequestId, frame: &Frame) {
         self.conclude(id, || {
-            let (_, parts) = v1::decode(frame, &Limits::KERNEL)
-                .map_err(|error| CommandError::Refused(error.to_string()))?;
             Ok(Answer::Replied(Box::new(Reply {
-                content: parts.content,
-                buffers: parts.buffers,
+                content: frame.share(frame.content()),
+                buffers: frame.buffers().map(|buffer| frame.share(buffer)).collect(),
             })))
         });
     }

@@ -3,11 +3,11 @@
 //! The gateway does it at intervals, a bounded part each time; a command does all of it at once.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_kernel::{Command, Phase, remove_log};
+use himalia_kernel::{Command, Phase};
 use himalia_model::{Collected, CollectedSession, EngineError, KernelId, Orphan, OrphanKind, Overdue};
 use himalia_store::EndedRecord;
 use tokio::time::{MissedTickBehavior, interval};
@@ -227,14 +227,8 @@ impl SessionManager {
         self.ended.set_removed(&dirs, now);
         // What is still being read goes later: it belongs to no session from now on.
         let free = dirs.into_iter().filter(|dir| !self.open_logs.is_used(dir));
-        let paths: Vec<PathBuf> = free.map(|dir| self.config.data_dir.join(dir)).collect();
-        blocking(move || {
-            paths
-                .iter()
-                .filter(|path| path.is_dir())
-                .for_each(|path| remove_log(path));
-        })
-        .await
+        let (free, logs): (Vec<String>, _) = (free.collect(), self.logs());
+        blocking(move || free.iter().for_each(|name| logs.remove(name))).await
     }
 
     /// Logs that belong to no session and that are not read.
@@ -251,13 +245,12 @@ impl SessionManager {
             .collect();
         done.more |= orphans.len() > bounds.most;
         orphans.truncate(bounds.most);
-        let (data_dir, dry_run) = (self.config.data_dir.clone(), done.dry_run);
+        let (data_dir, logs, dry_run) = (self.config.data_dir.clone(), self.logs(), done.dry_run);
         let removed = blocking(move || {
             let remove = |name: String| {
-                let path = data_dir.join(&name);
-                let bytes = size(&path);
+                let bytes = size(&data_dir.join(&name));
                 if !dry_run {
-                    remove_log(&path);
+                    logs.remove(&name);
                 }
                 Orphan {
                     kind: OrphanKind::Log,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use himalia_kernel::{Core, record, remove_forgotten_logs};
+use himalia_kernel::{Core, record};
 use himalia_model::{EngineError, KernelId};
 use himalia_sandbox::{SandboxError, SandboxId};
 use himalia_store::{KernelLife, KernelRecord};
@@ -26,7 +26,7 @@ impl SessionManager {
         let rows = self.store.take_kernels().await;
         let rows =
             rows.map_err(|error| EngineError::internal("cannot take over the list of kernels", error))?;
-        let logs = self.config.data_dir.join("kernels");
+        let (store, logs) = (self.logs(), self.config.data_dir.join("kernels"));
         let kept = self.ended.kept();
         let known = rows
             .iter()
@@ -36,7 +36,7 @@ impl SessionManager {
             .map(str::to_owned)
             .collect();
         let swept = tokio::task::spawn_blocking(move || {
-            remove_forgotten_logs(&logs);
+            store.remove_forgotten("kernels");
             remove_unknown_logs(&logs, &known);
         })
         .await;

@@ -234,7 +234,7 @@ impl Client {
         let msg_id = header::peek(&parts.header).unwrap().msg_id.into_owned();
         self.attachment
             .requests
-            .send(channel, v1::encode(channel, &parts))
+            .send(v1::Frame::new(channel, &parts))
             .await
             .unwrap();
         msg_id
@@ -373,8 +373,14 @@ pub fn none() -> BTreeMap<String, String> {
     BTreeMap::new()
 }
 
-pub fn bytes(text: &str) -> Bytes {
-    Bytes::copy_from_slice(text.as_bytes())
+/// A message with this header and nothing else.
+pub fn frame(channel: Channel, header: &str) -> v1::Frame {
+    let header = Bytes::copy_from_slice(header.as_bytes());
+    let parts = Parts {
+        header,
+        ..Parts::default()
+    };
+    v1::Frame::new(channel, &parts)
 }
 
 pub fn parent_of(pid: i32) -> i32 {

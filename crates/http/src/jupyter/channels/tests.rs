@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use himalia_engine::{Closed, Delivery, EngineError, KernelId};
+use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits, build, legacy, v1};
 use time::OffsetDateTime;
 use tokio::io::AsyncReadExt;
@@ -56,14 +57,15 @@ struct Kernel {
 }
 
 impl Sink for Kernel {
-    async fn send(&self, channel: Channel, frame: Bytes) -> Result<(), EngineError> {
+    async fn send(&self, frame: Frame) -> Result<(), EngineError> {
+        let channel = frame.channel();
         if channel == Channel::Shell {
             self.shell.acquire().await.unwrap().forget();
         }
         if channel == Channel::Stdin {
             return Err(EngineError::unavailable("unexpected request"));
         }
-        self.sent.send((channel, frame)).unwrap();
+        self.sent.send((channel, frame.into_bytes())).unwrap();
         Ok(())
     }
 }

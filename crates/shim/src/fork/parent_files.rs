@@ -11,7 +11,7 @@ use crate::shim::Shim;
 use crate::work_dir::{self, BRANCHES, Copied, CopyError, WorkCopy};
 
 /// Where the parent works.
-pub(super) struct Place {
+pub(super) struct ParentFiles {
     /// What is copied.
     root: PathBuf,
     /// The directory of all copies.
@@ -20,7 +20,7 @@ pub(super) struct Place {
     pub(super) cwd: PathBuf,
 }
 
-impl Place {
+impl ParentFiles {
     pub(super) fn of(shim: &Shim, link: &Link, parent: &Kernel, spec: &KernelSpec) -> Self {
         let started_in = PathBuf::from(&spec.cwd);
         let now = parent

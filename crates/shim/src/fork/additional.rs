@@ -1,4 +1,4 @@
-//! A link for a further kernel: like a branch's, but its kernel is still to be started on it.
+//! A link for an additional kernel: like a branch's, but its kernel is still to be started on it.
 
 use std::rc::Rc;
 

@@ -1,21 +1,23 @@
-use std::collections::VecDeque;
+mod outgoing;
 
 use bytes::Bytes;
+
+use outgoing::Queue;
 
 use crate::packet::command_body;
 use crate::{Command, Gap, HEAD_BYTES, KernelEntry, Kind, Lane, PerLane, ProtocolError, RequestId, Resume};
 
-/// Most requests that wait for `accepted`, per lane.
+/// Most requests that wait to be sent and accepted, per lane.
 const PENDING_MAX: usize = 4096;
-/// Most bytes that wait for `accepted`, per lane; one request may always wait, whatever its size.
+/// Most bytes of them, per lane; one request may always wait, whatever its size.
 const PENDING_BYTES: usize = 256 * 1024 * 1024;
 
 /// The gateway's side of the link, for one kernel. It knows which links were received and stored, which acknowledgement
 /// is due, and keeps every request until the shim has accepted it.
 ///
 /// The order of use: `check` what arrives, store what is [`LinkCheck::Next`], tell with [`GatewayLink::stored`], send
-/// [`GatewayLink::take_ack`] once per batch. After each hello send the [`Resume`] in the welcome, then
-/// [`GatewayLink::pending`] of the lane again.
+/// [`GatewayLink::take_ack`] once per batch. While a lane is connected send what [`GatewayLink::take_ready`] gives. After
+/// each hello send the [`Resume`] in the welcome; what was sent and not accepted is ready again then.
 #[derive(Debug)]
 pub struct GatewayLink {
     kernel: u16,
@@ -31,8 +33,7 @@ struct LaneState {
     received: u64,
     stored: u64,
     acked: u64,
-    pending: VecDeque<Pending>,
-    pending_bytes: usize,
+    requests: Queue,
 }
 
 /// A request that the shim has not accepted yet (or not said so).
@@ -161,12 +162,11 @@ impl GatewayLink {
         self.protocol
     }
 
-    /// Takes up a command: numbers it and keeps it until accepted. Write its head and body to the now lane if that is
-    /// connected; otherwise it goes out after the next hello.
+    /// Takes up a command: numbers it and keeps it until accepted. It is ready at once, on the now lane.
     ///
     /// # Errors
     /// [`PendingFull`]; no number is used up then.
-    pub fn command(&mut self, command: &Command) -> Result<Pending, PendingFull> {
+    pub fn command(&mut self, command: &Command) -> Result<RequestId, PendingFull> {
         let kind = command.kind();
         let needs = kind.since();
         if needs > self.protocol.unwrap_or(crate::PROTOCOL_MIN) {
@@ -176,22 +176,30 @@ impl GatewayLink {
                 speaks: self.protocol,
             });
         }
-        self.request(Lane::Now, kind, command_body(command)?.into())
+        self.request(Lane::Now, kind, command_body(command)?.into(), true)
     }
 
-    /// Takes up a message (a validated v1 frame): control on the now lane, shell and stdin on data.
+    /// Takes up a message (a validated v1 frame): control on the now lane, shell and stdin on data. It is ready once it is
+    /// [`GatewayLink::recorded`].
     ///
     /// # Errors
     /// [`PendingFull`]; no number is used up then.
-    pub fn message(&mut self, lane: Lane, frame: Bytes) -> Result<Pending, PendingFull> {
-        self.request(lane, Kind::Message, frame)
+    pub fn message(&mut self, lane: Lane, frame: Bytes) -> Result<RequestId, PendingFull> {
+        self.request(lane, Kind::Message, frame, false)
     }
 
-    fn request(&mut self, lane: Lane, kind: Kind, body: Bytes) -> Result<Pending, PendingFull> {
-        let number = self.next_number;
+    fn request(
+        &mut self,
+        lane: Lane,
+        kind: Kind,
+        body: Bytes,
+        ready: bool,
+    ) -> Result<RequestId, PendingFull> {
+        let id = self.next_request();
+        let number = id.number;
         let head = crate::encode_head(kind, self.kernel, number, body.len())?;
-        let state = &mut self.lanes[lane];
-        let (requests, bytes) = (state.pending.len(), state.pending_bytes);
+        let queue = &mut self.lanes[lane].requests;
+        let (requests, bytes) = (queue.len(), queue.bytes());
         if requests >= PENDING_MAX || (requests > 0 && bytes + body.len() > PENDING_BYTES) {
             return Err(PendingFull::Full {
                 lane,
@@ -200,28 +208,59 @@ impl GatewayLink {
             });
         }
         self.next_number += 1;
-        state.pending_bytes += body.len();
-        let pending = Pending {
+        let request = Pending {
             number,
             kind,
             head,
             body,
         };
-        state.pending.push_back(pending.clone());
-        Ok(pending)
+        queue.push(request, ready);
+        Ok(id)
+    }
+
+    /// The record of a message is written, under the number `record` (not 0): it is ready.
+    pub fn recorded(&mut self, lane: Lane, number: u64, record: u64) {
+        self.lanes[lane].requests.recorded(number, record);
+    }
+
+    /// Removes a message that was not sent; its number stays used. Returns its frame.
+    pub fn give_up(&mut self, lane: Lane, number: u64) -> Option<Bytes> {
+        self.lanes[lane].requests.give_up(number)
+    }
+
+    /// The next request to write to the lane, in the order of numbers; it counts as sent. `None` while the next one waits for its
+    /// record. Call it only while the lane is connected.
+    pub fn take_ready(&mut self, lane: Lane) -> Option<Pending> {
+        self.lanes[lane].requests.take_ready()
     }
 
     /// The shim has accepted all requests of the lane up to `number`.
     pub fn accepted(&mut self, lane: Lane, number: u64) {
-        let state = &mut self.lanes[lane];
-        while let Some(first) = state.pending.pop_front_if(|first| first.number <= number) {
-            state.pending_bytes -= first.body.len();
+        self.lanes[lane].requests.accepted(number);
+    }
+
+    /// The shim will not do the message with this number: its record is done with.
+    pub fn refused(&mut self, number: u64) {
+        for lane in Lane::ALL {
+            self.lanes[lane].requests.refused(number);
         }
     }
 
-    /// What waits for acceptance, in order.
+    /// What is not known to be accepted, in order.
     pub fn pending(&self, lane: Lane) -> impl Iterator<Item = &Pending> {
-        self.lanes[lane].pending.iter()
+        self.lanes[lane].requests.iter()
+    }
+
+    /// Whether a request of this epoch is not known to be accepted.
+    pub fn is_pending(&self, number: u64) -> bool {
+        Lane::ALL
+            .into_iter()
+            .any(|lane| self.lanes[lane].requests.contains(number))
+    }
+
+    /// Messages with a record that are not known to be accepted: number, number of the record.
+    pub fn recorded_pending(&self, lane: Lane) -> impl Iterator<Item = (u64, u64)> {
+        self.lanes[lane].requests.with_record()
     }
 
     /// Takes in the kernel's entry of a hello on `lane` (absent: the shim does not know the kernel yet).
@@ -233,6 +272,7 @@ impl GatewayLink {
             self.accepted(lane, marks.high[lane]);
         }
         let state = &mut self.lanes[lane];
+        state.requests.send_again();
         let rewound = links.last < state.stored;
         if rewound {
             state.stored = links.first.saturating_sub(1).min(links.last);
@@ -357,8 +397,9 @@ mod tests {
             assert_eq!(link.command(&Command::Interrupt).unwrap().number, next);
         }
         link.set_protocol(3);
-        let pending = link.command(&bind).unwrap();
-        assert_eq!((pending.number, pending.kind), (4, Kind::Bind));
+        let id = link.command(&bind).unwrap();
+        let pending = link.pending(Lane::Now).last().unwrap();
+        assert_eq!((id.number, pending.number, pending.kind), (4, 4, Kind::Bind));
         assert_eq!(link.pending(Lane::Now).count(), 4);
     }
 }

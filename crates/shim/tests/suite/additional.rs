@@ -1,4 +1,4 @@
-//! Further kernels of a sandbox: a link beside the first, and whatever program on it.
+//! Additional kernels of a sandbox: a link beside the first, and whatever program on it.
 #![allow(clippy::unwrap_used, clippy::large_futures, reason = "a test")]
 
 use crate::support;
@@ -26,7 +26,7 @@ async fn answer(world: &mut World, id: RequestId) -> Result<(), Refused> {
         .await
 }
 
-/// A further link that both lanes are there of, and no kernel yet.
+/// An additional link that both lanes are there of, and no kernel yet.
 async fn further(world: &mut World, socket: &str) -> World {
     let mut further = world.branch(socket);
     let id = world.command(add(socket)).await;

@@ -1,4 +1,4 @@
-//! Sources that seldom have something.
+//! A group of sources that are polled only after one of them has woken the task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,9 +6,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use parking_lot::Mutex;
 
-/// Asks a group of sources only after one of them has woken the task, so that they cost nothing when others wake it.
+/// Polls a group of sources only after one of them has woken the task, so that they cost nothing when others wake it.
 #[derive(Debug)]
-pub(super) struct Rarely {
+pub(super) struct WakeGate {
     group: Arc<Group>,
     waker: Waker,
 }
@@ -30,8 +30,8 @@ impl Wake for Group {
     }
 }
 
-impl Rarely {
-    /// A group that has not been asked yet.
+impl WakeGate {
+    /// A group that was not polled yet.
     pub(super) fn new() -> Self {
         let group = Arc::new(Group {
             woken: AtomicBool::new(true),
@@ -41,20 +41,20 @@ impl Rarely {
         Self { group, waker }
     }
 
-    /// Asks the group with `look`, which must ask the same sources each time, or stop at the first that is ready.
+    /// Polls the group with `look`, which must poll the same sources each time, or stop at the first that is ready.
     pub(super) fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
         look: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        // Before the flag is read: who sets it afterwards wakes the right task.
+        // Before the flag is read: a waker that sets it afterwards wakes the right task.
         self.group.task.lock().clone_from(cx.waker());
         if !self.group.woken.swap(false, Ordering::AcqRel) {
             return Poll::Pending;
         }
         let found = look(&mut Context::from_waker(&self.waker));
         if found.is_ready() {
-            // Those behind it were not asked.
+            // Those behind it were not polled.
             self.group.woken.store(true, Ordering::Release);
         }
         found
@@ -71,15 +71,15 @@ mod tests {
     use super::*;
 
     struct Two {
-        rarely: Rarely,
-        asked: usize,
+        gate: WakeGate,
+        polled: usize,
         sources: [mpsc::Receiver<u8>; 2],
     }
 
     impl Two {
         fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<u8>> {
-            self.rarely.poll(cx, |cx| {
-                self.asked += 1;
+            self.gate.poll(cx, |cx| {
+                self.polled += 1;
                 let mut found = self.sources.iter_mut().map(|source| source.poll_recv(cx));
                 found.find(Poll::is_ready).unwrap_or(Poll::Pending)
             })
@@ -94,11 +94,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sources_are_asked_when_they_wake_and_none_is_forgotten() {
+    async fn sources_are_polled_when_they_wake_and_none_is_forgotten() {
         let ((first, firsts), (second, seconds)) = (mpsc::channel(8), mpsc::channel(8));
         let mut two = Two {
-            rarely: Rarely::new(),
-            asked: 0,
+            gate: WakeGate::new(),
+            polled: 0,
             sources: [firsts, seconds],
         };
         second.send(2).await.unwrap();
@@ -107,13 +107,13 @@ mod tests {
         for _ in 0..3 {
             assert!(poll_fn(|cx| Poll::Ready(two.poll(cx))).await.is_pending());
         }
-        assert_eq!(two.asked, 3, "twice ready, once not");
+        assert_eq!(two.polled, 3, "twice ready, once not");
         let late = tokio::spawn(async move {
             tokio::task::yield_now().await;
             second.send(3).await.unwrap();
         });
         assert_eq!(two.next().await, Some(3));
-        assert_eq!(two.asked, 4);
+        assert_eq!(two.polled, 4);
         late.await.unwrap();
     }
 }
