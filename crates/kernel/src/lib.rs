@@ -15,6 +15,7 @@
 //! ```
 //!
 //! A sub-machine keeps its state to its folder: a closed type decides, and takes what it needs of the others as arguments.
+//! Requests have no folder; their types are in `held`, `ledger`, `outbox` and `carried`, and `requests` connects them.
 //! The file `mod.rs` of the folder, or those that its table names, connect it with the others as methods of [`Core`]. When
 //! each is due, and in which order they are called, is one list in `core.rs`: a new one is one more entry there.
 //!
