@@ -59,7 +59,7 @@ pub struct SessionManager {
     pub started: OffsetDateTime,
     /// Of the latest command, microseconds since 1970.
     pub(crate) last_command: AtomicU64,
-    /// KernelLimits for kernels.
+    /// How many kernels may run.
     pub(crate) kernel_limits: KernelLimits,
     /// What callers without a key may cost.
     pub(crate) unproven: Arc<Unproven>,

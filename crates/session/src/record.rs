@@ -83,13 +83,13 @@ mod tests {
             },
             cwd: "/session".into(),
             start_path: StartPath::Pool,
-            start_reason: None,
             start_ms: 9,
             role: Role::Additional,
             parent: Some(SessionId::random()),
             idle_timeout: Some(Duration::from_millis(3500)),
             expires_micros: Some(11),
             labels: [("a".to_owned(), "b".to_owned())].into(),
+            ..Session::default()
         }
     }
 

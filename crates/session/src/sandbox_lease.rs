@@ -102,7 +102,7 @@ impl Lease {
         self.key_hash
     }
 
-    /// KernelLimits for transfers of files.
+    /// Permits for transfers of files.
     pub fn transfers(&self) -> &Arc<Semaphore> {
         &self.transfers
     }

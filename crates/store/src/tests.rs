@@ -44,7 +44,7 @@ pub(crate) fn kernel(n: u128) -> KernelRecord {
 }
 
 /// Members of a session.
-pub(crate) fn changes(members: serde_json::Value) -> serde_json::Map<String, serde_json::Value> {
+pub(crate) fn changes(members: &serde_json::Value) -> serde_json::Map<String, serde_json::Value> {
     members.as_object().unwrap().clone()
 }
 

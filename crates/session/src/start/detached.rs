@@ -8,7 +8,11 @@ use crate::SessionManager;
 impl SessionManager {
     /// Does work in a task of its own, and gives what comes of it. If the caller goes away meanwhile, the work is done all the
     /// same, and `unclaimed` gets its result.
-    pub(super) async fn detached<T, W, U, F>(&self, work: W, unclaimed: U) -> Result<T, EngineError>
+    pub(super) fn detached<T, W, U, F>(
+        &self,
+        work: W,
+        unclaimed: U,
+    ) -> impl Future<Output = Result<T, EngineError>> + use<T, W, U, F>
     where
         T: Send + 'static,
         W: Future<Output = Result<T, EngineError>> + Send + 'static,
@@ -21,8 +25,10 @@ impl SessionManager {
                 unclaimed(result).await;
             }
         });
-        answer
-            .await
-            .map_err(|_| EngineError::unavailable("the gateway is stopping"))?
+        async {
+            answer
+                .await
+                .map_err(|_| EngineError::unavailable("the gateway is stopping"))?
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! KernelLimits for kernels: a limit for all, and limits of single tenants.
+//! How many kernels may run or be starting: a limit for all, and limits of single tenants.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -63,7 +63,7 @@ pub(crate) async fn a_name_is_one_kernels_and_what_its_owner_may_change_is_kept<
 
     let one = Uuid::from_u128(1);
     let terms = serde_json::json!({ "labels": { "a": "b" }, "idle_timeout": null, "expires_micros": 9 });
-    assert!(store.amend_session(one, changes(terms)).await.unwrap());
+    assert!(store.amend_session(one, changes(&terms)).await.unwrap());
     let expected = KernelRecord {
         session: serde_json::json!({
             "template": "analysis",
@@ -96,7 +96,7 @@ pub(crate) async fn a_kernel_moves_and_keeps_its_log_and_its_terms<P: Fixture>()
         ..moved.paths.clone()
     };
     let sandbox = serde_json::json!({ "sandbox": { "isolation": "container" } });
-    let done = store.move_kernel(moved.id, asked, 4, changes(sandbox)).await;
+    let done = store.move_kernel(moved.id, asked, 4, changes(&sandbox)).await;
     assert!(done.unwrap());
     assert_eq!(store.kernel(moved.id).await.unwrap(), Some(moved));
     let absent = store
@@ -218,10 +218,10 @@ async fn writes(store: &dyn Store) -> Vec<Result<bool, StoreError>> {
     vec![
         store.update_kernel(kernel(1)).await,
         store
-            .move_kernel(id, kernel(1).paths, 0, changes(kernel(1).session))
+            .move_kernel(id, kernel(1).paths, 0, changes(&kernel(1).session))
             .await,
         store.set_kernel_life(id, KernelLife::Starting, 0, None).await,
-        store.amend_session(id, changes(kernel(1).session)).await,
+        store.amend_session(id, changes(&kernel(1).session)).await,
         store.end_kernel(ended(1)).await.map(|()| true),
         store.delete_kernel(id).await,
     ]

@@ -195,7 +195,7 @@ async fn a_file_of_version_1_is_brought_up_and_keeps_its_rows() {
         store.owner(row.id).await.unwrap().map(|owner| owner.epoch),
         Some(1)
     );
-    let zygote = changes(serde_json::json!({ "start_path": "zygote" }));
+    let zygote = changes(&serde_json::json!({ "start_path": "zygote" }));
     assert!(store.amend_session(row.id, zygote).await.unwrap());
     store.insert_kernel(kernel(2)).await.unwrap();
     assert_eq!(store.kernel(Uuid::from_u128(2)).await.unwrap(), Some(kernel(2)));
