@@ -18,18 +18,18 @@ os.environ.setdefault("HIMALIA_BIN", str(ROOT / "target" / "release" / "himalia"
 # Every reason for which a test may be skipped. Any other skip fails the run.
 SKIPS = (
     "maps another user into the namespaces",  # as an ordinary user; CI is root
-    "files are volumes of the engine, and nobody watches their size",  # in containers, where the limit is the engine's
+    "files are volumes of the engine, whose size is not watched",  # in containers, where the limit is the engine's
 )
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Names the skipped tests that nobody allowed."""
+    """Names the skipped tests that are not allowed."""
     for report in _skipped(terminalreporter):
         terminalreporter.write_line(f"SKIPPED WITHOUT AN ALLOWED REASON {report.nodeid}: {report.longrepr[2]}", red=True)
 
 
 def pytest_sessionfinish(session, exitstatus):
-    """A skip that nobody allowed is a failure."""
+    """A skip that is not allowed is a failure."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter and exitstatus == pytest.ExitCode.OK and _skipped(reporter):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -50,7 +50,7 @@ async function render(port: MessagePort, message: RenderMessage): Promise<void> 
   measure();
 }
 
-/** Milliseconds in which changes of the content are told as one. */
+/** Milliseconds in which changes of the content are reported as one. */
 const SETTLE_MS = 20;
 
 /**

@@ -26,7 +26,7 @@ export function harden(): void {
   const watch = (root: Node): void =>
     new MutationObserver(() => remove(root)).observe(root, { childList: true, subtree: true });
   watch(document);
-  // A copy of a shadow tree would be watched by nobody.
+  // A copy of a shadow tree would not be watched.
   const attach = Element.prototype.attachShadow;
   const attachShadow = function (this: Element, init: ShadowRootInit): ShadowRoot {
     const root = Reflect.apply(attach, this, [{ ...init, clonable: false }]) as ShadowRoot;
@@ -41,8 +41,8 @@ export function harden(): void {
 }
 
 /**
- * Removes what holds a document. It runs before the browser begins with that document: mutations are told at the end of the script that
- * made them, and a document is loaded by a task of its own.
+ * Removes what holds a document. It runs before the browser begins with that document: mutations are reported at the end of the script that
+ * made them, and a document is loaded by a separate task.
  */
 function removal(): (root: Node) => void {
   const apply = Reflect.apply;

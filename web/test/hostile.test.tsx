@@ -131,14 +131,14 @@ describe('a formula', () => {
 
 describe('a bundle', () => {
   it('goes to a frame unless its type is safe', () => {
-    const place = (...types: string[]) =>
-      choose(Object.fromEntries(types.map(type => [type, 'x'])), () => false)?.place ?? null;
-    expect(place('text/html', 'text/plain')).toBe('frame');
-    expect(place('text/html', 'application/vnd.plotly.v1+json')).toBe('frame');
-    expect(place('image/svg+xml')).toBe('picture');
-    expect(place('image/png', 'text/plain')).toBe('picture');
-    expect(place('application/javascript')).toBeNull();
-    expect(place('application/x-unknown', 'text/plain')).toBe('text');
+    const renderer = (...types: string[]) =>
+      choose(Object.fromEntries(types.map(type => [type, 'x'])), () => false)?.renderer ?? null;
+    expect(renderer('text/html', 'text/plain')).toBe('frame');
+    expect(renderer('text/html', 'application/vnd.plotly.v1+json')).toBe('frame');
+    expect(renderer('image/svg+xml')).toBe('picture');
+    expect(renderer('image/png', 'text/plain')).toBe('picture');
+    expect(renderer('application/javascript')).toBeNull();
+    expect(renderer('application/x-unknown', 'text/plain')).toBe('text');
     expect(choose({ 'application/vnd.plotly.v1+json': {}, 'text/html': 'x' }, () => false)?.type).toBe(
       'application/vnd.plotly.v1+json'
     );

@@ -102,7 +102,7 @@ describe('colours', () => {
     expect(shown([['stdout', '\u001b[31mred\rR\u001b[0mx\n']])).toBe('\u001b[31mR\u001b[0mx\u001b[31md\u001b[0m\n');
   });
 
-  it('go on in the next line', () => {
+  it('continue in the next line', () => {
     expect(shown([['stdout', '\u001b[1m\u001b[32ma\nb\u001b[m\n']])).toBe(
       '\u001b[1m\u001b[32ma\u001b[0m\n\u001b[1m\u001b[32mb\u001b[0m\n'
     );

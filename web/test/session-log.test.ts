@@ -186,7 +186,7 @@ describe('input', () => {
 });
 
 describe('the kernel', () => {
-  it('is not busy because somebody looks at it', () => {
+  it('is not busy because a viewer reads it', () => {
     const writer = new LogWriter();
     writer.message(null, 'status', { execution_state: 'idle' });
     writer.message('look', 'status', { execution_state: 'busy' }).parent_header = {

@@ -61,7 +61,7 @@ describe('a live session', () => {
     expect(gateway.called('GET', 'v1/sessions/eda/usage').length).toBe(1);
   });
 
-  it('goes on where it was when the gateway comes back', async () => {
+  it('continues where it was when the gateway comes back', async () => {
     const id = log.begin('x', 1);
     log.stream(id, 'before\n');
     publish();
@@ -160,7 +160,7 @@ describe('what a user can do', () => {
     expect(gateway.called('POST', 'v1/sessions/eda/interrupt')).toEqual([]);
     await press('i');
     await until(() => expect(gateway.called('POST', 'v1/sessions/eda/interrupt')).toHaveLength(1));
-    // The kernel says what came of it, nobody else.
+    // Only the kernel says what came of it.
     expect(find('.pill').textContent).toBe('busy');
     await until(() => expect(button('Restart').disabled).toBe(false));
     await click(button('Restart'));

@@ -111,7 +111,7 @@ describe('signing in', () => {
     expect(page()).not.toContain('secret');
   });
 
-  it('ends when it is told to', async () => {
+  it('ends on request', async () => {
     await open('#/');
     await until(() => expect(page()).toContain('Nothing runs here yet'));
     await click(button('Sign out'));

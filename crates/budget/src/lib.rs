@@ -6,13 +6,13 @@
 //! |---|---|
 //! | memory of answers that are held | `Shares`, of bytes |
 //! | connections, clients of events | `Shares`, of pieces |
-//! | work that takes a processor or reads much of a log, kernels that come up | `Turns`, queued fairly |
+//! | work that takes a processor or reads much of a log, kernels that start | `Turns`, queued fairly |
 //! | requests, starts of kernels | `Rates`, a second |
 //!
 //! A refusal costs about as much as a small answer, so those of tenants are answered late: [`Budget::hold_back`].
 //!
 //! A tenant has a share of each, one of its callers at most three quarters of that, and a part of the whole is the operator's
-//! alone. Whoever is refused is told when to come back: [`EngineError::OverBudget`], [`EngineError::Busy`].
+//! alone. A refused caller learns when to come back: [`EngineError::OverBudget`], [`EngineError::Busy`].
 
 mod pace;
 mod rates;
@@ -193,7 +193,7 @@ impl Budget {
         self.requests.take(principal, Instant::now())
     }
 
-    /// The turn for a kernel that comes up. Waits at most 30 s; the operator does not.
+    /// The turn for a kernel that starts. Waits at most 30 s; the operator does not.
     pub async fn coming_up(&self, principal: &Principal) -> Result<Turn, EngineError> {
         self.coming_up.next(principal, TURN).await
     }
@@ -279,7 +279,7 @@ mod tests {
             held.await;
         }
         assert!(begun.elapsed() >= REFUSAL_PAUSE);
-        // Whoever goes away makes room.
+        // A caller that goes away makes room.
         let mut gone: Vec<_> = (0..3).map(|_| Box::pin(budget.hold_back(&eve))).collect();
         assert!(gone.iter_mut().all(|gone| !is_over(gone.as_mut())));
         drop(gone);

@@ -1,4 +1,4 @@
-//! Turns of work that goes on part by part.
+//! Turns of work that is done part by part.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Pace {
     }
 }
 
-/// Reading in a log that somebody waits for.
+/// Reading in a log that a caller waits for.
 #[derive(Debug)]
 pub struct Reading(Option<Turn>);
 
@@ -51,7 +51,7 @@ impl Reading {
         Self(turn)
     }
 
-    /// Without turns: for what nobody else waits for.
+    /// Without turns: for what no other caller waits for.
     pub fn free() -> Self {
         Self(None)
     }

@@ -95,7 +95,7 @@ impl Turns {
     }
 
     /// Waits for a turn, at most this long. [`EngineError::OverBudget`] where the principal has too much waiting already,
-    /// [`EngineError::Busy`] when the time is over.
+    /// [`EngineError::Busy`] when the time has passed.
     pub(super) async fn next(
         self: &Arc<Self>,
         principal: &Principal,
@@ -178,7 +178,7 @@ impl Turns {
         if has_room && owner.waiting > 0 {
             owner.forget_gone();
         }
-        // Whoever waits goes first.
+        // A caller that waits goes first.
         if has_room && owner.waiting == 0 {
             state.give(principal);
             return Entered::Now(self.turn(principal.clone()));
@@ -227,7 +227,7 @@ impl Turns {
             }
             state.forget_lines();
         }
-        // Without the lock: a turn that nobody takes any more comes back at once.
+        // Without the lock: a turn that no caller takes any more comes back at once.
         for Waiter { principal, tell, .. } in given {
             drop(tell.send(self.turn(principal)));
         }
@@ -248,7 +248,7 @@ impl Turns {
         }
     }
 
-    /// Somebody waits, not necessarily for what this principal has.
+    /// A caller waits, not necessarily for what this principal has.
     fn is_wanted(&self) -> bool {
         self.state.lock().owners.values().any(|owner| owner.waiting > 0)
     }

@@ -1,4 +1,4 @@
-//! All of it together.
+//! Connects the sockets, the clients and the gateway.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! How much of what was given to a client's socket the client has taken.
+//! Measures how many bytes of a client's socket the client has received.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

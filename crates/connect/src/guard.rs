@@ -1,4 +1,4 @@
-//! The way from a ZMQ client to the `zeromq` crate, and back.
+//! Passes bytes between a ZMQ client and the `zeromq` crate, within limits.
 
 use std::time::Duration;
 

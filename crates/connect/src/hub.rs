@@ -1,4 +1,4 @@
-//! Signatures, and which message goes where.
+//! Checks and adds signatures, and routes messages.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The WebSocket to the kernel, made again when it is lost.
+//! The WebSocket to the kernel, which reconnects when it is lost.
 
 use std::future::Future;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What waits for one ZMQ client.
+//! Messages that wait for one ZMQ client.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::flow::Flow;
 const HELD_BYTES: usize = 64 << 20;
 /// Counted for each message on top of its frames.
 const MESSAGE_BYTES: usize = 256;
-/// How long everybody waits for a client that takes nothing while so much waits for it; then its connection is closed.
+/// How long all clients wait for one that reads nothing while so much waits for it; then its connection is closed.
 const STALL: Duration = Duration::from_secs(30);
 
 /// The frames of a message.

@@ -1,4 +1,4 @@
-//! What waits for the gateway.
+//! Requests that wait for the gateway.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Whose request it was.
+//! Remembers which client sent a request, to route its reply.
 
 use std::collections::{HashMap, VecDeque};
 

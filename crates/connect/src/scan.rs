@@ -1,4 +1,4 @@
-//! What a ZMQ client sends, frame by frame, against limits. Nothing is kept but the READY command.
+//! Checks the bytes of a ZMQ client against limits, frame by frame. Only the READY command is kept.
 //!
 //! ```text
 //! greeting (64 bytes) · READY command · messages, with a command here and there

@@ -25,7 +25,7 @@ use view::{existing, model, show};
 
 use crate::access::authorise;
 
-/// What sessions need of kernels. Each call is authorised by whoever answers it.
+/// What sessions need of kernels. Each call is authorised by its implementation.
 pub(crate) trait Kernels: Clone + Send + Sync + 'static {
     /// One kernel; [`EngineError::NotFound`] when it is gone.
     fn kernel(&self, principal: &Principal, id: KernelId) -> Result<KernelModel, EngineError>;

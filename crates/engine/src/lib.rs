@@ -25,9 +25,9 @@ pub use himalia_model::{
     Hazard, JupyterSessionId, KernelId, KernelJson, KernelModel, KernelRef, KernelSpec, KernelSpecs,
     MAX_BRANCHES, MAX_PRINCIPAL_CHARS, NewKernel, NewSession, NotOffered, Object, Origin, Orphan, OrphanKind,
     Overdue, PoolConfig, PoolStatus, Principal, ProvisionerChoice, ProvisionerInfo, RemovedBy, Retention,
-    Secrets, SessionChange, SessionEnd, SessionId, SessionInfo, SessionLimits, SessionModel, SessionOwner,
-    SessionPatch, Share, SpecFile, StartKernel, StartPath, Template, TemplateInfo, TenantLimits, TimeChange,
-    TimeSource, Unanswered, Unresponsive, UsualSizes,
+    Role, SandboxConfig, Secrets, Session, SessionChange, SessionEnd, SessionId, SessionInfo, SessionLimits,
+    SessionModel, SessionOwner, SessionPatch, Share, SpecFile, StartKernel, StartPath, Template,
+    TemplateInfo, TenantLimits, TimeChange, TimeSource, Unanswered, Unresponsive, UsualSizes,
 };
 pub use himalia_session::{
     ByteRange, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,

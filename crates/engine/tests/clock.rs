@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use common::{Place, op, settled, start, state, stop, until_state};
+use common::{TestEngine, op, settled, start, state, stop, until_state};
 use himalia_engine::{
-    Clock, Engine, Execute, ExecutionId, KernelId, Origin, Overdue, SessionChange, StartKernel, TimeChange,
-    TimeSource,
+    Clock, Engine, Execute, ExecutionId, KernelId, Origin, Overdue, SessionChange, SessionId, StartKernel,
+    TimeChange, TimeSource,
 };
 use himalia_testkit::assert_eventually;
 
@@ -95,7 +95,7 @@ async fn ended(engine: &Engine) -> ExecutionId {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wall_clock_that_jumps_ends_and_deletes_nothing() {
-    let place = Place::with(|config| {
+    let place = TestEngine::with(|config| {
         config.clock = Clock::of(Arc::clone(&*HANDS) as Arc<dyn TimeSource>);
         config.cull.idle_timeout = 2 * HOUR;
         config.cull.interval = Duration::from_secs(1);
@@ -109,12 +109,18 @@ async fn a_wall_clock_that_jumps_ends_and_deletes_nothing() {
         lifetime: TimeChange::Set(HOUR),
         ..SessionChange::default()
     };
-    engine.change_session(&op(), timed, lifetime).await.unwrap();
+    engine
+        .change_session(&op(), SessionId::of_first_kernel(timed), lifetime)
+        .await
+        .unwrap();
     let idle_timeout = SessionChange {
         idle_timeout: TimeChange::Set(HOUR),
         ..SessionChange::default()
     };
-    engine.change_session(&op(), watched, idle_timeout).await.unwrap();
+    engine
+        .change_session(&op(), SessionId::of_first_kernel(watched), idle_timeout)
+        .await
+        .unwrap();
     for jump in [DAY, -2 * DAY, DAY] {
         HANDS.jump(jump).await;
         for kernel in [idle, timed, watched] {

@@ -77,7 +77,7 @@ impl Banner<'_> {
             out,
             "\nAttach JupyterLab:\n  {variable} jupyter lab --gateway-url={url}"
         )?;
-        let fate = |what: OnStop| if what == OnStop::Keep { "go on" } else { "end" };
+        let fate = |what: OnStop| if what == OnStop::Keep { "continue" } else { "end" };
         writeln!(
             out,
             "\nCtrl-C stops the gateway and kernels {}; with SIGTERM kernels {}.",

@@ -53,7 +53,7 @@ Examples:
   himalia connect eda --url https://gateway.example/ --token-file ~/.himalia-token
 
 The connection file is in Jupyter's runtime directory; its name is printed. Jupyter console, qtconsole, Spyder, Emacs and Vim
-attach with it, several at once. Ctrl-C ends this and removes the file; the session and what runs in it go on. A gateway
+attach with it, several at once. Ctrl-C ends this and removes the file; the session and what runs in it continue. A gateway
 that is restarted is found again within 5 minutes, and nothing that was printed meanwhile is lost.
 
 With tcp every user of this machine can connect; without the key in the file they cannot run code, but they can
@@ -224,7 +224,8 @@ pub(crate) enum SessionCommand {
 /// What to run, and where.
 #[derive(Debug, Args)]
 pub(crate) struct ExecArgs {
-    /// A session: its id, a prefix of its id, its name, or its label `name`. A name that does not exist starts a session
+    /// A session: its id, a prefix of its id, its name, or its label `name`. A name that does not exist starts a
+    /// session
     pub(crate) session: String,
     /// The code; `-`, or nothing, reads it from standard input
     #[arg(conflicts_with = "file")]

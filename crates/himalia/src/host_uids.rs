@@ -1,7 +1,7 @@
 //! Which user ids of the host are this gateway's: no two gateways that run as root have the same.
 //!
-//! Each holds the lock of a note in `/run/himalia/uids`, named by its range, for as long as it runs. The note says whose
-//! data directory it is, and stays while kept files or sandboxes of that directory have ids of the range.
+//! Each holds the lock of a note in `/run/himalia/uids`, named by its range, for as long as it runs. The note says
+//! whose data directory it is, and stays while kept files or sandboxes of that directory have ids of the range.
 
 mod system;
 
@@ -36,8 +36,8 @@ type Range = RangeInclusive<u32>;
 #[derive(Debug)]
 pub(crate) struct HostUids {
     pub(crate) ranges: Vec<Range>,
-    /// Ranges that kept files have ids of, and of which none is given any more: those of earlier versions, and those that the
-    /// system gave to users since.
+    /// Ranges that kept files have ids of, and of which none is given any more: those of earlier versions, and those
+    /// that the system gave to users since.
     pub(crate) of_files: Vec<Range>,
     /// Those that kept files and earlier sandboxes of this gateway have.
     pub(crate) in_use: BTreeSet<u32>,
@@ -66,7 +66,8 @@ impl Owner<'_> {
 }
 
 impl HostUids {
-    /// What the settings say, or all that there are: for containers alone, whose engine knows which ids are in use. Blocks.
+    /// What the settings say, or all that there are: for containers alone, whose engine knows which ids are in use.
+    /// Blocks.
     pub(crate) fn shared(said: Option<&Range>) -> Self {
         let ranges = said.map_or_else(
             || {
@@ -138,7 +139,7 @@ fn reserve(
     reserve_among(system, &others, Some(dir), said, owner, sandboxes)
 }
 
-/// Takes ranges that no other gateway has. Without a directory for notes nobody is told.
+/// Takes ranges that no other gateway has. Without a directory for notes, other gateways do not learn of them.
 fn reserve_among(
     system: &System,
     others: &[Other],
@@ -233,7 +234,7 @@ fn choose(
         let users = system.users_of(&system.range).map(str::to_owned);
         let names: BTreeSet<_> = gateways.chain(users).collect();
         bail!(
-            "host_uids: others have all of {}: {}; set host_uids to a range that nobody uses",
+            "host_uids: others have all of {}: {}; set host_uids to an unused range",
             shown(&system.range),
             names.into_iter().collect::<Vec<_>>().join(", ")
         );

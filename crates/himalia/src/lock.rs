@@ -1,4 +1,4 @@
-//! One gateway per directory.
+//! The lock that allows one gateway per directory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -43,7 +43,7 @@ pub(crate) fn take(dir: &Path) -> anyhow::Result<DirLock> {
     Ok(DirLock { _file: file })
 }
 
-/// Takes the lock of `dir`, waiting for whoever has it; `waiting` is called first if one must wait.
+/// Takes the lock of `dir`, and waits while another process has it; `waiting` is called before a wait.
 pub(crate) fn wait(dir: &Path, waiting: impl FnOnce()) -> anyhow::Result<DirLock> {
     let file = open(dir)?;
     let locked = match flock(&file, FlockOperation::NonBlockingLockExclusive) {

@@ -11,7 +11,6 @@ mod client;
 mod config;
 mod doctor;
 mod env;
-mod hex;
 mod host_uids;
 mod lock;
 mod log;

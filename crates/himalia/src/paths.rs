@@ -1,4 +1,4 @@
-//! Where things are when nobody says.
+//! Default paths.
 
 use std::env;
 use std::ffi::OsStr;

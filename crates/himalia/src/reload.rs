@@ -1,4 +1,4 @@
-//! Tokens that change while the gateway runs.
+//! Reads tokens again while the gateway runs.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::tenants;
 #[derive(Debug)]
 pub(crate) struct Reload {
     said: Given,
-    /// Those that there were at the start: a tenant's limits are known to nobody before the next one.
+    /// The tenants at the start: the limits of a new tenant are unknown until the next start.
     tenants: BTreeSet<String>,
     tokens: watch::Sender<Tokens>,
 }

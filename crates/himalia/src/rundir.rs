@@ -10,7 +10,6 @@ use anyhow::{Context as _, bail, ensure};
 use himalia_sandbox::{RUNTIME_NAME_BYTES, SOCKET_PATH_BYTES, remove_run_dir};
 use sha2::{Digest as _, Sha256};
 
-use crate::hex::hex;
 use crate::sandboxes::{DOCKER_DIR, NAMESPACES_DIR};
 use crate::{lock, paths};
 
@@ -45,7 +44,7 @@ pub(crate) fn prepare(given: Option<&Path>, data_dir: &Path) -> anyhow::Result<P
 pub(crate) fn choose(data_dir: &Path) -> PathBuf {
     let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
     let hash = Sha256::digest(data_dir.as_os_str().as_bytes());
-    base().join(hex(&hash[..4]))
+    base().join(hex::encode(&hash[..4]))
 }
 
 fn base() -> PathBuf {

@@ -1,4 +1,4 @@
-//! Which provisioners there are: chosen by settings and by what works here.
+//! Creates the provisioners, by the settings and by what works on this host.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `himalia serve`: the wiring, and the order of the beginning and the end.
+//! `himalia serve`: connects the parts, and starts and stops them in order.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The tokens of all who may call: the gateway's own and those of tenants.
+//! The tokens of all callers: the gateway's own and those of tenants.
 
 use anyhow::{Context as _, bail};
 use himalia_http::Tokens;

@@ -1,4 +1,4 @@
-//! Tokens: the operator's, and what is asked of all.
+//! The operator's token, and the requirements for all tokens.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 
 use crate::config::TokenSource;
-use crate::hex::hex;
 use crate::settings::Secret;
 
 /// Bytes of randomness in a token that is made here; written as twice as many hexadecimal digits.
@@ -31,7 +30,7 @@ pub(crate) struct Token {
 /// How clients learn a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Whoever started the gateway knows it.
+    /// The process that started the gateway knows it.
     Given,
     /// It is in this file.
     File(PathBuf),
@@ -76,8 +75,8 @@ pub(crate) fn check(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What makes a token too easy to guess, without quoting it. The operator's may be so on loopback; a tenant's may not, since tenants
-/// are behind it that must not reach each other.
+/// What makes a token too easy to guess, without quoting it. The operator's may be so on loopback; a tenant's may not,
+/// since tenants are behind it that must not reach each other.
 pub(crate) fn check_strength(text: &str) -> Result<(), String> {
     let different: BTreeSet<u8> = text.bytes().collect();
     if text.len() < SHORT || different.len() < VARIED {
@@ -105,7 +104,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Secret> {
 fn make(path: &Path) -> anyhow::Result<Secret> {
     let mut bytes = [0; RANDOM_BYTES];
     getrandom::fill(&mut bytes).context("no randomness for a token")?;
-    let text = hex(&bytes);
+    let text = hex::encode(bytes);
     // Renamed into place, so that an interrupted start leaves no half token.
     let fresh = path.with_extension("new");
     let _ = fs::remove_file(&fresh);

@@ -3,8 +3,6 @@
 use anyhow::Context as _;
 use himalia_http::ViewerFile;
 
-use crate::hex::hex;
-
 include!(concat!(env!("OUT_DIR"), "/viewer.rs"));
 
 /// Bytes of randomness in the code of a link; written as twice as many hexadecimal digits.
@@ -14,5 +12,5 @@ const CODE_BYTES: usize = 16;
 pub(crate) fn sign_in_code() -> anyhow::Result<String> {
     let mut random = [0_u8; CODE_BYTES];
     getrandom::fill(&mut random).context("no randomness for a sign-in link")?;
-    Ok(hex(&random))
+    Ok(hex::encode(random))
 }

@@ -12,10 +12,14 @@ use serde_json::Value;
 const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-wire", &[]),
     ("himalia-journal", &[]),
+    ("himalia-proc", &[]),
     ("himalia-shim-protocol", &[]),
     ("himalia-link", &["himalia-shim-protocol"]),
     ("himalia-jail", &[]),
-    ("himalia-sandbox", &["himalia-jail", "himalia-link"]),
+    (
+        "himalia-sandbox",
+        &["himalia-jail", "himalia-link", "himalia-proc"],
+    ),
     ("himalia-store", &[]),
     ("himalia-outcome", &["himalia-wire"]),
     ("himalia-model", &["himalia-wire", "himalia-sandbox"]),
@@ -48,7 +52,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "himalia-shim",
-        &["himalia-wire", "himalia-shim-protocol", "himalia-link"],
+        &[
+            "himalia-wire",
+            "himalia-shim-protocol",
+            "himalia-link",
+            "himalia-proc",
+        ],
     ),
     (
         "himalia-session",
@@ -95,7 +104,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-sandbox",
         ],
     ),
-    ("himalia-testkit", &["himalia-wire"]),
+    ("himalia-testkit", &["himalia-proc", "himalia-wire"]),
 ];
 
 /// What a crate must not be built on, whatever else stands there ("must not know").
@@ -237,10 +246,10 @@ fn each_source(dir: &Path, look: &mut dyn FnMut(&Path, &str)) {
     }
 }
 
-/// What a provisioner can do is asked of [`himalia_sandbox::Capabilities`]; its name is for records and messages. Only the
-/// crate that has the provisioners, and the binary, which is configured with them, name one.
+/// What a provisioner can do is asked of [`himalia_sandbox::Capabilities`]; its name is for records and messages. Only
+/// the crate that has the provisioners, and the binary, which is configured with them, name one.
 #[test]
-fn nobody_asks_which_provisioner_it_is() {
+fn no_other_crate_asks_which_provisioner_it_is() {
     let crates = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let mut found = Vec::new();
     for entry in std::fs::read_dir(crates).unwrap().flatten() {
@@ -265,7 +274,7 @@ fn nobody_asks_which_provisioner_it_is() {
     assert!(found.is_empty(), "{found:?}");
 }
 
-/// What `#[ignore]` leaves out, nobody runs: but for the tests in containers, which `make test-docker` runs by that mark.
+/// `#[ignore]` is only for tests in containers, which `make test-docker` runs by that mark. Nothing runs others.
 #[test]
 fn no_test_is_left_out_but_those_that_need_an_engine() {
     let mut found = Vec::new();

@@ -58,7 +58,7 @@ fn answering(body: &'static str) -> (String, JoinHandle<String>) {
 fn exec_says_that_there_is_no_session_before_it_waits_for_code() {
     let (url, served) = answering(r#"{"sessions": []}"#);
     let mut child = Command::new(env!("CARGO_BIN_EXE_himalia"))
-        .args(["exec", "nobody", "--no-create", "--url", &url])
+        .args(["exec", "absent", "--no-create", "--url", &url])
         .env_clear()
         .env("HIMALIA_TOKEN", "canary")
         .stdin(Stdio::piped())
@@ -66,7 +66,7 @@ fn exec_says_that_there_is_no_session_before_it_waits_for_code() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // Nobody types anything, and the end of the code does not come either.
+    // No input is typed, and the end of the code does not come either.
     let keyboard = child.stdin.take();
     let (send, ended) = mpsc::channel();
     thread::spawn(move || send.send(child.wait_with_output().unwrap()));
@@ -76,7 +76,7 @@ fn exec_says_that_there_is_no_session_before_it_waits_for_code() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(
-        said.contains("no session has this id") && said.contains("nobody"),
+        said.contains("no session has this id") && said.contains("absent"),
         "{said}"
     );
     assert!(served.join().unwrap().starts_with("GET /v1/sessions "));
@@ -190,7 +190,7 @@ fn flags_win_over_variables_and_variables_over_the_file() {
     let file = dir.path().join("himalia.toml");
     fs::write(&file, "max_kernels = 20000\nbase_url = \"/A\"").unwrap();
     let config = ("HIMALIA_CONFIG", file.to_str().unwrap());
-    // Each layer's wrong value is told apart by which complaint comes first.
+    // The first complaint shows which layer's wrong value counts.
     assert!(refused(2, &["serve"], &[config]).contains("max_kernels"));
     assert!(refused(2, &["serve"], &[config, ("HIMALIA_MAX_KERNELS", "5")]).contains("base_url"));
     let said = refused(

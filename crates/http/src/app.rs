@@ -1,4 +1,4 @@
-//! What handlers share, and how the router is put together.
+//! State that handlers share, and the construction of the router.
 
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;

@@ -1,9 +1,9 @@
 //! JSON request bodies, read with limits and with errors that name the field.
 //!
 //! An empty body means "all defaults". The content type is not looked at (`JupyterLab` sends `text/plain` at times); a
-//! form on a foreign page cannot make use of that, since a browser's sign-in counts for own pages only. The Jupyter API ignores
-//! unknown keys, the viewer's sign-in refuses them ([`Fields::finish`]); the native API parses into types that refuse them
-//! (`v1::input`).
+//! form on a foreign page cannot make use of that, since a browser's sign-in counts for own pages only. The Jupyter API
+//! ignores unknown keys, the viewer's sign-in refuses them ([`Fields::finish`]); the native API parses into types that
+//! refuse them (`v1::input`).
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -131,7 +131,7 @@ impl Fields {
             .collect()
     }
 
-    /// Refuses what nobody has taken.
+    /// Refuses fields that were not taken.
     pub(crate) fn finish(self) -> Result<(), ApiError> {
         match self.map.keys().next() {
             None => Ok(()),
@@ -155,15 +155,19 @@ fn joined(within: &str, name: &str) -> String {
 }
 
 fn wrong(name: &str, wanted: &str, got: &Value) -> ApiError {
-    let got = match got {
+    ApiError::bad_field(name, format!("expected {wanted}, got {}", kind(got)))
+}
+
+/// The type of a JSON value, for messages.
+pub(crate) fn kind(value: &Value) -> &'static str {
+    match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
         Value::String(_) => "a string",
         Value::Array(_) => "an array",
         Value::Object(_) => "an object",
-    };
-    ApiError::bad_field(name, format!("expected {wanted}, got {got}"))
+    }
 }
 
 #[cfg(test)]

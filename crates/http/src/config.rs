@@ -19,8 +19,8 @@ pub struct HttpConfig {
     pub base_url: String,
     /// The operator's token and those of tenants' callers; kept as hashes, never shown.
     pub tokens: Tokens,
-    /// Those that count in place of them from when they are sent: connections of tokens that are no longer there, or that stand for
-    /// somebody else, end.
+    /// Tokens that replace `tokens` when they are sent. Connections end if their token was removed or has another
+    /// principal now.
     pub new_tokens: Option<watch::Receiver<Tokens>>,
     /// Origins other than the gateway's own that browsers may call from. Empty: none.
     pub allow_origin: AllowedOrigins,
@@ -42,11 +42,11 @@ pub struct HttpConfig {
     /// before it is cut off.
     pub pong_timeout: Duration,
     /// How long a client may take nothing of what is written to it before it is cut off (WebSocket close 1013, if
-    /// that can still be told). Its position is kept.
+    /// that can still be sent). Its position is kept.
     pub stall_timeout: Duration,
     /// How often an idle event stream carries a comment, so that proxies keep it open.
     pub sse_keep_alive: Duration,
-    /// How long open requests may go on after the stop signal.
+    /// How long open requests may continue after the stop signal.
     pub drain_timeout: Duration,
     /// What answers `POST /mcp`; `None`: that route is 404.
     pub mcp: Option<Mounted>,

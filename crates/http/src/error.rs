@@ -1,4 +1,4 @@
-//! The one place where errors get their status codes.
+//! Maps errors to status codes.
 //!
 //! | engine | Jupyter API | native API |
 //! |---|---|---|

@@ -7,7 +7,6 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::error::ApiError;
-use crate::hex::hex;
 
 /// 200 with the value, or 304 without a body if the caller has it already.
 pub(crate) fn json(request: &HeaderMap, value: &impl Serialize) -> Result<Response, ApiError> {
@@ -41,7 +40,7 @@ pub(crate) fn tag(body: &[u8]) -> String {
 
 /// What stands for some bytes in an entity tag.
 pub(crate) fn digest(body: &[u8]) -> String {
-    hex(&Sha256::digest(body)[..16])
+    hex::encode(&Sha256::digest(body)[..16])
 }
 
 /// Whether `If-None-Match` names the tag (weak comparison, RFC 9110 §13.1.2).

@@ -1,4 +1,4 @@
-//! Probes. Both are public and say nothing but how the gateway is.
+//! Health probes. Both are public, and report only the state of the gateway.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,7 +1,7 @@
 //! The HTTP facade: the Jupyter REST and WebSocket API, native event streams and health probes over one
 //! [`Engine`](himalia_engine::Engine).
 //!
-//! * [`serve`] accepts connections on a listener until it is told to stop, then drains.
+//! * [`serve`] accepts connections on a listener until its token is cancelled, then drains.
 //! * `routes` holds the one table of routes: the router is built from it, and a test walks it to prove that nothing
 //!   but the short public list answers without a token.
 //! * `error` maps engine errors to status codes, in one place; `render` gives them the dialect's body.
@@ -10,9 +10,9 @@
 //! * `viewer` serves the page at `/`, and signs browsers in.
 //! * `jupyter` speaks the Jupyter API, `v1` the native one, `ws` is the WebSocket protocol (RFC 6455) itself.
 //!
-//! Invariants: no request reaches a handler before the token, or the cookie that stands for it, was checked; a WebSocket is refused before the upgrade,
-//! not after it; a token is never logged and never put into a reply; every read, wait and queue is bounded by a field
-//! of [`HttpConfig`] or by a constant that is documented where it stands.
+//! Invariants: no request reaches a handler before the token, or the cookie that stands for it, was checked; a
+//! WebSocket is refused before the upgrade, not after it; a token is never logged and never put into a reply; every
+//! read, wait and queue is bounded by a field of [`HttpConfig`] or by a constant that is documented where it stands.
 
 mod app;
 mod auth;
@@ -21,7 +21,6 @@ mod config;
 mod error;
 mod etag;
 mod health;
-mod hex;
 mod jupyter;
 mod listen;
 mod mounted;

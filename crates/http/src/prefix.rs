@@ -1,4 +1,4 @@
-//! What stands before the routes: the base URL, a token in the path, trailing slashes.
+//! Rewrites paths before routing: the base URL, a token in the path, trailing slashes.
 //!
 //! Clients that cannot send a token with a WebSocket (`GatewayKernelClient` of nbclient and papermill) put it into the
 //! path: `{base}/t/<token>/api/kernels/…`. It is cut off here, before anything is matched or logged.
@@ -81,7 +81,7 @@ fn rebuild(path: &str, query: Option<&str>) -> Option<Uri> {
     Some(Uri::from(PathAndQuery::try_from(text).ok()?))
 }
 
-/// Answers 302, as `jupyter_server` does.
+/// Redirects with 302, as `jupyter_server` does.
 pub(crate) fn redirect(location: &str) -> Response {
     let mut response = StatusCode::FOUND.into_response();
     if let Ok(value) = HeaderValue::from_str(location) {

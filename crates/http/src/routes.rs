@@ -12,10 +12,10 @@ use crate::{health, mounted, v1, viewer};
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Anybody. Keep this list short: such a route says that the gateway lives, its version, how the viewer looks, and who signs
-    /// in. Nothing of any kernel.
+    /// Any caller, without a token. Keep this list short: such a route may show that the gateway lives, its version,
+    /// the viewer's files, and the sign-in. Nothing of any kernel.
     Public,
-    /// Anybody, from a page of any origin: what runs in the viewer's output frames, whose own origin is `null`.
+    /// Any caller, from a page of any origin: what runs in the viewer's output frames, whose own origin is `null`.
     Anywhere,
     /// Holders of the token, and browsers that signed in with it.
     Token,
@@ -120,7 +120,7 @@ pub static ROUTES: &[Route] = &[
     route!(V1 POST "/v1/sessions/{session_id}/interrupt", "Interrupt the running code of a session", post(v1::sessions::interrupt), [KERNEL]),
     route!(V1 POST "/v1/sessions/{session_id}/restart", "Restart the kernel of a session", post(v1::sessions::restart), [KERNEL RESTART RETENTION]),
     route!(V1 GET "/v1/sessions/{session_id}/kernels", "List the kernels of a session", get(v1::kernels::list), []),
-    route!(V1 POST "/v1/sessions/{session_id}/kernels", "Start an additional kernel in a session", post(v1::kernels::create), [FURTHER KERNEL]),
+    route!(V1 POST "/v1/sessions/{session_id}/kernels", "Start an additional kernel in a session", post(v1::kernels::create), [ADDITIONAL KERNEL]),
     route!(V1 GET "/v1/sessions/{session_id}/kernels/{kernel_id}", "Get a kernel of a session", get(v1::kernels::show), []),
     route!(V1 DELETE "/v1/sessions/{session_id}/kernels/{kernel_id}", "End an additional kernel", delete(v1::kernels::end), [KERNEL]),
     route!(V1 POST "/v1/sessions/{session_id}/kernels/{kernel_id}/interrupt", "Interrupt a kernel", post(v1::kernels::interrupt), [KERNEL]),

@@ -1,4 +1,4 @@
-//! Requests that two readers could take for different ones, and texts that are to fool whoever reads the log.
+//! Requests that two readers could parse differently, and texts that are to deceive readers of the log.
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
 #[path = "suite/common/mod.rs"]
@@ -37,7 +37,7 @@ const NEXT: &str = "GET /api/kernels HTTP/1.1\r\nHost: x\r\nConnection: close\r\
 #[tokio::test]
 async fn a_body_ends_where_its_chunks_do_whatever_its_length_says() {
     let gateway = Gateway::start().await;
-    // Whoever goes by the length sees one request; what follows the last chunk is a request of its own, and has no token.
+    // By the length there is one request; what follows the last chunk is a separate request, and has no token.
     for headers in [
         format!(
             "Content-Length: {}\r\nTransfer-Encoding: chunked\r\n",

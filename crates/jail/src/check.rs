@@ -1,4 +1,4 @@
-//! What can be wrong with a plan before anything is done.
+//! Validates a plan before anything is done.
 
 use std::path::{Component, Path};
 

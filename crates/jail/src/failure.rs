@@ -1,4 +1,4 @@
-//! Errors with the step that they happened in.
+//! Errors, each with the step that failed.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a sandbox's first process gives up before it runs foreign code.
+//! Drops the privileges of a sandbox's first process before it runs foreign code.
 
 use himalia_jail::{Failure, Resource, Rlimit, SANDBOX_ID, Step};
 use rustix::fs::Mode;

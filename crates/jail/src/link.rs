@@ -1,4 +1,4 @@
-//! How the processes that make a sandbox talk: notes over a pair of sockets, one datagram each.
+//! Messages between the processes that create a sandbox, over a socket pair, one datagram each.
 
 use std::os::fd::OwnedFd;
 

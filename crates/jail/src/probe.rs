@@ -1,4 +1,4 @@
-//! `probe`: whether sandboxes can be made here, tried for real.
+//! `probe`: tests whether sandboxes can be created on this host.
 
 use himalia_jail::{Device, Failure, HostIds, Mount, Plan, ProbeReport, Step};
 use rustix::process::geteuid;

@@ -1,4 +1,4 @@
-//! What `himalia-jail` answers.
+//! The response of `himalia-jail`.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! `resize`: other sizes for file systems in memory of a sandbox that lives.
+//! `resize`: changes the sizes of file systems in memory of a running sandbox.
 
 use std::os::fd::{AsFd, OwnedFd};
 

@@ -1,6 +1,6 @@
 //! Work on the disk inside an asynchronous runtime.
 
-/// Runs `work`, which waits for the disk, so that the runtime expects it to block, if it can: other tasks of this thread go on
+/// Runs `work`, which waits for the disk, so that the runtime expects it to block, if it can: other tasks of this thread continue
 /// elsewhere. Outside of a runtime with several threads it is just run.
 pub fn may_block<T>(work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::error::JournalError;
-use crate::index::{OnDisk, Place};
+use crate::index::{Location, OnDisk};
 use crate::journal::Shared;
 use crate::reader::{SegmentReader, Step};
 use crate::record::Record;
@@ -16,7 +16,7 @@ use crate::segment::segment_path;
 pub enum Read {
     /// The next records, at least one, dense and ascending.
     Records(Vec<Arc<Record>>),
-    /// The records `from..=to` are gone: deleted for the quota, or damaged on disk. Reading goes on after `to`.
+    /// The records `from..=to` are gone: deleted for the quota, or damaged on disk. Reading continues after `to`.
     Gap {
         /// The first one that is missing.
         from: u64,
@@ -27,7 +27,7 @@ pub enum Read {
     UpToDate,
 }
 
-/// A position in a journal. Cursors are independent of each other, and a slow one costs nobody anything.
+/// A position in a journal. Cursors are independent of each other, and a slow one costs the others nothing.
 #[derive(Debug)]
 pub struct Cursor {
     shared: Arc<Shared>,
@@ -62,7 +62,7 @@ impl Cursor {
         self.shared.index.lock().in_memory(self.after + 1)
     }
 
-    /// The next records after the position, which moves on: at most `max_records`, and no further one that would take
+    /// The next records after the position, which advances: at most `max_records`, and no other one that would take
     /// their size (body and 68 bytes each) over `max_bytes`; but always one.
     ///
     /// Reads from memory, or from disk when the position is behind the tail. The latter can pass over up to 1 MiB of
@@ -73,18 +73,18 @@ impl Cursor {
             let from = self.after + 1;
             let place = self.shared.index.lock().locate(from, max_records, max_bytes);
             match place {
-                Place::Nowhere => return Ok(Read::UpToDate),
-                Place::Memory(records) => {
+                Location::Nowhere => return Ok(Read::UpToDate),
+                Location::Memory(records) => {
                     self.disk = None;
                     let bytes = records.iter().map(|record| record.size() as u64).sum();
                     self.shared.read_bytes.fetch_add(bytes, Ordering::Relaxed);
                     self.after = records.last().map_or(self.after, |record| record.seq);
                     return Ok(Read::Records(records));
                 }
-                Place::Gone { to } => return Ok(self.gap(to)),
+                Location::Gone { to } => return Ok(self.gap(to)),
                 // Deleted between the look and the read: look again, once per file.
-                Place::Disk(part) if missing == Some(part.generation) => return Ok(self.gap(part.to)),
-                Place::Disk(part) => match self.read_disk(&part, max_records, max_bytes) {
+                Location::Disk(part) if missing == Some(part.generation) => return Ok(self.gap(part.to)),
+                Location::Disk(part) => match self.read_disk(&part, max_records, max_bytes) {
                     Ok(read) => return Ok(read),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => missing = Some(part.generation),
                     Err(error) => {

@@ -44,7 +44,7 @@ impl Entry {
 
 /// Where the next record of a cursor is.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// Not written yet.
     Nowhere,
     /// In memory: here they are.
@@ -89,24 +89,24 @@ impl Index {
     }
 
     /// Where the record `from` is.
-    pub(crate) fn locate(&self, from: u64, max_records: usize, max_bytes: usize) -> Place {
+    pub(crate) fn locate(&self, from: u64, max_records: usize, max_bytes: usize) -> Location {
         if from > self.head {
-            return Place::Nowhere;
+            return Location::Nowhere;
         }
         let in_memory = self.tail.first().unwrap_or(self.head + 1);
         if from >= in_memory {
-            return Place::Memory(self.tail.read(from, max_records, max_bytes));
+            return Location::Memory(self.tail.read(from, max_records, max_bytes));
         }
         let after = self.segments.partition_point(|entry| entry.first <= from);
         let Some(entry) = after.checked_sub(1).and_then(|at| self.segments.get(at)) else {
-            return Place::Gone { to: self.first() - 1 };
+            return Location::Gone { to: self.first() - 1 };
         };
         let next_first = self.segments.get(after).map_or(u64::MAX, |next| next.first);
         let mark = entry
             .marks
             .partition_point(|mark| mark.seq <= from)
             .checked_sub(1);
-        Place::Disk(OnDisk {
+        Location::Disk(OnDisk {
             first: entry.first,
             generation: entry.generation,
             mark: mark.and_then(|at| entry.marks.get(at)).copied(),

@@ -273,7 +273,7 @@ impl Journal {
         &self.shared.positions
     }
 
-    /// Waits until all that was appended before is on the disk (fdatasync). Appends and reads go on meanwhile. Call it
+    /// Waits until all that was appended before is on the disk (fdatasync). Appends and reads continue meanwhile. Call it
     /// from a thread that may block, every 100 ms and at idle; without changes it costs nothing.
     pub fn sync(&self) -> Result<(), JournalError> {
         let (rolled, current, dir_dirty) = {
@@ -373,7 +373,7 @@ impl Shared {
         }
         let head = *head;
         drop(index);
-        // Telling nobody costs as much as telling one. Who subscribes later looks at the index first.
+        // Without a subscriber it costs as much as with one. A later subscriber looks at the index first.
         if self.head.receiver_count() > 0 {
             self.head.send_replace(head);
         }

@@ -15,7 +15,7 @@
 //! - A segment begins with the checkpoint that the caller gave to [`Journal::roll`]: its own state as of the record
 //!   before the segment's first. Recovery therefore reads one segment.
 //! - Each record carries a CRC32C. A torn end of the newest segment is cut off when the journal is opened; damage
-//!   anywhere else becomes a gap for whoever reads there.
+//!   anywhere else becomes a gap for its readers.
 //! - Above the quota whole segments are deleted, oldest first. A cursor behind them gets [`Read::Gap`], never silence.
 //! - Readers hold a lock only to copy pointers out of memory; a read from disk holds none, so no reader delays the
 //!   writer.
@@ -28,7 +28,7 @@
 //! | tail | [`Options::tail_bytes`], or one larger record |
 //! | segment | [`Options::segment_bytes`] when the caller rolls as [`Journal::roll_due`] says; appends are refused when a segment alone reaches the quota |
 //! | disk | [`Options::quota_bytes`] plus one segment |
-//! | positions | [`MAX_POSITIONS`] owners, the least recently set one gives way |
+//! | positions | [`MAX_POSITIONS`] owners, the least recently set one is evicted |
 //! | one read | `max_records`, and `max_bytes` plus one record |
 //!
 //! # Layout on disk
@@ -48,6 +48,7 @@ mod reader;
 mod record;
 mod recovery;
 mod segment;
+mod store;
 mod tail;
 
 pub use blocking::may_block;
@@ -58,3 +59,4 @@ pub use journal::{Journal, Options};
 pub use positions::{MAX_POSITIONS, Positions};
 pub use record::{Meta, NewRecord, Record};
 pub use recovery::Recovery;
+pub use store::LogStore;

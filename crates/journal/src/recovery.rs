@@ -25,7 +25,7 @@ pub struct Recovery {
     pub torn_bytes: u64,
 }
 
-/// A journal's segments as found, ready to go on.
+/// A journal's segments as found, ready to be appended to.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) recovery: Recovery,

@@ -47,7 +47,7 @@ impl Tail {
         self.records.front().map(|record| record.seq)
     }
 
-    /// Records from `from` on, which the tail must hold: at least one, at most `max_records`, and no further one that
+    /// Records from `from` on, which the tail must hold: at least one, at most `max_records`, and no other one that
     /// would take the sum of sizes over `max_bytes`.
     pub(crate) fn read(&self, from: u64, max_records: usize, max_bytes: usize) -> Vec<Arc<Record>> {
         let skip = self.first().map_or(0, |first| from.saturating_sub(first));

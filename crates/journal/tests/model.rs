@@ -18,7 +18,7 @@ enum Op {
     Roll,
     /// Close and open again.
     Reopen,
-    /// Cut this many bytes off the newest segment, as a crash in mid-write leaves it, and open again.
+    /// Cut this many bytes off the newest segment, as a crash during a write leaves it, and open again.
     Crash(u64),
     /// Read from a position (in thousandths of the head) with these limits.
     Read(u64, usize, usize),

@@ -48,12 +48,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_is_set_for_the_earliest_wish_and_rings_for_the_latest() {
+    async fn it_is_set_for_the_earliest_deadline_and_rings_for_the_latest() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut alarm = Alarm::new();
-        for wish in [Some(at(500)), Some(at(900)), None, Some(at(300)), Some(at(700))] {
-            let rings = poll_fn(|cx| Poll::Ready(alarm.poll(cx, wish))).await;
+        for deadline in [Some(at(500)), Some(at(900)), None, Some(at(300)), Some(at(700))] {
+            let rings = poll_fn(|cx| Poll::Ready(alarm.poll(cx, deadline))).await;
             assert!(rings.is_pending());
         }
         assert_eq!(alarm.set, Some(at(300)));

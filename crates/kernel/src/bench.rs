@@ -9,13 +9,14 @@ use himalia_shim_protocol::{
     Origin, PerLane, RefusalKind, Refused, RequestId, RequestMarks, Started, Stopped, ToGateway,
     VersionRange,
 };
+use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits, Parts, header, v1};
 use serde_json::{Value, json};
 
 use super::core::{Core, Settings};
 use super::event::{Answer, Command, CommandError, Effect, Event, Now, Request};
 use super::ledger::{RequestKind, parent_key};
-use super::lifecycle::LifecycleRecord;
+use super::life::records::LifecycleRecord;
 use super::meta::{RecordKind, RecordMeta};
 
 const KERNEL: u16 = 1;
@@ -215,7 +216,7 @@ impl Bench {
         }));
     }
 
-    /// The shim ends the process because it was told so itself.
+    /// The shim ends the process because it was itself asked to end.
     pub(super) fn ended_by_shim(&mut self, incarnation: u32) {
         self.event(ShimEvent::Exited(Exited {
             incarnation,
@@ -256,7 +257,7 @@ impl Bench {
         }));
     }
 
-    /// For want of a process.
+    /// Because there was no process.
     pub(super) fn refused_all(&mut self, numbers: &[u64]) {
         for number in numbers {
             self.refused(*number, RefusalKind::NotRunning);
@@ -278,10 +279,9 @@ impl Bench {
         };
         self.step(Event::Request(Request {
             owner: 7,
-            channel: Channel::Shell,
             kind: RequestKind::Execute,
             parent: parent_key(msg_id, "client"),
-            frame: v1::encode(Channel::Shell, &parts),
+            frame: Frame::new(Channel::Shell, &parts),
         }));
     }
 

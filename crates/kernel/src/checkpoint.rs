@@ -1,39 +1,24 @@
 //! A kernel's state as a segment of its journal begins with it, so that recovery reads one segment.
 
 use himalia_model::ExecutionState;
-use himalia_shim_protocol::{Exited, Lane, PerLane, RequestId};
+use himalia_shim_protocol::{Lane, PerLane, RequestId};
 use himalia_wire::Channel;
 use serde::{Deserialize, Serialize};
 
 use super::activity::Activity;
+use super::carried::Carried;
 use super::core::Core;
-use super::execution_records::SandboxLoss;
-use super::executions::Executions;
+use super::executions::names::Names;
+use super::executions::queue::Executions;
 use super::ledger::{Entry, RequestKind};
-use super::life::{FLUSH_WAIT, PendingExit, Phase};
+use super::life::LifeCheckpoint;
 use super::messages::word;
-use super::names::Names;
-use super::recovery::Carried;
-use super::sandbox_end::StopBy;
 
 /// The state as of a place in the journal. JSON; unknown fields of later versions are ignored.
 #[derive(Debug, Serialize, Deserialize)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent facts of a file format, not a state machine"
-)]
 struct Checkpoint {
-    phase: Phase,
-    incarnation: u32,
-    crashes: u32,
-    told_to_end: bool,
-    reason: Option<String>,
-    exit: Option<Exited>,
-    /// The stop that `exit` belongs to is complete.
-    stopped: bool,
-    /// It was not asked for by a gateway.
-    #[serde(default)]
-    told_from_outside: bool,
+    #[serde(flatten)]
+    life: LifeCheckpoint,
     state: u32,
     last_activity: u64,
     kernel_session: String,
@@ -51,13 +36,6 @@ struct Checkpoint {
     secret_asked: bool,
     #[serde(default)]
     names: Names,
-    /// In a new sandbox that has not started a process yet.
-    #[serde(default)]
-    moving: bool,
-    #[serde(default)]
-    processes_before: u32,
-    #[serde(default)]
-    loss: Option<SandboxLoss>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -97,17 +75,17 @@ struct Unaccepted {
 }
 
 impl Core {
-    /// The state for [`himalia_journal::Journal::roll`]. Only while [`Core::settled`].
+    /// The state for [`himalia_journal::Journal::roll`]. Only while [`Core::is_written`].
     pub(crate) fn checkpoint(&self) -> Vec<u8> {
         let pending = Lane::ALL.into_iter().flat_map(|lane| {
             let epoch = self.settings.epoch;
-            let unaccepted = move |&(number, seq): &(u64, u64)| Unaccepted {
+            let unaccepted = move |(number, seq)| Unaccepted {
                 id: RequestId { epoch, number },
                 seq,
                 lane,
                 confirmed: false,
             };
-            self.outbox.journaled(lane).map(unaccepted)
+            self.outbox.unaccepted(lane).map(unaccepted)
         });
         let held = self
             .held
@@ -141,21 +119,14 @@ impl Core {
             overtaken: entry.overtaken,
             lost,
         });
-        let stopped = self.life.exit.as_ref().and_then(|exit| exit.stopped);
+        let (replied, heard) = self.readiness.checkpoint();
         let checkpoint = Checkpoint {
-            phase: self.life.phase,
-            incarnation: self.life.incarnation,
-            crashes: self.life.crashes,
-            told_to_end: self.life.told_to_end,
-            reason: self.life.reason.clone(),
-            exit: self.life.exit.as_ref().map(|exit| exit.exited.clone()),
-            stopped: stopped.is_some(),
-            told_from_outside: stopped == Some(StopBy::Outside),
+            life: self.life.checkpoint(),
             state: word::of_state(self.activity.state),
             last_activity: self.activity.last_micros,
             kernel_session: self.kernel_session.to_string(),
-            replied: self.readiness.replied,
-            heard: self.readiness.heard,
+            replied,
+            heard,
             stored: PerLane {
                 now: self.outbox.position(Lane::Now),
                 data: self.outbox.position(Lane::Data),
@@ -169,9 +140,6 @@ impl Core {
             executions: self.executions.for_checkpoint(self.now.mono, self.now.wall),
             secret_asked: self.secret_asked,
             names: self.names.clone(),
-            moving: self.life.moving,
-            processes_before: self.life.processes_before,
-            loss: self.life.loss.clone(),
         };
         serde_json::to_vec(&checkpoint).unwrap_or_default()
     }
@@ -180,24 +148,8 @@ impl Core {
     /// One that cannot be read is an error: the journal is from a later version, or not ours.
     pub(super) fn restore(&mut self, checkpoint: &[u8]) -> Result<PerLane<u64>, String> {
         let checkpoint: Checkpoint = serde_json::from_slice(checkpoint).map_err(|error| error.to_string())?;
-        self.life.phase = checkpoint.phase;
-        self.life.incarnation = checkpoint.incarnation;
-        self.life.crashes = checkpoint.crashes;
-        self.life.told_to_end = checkpoint.told_to_end;
-        self.life.reason = checkpoint.reason;
-        let deadline = self.now.mono + FLUSH_WAIT;
-        if self.life.phase == Phase::Stopping {
-            self.life.stop_deadline = Some(self.stop_deadline());
-        }
-        let by = if checkpoint.told_from_outside {
-            StopBy::Outside
-        } else {
-            StopBy::Gateway
-        };
-        self.life.exit = checkpoint.exit.map(|exited| PendingExit {
-            stopped: checkpoint.stopped.then_some(by),
-            ..PendingExit::new(exited, deadline)
-        });
+        let stop_deadline = self.stop_deadline();
+        self.life.restore(checkpoint.life, self.now.mono, stop_deadline);
         self.activity = Activity {
             state: word::to_state(checkpoint.state).unwrap_or(ExecutionState::Starting),
             last_micros: checkpoint.last_activity,
@@ -205,15 +157,11 @@ impl Core {
         self.kernel_session = checkpoint.kernel_session.into();
         self.secret_asked = checkpoint.secret_asked;
         self.names = checkpoint.names;
-        self.life.moving = checkpoint.moving;
-        self.life.processes_before = checkpoint.processes_before;
-        self.life.loss = checkpoint.loss;
         if let Some(Executing { id, began }) = checkpoint.executing {
             self.stopwatch.began(id, began);
         }
         self.executions = checkpoint.executions;
-        self.readiness.replied = checkpoint.replied;
-        self.readiness.heard = checkpoint.heard;
+        self.readiness.restore(checkpoint.replied, checkpoint.heard);
         for open in checkpoint.open {
             let entry = Entry {
                 seq: open.seq,
@@ -252,5 +200,41 @@ impl Core {
             );
         }
         Ok(checkpoint.stored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::bench::settings;
+    use crate::core::Core;
+    use crate::event::Now;
+
+    #[test]
+    fn names_of_a_checkpoint_stay() {
+        let exit = json!({
+            "incarnation": 2, "pid": 7, "cause": {"kind": "signal", "signal": 9}, "asked": false, "detail": "",
+            "stderr_tail": "", "last_data": 3,
+        });
+        let checkpoint = json!({
+            "phase": "running", "incarnation": 2, "crashes": 1, "told_to_end": true, "reason": "restarted after exit(3)",
+            "exit": exit, "stopped": true, "told_from_outside": true, "moving": true, "processes_before": 1,
+            "loss": {"files": true, "secrets": [], "kernels": [], "branches": []},
+            "state": 512, "last_activity": 5, "kernel_session": "s", "replied": true, "heard": false,
+            "stored": {"now": 1, "data": 2}, "executing": {"id": {"epoch": 1, "number": 4}, "began": 6}, "open": [],
+            "unaccepted": [], "secret_asked": true, "executions": {
+                "queue": [], "current": null, "recent": [], "last_incarnation": 1, "served": 2,
+            },
+            "names": {
+                "now": {"incarnation": 0, "names": [], "truncated": false},
+                "before": {"incarnation": 0, "names": [], "truncated": false},
+            },
+        });
+        let mut core = Core::new(settings(1), Now::default());
+        let stored = core.restore(&serde_json::to_vec(&checkpoint).unwrap()).unwrap();
+        core.outbox = crate::outbox::Outbox::new(1, 1, stored);
+        let again: Value = serde_json::from_slice(&core.checkpoint()).unwrap();
+        assert_eq!(again, checkpoint);
     }
 }

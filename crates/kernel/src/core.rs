@@ -8,25 +8,27 @@ use std::collections::BTreeMap;
 
 use himalia_journal::NewRecord;
 use himalia_model::{ExecutionState, Unresponsive};
-use himalia_shim_protocol::{KernelState, PerLane};
+use himalia_shim_protocol::PerLane;
 use himalia_wire::Channel;
 
 use super::activity::Activity;
-use super::disk::DiskWatch;
-use super::early::Early;
-use super::event::{Answer, Command, CommandError, Effect, Event, Now};
-use super::executions::Executions;
-use super::held::HeldQueues;
+use super::carried::Carried;
+use super::commands::awaiting_link::CommandsAwaitingLink;
+use super::disk::watch::DiskWatch;
+use super::event::{Effect, Event, Now};
+use super::executions::names::Names;
+use super::executions::queue::Executions;
+use super::held::RequestBacklog;
 use super::ledger::Ledger;
-use super::life::{Life, Phase};
+use super::life::Phase;
+use super::life::state::Life;
 use super::messages::IopubParent;
-use super::names::Names;
 use super::outbox::Outbox;
-use super::questions::Questions;
-use super::readiness::Readiness;
-use super::recovery::Carried;
-use super::rules::{Rules, Stopwatch};
-use super::writes::{Then, Writes};
+use super::questions::open::Questions;
+use super::readiness::state::Readiness;
+use super::rules::Rules;
+use super::time_limit::stopwatch::Stopwatch;
+use super::writes::{Next, Writes};
 
 /// What does not change while a kernel lives.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +51,7 @@ pub struct Settings {
 pub struct Snapshot {
     /// What is being done to it.
     pub phase: Phase,
-    /// What clients are told that it does.
+    /// What it does, as clients see it.
     pub state: ExecutionState,
     /// Counts its processes.
     pub incarnation: u32,
@@ -59,7 +61,7 @@ pub struct Snapshot {
     pub connected: bool,
     /// It answers heartbeats.
     pub alive: bool,
-    /// What the latest process died of, or why the kernel is over.
+    /// What the latest process died of, or why the kernel has ended.
     pub reason: Option<String>,
     /// It runs and does not answer.
     pub unresponsive: Option<Unresponsive>,
@@ -74,7 +76,6 @@ const UNWRITTEN_BYTES: usize = 16 << 20;
 
 /// One kernel as a pure state machine: events in, effects out. Time, disk and links are all events.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts of one kernel")]
 pub struct Core {
     pub(super) settings: Settings,
     pub(super) now: Now,
@@ -86,27 +87,95 @@ pub struct Core {
     pub(super) readiness: Readiness,
     pub(super) kernel_session: std::sync::Arc<str>,
     pub(super) iopub_parent: Option<IopubParent>,
-    pub(super) held: HeldQueues,
+    pub(super) held: RequestBacklog,
     pub(super) executions: Executions,
     pub(super) names: Names,
     pub(super) questions: Questions,
-    /// Orders that wait for the sandbox's connections, in the order in which they came.
-    pub(super) early: Vec<Early>,
+    pub(super) awaiting_link: CommandsAwaitingLink,
     /// Requests of earlier epochs that the shim may not have accepted.
     pub(super) carried: PerLane<BTreeMap<u64, Carried>>,
-    pub(super) alive: bool,
-    pub(super) unresponsive: Option<Unresponsive>,
     pub(super) rules: Rules,
     pub(super) stopwatch: Stopwatch,
     pub(super) disk: DiskWatch,
     /// The kernel's latest question is for a password: its answers are not written.
     pub(super) secret_asked: bool,
-    /// What the shim last said that the kernel is doing, and its incarnation.
-    pub(super) met: (KernelState, u32),
-    /// Rebuilt from a journal.
-    pub(super) adopted: bool,
     pub(super) changed: bool,
 }
+
+/// A part of the core that has a state, and times, of its own. Events are given to the part that they are for.
+struct SubMachine {
+    /// Does what is due by now; comes with [`Event::Tick`].
+    on_time: fn(&mut Core, &mut Vec<Effect>),
+    /// When that is due next, monotonic microseconds.
+    deadline: fn(&Core) -> Option<u64>,
+    /// Does what any event may have made possible; comes after every event.
+    after_event: fn(&mut Core, &mut Vec<Effect>),
+}
+
+/// A sub-machine that waits for nothing.
+const NOTHING: SubMachine = SubMachine {
+    on_time: |_, _| {},
+    deadline: |_| None,
+    after_event: |_, _| {},
+};
+
+/// All of them, in the order in which they are called: what ends, or frees room, is before what wants to begin.
+const SUB_MACHINES: [SubMachine; 9] = [
+    // The life of the kernel: a process that has ended, a stop.
+    SubMachine {
+        on_time: Core::expire_life,
+        deadline: |core| core.life.deadline(),
+        ..NOTHING
+    },
+    // The limit on the time of every execution.
+    SubMachine {
+        on_time: Core::limit_time,
+        deadline: Core::time_limit_deadline,
+        ..NOTHING
+    },
+    // The space of its files.
+    SubMachine {
+        on_time: Core::measure_disk,
+        deadline: Core::disk_deadline,
+        ..NOTHING
+    },
+    // Requests of clients, after a pause.
+    SubMachine {
+        on_time: Core::end_pauses,
+        deadline: Core::pauses_end,
+        ..NOTHING
+    },
+    // Whether its process answers.
+    SubMachine {
+        on_time: Core::probe_again,
+        deadline: Core::probe_deadline,
+        after_event: |core, _| core.judge_readiness(),
+    },
+    // Commands that wait for the link.
+    SubMachine {
+        deadline: |core| core.awaiting_link.deadline(),
+        after_event: Core::carry_out_waiting,
+        ..NOTHING
+    },
+    // Native executions.
+    SubMachine {
+        on_time: Core::limit_current,
+        deadline: Core::execution_deadline,
+        after_event: Core::next_execution,
+    },
+    // Questions of the engine.
+    SubMachine {
+        on_time: |core, _| core.expire_questions(),
+        deadline: |core| core.questions.deadline(),
+        after_event: |core, out| core.questions.give(out),
+    },
+    // Acknowledgements of what the shim sent.
+    SubMachine {
+        deadline: |core| core.outbox.ack_at(),
+        after_event: |core, out| core.outbox.ack(core.now.mono, out),
+        ..NOTHING
+    },
+];
 
 impl Core {
     /// A kernel that was never started.
@@ -122,14 +191,12 @@ impl Core {
             readiness: Readiness::default(),
             kernel_session: "".into(),
             iopub_parent: None,
-            held: HeldQueues::default(),
+            held: RequestBacklog::default(),
             executions: Executions::default(),
             names: Names::default(),
             questions: Questions::default(),
-            early: Vec::new(),
+            awaiting_link: CommandsAwaitingLink::default(),
             carried: PerLane::default(),
-            alive: true,
-            unresponsive: None,
             rules: Rules {
                 restart_limit: settings.restart_limit,
                 ..Rules::default()
@@ -137,15 +204,13 @@ impl Core {
             stopwatch: Stopwatch::default(),
             disk: DiskWatch::default(),
             secret_asked: false,
-            met: (KernelState::New, 0),
-            adopted: false,
             changed: true,
         }
     }
 
     /// The sandbox of a kernel that was rebuilt is gone, before anything is done with the kernel. `cause` is one line.
     pub fn sandbox_lost(&mut self, cause: String, now: Now) {
-        // Nobody waits yet for what follows from it; its state is what counts.
+        // No caller waits yet for what follows from it; its state is what counts.
         self.step(Event::SandboxGone(cause), now, &mut Vec::new());
     }
 
@@ -165,100 +230,59 @@ impl Core {
                 self.outbox.lane_closed(lane);
                 self.changed = true;
             }
-            Event::WriteFailed { batch } => {
-                self.take_back(batch, out);
-            }
+            Event::WriteFailed { batch } => self.take_back(batch, out),
             Event::SandboxGone(cause) => self.sandbox_gone(cause, out),
             Event::NewSandbox { waiter, rules, lost } => self.new_sandbox(waiter, rules, lost, out),
             Event::Fetched { seq, record } => self.fetched(seq, record.as_ref()),
             Event::MemoryChecked { killed } => self.memory_checked(killed, out),
             Event::DiskMeasured(found) => self.disk_measured(found, out),
-            Event::Tick => self.tick(out),
+            Event::Tick => SUB_MACHINES
+                .iter()
+                .for_each(|machine| (machine.on_time)(self, out)),
         }
-        self.judge_health();
-        if !self.early.is_empty() {
-            self.give_held_orders(out);
+        for machine in &SUB_MACHINES {
+            (machine.after_event)(self, out);
         }
-        self.next_execution(out);
-        self.questions.give(out);
-        self.outbox.ack(now.mono, out);
+    }
+
+    /// When [`Event::Tick`] is wanted next, monotonic microseconds.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        let deadlines = SUB_MACHINES.iter().map(|machine| (machine.deadline)(self));
+        deadlines.flatten().min()
     }
 
     fn written(&mut self, first_seq: u64, batch: Vec<NewRecord>, out: &mut Vec<Effect>) {
         let then = self.writes.written(batch);
         for (seq, then) in (first_seq..).zip(&then) {
             match *then {
-                Then::Nothing => {}
-                Then::Stored(lane, link) => self.outbox.stored(lane, link, self.now.mono),
-                Then::Send(lane, id) => {
+                Next::Nothing => {}
+                Next::Stored(lane, link) => self.outbox.stored(lane, link, self.now.mono),
+                Next::Send(lane, id) => {
                     self.ledger.set_seq(id, seq);
                     self.outbox.may_send(lane, id, seq, out);
                 }
-                Then::Greet => self.greet(out),
-                Then::Submitted(waiter) => self.submitted(waiter, seq, out),
+                Next::Greet => self.greet(out),
+                Next::Submitted(waiter) => self.executions.submitted(waiter, seq, self.now.wall, out),
             }
         }
         self.writes.reuse(then);
         self.release();
     }
 
-    fn tick(&mut self, out: &mut Vec<Effect>) {
-        if self
-            .life
-            .exit
-            .as_ref()
-            .is_some_and(|exit| exit.deadline <= self.now.mono)
-        {
-            self.settle_exit(out);
-        }
-        let memory = self.life.exit.as_ref().and_then(|exit| exit.memory);
-        if memory.is_some_and(|at| at <= self.now.mono) {
-            self.memory_checked(false, out);
-        }
-        self.limit_execution(out);
-        self.limit_questions();
-        self.look_at_disk(out);
-        self.limit_native(out);
-        self.decide_execution();
-        if self.life.phase == Phase::Running
-            && self.outbox.greeted()
-            && self.readiness.nudge_due(self.now.mono)
-        {
-            self.probe();
-        }
+    fn end_pauses(&mut self, _: &mut Vec<Effect>) {
         self.writes.end_pause(self.now.mono);
         self.held.end_pauses(self.now.mono);
         self.release();
-        if self.life.stop_deadline.is_some_and(|at| at <= self.now.mono) {
-            self.over("killed_by_user", out);
-        }
     }
 
-    /// When [`Event::Tick`] is wanted next, monotonic microseconds.
-    pub(crate) fn deadline(&self) -> Option<u64> {
-        let nudge = self
-            .readiness
-            .next_nudge
-            .filter(|_| self.life.phase == Phase::Running && self.outbox.greeted());
-        let exit = self.life.exit.as_ref().map(|exit| exit.deadline);
-        [
-            nudge,
-            exit,
-            self.life.exit.as_ref().and_then(|exit| exit.memory),
-            self.stopwatch.deadline().filter(|_| self.outbox.greeted()),
-            self.disk_deadline(),
-            self.execution_deadline(),
-            self.questions.deadline(),
-            self.life.stop_deadline,
-            self.writes.retry_at(),
-            self.held.pause_ends(),
-            self.held_order_deadline(),
-            self.outbox.ack_at(),
-        ]
-        .iter()
-        .flatten()
-        .copied()
-        .min()
+    fn pauses_end(&self) -> Option<u64> {
+        let pauses = [self.writes.retry_at(), self.held.pause_ends()];
+        pauses.into_iter().flatten().min()
+    }
+
+    /// The version that the sandbox speaks, as negotiated for the connection that has just come.
+    pub(crate) fn set_protocol(&mut self, version: u16) {
+        self.outbox.set_protocol(version);
     }
 
     /// The next batch for the journal, unless one is in flight. It comes back in an event.
@@ -267,11 +291,11 @@ impl Core {
     }
 
     /// Whether every record is in the journal, so that [`Self::checkpoint`] describes it.
-    pub(crate) fn settled(&self) -> bool {
+    pub(crate) fn is_written(&self) -> bool {
         self.writes.is_empty()
     }
 
-    /// Whether further requests of clients are taken on the channel.
+    /// Whether more requests of clients are accepted on the channel.
     pub(crate) fn takes_requests(&self, channel: Channel) -> bool {
         let full = channel == Channel::Shell && self.ledger.is_full();
         self.held.has_room(channel) && !full && !self.writes.failing()
@@ -282,7 +306,7 @@ impl Core {
         self.writes.failing()
     }
 
-    /// Whether further output is taken, or the disk has to catch up first.
+    /// Whether more output is accepted, or the disk has to catch up first.
     pub(crate) fn takes_output(&self) -> bool {
         self.writes.bytes() < UNWRITTEN_BYTES
     }
@@ -296,22 +320,22 @@ impl Core {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let connected = self.outbox.greeted();
         Snapshot {
-            phase: self.life.phase,
+            phase: self.life.phase(),
             state: self.state(),
-            incarnation: self.life.incarnation,
-            ready: self.readiness.is_ready() && self.life.phase == Phase::Running,
+            incarnation: self.life.incarnation(),
+            ready: self.readiness.is_ready() && self.life.phase() == Phase::Running,
             connected,
-            alive: self.alive,
-            reason: self.life.reason.clone(),
-            unresponsive: self.unresponsive,
-            lost: self.life.sandbox_gone,
+            alive: self.readiness.is_alive(),
+            reason: self.life.reason().map(str::to_owned),
+            unresponsive: self.readiness.unresponsive(),
+            lost: self.life.sandbox_is_gone(),
             kernel_session: self.kernel_session.clone(),
         }
     }
 
     /// The execution state as clients see it.
     pub(crate) fn state(&self) -> ExecutionState {
-        match self.life.phase {
+        match self.life.phase() {
             Phase::New | Phase::Starting => ExecutionState::Starting,
             Phase::Restarting => ExecutionState::Restarting,
             Phase::Dead | Phase::Over => ExecutionState::Dead,
@@ -329,46 +353,5 @@ impl Core {
     #[cfg(test)]
     pub(super) fn open_requests(&self) -> usize {
         self.ledger.len()
-    }
-
-    /// An order of a caller.
-    pub(super) fn command(&mut self, waiter: u64, command: Command, out: &mut Vec<Effect>) {
-        let result = match command {
-            command if self.is_early(&command) => self.hold_order(waiter, command),
-            Command::Start(spec) => self.start(waiter, *spec, out),
-            Command::Interrupt => self.interrupt(waiter, out),
-            Command::Restart => self.restart(waiter, out),
-            Command::Revive => self.revive_for_caller(waiter, out),
-            Command::GiveUpSandbox(cause) => {
-                self.give_up_sandbox(cause, out);
-                Ok(true)
-            }
-            Command::Claim(claim) => self.claim(waiter, *claim, out),
-            Command::Fork(fork) => self.fork(waiter, fork, out),
-            Command::AddLink(socket) => self.add_link(waiter, socket, out),
-            Command::Open(open) => self.open_stream(*open, out),
-            Command::Ask(question) => self.ask(waiter, &question),
-            Command::Submit(submission) => self.submit(waiter, *submission, out),
-            Command::StopExecution(seq) => {
-                let answer = Answer::Stopping(self.stop_execution(seq, out));
-                out.push(Effect::Done(waiter, Ok(answer)));
-                Ok(false)
-            }
-            Command::Input { seq, value } => self.answer_input(seq, &value),
-            Command::ListExecutions => {
-                let answer = Answer::Executions(self.executions.briefs().collect());
-                out.push(Effect::Done(waiter, Ok(answer)));
-                Ok(false)
-            }
-            Command::Stop(cause) => {
-                self.stop(cause, out);
-                Ok(true)
-            }
-        };
-        match result {
-            Ok(true) => out.push(Effect::Done(waiter, Ok(Answer::Done))),
-            Ok(false) => {}
-            Err(error) => out.push(Effect::Done(waiter, Err::<Answer, CommandError>(error))),
-        }
     }
 }

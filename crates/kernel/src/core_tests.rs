@@ -8,7 +8,7 @@ use himalia_shim_protocol::{KernelState, Kind, Lane, PerLane, RefusalKind, Reque
 use super::bench::Bench;
 use super::event::{Answer, Command, CommandError, Event};
 use super::life::Phase;
-use super::sandbox_end::TOLD_TO_END;
+use super::life::records::ENDED_FROM_OUTSIDE;
 
 #[test]
 fn requests_that_found_no_process_go_to_the_next_one_in_their_order() {
@@ -220,10 +220,10 @@ fn a_sandbox_that_is_told_to_end_from_outside_is_lost_and_no_end_of_the_kernel()
     bench.stopped(1, None);
     let snapshot = bench.core.snapshot();
     assert_eq!((snapshot.phase, snapshot.lost), (Phase::Dead, true));
-    assert_eq!(snapshot.reason.as_deref(), Some(TOLD_TO_END));
+    assert_eq!(snapshot.reason.as_deref(), Some(ENDED_FROM_OUTSIDE));
     // What the provisioner finds later changes nothing.
     bench.step(Event::SandboxGone("sandbox_lost: exit(0)".to_owned()));
-    assert_eq!(bench.core.snapshot().reason.as_deref(), Some(TOLD_TO_END));
+    assert_eq!(bench.core.snapshot().reason.as_deref(), Some(ENDED_FROM_OUTSIDE));
     bench.recover();
     assert_eq!(bench.core.snapshot().phase, Phase::Dead);
 

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use himalia_journal::{NewRecord, Record};
 use himalia_model::DiskUse;
 use himalia_shim_protocol::{
     Bind, Fork, ForkFailed, Forked, Hello, KernelSpec, Lane, Open, Pending, Resume, StartPath, ToGateway,
 };
 use himalia_wire::Channel;
+use himalia_wire::v1::Frame;
 
-use super::execution_records::{SandboxLoss, Submission};
-use super::executions::Brief;
-use super::ledger::RequestKind;
-use super::questions::{Question, Reply};
+use super::executions::brief::Brief;
+use super::executions::records::{SandboxLoss, Submission};
+use super::ledger::{RequestKind, parent_key};
+use super::questions::question::{Question, Reply};
 use super::rules::Rules;
 
 /// The present, as the driver sees it.
@@ -30,14 +30,32 @@ pub struct Now {
 pub struct Request {
     /// Hash of principal and wire session; 0 = the engine itself.
     pub owner: u64,
-    /// The channel that it is for.
-    pub channel: Channel,
     /// What kind of request it is.
     pub kind: RequestKind,
     /// Hash of `msg_id` and `session`.
     pub parent: u64,
-    /// The v1 frame.
-    pub frame: Bytes,
+    /// The message, for a channel that clients may use.
+    pub frame: Frame,
+}
+
+impl Request {
+    /// A request of the gateway itself, whose header can be read.
+    pub(super) fn ours(owner: u64, kind: RequestKind, frame: Frame) -> Self {
+        let parent = frame
+            .peek()
+            .map_or(0, |header| parent_key(&header.msg_id, &header.session));
+        Self {
+            owner,
+            kind,
+            parent,
+            frame,
+        }
+    }
+
+    /// The channel that it is for.
+    pub fn channel(&self) -> Channel {
+        self.frame.channel()
+    }
 }
 
 /// An order of a caller.
@@ -53,14 +71,14 @@ pub enum Command {
     Revive,
     /// The new sandbox is of no use: it is given up. One line.
     GiveUpSandbox(String),
-    /// End the kernel for good. The text becomes its cause of death (`killed_by_user`, `idle_culled` …).
+    /// End the kernel permanently. The text becomes its cause of death (`killed_by_user`, `idle_culled` …).
     Stop(&'static str),
-    /// From now on the kernel is somebody's: these rules hold, and it is told what it would have been started with. Done
-    /// when it has been told.
+    /// From now on the kernel has a user: these rules hold, and it receives what it would have been started with. Done
+    /// when it has.
     Claim(Box<Claim>),
     /// Make a branch of it.
     Fork(Box<Fork>),
-    /// Have the shim open a link for a further kernel, on this socket. Done when it dials.
+    /// Have the shim open a link for an additional kernel, on this socket. Done when it dials.
     AddLink(String),
     /// Take an execution.
     Submit(Box<Submission>),
@@ -77,7 +95,7 @@ pub enum Command {
     ListExecutions,
     /// Ask the kernel something.
     Ask(Box<Question>),
-    /// Have the shim open a stream. Done when it is told to.
+    /// Have the shim open a stream. Done when the command is given.
     Open(Box<Open>),
 }
 
@@ -106,7 +124,7 @@ pub enum Answer {
     },
     /// Whether there was something to stop.
     Stopping(bool),
-    /// Those that are not over and those that ended lately.
+    /// Those that have not ended and those that ended lately.
     Executions(Vec<Brief>),
     /// What the kernel says to a question.
     Replied(Box<Reply>),
@@ -135,7 +153,7 @@ pub enum CommandError {
     /// Its sandbox is of an earlier version.
     #[error("{0}")]
     Unsupported(String),
-    /// It could not be told what it was claimed with.
+    /// It could not receive what it was claimed with.
     #[error("{0}")]
     NotBound(String),
     /// The shim could not make a branch.
@@ -164,7 +182,7 @@ pub enum CommandError {
     /// The kernel is dead and stays so.
     #[error("the kernel is dead: {0}")]
     KernelDead(String),
-    /// The kernel can go on in a new sandbox only.
+    /// The kernel can continue in a new sandbox only.
     #[error("the kernel's sandbox is gone: {0}")]
     SandboxLost(String),
     /// Its log cannot be written.
@@ -183,6 +201,9 @@ pub enum CommandError {
     #[error("the kernel gave no answer in time")]
     NoAnswer,
 }
+
+/// Whether a command is carried out: `Ok(true)`, done already; `Ok(false)`, answered later.
+pub(crate) type Commanded = Result<bool, CommandError>;
 
 /// What happens.
 #[derive(Debug)]
@@ -242,14 +263,14 @@ pub(crate) enum Effect {
     Done(u64, Result<Answer, CommandError>),
     /// A process runs, as the shim says.
     ProcessStarted(i32, StartPath),
-    /// Find out whether a process of the sandbox was killed for want of memory just now. What is not known within
+    /// Find out whether a process of the sandbox was killed just now because it ran out of memory. What is not known within
     /// [`super::life::MEMORY_WAIT`] is not waited for.
     CheckMemory,
     /// Measure the space that the files of the sandbox take.
     MeasureDisk,
     /// Make a new sandbox: a request waits for it.
     WantSandbox,
-    /// The kernel is over: once the journal is written, end its sandbox. `forget` is whether it was meant to end, so that
-    /// nobody wants to see it any more; otherwise it stays listed as dead.
+    /// The kernel has ended: once the journal is written, end its sandbox. `forget` is whether it was meant to end, so that
+    /// it is not listed any more; otherwise it stays listed as dead.
     Over { forget: bool },
 }

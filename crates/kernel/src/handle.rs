@@ -1,7 +1,6 @@
 //! What the rest of the engine holds of a kernel: its mailboxes, its log, and its state as of now.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -14,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::core::{Core, Snapshot};
 use super::event::{Answer, Command, CommandError, Request};
-use super::execution_records::SandboxLoss;
+use super::executions::records::SandboxLoss;
 use super::host::KernelHost;
 use super::life::Phase;
 use super::link::Link;
@@ -118,7 +117,7 @@ pub struct Handle {
     pub disk_failing: AtomicBool,
     /// The present attachment of each wire session, and what closes it.
     pub attached: Mutex<HashMap<u64, Seat>>,
-    dir: LogDir,
+    removal: Removal,
 }
 
 /// The one connected client of an owner, as the next one of the same owner finds it.
@@ -130,50 +129,24 @@ pub struct Seat {
     pub left: CancellationToken,
 }
 
-/// The directory of a log, removed with the last user of the handle if the kernel is forgotten.
+/// Removes a log with the last user of the handle if the kernel is forgotten.
 #[derive(Debug)]
-struct LogDir {
-    path: PathBuf,
-    remove: AtomicBool,
+struct Removal {
+    log: Journal,
+    wanted: AtomicBool,
 }
 
-/// File that marks the log of a forgotten kernel: should this process end before its last user, the next one removes it.
-const FORGOTTEN: &str = "forgotten";
-
-impl LogDir {
+impl Removal {
     fn remove(&self) {
-        if self.remove.swap(false, Ordering::AcqRel) {
-            remove_log(&self.path);
+        if self.wanted.swap(false, Ordering::AcqRel) {
+            self.log.remove();
         }
     }
 }
 
-impl Drop for LogDir {
+impl Drop for Removal {
     fn drop(&mut self) {
         self.remove();
-    }
-}
-
-/// Removes a log and its mark, the mark last: if this is cut short, the next process takes it up.
-pub fn remove_log(path: &Path) {
-    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
-        if entry.file_name() != FORGOTTEN {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
-    if let Err(error) = std::fs::remove_dir_all(path) {
-        tracing::warn!(path = %path.display(), %error, "cannot remove a kernel's log");
-    }
-}
-
-/// Removes the logs below `dir` of kernels that were forgotten by a process that ended too early. Blocks on the disk.
-pub fn remove_forgotten_logs(dir: &Path) {
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let path = entry.path();
-        let is_empty = || std::fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_none());
-        if path.join(FORGOTTEN).exists() || is_empty() {
-            remove_log(&path);
-        }
     }
 }
 
@@ -189,9 +162,9 @@ impl Handle {
         let bytes = || Arc::new(Semaphore::new(WAITING_BYTES as usize));
         let handle = Self {
             id: RwLock::new(id),
-            dir: LogDir {
-                path: journal.dir().to_owned(),
-                remove: AtomicBool::new(false),
+            removal: Removal {
+                log: journal.clone(),
+                wanted: AtomicBool::new(false),
             },
             shown: watch::Sender::new(journal.head()),
             journal,
@@ -237,14 +210,14 @@ impl Handle {
         *self.id.write() = id;
     }
 
-    /// Gives an order and waits for its answer. `None` when the kernel is over.
+    /// Gives a command and waits for its answer. `None` when the kernel has ended.
     pub async fn order(&self, command: Command) -> Option<Result<Answer, CommandError>> {
         let (reply, answer) = oneshot::channel();
         self.orders.send(Order { command, reply }).await.ok()?;
         answer.await.ok()
     }
 
-    /// Has the actor go on in a new sandbox. Done when that is in the log. `None` when the kernel is over.
+    /// Has the actor continue in a new sandbox. Done when that is in the log. `None` when the kernel has ended.
     pub async fn move_to(
         &self,
         of: impl FnOnce(oneshot::Sender<Result<Answer, CommandError>>) -> Move,
@@ -260,22 +233,22 @@ impl Handle {
         let _ = self.stage.clone().wait_for(|stage| *stage == Stage::Gone).await;
     }
 
-    /// Whether it is over for good.
+    /// Whether it has ended permanently.
     pub fn is_over(&self) -> bool {
         self.snapshot.borrow().phase == Phase::Over || *self.stage.borrow() != Stage::Present
     }
 
-    /// Removes the log's directory once nobody reads it any more.
+    /// Removes the log once its last reader is gone.
     pub fn forget_log(&self) {
-        if let Err(error) = std::fs::write(self.dir.path.join(FORGOTTEN), "") {
+        if let Err(error) = self.journal.forget() {
             tracing::warn!(kernel = %self.id(), %error, "cannot mark a log that is not needed any more");
         }
-        self.dir.remove.store(true, Ordering::Release);
+        self.removal.wanted.store(true, Ordering::Release);
     }
 
-    /// Removes a forgotten log at once, whoever still reads it: the process ends. Blocks on the disk.
+    /// Removes a forgotten log at once, even if it is being read: the process ends. Blocks on the disk.
     pub fn remove_log(&self) {
-        self.dir.remove();
+        self.removal.remove();
     }
 
     /// A share for a message of `bytes`, when there is room.
@@ -291,28 +264,5 @@ pub fn record(journal: &Journal, seq: u64) -> Option<Arc<Record>> {
             records.into_iter().next().filter(|record| record.seq == seq)
         }
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_forgotten_and_empty_logs_are_swept() {
-        let root = tempfile::tempdir().unwrap();
-        for (name, files) in [("a", &["1.seg"][..]), ("b", &["1.seg", FORGOTTEN]), ("c", &[])] {
-            std::fs::create_dir(root.path().join(name)).unwrap();
-            for file in files {
-                std::fs::write(root.path().join(name).join(file), "x").unwrap();
-            }
-        }
-        remove_forgotten_logs(root.path());
-        remove_forgotten_logs(&root.path().join("none"));
-        let left: Vec<_> = std::fs::read_dir(root.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
-        assert_eq!(left, ["a"]);
     }
 }

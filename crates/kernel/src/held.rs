@@ -1,4 +1,4 @@
-//! Requests that wait for a process that could take them. What is urgent does not wait behind shell requests.
+//! The backlog of a kernel: requests that wait for a process. Control and stdin do not wait behind shell.
 //!
 //! A queue begins with those that were sent before and never ran, in the order of their records; then come those that
 //! have no record yet.
@@ -9,13 +9,13 @@ use himalia_wire::Channel;
 
 use super::event::Request;
 
-/// Requests that wait, per queue, and bytes over both. Beyond it the driver takes none.
+/// Requests that wait, per queue, and bytes of both. Above it the actor takes none from its mailbox.
 const HELD_MAX: usize = 1024;
 const HELD_BYTES: usize = 64 << 20;
-/// Beyond this many per queue, or bytes over both, no refused request is taken back.
+/// Above this many per queue, or bytes of both, no refused request is taken back.
 const BACK_MAX: usize = 4096;
 const BACK_BYTES: usize = 256 << 20;
-/// How long a queue stands still after the shim had no room, microseconds: first, and doubled up to the last.
+/// How long a queue pauses after the shim had no room, microseconds: first, and doubled up to the last.
 const PAUSE: u64 = 250_000;
 const PAUSE_MAX: u64 = 30_000_000;
 
@@ -27,7 +27,7 @@ pub(crate) struct Held {
     pub(super) again: u64,
 }
 
-/// Why a queue stands still. Without it a refused request would be sent, and recorded, again at once.
+/// Why a queue pauses. Without it a refused request would be sent, and recorded, again at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Halt {
     /// There was no process to take a request: until the next one starts.
@@ -47,7 +47,7 @@ struct Queue {
 
 /// Both queues: shell, and what is urgent (control and stdin).
 #[derive(Debug, Default)]
-pub(super) struct HeldQueues {
+pub(super) struct RequestBacklog {
     shell: Queue,
     urgent: Queue,
     bytes: usize,
@@ -68,7 +68,7 @@ impl Queue {
     }
 }
 
-impl HeldQueues {
+impl RequestBacklog {
     fn queue(&mut self, channel: Channel) -> &mut Queue {
         if channel == Channel::Shell {
             &mut self.shell
@@ -87,15 +87,15 @@ impl HeldQueues {
     }
 
     pub(super) fn push_last(&mut self, held: Held) {
-        self.bytes += held.request.frame.len();
-        self.queue(held.request.channel).waiting.push_back(held);
+        self.bytes += held.request.frame.bytes().len();
+        self.queue(held.request.channel()).waiting.push_back(held);
     }
 
     /// One that was taken out before: in front of all that came after it. Without a record it must be put back in turn,
     /// the last one first.
     pub(super) fn put_back(&mut self, held: Held) {
-        self.bytes += held.request.frame.len();
-        let queue = self.queue(held.request.channel);
+        self.bytes += held.request.frame.bytes().len();
+        let queue = self.queue(held.request.channel());
         queue.waiting.insert(queue.place(held.again), held);
     }
 
@@ -103,7 +103,7 @@ impl HeldQueues {
     pub(super) fn pop(&mut self, shell: bool) -> Option<Held> {
         let urgent = self.urgent.pop();
         let held = urgent.or_else(|| if shell { self.shell.pop() } else { None })?;
-        self.bytes -= held.request.frame.len();
+        self.bytes -= held.request.frame.bytes().len();
         Some(held)
     }
 
@@ -114,7 +114,7 @@ impl HeldQueues {
             queue.waiting.retain(|held| {
                 let keep = held.request.owner != owner;
                 if !keep {
-                    *bytes -= held.request.frame.len();
+                    *bytes -= held.request.frame.bytes().len();
                 }
                 keep
             });
@@ -127,7 +127,7 @@ impl HeldQueues {
 
     /// Whether there is room for a refused request.
     pub(super) fn takes_back(&self, request: &Request) -> bool {
-        self.waiting(request.channel) < BACK_MAX && self.bytes + request.frame.len() <= BACK_BYTES
+        self.waiting(request.channel()) < BACK_MAX && self.bytes + request.frame.bytes().len() <= BACK_BYTES
     }
 
     /// A request of the channel found no process.
@@ -148,14 +148,14 @@ impl HeldQueues {
         queue.halt = Some(Halt::Until(queue.paused_until));
     }
 
-    /// A process has started: whatever stood still goes on.
+    /// A process has started: both queues continue.
     pub(super) fn process_started(&mut self) {
         for queue in [&mut self.shell, &mut self.urgent] {
             (queue.halt, queue.pause, queue.paused_until) = (None, 0, 0);
         }
     }
 
-    /// Pauses that are over.
+    /// Ends the pauses whose time has come.
     pub(super) fn end_pauses(&mut self, mono: u64) {
         for queue in [&mut self.shell, &mut self.urgent] {
             queue
@@ -164,7 +164,7 @@ impl HeldQueues {
         }
     }
 
-    /// When a pause is over next.
+    /// When the next pause ends.
     pub(super) fn pause_ends(&self) -> Option<u64> {
         let end = |queue: &Queue| match queue.halt {
             Some(Halt::Until(at)) => Some(at),
@@ -184,6 +184,9 @@ impl HeldQueues {
 
 #[cfg(test)]
 mod tests {
+    use himalia_wire::Parts;
+    use himalia_wire::v1::Frame;
+
     use super::super::ledger::RequestKind;
     use super::*;
 
@@ -191,15 +194,14 @@ mod tests {
     fn held(number: u64, again: u64) -> Held {
         let request = Request {
             owner: 1,
-            channel: Channel::Shell,
             kind: RequestKind::Execute,
             parent: number,
-            frame: "x".into(),
+            frame: Frame::new(Channel::Shell, &Parts::default()),
         };
         Held { request, again }
     }
 
-    fn order(queues: &mut HeldQueues) -> Vec<u64> {
+    fn order(queues: &mut RequestBacklog) -> Vec<u64> {
         std::iter::from_fn(|| queues.pop(true))
             .map(|held| held.request.parent)
             .collect()
@@ -207,7 +209,7 @@ mod tests {
 
     #[test]
     fn what_comes_back_keeps_its_order_and_stands_before_what_is_new() {
-        let mut queues = HeldQueues::default();
+        let mut queues = RequestBacklog::default();
         queues.push_last(held(6, 0));
         queues.put_back(held(2, 12));
         queues.put_back(held(1, 11));
@@ -222,7 +224,7 @@ mod tests {
 
     #[test]
     fn without_a_process_a_queue_waits_for_the_next_one() {
-        let mut queues = HeldQueues::default();
+        let mut queues = RequestBacklog::default();
         queues.push_last(held(1, 0));
         queues.wait_for_process(Channel::Shell);
         queues.pause(Channel::Shell, 0);
@@ -234,9 +236,9 @@ mod tests {
 
     #[test]
     fn without_room_a_queue_waits_ever_longer_and_the_other_does_not() {
-        let mut queues = HeldQueues::default();
+        let mut queues = RequestBacklog::default();
         let mut urgent = held(9, 0);
-        urgent.request.channel = Channel::Control;
+        urgent.request.frame = Frame::new(Channel::Control, &Parts::default());
         queues.push_last(held(1, 0));
         queues.push_last(urgent);
         let (mut now, mut pauses) = (0, Vec::new());

@@ -15,10 +15,10 @@ pub type HostFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 ///
 /// What is asked does not wait for the actor, and the actor does not wait for it, unless it gives a future.
 pub trait KernelHost: Debug + Send + Sync {
-    /// A process runs: it is noted where a later gateway looks, and for whoever has to kill it.
+    /// A process runs: it is noted where a later gateway looks, and for what has to kill it.
     fn process_started(&self, pid: i32, incarnation: u32, path: StartPath);
 
-    /// Finds out whether a death was for want of memory, and answers once.
+    /// Finds out whether a process died because it ran out of memory, and answers once.
     fn check_memory(&self, answer: mpsc::Sender<bool>);
 
     /// Measures the space that the files take, and answers once; `None` where that is not known.

@@ -15,7 +15,7 @@ use super::event::Request;
 
 /// Requests that are kept; beyond it the oldest one that is not an unanswered `execute_request` is forgotten.
 pub(crate) const MAX_OPEN: usize = 4096;
-/// Unanswered requests with which no further one is sent, so that a kernel that is busy for long finds a bounded number.
+/// With so many unanswered requests no other one is sent, so that a kernel that is busy for long finds a bounded number.
 /// Those do not count that came before one that was answered on their channel: kernels answer in order, or never.
 pub(crate) const MAX_UNANSWERED: usize = 1000;
 /// Requests lost with a process of which it is known whose they were; the latest ones.
@@ -43,11 +43,11 @@ impl Entry {
     pub(crate) fn new(seq: u64, request: &Request) -> Self {
         let Request {
             owner,
-            channel,
             kind,
             parent,
-            ..
+            ref frame,
         } = *request;
+        let channel = frame.channel();
         Self {
             seq,
             owner,

@@ -1,65 +1,83 @@
 //! One kernel: a pure state machine ([`Core`]) and the task that drives it ([`Actor`]).
+//!
+//! ```text
+//!            commands, requests, shim, disk, time                    effects
+//!                          │                                            ▲
+//!   Actor ── Event ──▶  Core::step ── SUB_MACHINES ── after_event ──▶ Vec<Effect>
+//!                          │              (deadline, on_time)
+//!        ┌────────┬────────┼──────────┬───────────┬──────────┬──────────┐
+//!        ▼        ▼        ▼          ▼           ▼          ▼          ▼
+//!      life    requests  executions  time_limit  disk    readiness  questions
+//!   process,   backlog,   queue,     stopwatch   watch   probes,    open ones
+//!   phase,     ledger,    current                        heartbeat
+//!   waiters    outbox
+//!        └────────┴────────┴──── log ─▶ writes ─▶ journal
+//! ```
+//!
+//! A sub-machine keeps its state to its folder: a closed type decides, and takes what it needs of the others as arguments.
+//! Requests have no folder; their types are in `held`, `ledger`, `outbox` and `carried`, and `requests` connects them.
+//! The file `mod.rs` of the folder, or those that its table names, connect it with the others as methods of [`Core`]. When
+//! each is due, and in which order they are called, is one list in `core.rs`: a new one is one more entry there.
+//!
+//! Open first:
+//! - [`Core`] (`core.rs`): what an event does;
+//! - `life/`: what happens when a kernel starts, dies, is stopped, or loses its sandbox;
+//! - `executions/`: what happens to native executions;
+//! - `recovery.rs`, `checkpoint.rs`: how all of it is rebuilt from the log;
+//! - `sim/`: the whole of it under random schedules of faults.
 
 mod activity;
 mod actor;
-mod actor_effects;
 mod alarm;
+mod carried;
 mod checkpoint;
-mod closing;
+mod commands;
 mod core;
 mod disk;
-mod early;
 mod event;
-mod executing;
-mod execution_control;
-mod execution_records;
-mod execution_recovery;
 mod executions;
-mod exit;
 mod handle;
-mod health;
 mod held;
 mod host;
 mod ledger;
 mod life;
-mod lifecycle;
 mod link;
+mod log;
 mod messages;
 mod meta;
-mod moving;
-mod names;
+mod notices;
 mod outbox;
 mod questions;
-mod rarely;
 mod readiness;
 mod recovery;
 mod refusal;
 mod requests;
 mod rules;
-mod sandbox_end;
 mod secrets;
-mod sharing;
 mod shim;
 mod synthetic;
+mod time_limit;
+mod wake_gate;
 mod writes;
 
 pub use self::core::{Core, Settings, Snapshot};
 pub use actor::Actor;
 pub use event::{Answer, Claim, Command, CommandError, Now, Request};
-pub use execution_records::{
+pub use executions::brief::{Brief, title};
+pub use executions::names::LostVariables;
+pub use executions::queue::MAX_RECENT;
+pub use executions::records::{
     End, ExecutionRecord, Language, OnTimeout, Replaced, SandboxLoss, StopReason, Submission, execution_of,
     owner_of, owner_of_client,
 };
-pub use executions::{Brief, MAX_RECENT, title};
-pub use handle::{Envelope, Handle, Mailboxes, Move, Seat, Stage, record, remove_forgotten_logs, remove_log};
+pub use handle::{Envelope, Handle, Mailboxes, Move, Seat, Stage, record};
 pub use host::{HostFuture, KernelHost};
 pub use ledger::{RequestKind, parent_key};
 pub use life::{MEMORY_WAIT, Phase};
 pub use link::Link;
 pub use messages::word;
 pub use meta::{RecordKind, RecordMeta};
-pub use names::LostVariables;
-pub use questions::{Question, Reply};
+pub use questions::question::{Question, Reply};
 pub use rules::Rules;
 pub use synthetic::notice;
 
@@ -68,20 +86,6 @@ mod bench;
 #[cfg(test)]
 mod core_tests;
 #[cfg(test)]
-mod disk_tests;
-#[cfg(test)]
-mod executing_caller_tests;
-#[cfg(test)]
-mod executing_end_tests;
-#[cfg(test)]
-mod executing_tests;
-#[cfg(test)]
-mod health_tests;
-#[cfg(test)]
 mod play;
-#[cfg(test)]
-mod questions_tests;
-#[cfg(test)]
-mod rules_tests;
 #[cfg(test)]
 mod sim;

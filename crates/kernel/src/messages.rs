@@ -6,18 +6,18 @@ use himalia_model::ExecutionState;
 use himalia_outcome::Replied;
 use himalia_shim_protocol::{Lane, Origin, RequestId};
 use himalia_wire::header::HeaderPeek;
-use himalia_wire::v1::View;
-use himalia_wire::{Channel, Limits, header, v1};
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, Limits, header};
 
 use super::activity::tracked;
 use super::core::Core;
 use super::event::Effect;
-use super::execution_records::execution_of;
+use super::executions::records::execution_of;
 use super::ledger::{Progress, RequestKind, parent_key};
 use super::meta::{RecordKind, RecordMeta};
 use super::secrets;
 use super::synthetic::ENGINE_SESSION;
-use super::writes::Then;
+use super::writes::Next;
 
 /// Bits of a message record's `word`: all that recovery needs to know of a message.
 pub mod word {
@@ -86,32 +86,36 @@ impl Core {
         lane: Lane,
         link: u64,
         origin: Origin,
-        frame: Bytes,
+        bytes: Bytes,
         out: &mut Vec<Effect>,
     ) {
-        self.outbox.note_bytes(frame.len());
+        self.outbox.note_bytes(bytes.len());
         let limits = Limits {
             message_bytes: self.settings.message_bytes,
             ..Limits::KERNEL
         };
-        let meta = match v1::view(&frame, &limits) {
-            Ok((channel, parts)) if (channel == Channel::Control) == (lane == Lane::Now) => {
-                self.observe(channel, parts, origin, &frame)
+        let observed = match Frame::parse(bytes, &limits) {
+            Ok(frame) if (frame.channel() == Channel::Control) == (lane == Lane::Now) => {
+                self.observe(&frame, origin).map(|meta| (meta, frame))
             }
-            Ok((channel, _)) => Err(format!("{channel} on lane {lane}")),
+            Ok(frame) => Err(format!("{} on lane {lane}", frame.channel())),
             Err(error) => Err(error.to_string()),
         };
-        match meta {
-            Ok(mut meta) => {
+        match observed {
+            Ok((mut meta, frame)) => {
                 meta.lane = Some(lane);
                 meta.link = link;
                 let is_answer = meta.word & word::ANSWER != 0;
                 let record = NewRecord {
                     kind: RecordKind::Message as u8,
                     meta: meta.encode(),
-                    body: if is_answer { Bytes::new() } else { frame },
+                    body: if is_answer {
+                        Bytes::new()
+                    } else {
+                        frame.into_bytes()
+                    },
                 };
-                self.writes.push(record, Then::Stored(lane, link));
+                self.writes.push(record, Next::Stored(lane, link));
                 self.finish_execution();
             }
             Err(reason) => {
@@ -129,24 +133,18 @@ impl Core {
     }
 
     /// Learns what there is to learn from a message and makes its record's fields, from which recovery learns the same.
-    fn observe(
-        &mut self,
-        channel: Channel,
-        parts: View<'_>,
-        origin: Origin,
-        frame: &Bytes,
-    ) -> Result<RecordMeta, String> {
-        let header = header::peek(parts.header).map_err(|error| error.to_string())?;
+    fn observe(&mut self, frame: &Frame, origin: Origin) -> Result<RecordMeta, String> {
+        let header = frame.peek().map_err(|error| error.to_string())?;
         let mut meta = RecordMeta {
             kernel: self.settings.kernel,
-            channel: Some(channel),
+            channel: Some(frame.channel()),
             incarnation: origin.incarnation,
             ..RecordMeta::default()
         };
-        if channel == Channel::Iopub {
-            self.observe_iopub(&header, parts, origin, &mut meta)?;
+        if frame.channel() == Channel::Iopub {
+            self.observe_iopub(&header, frame, origin, &mut meta)?;
         } else {
-            self.observe_answer(&header, parts, origin, frame, &mut meta)?;
+            self.observe_answer(&header, frame, origin, &mut meta)?;
         }
         Ok(meta)
     }
@@ -154,7 +152,7 @@ impl Core {
     fn observe_iopub(
         &mut self,
         header: &HeaderPeek<'_>,
-        parts: View<'_>,
+        frame: &Frame,
         origin: Origin,
         meta: &mut RecordMeta,
     ) -> Result<(), String> {
@@ -162,9 +160,9 @@ impl Core {
         if self
             .iopub_parent
             .as_ref()
-            .is_none_or(|parent| *parent.raw != *parts.parent_header)
+            .is_none_or(|parent| *parent.raw != *frame.parent_header())
         {
-            self.iopub_parent = Some(self.parent(parts.parent_header)?);
+            self.iopub_parent = Some(self.parent(frame)?);
         }
         let Some(parent) = &self.iopub_parent else {
             return Ok(());
@@ -176,11 +174,11 @@ impl Core {
         put_request(meta, parent.request);
         let is_status = header.msg_type == "status";
         let status = if is_status {
-            header::execution_state(parts.content)
+            header::execution_state(frame.content())
         } else {
             None
         };
-        if origin.incarnation == self.life.incarnation {
+        if origin.incarnation == self.life.incarnation() {
             let before = self.activity;
             self.activity
                 .iopub(&header.msg_type, parent_tracked, status.as_deref(), wall);
@@ -200,7 +198,7 @@ impl Core {
             }
         }
         if status.as_deref() == Some("busy")
-            && origin.incarnation == self.life.incarnation
+            && origin.incarnation == self.life.incarnation()
             && let Some(id) = key.and_then(|key| self.ledger.find(key, true))
             && self.execution_began(id)
         {
@@ -229,8 +227,8 @@ impl Core {
         Ok(())
     }
 
-    fn parent(&self, raw: &[u8]) -> Result<IopubParent, String> {
-        let peek = header::peek_parent(raw).map_err(|error| error.to_string())?;
+    fn parent(&self, frame: &Frame) -> Result<IopubParent, String> {
+        let peek = frame.peek_parent().map_err(|error| error.to_string())?;
         let key = peek
             .as_ref()
             .map(|parent| parent_key(&parent.msg_id, &parent.session));
@@ -243,7 +241,7 @@ impl Core {
             .is_some_and(|parent| parent.session == ENGINE_SESSION);
         Ok(IopubParent {
             // Kept for the next comparison: a copy, so that no read buffer is pinned.
-            raw: raw.into(),
+            raw: frame.parent_header().into(),
             // What the engine asks is no activity, whatever it asks.
             tracked: !hidden && peek.as_ref().is_none_or(|parent| tracked(&parent.msg_type)),
             hidden,
@@ -256,17 +254,16 @@ impl Core {
     fn observe_answer(
         &mut self,
         header: &HeaderPeek<'_>,
-        parts: View<'_>,
+        frame: &Frame,
         origin: Origin,
-        frame: &Bytes,
         meta: &mut RecordMeta,
     ) -> Result<(), String> {
         let channel = meta.channel;
         if channel == Some(Channel::Stdin) {
-            self.secret_asked = header.msg_type == "input_request" && secrets::asks_for_one(parts.content);
+            self.secret_asked = header.msg_type == "input_request" && secrets::asks_for_one(frame.content());
             meta.word |= u32::from(self.secret_asked) * word::SECRET;
         }
-        let parent = header::peek_parent(parts.parent_header).map_err(|error| error.to_string())?;
+        let parent = frame.peek_parent().map_err(|error| error.to_string())?;
         let key = parent.map(|parent| parent_key(&parent.msg_id, &parent.session));
         let id = self.answered(channel, &header.msg_type, key, origin.answers);
         let Some(id) = id else { return Ok(()) };
@@ -278,7 +275,7 @@ impl Core {
         meta.hidden = entry.owner == 0;
         let native = execution_of(entry.owner);
         if let Some(seq) = native.filter(|_| header.msg_type == "input_request") {
-            self.native_asked(seq, parts.header);
+            self.native_asked(seq, frame.header());
         }
         if channel == Some(Channel::Stdin) || !header.msg_type.ends_with("_reply") {
             return Ok(());
@@ -289,14 +286,14 @@ impl Core {
         meta.word = word::REPLY | (u32::from(done) * word::DONE);
         if kind == RequestKind::Execute {
             self.disk.execution_ended(self.now.mono);
-            self.names.replied(origin.incarnation, parts.metadata);
+            self.names.replied(origin.incarnation, frame.metadata());
         }
         if kind == RequestKind::Question {
             meta.word |= word::ANSWER;
             self.questions.replied(id, frame);
         }
         if let Some(seq) = native {
-            let status = header::reply_status(parts.content);
+            let status = header::reply_status(frame.content());
             let replied = Replied::from_status(status.as_deref().unwrap_or_default());
             meta.word |= match replied {
                 Replied::Ok => 0,
@@ -308,7 +305,7 @@ impl Core {
                 self.native_done(seq);
             }
         }
-        if kind == RequestKind::Probe && origin.incarnation == self.life.incarnation {
+        if kind == RequestKind::Probe && origin.incarnation == self.life.incarnation() {
             meta.word |= word::PROBE;
             if self.readiness.replied(self.now.mono) {
                 let before = self.activity.state;
@@ -322,7 +319,7 @@ impl Core {
     }
 
     /// The open request that a message belongs to. The parent decides, since clients go by it: the identity, which kernels echo, only
-    /// tells requests of the same parent apart. A reply that no open request waits for belongs to nobody: it is kept in the log, changes
+    /// tells requests of the same parent apart. A reply that no open request waits for belongs to no client: it is kept in the log, changes
     /// nothing, and is shown to no client.
     fn answered(
         &self,
@@ -333,7 +330,7 @@ impl Core {
     ) -> Option<RequestId> {
         let by_parent = || parent.and_then(|key| self.ledger.find(key, false));
         if channel == Some(Channel::Stdin) {
-            // A question goes to whoever is asked, and may come from code that outlived its request.
+            // A question goes to the client that is asked, and may come from code that outlived its request.
             return identity.or_else(by_parent);
         }
         let echoed = identity.filter(|id| {
@@ -348,7 +345,7 @@ impl Core {
 
     /// The kernel has answered and its output is heard.
     pub(super) fn became_ready(&mut self) {
-        // Without this a restarted kernel that nobody uses would seem to be starting for ever.
+        // Without this an unused restarted kernel would seem to be starting for ever.
         if self.activity.state == ExecutionState::Starting {
             self.activity.state = ExecutionState::Idle;
         }

@@ -8,7 +8,7 @@
 //!  3  u8  flags         bit 0 lane is data · bit 1 for the engine alone · bit 2 made by the gateway · bit 3 the body lacks a
 //!                       secret that was in the message
 //!  4  u32 incarnation
-//!  8  u64 owner         hash of principal and wire session, below 2^63; 0 = nobody (all clients, for iopub). With bit
+//!  8  u64 owner         hash of principal and wire session, below 2^63; 0 = no client (all clients, for iopub). With bit
 //!                       63: of a native execution, the other bits are the number of its first record
 //! 16  u64 request       number of the request that this is, or that it answers; 0 = none
 //! 24  u64 link          the shim's number of this message in its lane; 0 = not from the shim. Of a request that is sent
@@ -78,7 +78,7 @@ pub struct RecordMeta {
     pub redacted: bool,
     /// The process that it belongs to.
     pub incarnation: u32,
-    /// Hash of principal and wire session, or the execution that it belongs to; 0 = nobody.
+    /// Hash of principal and wire session, or the execution that it belongs to; 0 = none.
     pub owner: u64,
     /// Number of the request that this is, or that it answers; 0 = none.
     pub request: u64,

@@ -1,15 +1,10 @@
-//! The link to the shim as the state machine uses it: order of requests per lane, what may be sent already, and when to
-//! acknowledge.
-//!
-//! The shim accepts numbers of a lane in growing order only, so a request that waits for the disk holds back what is
-//! behind it in its lane.
-
-use std::collections::{BTreeSet, VecDeque};
+//! The link to the shim as the state machine uses it: which lanes are connected, what may be sent already, and when to
+//! acknowledge. The requests themselves are in the [`GatewayLink`].
 
 use bytes::Bytes;
 use himalia_shim_protocol::{
-    Command, GatewayLink, KernelEntry, Kind, Lane, LinkCheck, Pending, PendingFull, PerLane, RequestId,
-    Resumed, ToGateway,
+    Command, GatewayLink, KernelEntry, Kind, Lane, LinkCheck, PendingFull, PerLane, RequestId, Resumed,
+    ToGateway,
 };
 
 use super::event::Effect;
@@ -29,19 +24,8 @@ pub(super) struct Outbox {
     heard: PerLane<bool>,
     /// What earlier epochs left is settled: requests of this one may be sent.
     greeted: bool,
-    unsent: PerLane<VecDeque<Unsent>>,
-    /// Numbers that were used up and are never sent.
-    dropped: BTreeSet<u64>,
-    /// Messages that are in the journal and not known to be accepted: number in this epoch, number of the record.
-    journaled: PerLane<VecDeque<(u64, u64)>>,
     ack_at: Option<u64>,
     unacked_bytes: usize,
-}
-
-#[derive(Debug)]
-struct Unsent {
-    pending: Pending,
-    may_go: bool,
 }
 
 impl Outbox {
@@ -51,24 +35,18 @@ impl Outbox {
             connected: PerLane::default(),
             heard: PerLane::default(),
             greeted: false,
-            unsent: PerLane::default(),
-            dropped: BTreeSet::new(),
-            journaled: PerLane::default(),
             ack_at: None,
             unacked_bytes: 0,
         }
     }
 
     /// The kernel has a new sandbox. What waited for the one before is given up: it may have been done there. Numbers of requests
-    /// go on.
+    /// continue.
     pub(super) fn begin_again(&mut self) {
         self.link.begin_again();
         self.connected = PerLane::default();
         self.heard = PerLane::default();
         self.greeted = false;
-        self.unsent = PerLane::default();
-        self.dropped.clear();
-        self.journaled = PerLane::default();
         self.ack_at = None;
         self.unacked_bytes = 0;
     }
@@ -102,25 +80,14 @@ impl Outbox {
         command: &Command,
         out: &mut Vec<Effect>,
     ) -> Result<RequestId, PendingFull> {
-        let id = self.link.next_request();
-        let pending = self.link.command(command)?;
-        self.unsent.now.push_back(Unsent {
-            pending,
-            may_go: true,
-        });
+        let id = self.link.command(command)?;
         self.flush(Lane::Now, out);
         Ok(id)
     }
 
     /// Numbers a message; it goes out after [`Self::may_send`].
     pub(super) fn message(&mut self, lane: Lane, frame: Bytes) -> Result<RequestId, PendingFull> {
-        let id = self.link.next_request();
-        let pending = self.link.message(lane, frame)?;
-        self.unsent[lane].push_back(Unsent {
-            pending,
-            may_go: false,
-        });
-        Ok(id)
+        self.link.message(lane, frame)
     }
 
     /// Whether an order to start again is on its way.
@@ -132,37 +99,23 @@ impl Outbox {
 
     /// The record of a request is in the journal, under `seq`.
     pub(super) fn may_send(&mut self, lane: Lane, id: RequestId, seq: u64, out: &mut Vec<Effect>) {
-        self.journaled[lane].push_back((id.number, seq));
-        if let Some(unsent) = self.unsent[lane]
-            .iter_mut()
-            .find(|unsent| unsent.pending.number == id.number)
-        {
-            unsent.may_go = true;
-        }
+        self.link.recorded(lane, id.number, seq);
         self.flush(lane, out);
     }
 
     /// A request is given up before it was sent; its frame, if it was still here.
     pub(super) fn give_up(&mut self, lane: Lane, id: RequestId, out: &mut Vec<Effect>) -> Option<Bytes> {
-        let queue = &mut self.unsent[lane];
-        let at = queue.iter().position(|unsent| unsent.pending.number == id.number);
-        let given_up = at.and_then(|at| queue.remove(at));
-        if given_up.is_some() {
-            self.dropped.insert(id.number);
-        }
+        let frame = self.link.give_up(lane, id.number);
         self.flush(lane, out);
-        given_up.map(|unsent| unsent.pending.body)
+        frame
     }
 
     fn flush(&mut self, lane: Lane, out: &mut Vec<Effect>) {
         if !self.connected[lane] || !self.greeted {
             return;
         }
-        let queue = &mut self.unsent[lane];
-        while queue.front().is_some_and(|unsent| unsent.may_go) {
-            if let Some(unsent) = queue.pop_front() {
-                out.push(Effect::Send(lane, unsent.pending));
-            }
+        while let Some(pending) = self.link.take_ready(lane) {
+            out.push(Effect::Send(lane, pending));
         }
     }
 
@@ -181,14 +134,6 @@ impl Outbox {
         if lane == Lane::Now && self.heard.data && stored > 0 {
             out.push(Effect::Ack(Lane::Data, stored));
         }
-        let first_unsent = self.unsent[lane]
-            .front()
-            .map_or(u64::MAX, |unsent| unsent.pending.number);
-        let again = self
-            .link
-            .pending(lane)
-            .filter(|pending| pending.number < first_unsent && !self.dropped.contains(&pending.number));
-        out.extend(again.map(|pending| Effect::Send(lane, pending.clone())));
         self.flush(lane, out);
         resumed
     }
@@ -204,7 +149,7 @@ impl Outbox {
         self.heard[lane]
     }
 
-    /// What earlier epochs left has been dealt with: go on.
+    /// What earlier epochs left was dealt with: requests may be sent.
     pub(super) fn greet(&mut self, out: &mut Vec<Effect>) {
         self.greeted = true;
         for lane in Lane::ALL {
@@ -218,38 +163,23 @@ impl Outbox {
 
     pub(super) fn accepted(&mut self, lane: Lane, number: u64) {
         self.link.accepted(lane, number);
-        let journaled = &mut self.journaled[lane];
-        while journaled.front().is_some_and(|(first, _)| *first <= number) {
-            journaled.pop_front();
-        }
-        if !self.dropped.is_empty() {
-            let waiting: BTreeSet<u64> = Lane::ALL
-                .into_iter()
-                .flat_map(|lane| self.link.pending(lane))
-                .map(|pending| pending.number)
-                .collect();
-            self.dropped.retain(|number| waiting.contains(number));
-        }
     }
 
     /// The shim says that it has accepted the request and will not do it.
     pub(super) fn refused(&mut self, id: RequestId) {
         if id.epoch == self.link.epoch() {
-            for lane in Lane::ALL {
-                self.journaled[lane].retain(|(number, _)| *number != id.number);
-            }
+            self.link.refused(id.number);
         }
     }
 
     /// Messages in the journal that are not known to be accepted, with the numbers of their records.
-    pub(super) fn journaled(&self, lane: Lane) -> impl Iterator<Item = &(u64, u64)> {
-        self.journaled[lane].iter()
+    pub(super) fn unaccepted(&self, lane: Lane) -> impl Iterator<Item = (u64, u64)> {
+        self.link.recorded_pending(lane)
     }
 
     /// Whether a request of this epoch may still be on its way.
     pub(super) fn is_on_its_way(&self, id: RequestId) -> bool {
-        let waits = |lane| self.link.pending(lane).any(|pending| pending.number == id.number);
-        id.epoch == self.link.epoch() && Lane::ALL.into_iter().any(waits)
+        id.epoch == self.link.epoch() && self.link.is_pending(id.number)
     }
 
     /// What the link number of a frame means; `None` for frames without one.

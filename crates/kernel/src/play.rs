@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::bench::Bench;
 use super::event::{Answer, Command, CommandError, Event};
-use super::execution_records::{End, ExecutionRecord, Language, OnTimeout, Submission, execution_of};
+use super::executions::records::{End, ExecutionRecord, Language, OnTimeout, Submission, execution_of};
 use super::meta::{RecordKind, RecordMeta};
 use super::rules::Rules;
 
@@ -60,8 +60,7 @@ impl Play {
             revive: true,
             ..Rules::default()
         });
-        bench.core.readiness.replied = true;
-        bench.core.readiness.heard = true;
+        bench.core.readiness.restore(true, true);
         bench.done.clear();
         Self {
             bench,
@@ -177,8 +176,7 @@ impl Play {
             revive: true,
             ..Rules::default()
         });
-        self.bench.core.readiness.replied = true;
-        self.bench.core.readiness.heard = true;
+        self.bench.core.readiness.restore(true, true);
         for lane in Lane::ALL {
             self.bench.hello(lane, KernelState::Running);
         }

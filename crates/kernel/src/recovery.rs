@@ -6,33 +6,23 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use himalia_journal::Record;
-use himalia_model::{ExecutionState, Unanswered, Unresponsive};
+use himalia_model::ExecutionState;
 use himalia_shim_protocol::{KernelEntry, Lane, PerLane, RequestId};
-use himalia_wire::{Channel, Limits, header, v1};
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, Limits};
 
+use super::carried::{Carried, held_again};
 use super::core::{Core, Settings};
-use super::event::{Now, Request};
-use super::held::Held;
-use super::ledger::{Entry, RequestKind, parent_key};
-use super::life::{FLUSH_WAIT, PendingExit, Phase};
-use super::lifecycle::LifecycleRecord;
+use super::event::Now;
+use super::ledger::{Entry, RequestKind};
+use super::life::records::LifecycleRecord;
 use super::messages::word;
 use super::meta::{RecordKind, RecordMeta};
-use super::moving::NO_LINKS;
 use super::outbox::Outbox;
-use super::sandbox_end::{StopBy, TOLD_TO_END};
 
-/// A request that is in the journal and that the shim may not have accepted.
-#[derive(Clone, Debug)]
-pub(crate) struct Carried {
-    pub(super) id: RequestId,
-    /// It is known that the shim never accepted it, or that it refused it.
-    pub(super) confirmed: bool,
-    /// Filled from the journal before the core is used.
-    pub(super) held: Option<Held>,
-}
+/// Links of a sandbox that has said nothing yet.
+const NO_LINKS: PerLane<u64> = PerLane { now: 0, data: 0 };
 
 impl Core {
     /// Rebuilds a kernel from its journal. `read` gets a record by its number, for requests that are older than
@@ -64,11 +54,11 @@ impl Core {
             match kind {
                 RecordKind::Request => {
                     core.fold_request(record, &meta);
-                    core.fold_native_input(record, &meta);
+                    core.executions.fold_input(record, &meta);
                 }
                 RecordKind::Message => {
                     core.fold_message(record, &meta);
-                    core.fold_native_message(record, &meta);
+                    core.executions.fold_message(record, &meta);
                     if meta.channel == Some(Channel::Iopub) && !meta.synthetic {
                         last_output = Some(record);
                     }
@@ -79,10 +69,14 @@ impl Core {
                     }
                 }
                 RecordKind::Gap => {}
-                RecordKind::Execution => core.fold_execution(record, &meta),
+                RecordKind::Execution => {
+                    if core.executions.fold(record, &meta) {
+                        core.life.loss_was_said();
+                    }
+                }
             }
         }
-        if let Some(session) = last_output.and_then(|record| session_of(&record.body)) {
+        if let Some(session) = last_output.and_then(|record| session_of(record)) {
             core.kernel_session = session.into();
         }
         core.outbox = Outbox::new(settings.kernel, settings.epoch, stored);
@@ -94,9 +88,8 @@ impl Core {
             }
             core.carried[lane].retain(|_, carried| carried.held.is_some());
         }
-        core.life.since = now.mono;
-        core.adopted = true;
-        core.settle_executions();
+        core.life.adopt(now.mono);
+        core.resume_executions();
         Ok(core)
     }
 
@@ -113,9 +106,9 @@ impl Core {
             self.ledger.remove(old.id);
         }
         if held.request.kind == RequestKind::Shutdown {
-            self.life.told_to_end = true;
+            self.life.shutdown_requested();
         }
-        if held.request.channel != Channel::Stdin {
+        if held.request.channel() != Channel::Stdin {
             self.ledger.insert(id, Entry::new(record.seq, &held.request));
         }
         self.carried[lane].insert(
@@ -158,13 +151,13 @@ impl Core {
         if meta.word & word::REPLY != 0
             && let Some(progress) = self.ledger.replied(id)
             && progress.kind == RequestKind::Execute
-            && let Ok((_, parts)) = v1::decode(&record.body, &Limits::KERNEL)
+            && let Ok(frame) = Frame::parse(record.body.clone(), &Limits::KERNEL)
         {
-            self.names.replied(meta.incarnation, &parts.metadata);
+            self.names.replied(meta.incarnation, frame.metadata());
         }
-        if meta.incarnation == self.life.incarnation && !meta.synthetic {
-            self.readiness.heard |= meta.channel == Some(Channel::Iopub);
-            self.readiness.replied |= meta.word & word::PROBE != 0;
+        if meta.incarnation == self.life.incarnation() && !meta.synthetic {
+            let heard = meta.channel == Some(Channel::Iopub);
+            self.readiness.fold_message(heard, meta.word & word::PROBE != 0);
         }
     }
 
@@ -173,67 +166,19 @@ impl Core {
         let Ok(event) = serde_json::from_slice::<LifecycleRecord>(&record.body) else {
             return false;
         };
+        self.readiness.fold(&event, record.at_micros);
+        if self.life.fold(&event, self.now.mono) {
+            self.forget_open();
+        }
         match event {
-            LifecycleRecord::NewSandbox {
-                cause,
-                processes,
-                lost,
-            } => {
-                self.life.incarnation = processes;
-                self.move_in(&cause, lost);
+            LifecycleRecord::NewSandbox { .. } => {
+                self.leave_sandbox();
                 return true;
             }
-            LifecycleRecord::Started { incarnation } => {
-                self.life.incarnation = incarnation;
-                self.life.settle_reason();
-                self.life.phase = Phase::Running;
-                self.life.told_to_end = false;
-                self.life.moving = false;
-                self.life.exit = None;
+            LifecycleRecord::Started { .. } => {
                 self.stopwatch.reset();
                 self.activity.state = ExecutionState::Starting;
                 self.activity.touch(record.at_micros);
-                self.readiness = super::readiness::Readiness::default();
-                (self.alive, self.unresponsive) = (true, None);
-            }
-            LifecycleRecord::Unresponsive {
-                problem: problem @ Unanswered::Heartbeat,
-                ..
-            } => {
-                let since_micros = record.at_micros;
-                self.alive = false;
-                self.unresponsive = Some(Unresponsive {
-                    since_micros,
-                    problem,
-                });
-            }
-            LifecycleRecord::Responsive => (self.alive, self.unresponsive) = (true, None),
-            LifecycleRecord::Exited(exited) => {
-                let deadline = self.now.mono + FLUSH_WAIT;
-                self.life.exit = Some(PendingExit::new(exited, deadline));
-            }
-            LifecycleRecord::Stopped { by, .. } => match (&mut self.life.exit, by) {
-                (Some(exit), by) => exit.stopped = Some(by),
-                (None, StopBy::Gateway) => self.life.phase = Phase::Over,
-                (None, StopBy::Outside) => {
-                    self.life.phase = Phase::Dead;
-                    self.life.reason = Some(TOLD_TO_END.to_owned());
-                    self.forget_open();
-                }
-            },
-            LifecycleRecord::Restarting { cause, crashes } => {
-                self.life.phase = Phase::Restarting;
-                self.life.exit = None;
-                self.life.crashes = crashes;
-                self.life.reason = Some(format!("restarted after {cause}"));
-                self.forget_open();
-            }
-            LifecycleRecord::Dead { cause, over } => {
-                self.life.phase = if over { Phase::Over } else { Phase::Dead };
-                self.life.moving = false;
-                self.life.exit = None;
-                self.life.reason = Some(cause);
-                self.forget_open();
             }
             LifecycleRecord::Carried { requests } => {
                 let confirmed: BTreeSet<u64> = requests.into_iter().collect();
@@ -246,19 +191,7 @@ impl Core {
                 }
             }
             LifecycleRecord::Refused { record, again, .. } => self.fold_refused(record, again),
-            // A kernel that never answered is asked anew.
-            LifecycleRecord::Unresponsive {
-                problem: Unanswered::KernelInfo,
-                ..
-            }
-            | LifecycleRecord::StartFailed { .. }
-            | LifecycleRecord::Bound { .. }
-            | LifecycleRecord::Forked { .. }
-            | LifecycleRecord::ForkFailed { .. }
-            | LifecycleRecord::LinkAdded
-            | LifecycleRecord::ExecutionLimit { .. }
-            | LifecycleRecord::DiskQuota { .. }
-            | LifecycleRecord::Unknown => {}
+            _ => {}
         }
         false
     }
@@ -286,7 +219,7 @@ impl Core {
     }
 
     /// The first hello of a lane in this epoch: its marks say what was accepted of what earlier gateways sent.
-    pub(super) fn settle_carried(&mut self, lane: Lane, entry: Option<&KernelEntry>) {
+    pub(super) fn confirm_carried(&mut self, lane: Lane, entry: Option<&KernelEntry>) {
         self.carried[lane].retain(|_, carried| {
             let accepted = entry.is_some_and(|entry| {
                 let marks = &entry.requests;
@@ -299,7 +232,7 @@ impl Core {
         });
     }
 
-    /// All lanes are settled: what was never accepted goes out again, in its old order, under new numbers.
+    /// What earlier epochs left is known on all lanes: what was never accepted goes out again, in its old order, under new numbers.
     pub(super) fn hold_carried(&mut self) {
         for lane in Lane::ALL {
             for (seq, carried) in std::mem::take(&mut self.carried[lane]) {
@@ -314,32 +247,7 @@ impl Core {
     }
 }
 
-/// A request record as a request that is to be sent again.
-pub(super) fn held_again(record: &Record) -> Option<Held> {
-    let meta = RecordMeta::decode(&record.meta);
-    let channel = meta.channel?;
-    let (_, parts) = v1::decode(&record.body, &Limits::KERNEL).ok()?;
-    let header = header::peek(&parts.header).ok()?;
-    let parent = parent_key(&header.msg_id, &header.session);
-    let kind = RequestKind::from_word(meta.word);
-    // Whoever asked has gone with the gateway that asked; what lacks its secret is not what was meant.
-    if kind == RequestKind::Question || meta.redacted {
-        return None;
-    }
-    let request = Request {
-        owner: meta.owner,
-        channel,
-        kind,
-        parent,
-        frame: record.body.clone(),
-    };
-    Some(Held {
-        request,
-        again: record.seq,
-    })
-}
-
-fn session_of(frame: &Bytes) -> Option<String> {
-    let (_, parts) = v1::decode(frame, &Limits::KERNEL).ok()?;
-    Some(header::peek(&parts.header).ok()?.session.into_owned())
+fn session_of(record: &Record) -> Option<String> {
+    let frame = Frame::parse(record.body.clone(), &Limits::KERNEL).ok()?;
+    Some(frame.peek().ok()?.session.into_owned())
 }

@@ -1,7 +1,7 @@
 //! Requests that the shim has accepted and refused: they never ran.
 //!
 //! A message that only found no process, or no room, goes again under a new number once that may help. Its record is
-//! read back from the journal, since nobody keeps a frame that the shim has accepted. Whatever else is refused ends
+//! read back from the journal, since a frame that the shim has accepted is not kept. Whatever else is refused ends
 //! with the lifecycle record that says so.
 
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use himalia_journal::Record;
 use himalia_shim_protocol::{Lane, RefusalKind, Refused, RequestId};
 use himalia_wire::Channel;
 
+use super::carried::{Carried, held_again};
 use super::core::Core;
 use super::event::{CommandError, Effect};
-use super::execution_records::execution_of;
+use super::executions::records::execution_of;
 use super::ledger::{Entry, RequestKind};
 use super::life::Phase;
-use super::lifecycle::LifecycleRecord;
-use super::recovery::{Carried, held_again};
+use super::life::records::LifecycleRecord;
 
 impl Core {
     /// Number of the record of a refused message, 0 if it is not known, and whether it is sent again. An order never is:
-    /// its caller is told.
+    /// its caller is notified.
     pub(super) fn judge_refusal(&self, refused: &Refused) -> (u64, bool) {
         let Some(entry) = self.ledger.refusable(refused.request) else {
             return (0, false);
         };
         let again = refused.kind != RefusalKind::Never
-            && self.life.phase != Phase::Over
+            && self.life.phase() != Phase::Over
             && entry.seq != 0
             && !entry.kind.is_engines()
             // A native execution goes back to its own queue.
@@ -40,12 +40,9 @@ impl Core {
     pub(super) fn refused(&mut self, refused: &Refused, again: bool, out: &mut Vec<Effect>) {
         let id = refused.request;
         tracing::info!(reason = %refused.reason, again, "the shim refused a request");
-        for token in self.life.take(|what| what.request() == Some(id)) {
-            out.push(Effect::Done(
-                token,
-                Err(CommandError::Refused(refused.reason.clone())),
-            ));
-        }
+        let error = CommandError::Refused(refused.reason.clone());
+        let waiters = self.life.waiters();
+        waiters.answer(|what| what.request() == Some(id), &Err(error), out);
         self.outbox.refused(id);
         let entry = self.never_ran(id, again);
         if entry
@@ -72,7 +69,7 @@ impl Core {
         }
     }
 
-    /// Nobody waits for an answer to the request any more; with `again` it is kept as one that goes again.
+    /// No answer to the request is waited for any more; with `again` it is kept as one that goes again.
     pub(super) fn never_ran(&mut self, id: RequestId, again: bool) -> Option<Entry> {
         let entry = self.ledger.take(id);
         let mut held = None;

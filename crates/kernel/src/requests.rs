@@ -2,22 +2,22 @@
 
 use himalia_journal::NewRecord;
 use himalia_shim_protocol::{Lane, RequestId};
-use himalia_wire::{Channel, build, v1};
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, Limits, build};
 
 use super::core::Core;
 use super::event::{CommandError, Effect, Request};
 use super::held::Held;
-use super::ledger::{Entry, RequestKind, parent_key};
-use super::life::Phase;
+use super::ledger::{Entry, RequestKind};
 use super::meta::{RecordKind, RecordMeta};
 use super::secrets;
 use super::synthetic::ENGINE_SESSION;
-use super::writes::Then;
+use super::writes::Next;
 
 impl Request {
     /// The lane that its channel uses.
     pub(super) fn lane(&self) -> Lane {
-        if self.channel == Channel::Control {
+        if self.channel() == Channel::Control {
             Lane::Now
         } else {
             Lane::Data
@@ -34,11 +34,7 @@ impl Core {
 
     /// Takes up held requests, in order, as far as that is possible now.
     pub(super) fn release(&mut self) {
-        while self.life.phase == Phase::Running
-            && self.outbox.greeted()
-            && self.life.exit.is_none()
-            && !self.writes.failing()
-        {
+        while self.life.runs() && self.outbox.greeted() && !self.writes.failing() {
             let shell = !self.ledger.is_full() && !self.disk_is_unsure();
             let Some(held) = self.held.pop(shell) else {
                 return;
@@ -58,16 +54,16 @@ impl Core {
     pub(super) fn admit(&mut self, held: Held) -> Result<RequestId, Held> {
         let Held { request, again } = held;
         let lane = request.lane();
-        let Ok(id) = self.outbox.message(lane, request.frame.clone()) else {
+        let Ok(id) = self.outbox.message(lane, request.frame.bytes().clone()) else {
             return Err(Held { request, again });
         };
-        let redacted = request.channel == Channel::Stdin && self.secret_asked;
+        let redacted = request.channel() == Channel::Stdin && self.secret_asked;
         let meta = RecordMeta {
             kernel: self.settings.kernel,
-            channel: Some(request.channel),
+            channel: Some(request.channel()),
             redacted,
             hidden: request.owner == 0,
-            incarnation: self.life.incarnation,
+            incarnation: self.life.incarnation(),
             owner: request.owner,
             request: id.number,
             epoch: u32::try_from(id.epoch).unwrap_or(u32::MAX),
@@ -76,21 +72,21 @@ impl Core {
             ..RecordMeta::default()
         };
         if request.kind == RequestKind::Shutdown {
-            self.life.told_to_end = true;
+            self.life.shutdown_requested();
         }
-        if request.channel != Channel::Stdin {
+        if request.channel() != Channel::Stdin {
             self.ledger.insert(id, Entry::new(0, &request));
         }
         let record = NewRecord {
             kind: RecordKind::Request as u8,
             meta: meta.encode(),
             body: if redacted {
-                secrets::without_answer(&request.frame)
+                secrets::without_answer(&request.frame).into_bytes()
             } else {
-                request.frame
+                request.frame.into_bytes()
             },
         };
-        self.writes.push(record, Then::Send(lane, id));
+        self.writes.push(record, Next::Send(lane, id));
         Ok(id)
     }
 
@@ -99,8 +95,8 @@ impl Core {
         let taken = self.writes.failed(self.now.mono, batch);
         for (then, record) in taken.into_iter().rev() {
             let (lane, id) = match then {
-                Then::Send(lane, id) => (lane, id),
-                Then::Submitted(waiter) => {
+                Next::Send(lane, id) => (lane, id),
+                Next::Submitted(waiter) => {
                     self.not_submitted(waiter, out);
                     continue;
                 }
@@ -113,16 +109,16 @@ impl Core {
             if kind == RequestKind::Question {
                 self.questions.failed(id, CommandError::DiskFailing);
             }
-            let (Some(channel), false) = (meta.channel, kind.is_engines()) else {
+            // The message itself: its record may lack something.
+            let frame = Frame::parse(frame.unwrap_or(record.body), &Limits::KERNEL);
+            let (Ok(frame), false) = (frame, kind.is_engines()) else {
                 continue;
             };
             let request = Request {
                 owner: meta.owner,
-                channel,
                 kind,
                 parent,
-                // The message itself: its record may lack something.
-                frame: frame.unwrap_or(record.body),
+                frame,
             };
             self.held.put_back(Held {
                 request,
@@ -135,19 +131,8 @@ impl Core {
     pub(super) fn probe(&mut self) {
         self.readiness.probed(self.now.mono);
         for channel in [Channel::Control, Channel::Shell] {
-            let parts = build::kernel_info_request(ENGINE_SESSION);
-            let Ok(header) = himalia_wire::header::peek(&parts.header) else {
-                continue;
-            };
-            let parent = parent_key(&header.msg_id, &header.session);
-            let frame = v1::encode(channel, &parts);
-            let request = Request {
-                owner: 0,
-                channel,
-                kind: RequestKind::Probe,
-                parent,
-                frame,
-            };
+            let frame = Frame::new(channel, &build::kernel_info_request(ENGINE_SESSION));
+            let request = Request::ours(0, RequestKind::Probe, frame);
             // Refused when the shim holds too much: a later probe tries again.
             let _ = self.admit(Held { request, again: 0 });
         }

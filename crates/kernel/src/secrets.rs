@@ -1,7 +1,7 @@
 //! Passwords that a kernel asks for (`getpass`): they go to the kernel and into no record.
 
 use bytes::Bytes;
-use himalia_wire::{Limits, v1};
+use himalia_wire::v1::Frame;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -15,17 +15,14 @@ pub(super) fn asks_for_one(content: &[u8]) -> bool {
     serde_json::from_slice::<Content>(content).is_ok_and(|content| content.password)
 }
 
-/// The frame of an answer as it is written: with an empty value, and `redacted` in its content. Of a frame that cannot be read
-/// nothing is left.
-pub(super) fn without_answer(frame: &Bytes) -> Bytes {
-    let Ok((channel, mut parts)) = v1::decode(frame, &Limits::CLIENT) else {
-        return Bytes::new();
-    };
+/// The frame of an answer as it is written: with an empty value, and `redacted` in its content.
+pub(super) fn without_answer(frame: &Frame) -> Frame {
+    let mut parts = frame.to_parts();
     let content = json!({ "value": "", "status": "ok", "redacted": true });
     parts.content = content.to_string().into();
     parts.metadata = Bytes::from_static(b"{}");
     parts.buffers.clear();
-    v1::encode(channel, &parts)
+    Frame::new(frame.channel(), &parts)
 }
 
 #[cfg(test)]
@@ -52,14 +49,12 @@ mod tests {
         let mut parts = build::message("s", "input_reply", None, &content);
         parts.metadata = Bytes::from_static(b"{\"x\":\"hunter2\"}");
         parts.buffers.push(Bytes::from_static(b"hunter2"));
-        let frame = v1::encode(Channel::Stdin, &parts);
+        let frame = Frame::new(Channel::Stdin, &parts);
         let written = without_answer(&frame);
-        assert!(!written.windows(7).any(|bytes| bytes == b"hunter2"));
-        let (channel, after) = v1::decode(&written, &Limits::CLIENT).unwrap();
+        assert!(!written.bytes().windows(7).any(|bytes| bytes == b"hunter2"));
         assert_eq!(
-            (channel, &after.header, after.buffers.len()),
-            (Channel::Stdin, &parts.header, 0)
+            (written.channel(), written.header(), written.buffers().count()),
+            (Channel::Stdin, &parts.header[..], 0)
         );
-        assert!(without_answer(&Bytes::from_static(b"hunter2")).is_empty());
     }
 }

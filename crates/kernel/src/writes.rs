@@ -5,7 +5,7 @@ use himalia_shim_protocol::{Lane, RequestId};
 
 /// What becomes possible once a record is in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
+pub(super) enum Next {
     Nothing,
     /// The shim may forget it.
     Stored(Lane, u64),
@@ -23,20 +23,20 @@ const RETRY: u64 = 250_000;
 #[derive(Debug, Default)]
 pub(super) struct Writes {
     batch: Vec<NewRecord>,
-    then: Vec<Then>,
-    in_flight: Option<Vec<Then>>,
+    next: Vec<Next>,
+    in_flight: Option<Vec<Next>>,
     /// Set while the disk refuses.
     retry_at: Option<u64>,
     bytes: usize,
     spare: Vec<NewRecord>,
-    spare_then: Vec<Then>,
+    spare_next: Vec<Next>,
 }
 
 impl Writes {
-    pub(super) fn push(&mut self, record: NewRecord, then: Then) {
+    pub(super) fn push(&mut self, record: NewRecord, next: Next) {
         self.bytes += record.body.len();
         self.batch.push(record);
-        self.then.push(then);
+        self.next.push(next);
     }
 
     /// The next batch for the disk; `None` while one is there, nothing waits, or it is too early to try again.
@@ -44,8 +44,8 @@ impl Writes {
         if self.in_flight.is_some() || self.batch.is_empty() || self.retry_at.is_some_and(|at| at > mono) {
             return None;
         }
-        let then = std::mem::replace(&mut self.then, std::mem::take(&mut self.spare_then));
-        self.in_flight = Some(then);
+        let next = std::mem::replace(&mut self.next, std::mem::take(&mut self.spare_next));
+        self.in_flight = Some(next);
         self.bytes = 0;
         Some(std::mem::replace(
             &mut self.batch,
@@ -54,41 +54,41 @@ impl Writes {
     }
 
     /// The batch in flight is stored: what follows from it, in order. Hand the vector back with [`Self::reuse`].
-    pub(super) fn written(&mut self, mut batch: Vec<NewRecord>) -> Vec<Then> {
+    pub(super) fn written(&mut self, mut batch: Vec<NewRecord>) -> Vec<Next> {
         batch.clear();
         self.spare = batch;
         self.retry_at = None;
         self.in_flight.take().unwrap_or_default()
     }
 
-    pub(super) fn reuse(&mut self, mut then: Vec<Then>) {
-        then.clear();
-        self.spare_then = then;
+    pub(super) fn reuse(&mut self, mut next: Vec<Next>) {
+        next.clear();
+        self.spare_next = next;
     }
 
     /// The batch in flight was not stored. Requests and new executions in it are taken out, since a command must not wait
     /// behind them; all else is tried again later, before what came meanwhile. Returns what was taken out.
-    pub(super) fn failed(&mut self, mono: u64, batch: Vec<NewRecord>) -> Vec<(Then, NewRecord)> {
-        let then = self.in_flight.take().unwrap_or_default();
+    pub(super) fn failed(&mut self, mono: u64, batch: Vec<NewRecord>) -> Vec<(Next, NewRecord)> {
+        let next = self.in_flight.take().unwrap_or_default();
         self.retry_at = Some(mono + RETRY);
         let mut given_up = Vec::new();
-        let newer = (std::mem::take(&mut self.batch), std::mem::take(&mut self.then));
+        let newer = (std::mem::take(&mut self.batch), std::mem::take(&mut self.next));
         self.bytes = 0;
         let all = batch
             .into_iter()
-            .zip(then)
+            .zip(next)
             .chain(newer.0.into_iter().zip(newer.1));
-        for (record, then) in all {
-            if matches!(then, Then::Send(..) | Then::Submitted(_)) {
-                given_up.push((then, record));
+        for (record, next) in all {
+            if matches!(next, Next::Send(..) | Next::Submitted(_)) {
+                given_up.push((next, record));
             } else {
-                self.push(record, then);
+                self.push(record, next);
             }
         }
         given_up
     }
 
-    /// The pause after a failed attempt is over: whatever comes next is the next attempt.
+    /// Ends the pause after a failed attempt: the next batch is the next attempt.
     pub(super) fn end_pause(&mut self, mono: u64) {
         self.retry_at.take_if(|at| *at <= mono);
     }

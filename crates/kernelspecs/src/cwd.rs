@@ -12,31 +12,35 @@ pub(super) const UNUSED_VARIABLE: &str = "HIMALIA_CLIENT_CWD";
 /// Bytes of a directory's name (`PATH_MAX`).
 const MAX_BYTES: usize = 4096;
 
-/// What became of the client's wish.
+/// The directory that was chosen for a request.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct Choice {
     pub(super) cwd: PathBuf,
-    /// The wish, if it could not be met.
+    /// The requested directory, if it cannot be used.
     pub(super) unused: Option<String>,
 }
 
-/// Chooses the directory: the wish if the kernel shares the host's files and it is an absolute path of a directory,
+/// Chooses the directory: the requested one if the kernel shares the host's files and it is an absolute path of a directory,
 /// else the fallback.
-pub(super) fn choose(wish: Option<&str>, shares_files: bool, fallback: &Path) -> Result<Choice, EngineError> {
+pub(super) fn choose(
+    requested: Option<&str>,
+    shares_files: bool,
+    fallback: &Path,
+) -> Result<Choice, EngineError> {
     let fallback = || fallback.to_owned();
-    let Some(wish) = wish.filter(|wish| !wish.is_empty()) else {
+    let Some(requested) = requested.filter(|requested| !requested.is_empty()) else {
         return Ok(Choice {
             cwd: fallback(),
             unused: None,
         });
     };
-    if wish.len() > MAX_BYTES || wish.contains('\0') {
+    if requested.len() > MAX_BYTES || requested.contains('\0') {
         return Err(EngineError::bad_request(
             "path",
             format!("is not a path of at most {MAX_BYTES} bytes"),
         ));
     }
-    let wanted = Path::new(wish);
+    let wanted = Path::new(requested);
     if shares_files && wanted.is_absolute() && wanted.is_dir() {
         return Ok(Choice {
             cwd: wanted.to_owned(),
@@ -45,7 +49,7 @@ pub(super) fn choose(wish: Option<&str>, shares_files: bool, fallback: &Path) ->
     }
     Ok(Choice {
         cwd: fallback(),
-        unused: Some(wish.to_owned()),
+        unused: Some(requested.to_owned()),
     })
 }
 
@@ -54,19 +58,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wish_is_met_where_it_can_be() {
-        let choose = |wish, shares| choose(wish, shares, Path::new("/work")).unwrap();
+    fn the_requested_directory_is_used_where_that_is_possible() {
+        let choose = |requested, shares| choose(requested, shares, Path::new("/work")).unwrap();
         let met = Choice {
             cwd: "/tmp".into(),
             unused: None,
         };
         assert_eq!(choose(Some("/tmp"), true), met);
-        for wish in ["/nonexistent/dir", "relative", "/dev/null"] {
+        for requested in ["/nonexistent/dir", "relative", "/dev/null"] {
             let unmet = Choice {
                 cwd: "/work".into(),
-                unused: Some(wish.into()),
+                unused: Some(requested.into()),
             };
-            assert_eq!(choose(Some(wish), true), unmet, "{wish}");
+            assert_eq!(choose(Some(requested), true), unmet, "{requested}");
         }
         assert_eq!(choose(Some("/tmp"), false).unused.as_deref(), Some("/tmp"));
         for nothing in [None, Some("")] {

@@ -1,4 +1,4 @@
-//! From a kernelspec and a request to what the shim is told to run.
+//! From a kernelspec and a request to what the shim is to run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub fn is_ours(spec: &KernelSpec) -> bool {
 pub struct LaunchRequest {
     /// Variables of the request, over all but `marks`.
     pub env: BTreeMap<String, String>,
-    /// The client's wish for a directory; `KERNEL_WORKING_DIR` of `env` counts where this is `None`.
+    /// The directory that the client requests; `KERNEL_WORKING_DIR` of `env` counts where this is `None`.
     pub cwd: Option<String>,
     /// Variables that the sandbox wants in each of its kernels (`SandboxHandle::kernel_env`); nothing overrides them.
     pub marks: BTreeMap<String, String>,
@@ -37,7 +37,7 @@ pub struct LaunchRequest {
     pub shares_files: bool,
     /// Whether its files are those of an image, so that the kernelspec's program is looked up there.
     pub in_container: bool,
-    /// Where it starts when the wish is not met; `None` is the home directory.
+    /// Where it starts when that cannot be used; `None` is the home directory.
     pub fallback_cwd: Option<PathBuf>,
 }
 
@@ -50,7 +50,7 @@ pub struct Launch {
     pub env: BTreeMap<String, String>,
     /// What of it does not come from the request; the same for every kernel of a template.
     pub base_env: BTreeMap<String, String>,
-    /// Where it starts when nobody wishes for a directory.
+    /// Where it starts when no directory is requested.
     pub base_cwd: String,
     /// An absolute path. At level `none` it is a directory, unless the fallback is not.
     pub cwd: String,
@@ -93,7 +93,7 @@ pub fn launch(
     };
     let base_env = asked(&BTreeMap::new());
     let mut env = asked(&request.env);
-    let wish = request
+    let requested = request
         .cwd
         .as_deref()
         .or_else(|| request.env.get(cwd::CLIENT_VARIABLE).map(String::as_str));
@@ -104,7 +104,7 @@ pub fn launch(
             PathBuf::from(SANDBOX_WORK_DIR)
         }
     });
-    let choice = cwd::choose(wish, request.shares_files, &fallback)?;
+    let choice = cwd::choose(requested, request.shares_files, &fallback)?;
     if let Some(unused) = choice.unused {
         env.insert(cwd::UNUSED_VARIABLE.to_owned(), unused);
     }

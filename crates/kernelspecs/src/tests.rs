@@ -15,11 +15,11 @@ const GOOD: &str =
     r#"{"argv": ["/bin/sh", "-f", "{connection_file}"], "display_name": "A", "language": "sh"}"#;
 
 /// A host's files below one directory.
-struct Place {
+struct TestFiles {
     dir: TempDir,
 }
 
-impl Place {
+impl TestFiles {
     fn new() -> Self {
         Self {
             dir: TempDir::new().unwrap(),
@@ -64,7 +64,7 @@ fn names(specs: &KernelSpecs) -> Vec<&str> {
 }
 
 fn spec(json: &str) -> KernelSpec {
-    let place = Place::new();
+    let place = TestFiles::new();
     place.file("k/kernel.json", json);
     super::read::read("k", &place.path("k"), "/usr/bin:/bin").unwrap()
 }

@@ -1,4 +1,4 @@
-//! What a tool says when it did not do its work.
+//! Errors of tools.
 //!
 //! A refusal is a result with `isError`, so that the model reads it: one line of text, and `{code, retryable, detail}` with
 //! the words of the native API.

@@ -1,4 +1,4 @@
-//! What of an execution's artifacts a model sees.
+//! Selects the artifacts of an execution that a result contains as images.
 //!
 //! An image within the budget is image content. One beyond it, and any large value that has no short text, is a link:
 //! `himalia://artifacts/{sha256}`, which `resources/read` opens.

@@ -1,4 +1,4 @@
-//! `input()`: asked of the client's user where the client can do that, answered by a later call otherwise.
+//! `input()`: the client asks its user if it supports that, else a later call has the answer.
 //!
 //! A client of revision 2026-07-28 that declares elicitation by forms gets an `InputRequiredResult` and calls again with the
 //! answer and the execution's id; nothing is kept here meanwhile. Passwords are never asked for in this way, as MCP demands.

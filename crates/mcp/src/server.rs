@@ -1,4 +1,4 @@
-//! The protocol: what the SDK asks of a server.
+//! Implements the server trait of the SDK.
 
 use std::sync::Arc;
 

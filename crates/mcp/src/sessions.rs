@@ -1,4 +1,4 @@
-//! Sessions as models name and see them.
+//! Finds sessions by the names that models use, and describes them.
 
 use std::fmt::Write as _;
 
@@ -11,11 +11,11 @@ use crate::failure::Failure;
 /// Characters of an id that name a session, at least.
 const PREFIX_CHARS: usize = 4;
 
-/// A session by its id, its name, or the beginning of its id.
+/// The first kernel of a session, by its id, its name, or the beginning of its id.
 pub(crate) fn find(engine: &Engine, principal: &Principal, wanted: &str) -> Result<KernelId, Failure> {
     let unknown = match engine.find_session(principal, wanted) {
         Err(error) if error.is_absent() && wanted.len() >= PREFIX_CHARS => error,
-        found => return Ok(found?),
+        found => return Ok(found?.first_kernel()),
     };
     let all = engine.session_infos(principal)?;
     let ids = all.iter().map(|info| info.kernel.id);
@@ -34,13 +34,13 @@ pub(crate) fn find(engine: &Engine, principal: &Principal, wanted: &str) -> Resu
 pub(crate) fn to_json(info: &SessionInfo) -> Value {
     json!({
         "id": info.kernel.id,
-        "name": info.name,
+        "name": info.session.name,
         "state": info.kernel.execution_state.as_str(),
         "reason": info.kernel.reason,
         "unresponsive": info.kernel.unresponsive.map(|found| found.problem.advice()),
         "incarnation": info.kernel.incarnation,
-        "template": info.template,
-        "parent": info.parent,
+        "template": info.session.template,
+        "parent": info.session.parent,
         "last_activity": info.kernel.last_activity.format(&Rfc3339).ok(),
     })
 }
@@ -48,7 +48,7 @@ pub(crate) fn to_json(info: &SessionInfo) -> Value {
 /// The same in one line.
 pub(crate) fn to_line(info: &SessionInfo) -> String {
     let mut line = format!("{} {}", info.kernel.id, info.kernel.execution_state);
-    if let Some(name) = &info.name {
+    if let Some(name) = &info.session.name {
         line.insert_str(0, &format!("{name}: "));
     }
     if let Some(reason) = &info.kernel.reason {
@@ -60,9 +60,9 @@ pub(crate) fn to_line(info: &SessionInfo) -> String {
     let _ = write!(
         line,
         ", kernel process {}, {}",
-        info.kernel.incarnation, info.template
+        info.kernel.incarnation, info.session.template
     );
-    if let Some(parent) = info.parent {
+    if let Some(parent) = info.session.parent {
         let _ = write!(line, ", branch of {parent}");
     }
     line

@@ -62,7 +62,7 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// A clock that shows the wall clock's time now, and goes on as the source's boot-time clock does.
+    /// A clock that shows the wall clock's time now, and continues as the source's boot-time clock does.
     pub fn of(source: Arc<dyn TimeSource>) -> Self {
         let ahead = difference(source.as_ref());
         let state = State {
@@ -86,7 +86,7 @@ impl Clock {
         i64::try_from(self.micros()).unwrap_or(i64::MAX)
     }
 
-    /// For whoever looks again and again what is due.
+    /// For a task that looks at intervals what is due.
     pub fn looks(&self) -> Looks {
         Looks {
             clock: self.clone(),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn it_begins_at_the_wall_clock_and_goes_on_with_the_other() {
+    fn it_begins_at_the_wall_clock_and_continues_with_the_other() {
         let (hands, clock) = clock();
         assert_eq!(clock.micros(), START);
         hands.pass(DAY);

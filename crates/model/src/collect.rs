@@ -1,4 +1,4 @@
-//! What is removed because its time is over, or because nobody owns it.
+//! What is removed because its time has passed, or because it belongs to no session.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Default for Retention {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Overdue {
-    /// Its time is over.
+    /// Its time has passed.
     Age,
     /// All of them together are too large, or too many.
     Space,

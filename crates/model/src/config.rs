@@ -1,4 +1,4 @@
-//! Settings of the engine, already validated by whoever read them.
+//! Settings of the engine, already validated by the program that read them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub struct EngineConfig {
     /// How long a start waits for the shim's call and for the kernel's process.
     pub start_timeout: Duration,
     /// How long a kernel may take from process start to its first `kernel_info_reply` before it counts as
-    /// never ready; the engine goes on without (jupyter's `kernel_info_timeout`: 60 s).
+    /// never ready; the engine continues without (jupyter's `kernel_info_timeout`: 60 s).
     pub ready_timeout: Duration,
     /// Grace between the polite `shutdown_request` and SIGKILL (jupyter's `shutdown_wait_time`: 5 s).
     pub shutdown_grace: Duration,

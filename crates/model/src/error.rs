@@ -92,7 +92,7 @@ pub enum EngineError {
         /// One line.
         reason: String,
     },
-    /// The session is over: its log can be read, and nothing else can be done with it.
+    /// The session has ended: its log can be read, and nothing else can be done with it.
     #[error("this session is over since {} ({})", timestamp(.0.ended), .0.cause)]
     SessionEnded(EndedSession),
     /// No session has this name any more. That of the latest one that had it is kept under its id.
@@ -147,7 +147,7 @@ pub enum EngineError {
     /// As many executions wait for the kernel as may.
     #[error("{queued} executions of this session are not over yet")]
     QueueFull {
-        /// How many are not over.
+        /// How many are not complete.
         queued: u32,
     },
     /// The kernel has another process than the caller believes: its variables are gone.
@@ -207,7 +207,7 @@ pub enum EngineError {
     },
 }
 
-/// A session that is over, whose log is kept.
+/// A session that has ended, whose log is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedSession {
     /// Its id, which still names it.
@@ -218,7 +218,7 @@ pub struct EndedSession {
     pub cause: String,
 }
 
-/// Why a wish is not met, in a stable word.
+/// Why a request is not granted, in a stable word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotOffered {
@@ -361,7 +361,7 @@ impl EngineError {
         }
     }
 
-    /// Whether the object is not there: it never was, or it is over.
+    /// Whether the object is not there: it never existed, or it has ended.
     pub fn is_absent(&self) -> bool {
         matches!(
             self,

@@ -14,10 +14,8 @@ use crate::EngineError;
 #[serde(transparent)]
 pub struct KernelId(pub Uuid);
 
-/// Identifies one session: a sandbox with its log and its kernels. On the wire a hyphenated lower-case UUID.
-///
-/// A session's first kernel has the session's id: [`SessionId::first_kernel`] and [`SessionId::of_first_kernel`] go from one to
-/// the other. Its additional kernels have ids of their own.
+/// Identifies one session: a sandbox with its log and its kernels. Its first kernel has the same id; additional kernels have ids of
+/// their own. On the wire a hyphenated lower-case UUID.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct SessionId(pub Uuid);

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
-use himalia_sandbox::{Isolation, Network};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use crate::{KernelId, Origin, SessionLimits, from_micros};
+use crate::{KernelId, Secrets, from_micros};
 
 /// A kernel, as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,11 +92,11 @@ pub enum ExecutionState {
     Busy,
     /// Its process ended and a new one is being started.
     Restarting,
-    /// Its process ended for good.
+    /// Its process ended permanently.
     Dead,
     /// Its sandbox is not connected (yet).
     Unknown,
-    /// The session is over and its log is kept. Of sessions of the native API only; Jupyter knows no such word.
+    /// The session has ended and its log is kept. Of sessions of the native API only; Jupyter knows no such word.
     Ended,
 }
 
@@ -123,43 +121,7 @@ impl fmt::Display for ExecutionState {
     }
 }
 
-/// What a caller asks of a new kernel.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StartKernel {
-    /// Template, or else kernelspec; `None` = the configured default kernelspec.
-    pub name: Option<String>,
-    /// An id of the caller's choice, so that a repeated request cannot start a second kernel
-    /// ([`EngineError::Conflict`](crate::EngineError::Conflict) if it exists).
-    pub id: Option<KernelId>,
-    /// Wanted working directory on the client's side; used if it exists and the sandbox shares the file system.
-    pub cwd: Option<String>,
-    /// Variables for this kernel alone, over those of its kernelspec. Nothing of the gateway's own environment is
-    /// added.
-    pub env: BTreeMap<String, String>,
-    /// Further variables, which are stored and shown nowhere. A name in both is refused.
-    pub secrets: Secrets,
-    /// Through which interface.
-    pub origin: Origin,
-    /// The weakest isolation that will do, if that is more than the template's.
-    pub isolation: Option<Isolation>,
-    /// Limits of this session; `None` fields are the template's.
-    pub limits: SessionLimits,
-    /// Another image, one of [`EngineConfig::images`](crate::EngineConfig::images).
-    pub image: Option<String>,
-    /// Another network than the template's. `None` is always allowed.
-    pub network: Option<Network>,
-    /// Idle for so long, it is ended.
-    pub idle_timeout: Option<Duration>,
-    /// Ended after this time, whatever it does.
-    pub lifetime: Option<Duration>,
-    /// The caller's marks: at most 16, name and value at most 512 bytes together.
-    pub labels: BTreeMap<String, String>,
-    /// The caller's name for the session: 1 to 63 lower-case letters, digits and hyphens, with a letter or digit at both
-    /// ends. [`EngineError::Conflict`](crate::EngineError::Conflict) if a session has it.
-    pub session_name: Option<String>,
-}
-
-/// What a caller asks of a further kernel of a session.
+/// What a caller asks of an additional kernel of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewKernel {
     /// A kernelspec, that of the session's first kernel if `None`.
@@ -169,22 +131,12 @@ pub struct NewKernel {
     /// Variables for this kernel alone, over those of its kernelspec and of the session's template. Those that the session
     /// was started with are its first kernel's.
     pub env: BTreeMap<String, String>,
-    /// Further variables, which are stored and shown nowhere. A name in both is refused.
+    /// More variables, which are stored and shown nowhere. A name in both is refused.
     pub secrets: Secrets,
 }
 
 /// Most names of each kind that are kept of what goes with a sandbox: of secrets, additional kernels, branches.
 pub const MAX_LOST_NAMES: usize = 16;
-
-/// Variables whose values are shown nowhere, not in a debug text either.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secrets(pub BTreeMap<String, String>);
-
-impl fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
-    }
-}
 
 /// The gateway, as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]

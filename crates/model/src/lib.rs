@@ -14,6 +14,7 @@ mod kernel;
 mod kernelspec;
 mod principal;
 mod session;
+mod status;
 mod template;
 mod time;
 
@@ -22,21 +23,20 @@ pub use collect::{Collected, CollectedSession, Orphan, OrphanKind, Overdue, Rete
 pub use config::{CullConfig, EngineConfig, Share, TenantLimits};
 pub use error::{EndedSession, EngineError, ForkError, NotOffered, RemovedBy};
 pub use file_error::FileError;
-// What is told of sandboxes where nothing is made or ended.
 pub use fork::{Branch, ForkFiles, ForkKernel, ForkPolicy, Hazard, MAX_BRANCHES};
 pub use himalia_sandbox::{DiskUse, Isolation};
 pub use ids::{JupyterSessionId, KernelId, SessionId};
 pub use jupyter_session::{KernelRef, NewSession, SessionModel, SessionPatch};
 pub use kernel::{
-    ExecutionState, GatewayStatus, KernelModel, MAX_LOST_NAMES, NewKernel, Secrets, StartKernel, Unanswered,
-    Unresponsive,
+    ExecutionState, GatewayStatus, KernelModel, MAX_LOST_NAMES, NewKernel, Unanswered, Unresponsive,
 };
 pub use kernelspec::{InterruptMode, KernelJson, KernelSpec, KernelSpecs, SpecFile};
 pub use principal::{Action, MAX_PRINCIPAL_CHARS, Object, Principal};
 pub use session::{
-    Origin, PoolStatus, ProvisionerInfo, SessionChange, SessionEnd, SessionInfo, SessionOwner, StartPath,
-    TimeChange,
+    GivenVariables, Origin, Role, SandboxConfig, Secrets, Session, SessionChange, SessionEnd, SessionInfo,
+    SessionOwner, StartKernel, StartPath, TimeChange,
 };
+pub use status::{PoolStatus, ProvisionerInfo};
 pub use template::{
     FilesMode, PoolConfig, ProvisionerChoice, SessionLimits, Template, TemplateInfo, UsualSizes,
 };

@@ -1,7 +1,7 @@
 //! On whose behalf a command runs, what it does, and what it acts on.
 //!
 //! Whose an object is, is asked where it is looked up, by [`Principal::sees`]: an object of another tenant is not found, on the same
-//! path and with the same words as one that never was, so that no answer tells that it is there.
+//! path and with the same words as an unknown one, so that no answer tells that it is there.
 
 use crate::{EngineError, JupyterSessionId, KernelId};
 
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_the_operators_name() {
+    fn no_tenant_gets_the_operators_name() {
         for (tenant, caller) in [
             ("operator", "x"),
             ("x", "operator"),

@@ -1,4 +1,4 @@
-//! Sessions as `/v1` shows them: a kernel with the sandbox that it runs in.
+//! Sessions: what a caller asks for, what a session is, and how one is shown and changed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,9 +7,10 @@ use std::time::Duration;
 use himalia_sandbox::{Isolation, LimitReport, Network};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
-use crate::{FilesMode, KernelId, KernelModel, SessionLimits};
+use crate::{FilesMode, KernelId, KernelModel, MAX_LOST_NAMES, SessionId, SessionLimits, from_micros};
 
 /// Through which interface a kernel was made. It decides what follows a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -20,16 +21,6 @@ pub enum Origin {
     Jupyter,
     /// `/v1`: a crashed process is replaced by the next execution or restart only.
     V1,
-}
-
-impl Origin {
-    /// The spelling in the store and in replies.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Jupyter => "jupyter",
-            Self::V1 => "v1",
-        }
-    }
 }
 
 /// How a session's first process came to be.
@@ -65,24 +56,162 @@ impl fmt::Display for StartPath {
     }
 }
 
-/// A session: a kernel, and what is around it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SessionInfo {
-    /// Its kernel; the session's id is the kernel's.
-    pub kernel: KernelModel,
+/// What a caller asks of a new session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StartKernel {
+    /// Template, or else kernelspec; `None` = the configured default kernelspec.
+    pub name: Option<String>,
+    /// An id of the caller's choice, so that a repeated request cannot start a second kernel
+    /// ([`EngineError::Conflict`](crate::EngineError::Conflict) if it exists).
+    pub id: Option<KernelId>,
+    /// Wanted working directory on the client's side; used if it exists and the sandbox shares the file system.
+    pub cwd: Option<String>,
+    /// Variables for this kernel alone, over those of its kernelspec. Nothing of the gateway's own environment is
+    /// added.
+    pub env: BTreeMap<String, String>,
+    /// More variables, which are stored and shown nowhere. A name in both is refused.
+    pub secrets: Secrets,
+    /// Through which interface.
+    pub origin: Origin,
+    /// The weakest isolation that will do, if that is more than the template's.
+    pub isolation: Option<Isolation>,
+    /// Limits of this session; `None` fields are the template's.
+    pub limits: SessionLimits,
+    /// Another image, one of [`EngineConfig::images`](crate::EngineConfig::images).
+    pub image: Option<String>,
+    /// Another network than the template's. `None` is always allowed.
+    pub network: Option<Network>,
+    /// Idle for so long, it is ended.
+    pub idle_timeout: Option<Duration>,
+    /// Ended after this time, whatever it does.
+    pub lifetime: Option<Duration>,
+    /// The caller's marks: at most 16, name and value at most 512 bytes together.
+    pub labels: BTreeMap<String, String>,
+    /// The caller's name for the session: 1 to 63 lower-case letters, digits and hyphens, with a letter or digit at both
+    /// ends. [`EngineError::Conflict`](crate::EngineError::Conflict) if a session has it.
+    pub session_name: Option<String>,
+}
+
+/// Variables whose values are shown nowhere, not in a debug text either.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secrets(pub BTreeMap<String, String>);
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// What a kernel is to its session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Its first kernel, which has the session's id, and ends with it.
+    #[default]
+    Session,
+    /// The same of a session that is a fork of another one, in the sandbox of that.
+    Branch,
+    /// An additional kernel.
+    #[serde(rename = "kernel")]
+    Additional,
+}
+
+/// A session: what it was started as, within which limits it runs, and when it ends. All that is known of it except its id, and
+/// except the state of its kernels ([`KernelModel`]).
+///
+/// The one description of a session: it is planned, runs, is stored as JSON (unknown members of later versions are ignored) and
+/// is shown as this. An additional kernel has one too: that of its session, with a kernelspec, a directory and a start of its own,
+/// and without a name, labels and times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Session {
     /// The tenant that it belongs to, or `operator`.
     pub owner: String,
-    /// Who made it, through what.
+    /// Through which interface it was started.
     pub origin: Origin,
-    /// When, UTC.
-    pub created: OffsetDateTime,
+    /// Its owner's name for it; no other living session of that owner has it.
+    pub name: Option<String>,
+    /// When its start was requested, microseconds since 1970.
+    pub created_micros: u64,
     /// The template, or the kernelspec where it was an implicit one.
     pub template: String,
-    /// `local`, `docker`.
+    /// The kernelspec of its first kernel.
+    pub kernelspec: String,
+    /// Kind of the provisioner: `local`, `docker`.
     pub provisioner: String,
-    /// The level of its sandbox.
+    /// Its sandbox.
+    #[serde(alias = "around")]
+    pub sandbox: SandboxConfig,
+    /// The working directory, as the kernel sees it.
+    pub cwd: String,
+    /// How its first process was started.
+    pub start_path: StartPath,
+    /// Why it did not come from the pool of its template, one line; `None` where there is none or where it did.
+    pub start_reason: Option<String>,
+    /// From the request to the running process, milliseconds; 0 for one that an earlier gateway had started.
+    pub start_ms: u64,
+    /// Whether this describes a session, a fork, or an additional kernel.
+    pub role: Role,
+    /// Of a fork: the session that was forked, which may have ended. They share the sandbox: limits, network and end. Of an
+    /// additional kernel: its session.
+    pub parent: Option<SessionId>,
+    /// Idle for so long, it is ended.
+    pub idle_timeout: Option<Duration>,
+    /// When it is ended whatever it does, microseconds since 1970.
+    pub expires_micros: Option<u64>,
+    /// Its owner's labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Session {
+    /// When its start was requested, UTC.
+    pub fn created(&self) -> OffsetDateTime {
+        from_micros(self.created_micros)
+    }
+
+    /// When it is ended whatever it does, UTC.
+    pub fn expires(&self) -> Option<OffsetDateTime> {
+        self.expires_micros.map(from_micros)
+    }
+
+    /// Whether it continues in another sandbox when its own has ended: a session of `/v1`, unless it is a fork of another one.
+    pub fn outlives_sandbox(&self) -> bool {
+        self.origin == Origin::V1 && self.role == Role::Session
+    }
+
+    /// Whether this is an additional kernel of that session.
+    pub fn is_additional_of(&self, session: SessionId) -> bool {
+        self.role == Role::Additional && self.parent == Some(session)
+    }
+
+    /// What its sandbox may use of the host's memory in all, in bytes ([`SessionLimits::memory_total`]).
+    pub fn memory_total(&self) -> Option<u64> {
+        let sandbox = &self.sandbox;
+        sandbox
+            .limits
+            .memory_total(sandbox.files, sandbox.isolation != Isolation::None)
+    }
+
+    /// The members in which it differs from what it was, as they are stored.
+    pub fn changes_since(&self, before: &Self) -> Map<String, Value> {
+        let members = |session: &Self| match serde_json::to_value(session) {
+            Ok(Value::Object(members)) => members,
+            _ => Map::new(),
+        };
+        let before = members(before);
+        let mut changed = members(self);
+        changed.retain(|name, value| before.get(name) != Some(value));
+        changed
+    }
+}
+
+/// The sandbox of a session: what it was started with, and what the provisioner made of that.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SandboxConfig {
+    /// The level of the sandbox; before it is started, the weakest one that will do.
     pub isolation: Isolation,
-    /// Its limits.
+    /// The limits of the session.
     pub limits: SessionLimits,
     /// Who enforces them.
     pub enforcement: LimitReport,
@@ -90,35 +219,54 @@ pub struct SessionInfo {
     pub network: Network,
     /// Its image, where one was named.
     pub image: Option<String>,
+    /// Of the image that the sandbox was started from.
+    pub image_digest: Option<String>,
+    /// Of the environment that its kernel's program is in, if a gateway built that.
+    pub lock_hash: Option<String>,
     /// What becomes of its files.
     pub files: FilesMode,
-    /// Its work directory, as its kernel sees it.
-    pub cwd: String,
-    /// How it was started.
-    pub start_path: StartPath,
-    /// Why it did not come from the pool of its template, one line; `None` where there is none or where it did.
-    pub start_reason: Option<String>,
-    /// From the request to the running process, milliseconds; 0 for one that an earlier gateway had started.
-    pub start_ms: u64,
-    /// The session that it is a branch of. Branches share the sandbox: limits, network and end.
-    pub parent: Option<KernelId>,
-    /// Idle for so long, it is ended.
-    pub idle_timeout: Option<Duration>,
-    /// When it is ended whatever it does, UTC.
-    pub expires: Option<OffsetDateTime>,
-    /// The caller's marks.
-    pub labels: BTreeMap<String, String>,
-    /// The caller's name for it; no other session that lives has it.
-    pub name: Option<String>,
+    /// The name under which the provisioner keeps its files, that of the session that they were created for: branches have
+    /// their parent's.
+    pub kept_files: Option<String>,
+    /// What its caller gave for its first process, for a start in another sandbox.
+    pub given: GivenVariables,
+}
+
+/// The variables that a caller gives for the processes of a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct GivenVariables {
+    /// Variables.
+    pub env: BTreeMap<String, String>,
+    /// Names of secrets. Their values are stored nowhere.
+    pub secrets: Vec<String>,
+}
+
+impl GivenVariables {
+    /// What is kept of the variables of a start.
+    pub fn of(env: &BTreeMap<String, String>, secrets: &Secrets) -> Self {
+        Self {
+            env: env.clone(),
+            secrets: secrets.0.keys().take(MAX_LOST_NAMES).cloned().collect(),
+        }
+    }
+}
+
+/// A session as commands show it: what it is, the state of its first kernel, and its end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionInfo {
+    /// What it is.
+    pub session: Session,
+    /// Its first kernel; the session's id is the kernel's.
+    pub kernel: KernelModel,
     /// Its end; `None` while it lives. The cause is the kernel's `reason`.
     pub end: Option<SessionEnd>,
 }
 
 impl SessionInfo {
-    /// What its sandbox may use of the host's memory in all, in bytes ([`SessionLimits::memory_total`]).
-    pub fn memory_total(&self) -> Option<u64> {
-        self.limits
-            .memory_total(self.files, self.isolation != Isolation::None)
+    /// The session's id.
+    pub fn id(&self) -> SessionId {
+        SessionId::of_first_kernel(self.kernel.id)
     }
 }
 
@@ -163,38 +311,34 @@ pub enum TimeChange {
     Set(Duration),
 }
 
-/// A pool, as it is now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PoolStatus {
-    /// The template.
-    pub template: String,
-    /// Kernels that can be claimed.
-    pub ready: u32,
-    /// Kernels that are being started.
-    pub starting: u32,
-    /// How many are wanted now: between `size` and `max`, as claims come.
-    pub target: u32,
-    /// `pool.size` of the template.
-    pub size: u32,
-    /// `pool.max` of the template.
-    pub max: u32,
-    /// Claims that were served.
-    pub hits: u64,
-    /// Claims that found none ready.
-    pub misses: u64,
-    /// Starts that failed.
-    pub failures: u64,
-    /// Why the latest start failed; `None` once one has succeeded again.
-    pub problem: Option<String>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A provisioner, for `doctor` and status pages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProvisionerInfo {
-    /// `local`, `docker`.
-    pub kind: String,
-    /// The level of its sandboxes, of those with the default runtime.
-    pub isolation: Isolation,
-    /// Who enforces limits.
-    pub enforcement: LimitReport,
+    #[test]
+    fn only_what_has_changed_is_a_change() {
+        let before = Session {
+            owner: "operator".into(),
+            labels: [("a".to_owned(), "b".to_owned())].into(),
+            ..Session::default()
+        };
+        assert!(before.changes_since(&before).is_empty());
+        let after = Session {
+            labels: BTreeMap::new(),
+            idle_timeout: Some(Duration::from_secs(3)),
+            ..before.clone()
+        };
+        let changes = Value::Object(after.changes_since(&before));
+        let expected = serde_json::json!({ "labels": {}, "idle_timeout": { "secs": 3, "nanos": 0 } });
+        assert_eq!(changes, expected);
+    }
+
+    #[test]
+    fn a_role_is_spelt_as_before_and_an_unknown_one_is_refused() {
+        let read = |role: &str| serde_json::from_value::<Role>(Value::String(role.to_owned())).ok();
+        assert_eq!(read("session"), Some(Role::Session));
+        assert_eq!(read("branch"), Some(Role::Branch));
+        assert_eq!(read("kernel"), Some(Role::Additional));
+        assert_eq!(read("guest"), None);
+    }
 }

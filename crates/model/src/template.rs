@@ -34,7 +34,7 @@ pub struct Template {
     pub networks: Vec<String>,
     /// Limits of a session that asks for nothing.
     pub limits: SessionLimits,
-    /// Which sizes of `limits` nobody chose.
+    /// Which sizes of `limits` are defaults.
     pub usual_sizes: UsualSizes,
     /// The most that a session may ask for; a field that is `None` allows no more than `limits` gives.
     pub max: SessionLimits,
@@ -53,7 +53,7 @@ pub struct Template {
     /// How many kernels are kept ready.
     pub pool: PoolConfig,
     /// Those that may share a zygote, and with it memory pages. `None`: everybody where there are no tenants, else each
-    /// tenant for itself, and kernels of a pool, which may become anybody's, are no forks of a zygote.
+    /// tenant for itself, and kernels of a pool, which may become any tenant's, are no forks of a zygote.
     pub trust_domain: Option<String>,
 }
 
@@ -149,7 +149,7 @@ pub struct SessionLimits {
     pub execution_ms: Option<u64>,
 }
 
-/// Sizes of a template that are what they are because nobody chose them. They are those of file systems in memory, so they
+/// Sizes of a template that are defaults. They are those of file systems in memory, so they
 /// shrink where all such file systems together would be more than half of the session's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsualSizes {

@@ -129,11 +129,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
 }
 
 fn keep(name: &str, content: Bytes, artifacts: &mut Vec<Artifact>) -> Value {
-    use std::fmt::Write as _;
-    let mut sha256 = String::with_capacity(64);
-    for byte in Sha256::digest(&content) {
-        let _ = write!(sha256, "{byte:02x}");
-    }
+    let sha256 = hex::encode(Sha256::digest(&content));
     let size = name
         .starts_with("image/")
         .then(|| imagesize::blob_size(&content).ok())

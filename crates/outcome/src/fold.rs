@@ -1,4 +1,4 @@
-//! Message by message to one result.
+//! Folds messages into one result.
 
 use himalia_wire::{Channel, Parts, header};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! What came of an execution: the messages that a kernel sent for it, folded into one result of bounded size.
+//! The result of an execution: the messages that a kernel sent for it, folded into one value of bounded size.
 //!
 //! Sans-IO and for one execution at a time. The caller reads the messages in their order, hands each to [`Fold::message`],
 //! keeps the [`Artifact`]s that come back, and asks for the [`Outcome`] when it wants one: also in the middle.

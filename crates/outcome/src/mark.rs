@@ -1,4 +1,4 @@
-//! A place in the text of an execution from which it can be folded on.
+//! A position in the text of an execution from which folding can continue.
 
 use crate::excerpt::Excerpt;
 use crate::fold::Fold;

@@ -1,4 +1,4 @@
-//! What an `execute_reply` says beside its status.
+//! The metadata of an `execute_reply`.
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json};

@@ -1,4 +1,4 @@
-//! What a provisioner can do: facts that its users ask for in place of its name.
+//! What a provisioner can do. Callers test these capabilities, never the name of a provisioner.
 
 use std::fmt;
 use std::str::FromStr;

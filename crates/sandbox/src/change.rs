@@ -1,4 +1,4 @@
-//! Other limits for a sandbox that lives.
+//! Changes to the limits of a running sandbox.
 
 use crate::{Limits, SandboxError};
 

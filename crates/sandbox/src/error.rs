@@ -1,4 +1,4 @@
-//! What can go wrong with a sandbox.
+//! Errors of sandboxes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub enum SandboxError {
     RunDir {
         /// The directory.
         path: PathBuf,
-        /// What is wrong, and how to mend it.
+        /// What is wrong, and how to fix it.
         reason: String,
     },
     /// The shim could not be started.
@@ -57,7 +57,7 @@ pub enum SandboxError {
         socket: PathBuf,
         /// Whether it does not run, or does not answer: the call may succeed later.
         away: bool,
-        /// What is wrong, and how to mend it.
+        /// What is wrong, and how to fix it.
         reason: String,
     },
     /// The image is not in the engine; none is ever pulled.

@@ -1,4 +1,4 @@
-//! A running sandbox, as its user sees it.
+//! A running sandbox, as its owner sees it: handle, end, resource use.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,8 @@ pub const LOG_TAIL_BYTES: usize = 16 << 10;
 pub struct SandboxHandle {
     /// Its name.
     pub id: SandboxId,
-    /// Where the gateway meets its shim. What belongs to it on this host the provisioner removes when the sandbox has ended.
+    /// Where the gateway meets its shim. What belongs to it on this host the provisioner removes when the sandbox has
+    /// ended.
     pub endpoint: Endpoint,
     /// The shim's private directory as the sandbox sees it: ZMQ sockets and connection files.
     pub runtime_dir: PathBuf,
@@ -75,7 +76,7 @@ pub enum ExitCause {
     Signaled(i32),
     /// The limit on memory ended it.
     OutOfMemory,
-    /// It is gone and nobody can say how: it was not a child of this gateway process.
+    /// It is gone for an unknown reason: it was not a child of this gateway process.
     Lost,
 }
 

@@ -24,16 +24,14 @@ impl SandboxId {
 
 impl fmt::Display for SandboxId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(f, &self.0)
+        f.write_str(&hex::encode(self.0))
     }
 }
 
 impl fmt::Debug for SandboxId {
     /// The first digits only: debug texts end up in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SandboxId(")?;
-        write_hex(f, &self.0[..4])?;
-        f.write_str("…)")
+        write!(f, "SandboxId({}…)", hex::encode(&self.0[..4]))
     }
 }
 
@@ -42,14 +40,13 @@ impl FromStr for SandboxId {
 
     fn from_str(text: &str) -> Result<Self, SandboxError> {
         let mut bytes = [0; 16];
-        let digits = text.as_bytes();
-        if digits.len() != 32 {
+        hex::decode_to_slice(text, &mut bytes).map_err(|_| SandboxError::BadId)?;
+        let id = Self(bytes);
+        // Upper-case digits are refused: an id has one text.
+        if id.to_string() != text {
             return Err(SandboxError::BadId);
         }
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = (digit(pair[0])? << 4) | digit(pair[1])?;
-        }
-        Ok(Self(bytes))
+        Ok(id)
     }
 }
 
@@ -67,18 +64,6 @@ impl From<SandboxId> for String {
     }
 }
 
-fn digit(character: u8) -> Result<u8, SandboxError> {
-    match character {
-        b'0'..=b'9' => Ok(character - b'0'),
-        b'a'..=b'f' => Ok(character - b'a' + 10),
-        _ => Err(SandboxError::BadId),
-    }
-}
-
-fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
-    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-}
-
 /// What a shim proves itself with: 256 random bits as 64 lower-case hexadecimal digits. The shim reads it from a
 /// file before any kernel exists; the gateway deletes that file once the key was proven.
 #[derive(Clone, Eq, PartialEq)]
@@ -87,15 +72,9 @@ pub struct SandboxKey(String);
 impl SandboxKey {
     /// A new key. Fails only if the system has no randomness.
     pub fn generate() -> Result<Self, SandboxError> {
-        struct Hex([u8; 32]);
-        impl fmt::Display for Hex {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write_hex(f, &self.0)
-            }
-        }
-        let mut bytes = Hex([0; 32]);
-        getrandom::fill(&mut bytes.0).map_err(|error| SandboxError::Randomness(error.to_string()))?;
-        Ok(Self(bytes.to_string()))
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(|error| SandboxError::Randomness(error.to_string()))?;
+        Ok(Self(hex::encode(bytes)))
     }
 
     /// The key itself. Do not log it.

@@ -1,4 +1,4 @@
-//! Names and places inside every sandbox that has a root of its own.
+//! Names and paths inside every sandbox that has its own root.
 
 /// Work directory: kernels start there, and it is their home.
 pub(crate) const WORK_DIR: &str = "/session";

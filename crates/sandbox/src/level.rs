@@ -1,4 +1,4 @@
-//! How well a sandbox is closed, named honestly.
+//! Isolation levels, and how each limit is enforced.
 
 use std::fmt;
 use std::str::FromStr;
@@ -73,7 +73,7 @@ impl FromStr for Isolation {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Enforcement {
-    /// Nobody.
+    /// Nothing enforces it.
     #[default]
     None,
     /// It is measured now and then, and what exceeds it is ended.

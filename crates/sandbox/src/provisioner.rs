@@ -1,4 +1,4 @@
-//! The one interface to sandboxes of any kind.
+//! The trait that all kinds of sandboxes implement.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -40,9 +40,9 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     /// Starts a sandbox. On return its shim runs and waits for the gateway at [`SandboxHandle::endpoint`].
     ///
     /// # Errors
-    /// A failed start leaves no process, file or directory; files that are kept under a name may be there already, empty,
-    /// and are removed by [`Self::remove_files`]. A shim that starts and then ends at once is not a
-    /// failed start: [`SandboxHandle::exit`] tells, and everything is removed by then too.
+    /// A failed start leaves no process, file or directory; files that are kept under a name may be there already,
+    /// empty, and are removed by [`Self::remove_files`]. A shim that starts and then ends at once is not a failed
+    /// start: [`SandboxHandle::exit`] tells, and everything is removed by then too.
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>>;
 
     /// Gets the zygote of this spec ready, where the provisioner has any; without it the first sandboxes start cold.
@@ -69,8 +69,8 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     /// Gives a living sandbox other limits, which hold on return. Tells who enforces them.
     ///
     /// # Errors
-    /// When a limit cannot be changed, or the sandbox uses more already. A part of the change may hold then, so that the
-    /// sandbox is to be ended.
+    /// When a limit cannot be changed, or the sandbox uses more already. A part of the change may hold then, so that
+    /// the sandbox is to be ended.
     fn change_limits(
         &self,
         id: SandboxId,
@@ -96,8 +96,9 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     /// One sandbox, with its resource use.
     fn inspect(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxInfo, SandboxError>>;
 
-    /// The memory in use by each of these sandboxes, in bytes, measured for all of them at once; those that are gone or cannot be
-    /// measured are left out. Cheaper than [`Self::inspect`] of each, for lists. Empty where nobody measures.
+    /// The memory in use by each of these sandboxes, in bytes, measured for all of them at once; those that are gone or
+    /// cannot be measured are left out. Cheaper than [`Self::inspect`] of each, for lists. Empty for a provisioner that
+    /// does not measure.
     fn memory(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, u64>, SandboxError>> {
         let _ = ids;
         Box::pin(async { Ok(HashMap::new()) })
@@ -108,15 +109,15 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     /// sandboxes that can be killed as a whole.
     fn note_process(&self, id: SandboxId, pid: u32) -> BoxFuture<'_, Result<bool, SandboxError>>;
 
-    /// How many processes of the sandbox were killed for want of memory since it began, as the kernel, the engine or the
-    /// watch over its limit counted them. Never from what the shim says. 0 where nobody counts.
+    /// How many processes of the sandbox were killed out of memory since it started, as the kernel, the engine or the
+    /// watch over its limit counted them. Never from what the shim says. 0 for a provisioner that does not count.
     fn oom_kills(&self, id: SandboxId) -> BoxFuture<'_, Result<u64, SandboxError>> {
         let _ = id;
         Box::pin(async { Ok(0) })
     }
 
-    /// The space that the files of the sandbox take, where it is watched ([`crate::Enforcement::Watched`]): measured now.
-    /// `None` where the file system itself is the limit, or there is none.
+    /// The space that the files of the sandbox take, where it is watched ([`crate::Enforcement::Watched`]): measured
+    /// now. `None` where the file system itself is the limit, or there is none.
     fn disk_use(&self, id: SandboxId) -> BoxFuture<'_, Result<Option<DiskUse>, SandboxError>> {
         let _ = id;
         Box::pin(async { Ok(None) })
@@ -140,7 +141,7 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     /// stay too. Gives back what was removed. One that cannot be removed is logged and does not stop the others.
     fn sweep(&self, keep: Vec<SandboxId>) -> BoxFuture<'_, Result<Vec<SandboxId>, SandboxError>>;
 
-    /// Ends what was made ahead and what nobody has asked for; nothing is made ahead any more.
+    /// Ends what was created in advance and is not in use; nothing more is created in advance.
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }

@@ -1,4 +1,4 @@
-//! What a caller wants of a new sandbox.
+//! What a caller requests for a new sandbox.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ pub struct SandboxSpec {
     /// The highest version of the shim protocol that the shim may offer; `None` is all it knows. For tests of
     /// upgrades.
     pub protocol_max: Option<u16>,
-    /// Marks for whoever lists sandboxes, such as the id of a session. Not secret, not shown to the kernel.
+    /// Labels for lists of sandboxes, such as the id of a session. Not secret, not shown to the kernel.
     pub labels: BTreeMap<String, String>,
 }
 

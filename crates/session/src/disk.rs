@@ -17,7 +17,7 @@ impl SessionManager {
         let (mut logs, mut ended) = (Vec::new(), 0);
         if share.is_some() {
             let live = self.registry.all_unordered().into_iter();
-            let live = live.filter(|handle| handle.facts().owner == owner && !handle.is_over());
+            let live = live.filter(|handle| handle.session().owner == owner && !handle.is_over());
             logs.extend(live.map(|handle| handle.journal.dir().to_owned()));
             let kept = self.ended.kept_of(|of| of == owner);
             for dir in kept.into_iter().map(|row| row.session_dir) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
-/// Turns by name. A name is held only while somebody has or awaits a turn, so the map is as large as the number of
+/// Turns by name. A name is held only while a caller has or awaits a turn, so the map is as large as the number of
 /// calls under way.
 #[derive(Debug, Default)]
 pub struct Gate {

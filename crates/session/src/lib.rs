@@ -1,69 +1,51 @@
 //! Sessions: a sandbox with its log and its kernels, from its start to what is kept of it after its end.
 //!
-//! | what | where |
+//! | question | where |
 //! |---|---|
-//! | how one starts | `start`, over `new_sandbox`; from a pool `pool`, as a fork `fork`, an additional kernel `session_kernels`, in another sandbox `resume`, after a restart of the gateway `adopt` |
-//! | what it is given | `templates`, within the limits `places`, `disk` |
-//! | how one ends | `lifetimes`, `background` (idle kernels); what a kernel's actor needs then is `teardown` |
-//! | what stays | `ended`, `left`, `collect`, `kept_files` |
+//! | How does one start? | `start`: the steps and the sources of a start |
+//! | What is it given? | `templates`: the template, the request, and the limits of both |
+//! | What runs? | [`SessionManager`] with its `registry` of [`SessionKernel`]s, each in a sandbox (`sandbox_lease`) |
+//! | How does one end, and what is kept? | `end` |
 //!
-//! All of it is one object, [`SessionManager`]. It authorises nobody: whoever calls it has done that.
+//! All of it is one object, [`SessionManager`]. It authorises no caller: the engine has done that before.
 
-mod adopt;
-mod background;
-mod collect;
-mod coming_up;
-mod culling;
+mod change;
 mod disk;
-mod ended;
-mod facts;
+mod end;
 mod files;
-mod fork;
 mod gate;
-mod kept;
-mod kept_files;
-mod lease;
-mod left;
-mod lifetimes;
-mod logs;
+mod log_cache;
+mod log_sync;
 mod manager;
-mod memory;
-mod named;
-mod new_sandbox;
-mod opening;
-mod places;
-mod pool;
+mod memory_gauge;
+mod open;
 mod provisioners;
-mod refusal;
+mod record;
 mod registry;
-mod resume;
-mod sandbox_exit;
+mod sandbox_error;
+mod sandbox_lease;
 mod session_kernel;
-mod session_kernels;
 mod start;
-mod teardown;
 mod templates;
 #[cfg(test)]
 mod testing;
 
-pub use collect::{Bounds, WHOLE};
-pub use ended::{EndedSessions, MAX_KEPT, ended_session, over};
-pub use facts::{Around, Facts, Given, Role};
+pub use end::{
+    Bounds, EndedSessionSnapshot, EndedSessions, MAX_KEPT, WHOLE, ended_info, ended_session, over,
+};
 pub use files::{
     ByteRange, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,
     MAX_TRANSFER_BYTES, MAX_TRANSFERS, PackedFiles, RemovedFiles, Transfer, WrittenFiles,
 };
 pub use gate::{Gate, Turn};
-pub use kept::{Remembered, Shared};
-pub use lease::Lease;
-pub use left::{Left, ended_info};
+pub use log_cache::{Remembered, Shared};
 pub use manager::SessionManager;
-pub use memory::MemoryGauge;
-pub use named::{MAX_NAME_CHARS, NAME_PATTERN};
-pub use pool::Pool;
+pub use memory_gauge::MemoryGauge;
 pub use provisioners::Provisioners;
-pub use refusal::not_done;
+pub use record::provenance;
 pub use registry::Registry;
+pub use sandbox_error::not_done;
+pub use sandbox_lease::Lease;
 pub use session_kernel::SessionKernel;
-pub use session_kernels::MAX_SESSION_KERNELS;
+pub use start::{MAX_NAME_CHARS, MAX_SESSION_KERNELS, NAME_PATTERN, Pool};
 pub use templates::Templates;

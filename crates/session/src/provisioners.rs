@@ -59,7 +59,7 @@ impl Provisioners {
             .or_else(|| self.of_kind(kind))
     }
 
-    /// Ends what earlier gateways left and nobody keeps. Failures are logged.
+    /// Ends what earlier gateways left and no kernel needs. Failures are logged.
     pub(crate) async fn sweep(&self, keep: &[SandboxId]) {
         for one in &self.all {
             match one.sweep(keep.to_vec()).await {
@@ -74,7 +74,7 @@ impl Provisioners {
         }
     }
 
-    /// Ends what they have made ahead.
+    /// Ends what they have created in advance.
     pub(crate) async fn close(&self) {
         for one in &self.all {
             one.close().await;

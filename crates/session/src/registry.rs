@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
-use himalia_model::{EngineError, KernelId};
+use himalia_model::{EngineError, KernelId, SessionId};
 
 use crate::SessionKernel;
 
@@ -55,10 +55,7 @@ impl Registry {
     /// All kernels that exist, in order of their start.
     pub fn all(&self) -> Vec<Arc<SessionKernel>> {
         let mut all = self.all_unordered();
-        all.sort_by_key(|handle| {
-            let facts = handle.facts();
-            (facts.created_micros, facts.id)
-        });
+        all.sort_by_key(|handle| (handle.session().created_micros, handle.id()));
         all
     }
 
@@ -74,10 +71,10 @@ impl Registry {
             .collect()
     }
 
-    /// The further kernels of a session, in order of their start, those on their way to their end included.
-    pub fn further(&self, session: KernelId) -> Vec<Arc<SessionKernel>> {
+    /// The additional kernels of a session, in order of their start, those that are ending included.
+    pub fn additional(&self, session: SessionId) -> Vec<Arc<SessionKernel>> {
         let mut all = self.all();
-        all.retain(|handle| handle.facts().is_further_of(session));
+        all.retain(|handle| handle.session().is_additional_of(session));
         all
     }
 

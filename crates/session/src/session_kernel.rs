@@ -4,23 +4,25 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use himalia_kernel::Handle;
-use himalia_model::{KernelModel, Origin, SessionInfo, from_micros};
+use himalia_kernel::{Handle, Phase};
+use himalia_model::{KernelId, KernelModel, Origin, Role, Session, SessionId, SessionInfo, from_micros};
 use parking_lot::{Mutex, RwLock};
 
-use crate::culling::CullFacts;
-use crate::places::Place;
-use crate::{Facts, Lease};
+use crate::Lease;
+use crate::end::CullFacts;
+use crate::start::KernelPermit;
 
-/// A kernel with its facts and the sandbox that it is in. It is used like its [`Handle`].
+/// A kernel with its session and the sandbox that it is in. It is used like its [`Handle`].
 #[derive(Debug)]
 pub struct SessionKernel {
     handle: Arc<Handle>,
-    facts: RwLock<Arc<Facts>>,
+    session: RwLock<Arc<Session>>,
+    /// `metadata.cull_idle_timeout` of its kernelspec, seconds.
+    pub(crate) cull_timeout: Option<f64>,
     /// The sandbox that it is in.
     lease: RwLock<Arc<Lease>>,
     /// The kernel's place under the limit of kernels; given back at its end.
-    pub(crate) place: Mutex<Option<Place>>,
+    pub(crate) permit: Mutex<Option<KernelPermit>>,
 }
 
 impl Deref for SessionKernel {
@@ -32,12 +34,18 @@ impl Deref for SessionKernel {
 }
 
 impl SessionKernel {
-    pub(crate) fn new(facts: Facts, lease: Arc<Lease>, handle: Arc<Handle>) -> Self {
+    pub(crate) fn new(
+        session: Session,
+        cull_timeout: Option<f64>,
+        lease: Arc<Lease>,
+        handle: Arc<Handle>,
+    ) -> Self {
         Self {
             handle,
-            facts: RwLock::new(Arc::new(facts)),
+            session: RwLock::new(Arc::new(session)),
+            cull_timeout,
             lease: RwLock::new(lease),
-            place: Mutex::new(None),
+            permit: Mutex::new(None),
         }
     }
 
@@ -46,20 +54,32 @@ impl SessionKernel {
         &self.handle
     }
 
-    /// Its facts as of now.
-    pub fn facts(&self) -> Arc<Facts> {
-        Arc::clone(&self.facts.read())
+    /// The session as of now; of an additional kernel, what [`Session`] says.
+    pub fn session(&self) -> Arc<Session> {
+        Arc::clone(&self.session.read())
     }
 
-    /// Changes its facts.
-    pub(crate) fn change_facts(&self, change: impl FnOnce(&mut Facts)) {
-        let id = {
-            let mut facts = self.facts.write();
-            change(Arc::make_mut(&mut facts));
-            facts.id
-        };
-        // A claim gives it another one.
+    /// The id of the session that it belongs to.
+    pub fn session_id(&self) -> SessionId {
+        let session = self.session();
+        let of_additional = session.parent.filter(|_| session.role == Role::Additional);
+        of_additional.unwrap_or_else(|| SessionId::of_first_kernel(self.id()))
+    }
+
+    /// Changes what is known of the session.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Session)) {
+        change(Arc::make_mut(&mut self.session.write()));
+    }
+
+    /// It becomes another session: it was claimed.
+    pub(crate) fn assign(&self, id: KernelId, session: Session) {
+        *self.session.write() = Arc::new(session);
         self.handle.set_id(id);
+    }
+
+    /// Whether it has ended, or is ending.
+    pub(crate) fn ends(&self) -> bool {
+        self.is_over() || self.snapshot.borrow().phase == Phase::Stopping
     }
 
     /// The sandbox that it is in, or was in.
@@ -72,18 +92,21 @@ impl SessionKernel {
         *self.lease.write() = lease;
     }
 
-    /// The kernel with what is around it.
+    /// The session as commands show it.
     pub fn info(&self) -> SessionInfo {
-        self.facts().info(self.model())
+        SessionInfo {
+            session: Session::clone(&self.session()),
+            kernel: self.model(),
+            end: None,
+        }
     }
 
     /// The kernel as commands show it.
     pub fn model(&self) -> KernelModel {
-        let facts = self.facts();
         let snapshot = self.snapshot.borrow();
         KernelModel {
-            id: facts.id,
-            name: facts.name.clone(),
+            id: self.id(),
+            name: self.session().kernelspec.clone(),
             last_activity: from_micros(self.last_activity.load(Ordering::Relaxed)),
             execution_state: snapshot.state,
             connections: self.connections.load(Ordering::Relaxed),
@@ -97,10 +120,10 @@ impl SessionKernel {
     pub(crate) fn cull_facts(&self) -> CullFacts {
         CullFacts {
             state: self.snapshot.borrow().state,
-            revives: self.facts().origin == Origin::V1,
+            revives: self.session().origin == Origin::V1,
             connections: self.connections.load(Ordering::Relaxed),
             last_micros: self.last_activity.load(Ordering::Relaxed),
-            spec_timeout: self.facts().cull_timeout,
+            spec_timeout: self.cull_timeout,
         }
     }
 }

@@ -9,7 +9,7 @@ use himalia_sandbox::{
 };
 use parking_lot::Mutex;
 
-/// Has a level and what belongs to it, and makes nothing. What it measures is what it was told.
+/// Has a level and what belongs to it, and makes nothing. What it measures is what it was given.
 #[derive(Debug)]
 pub(crate) struct StubProvisioner {
     kind: ProvisionerKind,

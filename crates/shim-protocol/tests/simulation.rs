@@ -188,11 +188,12 @@ impl World {
             }
             Step::Request { lane } => {
                 let id = self.gateway.next_request();
-                let pending = self.gateway.message(lane, Bytes::from_static(b"code")).unwrap();
-                assert_eq!(pending.number, id.number);
+                let taken = self.gateway.message(lane, Bytes::from_static(b"code")).unwrap();
+                assert_eq!(taken, id);
+                self.gateway.recorded(lane, id.number, id.number);
                 self.asked.push((lane, id));
                 if self.wires[lane].open {
-                    self.send(lane, pending.number);
+                    self.send_ready(lane);
                 }
             }
             Step::DeliverRequests { lane, frames } => self.deliver_requests(lane, frames),
@@ -285,6 +286,12 @@ impl World {
         }
     }
 
+    fn send_ready(&mut self, lane: Lane) {
+        while let Some(pending) = self.gateway.take_ready(lane) {
+            self.send(lane, pending.number);
+        }
+    }
+
     fn send(&mut self, lane: Lane, number: u64) {
         let frame = Bytes::from_static(b"code");
         self.wires[lane].down.push_back(ToShim::Message {
@@ -338,8 +345,7 @@ impl World {
             self.cut(other);
         }
         self.wires[lane].open = true;
-        let again: Vec<u64> = self.gateway.pending(lane).map(|pending| pending.number).collect();
-        again.into_iter().for_each(|number| self.send(lane, number));
+        self.send_ready(lane);
     }
 
     /// Connects everything and lets it run dry.

@@ -41,7 +41,7 @@ pub(crate) fn run() -> ExitCode {
     match prepare() {
         Ok((plan, mut report)) => {
             let error = become_kernel(&plan);
-            // The shim may be gone: then there is nobody to tell.
+            // The shim may be gone: then there is no process to tell.
             let _ = report.write_all(error.as_bytes());
         }
         Err(error) => {

@@ -12,7 +12,7 @@ use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 /// Takes over descriptor `number` and closes it in programs that are executed later.
 ///
 /// Must be called once per number, before the process opens anything of its own: then the number cannot belong to
-/// something that this process has opened, and so nobody else owns it. Standard input, output and error are refused,
+/// something that this process has opened, and so nothing else owns it. Standard input, output and error are refused,
 /// since the standard library uses them.
 ///
 /// # Errors
@@ -25,6 +25,6 @@ pub(crate) fn take(number: RawFd) -> io::Result<OwnedFd> {
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     fcntl_getfd(borrowed)?;
     fcntl_setfd(borrowed, FdFlags::CLOEXEC)?;
-    // SAFETY: it is open (just checked) and nobody owns it (see above).
+    // SAFETY: it is open (just checked) and nothing owns it (see above).
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }

@@ -10,7 +10,7 @@ use himalia_shim_protocol::shim_link::Item;
 use himalia_shim_protocol::{Decoder, Lane, ProtocolError, ToGateway, ToShim};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::company::{COMPANY, Company, Ring};
+use crate::coalesce::{COALESCE_WINDOW, Coalescer, Due};
 use crate::link::Link;
 use crate::redial::Redial;
 
@@ -120,19 +120,19 @@ impl LaneIo {
 
     /// Reads and writes until the connection ends.
     async fn serve(&mut self, link: &Rc<Link>, lane: Lane) -> Result<(), Error> {
-        let mut timer = pin!(sleep(COMPANY));
-        let mut company = Company::default();
+        let mut timer = pin!(sleep(COALESCE_WINDOW));
+        let mut coalescer = Coalescer::default();
         // What came right behind the welcome.
         let mut joins = self.dispatch(link, lane)?;
-        let (mut now, mut patient) = (false, false);
+        let (mut now, mut coalesce) = (false, false);
         loop {
             if std::mem::take(&mut joins)
-                && let Some(at) = company.joins(Instant::now())
+                && let Some(at) = coalescer.add(Instant::now())
             {
                 timer.as_mut().reset(at);
             }
-            if !std::mem::take(&mut patient) && self.pump(link, lane, std::mem::take(&mut now))? {
-                company.goes();
+            if !std::mem::take(&mut coalesce) && self.pump(link, lane, std::mem::take(&mut now))? {
+                coalescer.sent();
             }
             let has_room = self.0.queued() < QUEUE_BYTES;
             tokio::select! {
@@ -144,22 +144,22 @@ impl LaneIo {
                     tokio::task::yield_now().await;
                     link.outlet.forget_wake(lane);
                 }
-                () = link.outlet.hinted(lane) => (joins, patient) = (true, true),
+                () = link.outlet.hinted(lane) => (joins, coalesce) = (true, true),
                 () = link.cut(lane) => return Err(Error::Replaced),
-                () = &mut timer, if company.is_armed() => match company.rings(Instant::now()) {
-                    Ring::Send => now = true,
-                    Ring::Again(at) => {
+                () = &mut timer, if coalescer.is_armed() => match coalescer.timer_fired(Instant::now()) {
+                    Due::Send => now = true,
+                    Due::Again(at) => {
                         timer.as_mut().reset(at);
-                        patient = true;
+                        coalesce = true;
                     }
-                    Ring::Nothing => patient = true,
+                    Due::Nothing => coalesce = true,
                 },
             }
         }
     }
 
-    /// Moves what is to be sent into the socket, until it takes no more or nothing is left. What was accepted is told
-    /// along with other things, or `now`. False when there was nothing to send.
+    /// Moves what is to be sent into the socket, until it takes no more or nothing is left. Acceptances are sent
+    /// along with other frames, or `now`. False when there was nothing to send.
     fn pump(&mut self, link: &Link, lane: Lane, now: bool) -> Result<bool, Error> {
         for round in 0..PUMP_ROUNDS {
             while self.0.queued() < QUEUE_BYTES {

@@ -77,7 +77,7 @@ mod tests {
         linger.want();
         assert!(!linger.park(), "what is not urgent ends nothing");
         kernel.write_all(b"reply").unwrap();
-        assert!(!linger.park(), "nobody wants it");
+        assert!(!linger.park(), "it is not wanted");
         linger.want();
         assert!(linger.park());
         shell.read_exact(&mut [0; 5]).unwrap();

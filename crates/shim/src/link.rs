@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::company::COMPANY;
+use crate::coalesce::COALESCE_WINDOW;
 use crate::kernel::{Kernel, Order};
 use crate::linger::Linger;
 use crate::outlet::Outlet;
@@ -28,12 +28,12 @@ use crate::{files, fork, lane};
 const GRACE_MAX_MS: u64 = 3_600_000;
 
 /// One way to the gateway, with the kernels that belong to it: the first link has those that the gateway starts, each
-/// other one has a branch or a further kernel.
+/// other one has a branch or an additional kernel.
 #[derive(Debug)]
 pub(crate) struct Link {
     shim: Rc<Shim>,
     name: String,
-    /// The number of its branch or further kernel; absent for the first link.
+    /// The number of its branch or additional kernel; absent for the first link.
     branch: Option<u32>,
     /// The files of its branch, when they are a copy.
     files: Option<Rc<WorkCopy>>,
@@ -99,7 +99,7 @@ impl Link {
         self.files.as_ref()
     }
 
-    /// Has it been told to close?
+    /// Was it asked to close?
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.get()
     }
@@ -150,7 +150,7 @@ impl Link {
                     sleep(Duration::from_millis(10)).await;
                 }
                 // The lanes' turn to tell what was accepted.
-                sleep(2 * COMPANY).await;
+                sleep(2 * COALESCE_WINDOW).await;
             };
             if timeout(FAREWELL, drained).await.is_err() {
                 tracing::info!(link = link.name, "the gateway has not stored everything");
@@ -237,7 +237,7 @@ impl Link {
                 if let Accept::New(request) = self.accept(lane, kernel, number)?
                     && let Some(kernel) = self.kernel(kernel)
                 {
-                    kernel.send(lane, request, &frame);
+                    kernel.send(lane, request, frame);
                 }
                 Ok(true)
             }
@@ -352,7 +352,7 @@ impl Link {
         }
     }
 
-    /// Opens a link for a further kernel, beside this one.
+    /// Opens a link for an additional kernel, beside this one.
     fn add_link(self: &Rc<Self>, kernel: u16, request: RequestId, order: &AddLink) {
         match fork::add_link(&self.shim, self, order) {
             Ok(link) => {

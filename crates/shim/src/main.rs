@@ -8,7 +8,7 @@
 //! transferred.
 
 mod children;
-mod company;
+mod coalesce;
 mod exec_kernel;
 mod files;
 mod fork;

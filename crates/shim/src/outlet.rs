@@ -18,28 +18,28 @@ use crate::spill_file::SpillFile;
 /// Most frames that are not kept for a later gateway (heartbeat, stats) and wait for the socket; the oldest go first.
 const TRANSIENT_MAX: usize = 256;
 
-/// Everything that is on its way to the gateway. Whoever puts something in never waits.
+/// Everything that is on its way to the gateway. Putting something in never waits.
 #[derive(Debug)]
 pub(crate) struct Outlet {
     link: RefCell<ShimLink<SpillFile>>,
     transient: RefCell<VecDeque<Bytes>>,
     wake: PerLane<Notify>,
-    /// Something is there that may wait for company.
+    /// Something is there that may wait for other messages.
     hint: PerLane<Notify>,
     spill_dir: PathBuf,
     limits: PerLane<WindowLimits>,
 }
 
-/// What may be done with a message on its way.
+/// When a message is sent, and whether it may be lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Nature {
+pub(crate) enum Flush {
     /// Its loss may be marked by a gap: output.
-    Droppable,
+    Lossy,
     /// Something else will follow: it announces that something begins, or is a reply before its idle. It may wait a
     /// moment for that, so that a short cell costs one write and wakes the gateway once.
-    Patient,
+    Coalesce,
     /// Everything else: it carries state or is waited for.
-    Prompt,
+    Immediate,
 }
 
 /// The lane of a channel.
@@ -96,7 +96,7 @@ impl Outlet {
         let _ = self.wake[lane].notified().now_or_never();
     }
 
-    /// Waits for something that may wait for company.
+    /// Waits for something that may wait for other messages.
     pub(crate) async fn hinted(&self, lane: Lane) {
         self.hint[lane].notified().await;
     }
@@ -105,7 +105,7 @@ impl Outlet {
         self.link(|link| link.add_kernel(kernel, spills(&self.spill_dir), self.limits))
     }
 
-    pub(crate) fn message(&self, kernel: u16, channel: Channel, origin: Origin, frame: Body, nature: Nature) {
+    pub(crate) fn message(&self, kernel: u16, channel: Channel, origin: Origin, frame: Body, flush: Flush) {
         let lane = lane_of(channel);
         let bytes = frame.len();
         let kept = self.link(|link| {
@@ -115,10 +115,10 @@ impl Outlet {
             {
                 link.finish(kernel, request);
             }
-            link.push_message(kernel, lane, origin, frame, nature == Nature::Droppable)
+            link.push_message(kernel, lane, origin, frame, flush == Flush::Lossy)
         });
         match kept {
-            Ok(_) if nature == Nature::Patient => self.hint[lane].notify_one(),
+            Ok(_) if flush == Flush::Coalesce => self.hint[lane].notify_one(),
             Ok(_) => self.wake(lane),
             Err(_) => self.loss(kernel, channel, origin.incarnation, bytes),
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::time::Duration;
 
+use himalia_proc::Stat;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// Most processes that are looked at.
@@ -30,38 +31,31 @@ pub(crate) struct Process {
 
 /// Reads one process; `None` when there is no such.
 pub(crate) fn read(pid: i32) -> Option<Process> {
-    parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    Stat::read(pid).map(Process::from)
 }
 
-/// Reads a line of `/proc/<pid>/stat`. The name in brackets may hold anything.
-fn parse(line: &str) -> Option<Process> {
-    let (pid, rest) = line.split_once(" (")?;
-    let (_, rest) = rest.rsplit_once(") ")?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
-    let id = |index: usize| fields.get(index)?.parse::<i32>().ok();
-    let ticks = (11..=14)
-        .map(|index| number(index).unwrap_or(0))
-        .fold(0, u64::saturating_add);
-    Some(Process {
-        pid: pid.parse().ok()?,
-        zombie: matches!(*fields.first()?, "Z" | "X"),
-        parent: id(1)?,
-        group: id(2)?,
-        session: id(3)?,
-        cpu_ms: ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1),
-        started: number(19)?,
-        rss: number(21)?.saturating_mul(rustix::param::page_size() as u64),
-    })
+impl From<Stat> for Process {
+    fn from(stat: Stat) -> Self {
+        let ticks = stat.cpu_ticks.saturating_add(stat.children_cpu_ticks);
+        Self {
+            pid: stat.pid,
+            parent: stat.parent,
+            group: stat.group,
+            session: stat.session,
+            started: stat.started,
+            zombie: stat.ended,
+            cpu_ms: ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1),
+            rss: stat
+                .resident_pages
+                .saturating_mul(rustix::param::page_size() as u64),
+        }
+    }
 }
 
 /// All processes that can be seen.
 fn all() -> Vec<Process> {
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    pids.take(PROCESSES_MAX).filter_map(read).collect()
+    let stats = Stat::all().into_iter().flatten();
+    stats.take(PROCESSES_MAX).map(Process::from).collect()
 }
 
 /// The processes below `root`, without it; those in `except` and everything below them are left out.
@@ -110,7 +104,7 @@ pub(crate) fn tree(root: i32) -> Vec<Process> {
     found
 }
 
-/// Kills what `victims` names, again and again, until it names nobody or two seconds have passed. Says how many
+/// Kills what `victims` names, again and again, until it names none or two seconds have passed. Says how many
 /// processes were killed and how many are left.
 pub(crate) async fn sweep(mut victims: impl FnMut() -> Vec<Process>) -> (u32, u32) {
     let end = tokio::time::Instant::now() + SWEEP;
@@ -148,9 +142,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_may_hold_brackets_and_blanks() {
-        let line = "42 (a) b (c) S 1 40 39 0 -1 4194304 9 0 0 0 100 50 25 25 20 0 1 0 777 1000 3 184467";
-        let process = parse(line).unwrap();
+    fn time_and_memory_have_their_units() {
+        let line = b"42 (a) b (c) S 1 40 39 0 -1 4194304 9 0 0 0 100 50 25 25 20 0 1 0 777 1000 3 184467";
+        let process = Process::from(Stat::parse(line).unwrap());
         assert_eq!(
             (process.pid, process.parent, process.group, process.session),
             (42, 1, 40, 39)
@@ -158,7 +152,6 @@ mod tests {
         assert_eq!((process.started, process.zombie), (777, false));
         assert_eq!(process.cpu_ms, 200_000 / rustix::param::clock_ticks_per_second());
         assert_eq!(process.rss, 3 * rustix::param::page_size() as u64);
-        assert_eq!(parse("42 (x"), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::proc_tree;
 
-/// Ends of children that nobody watched yet: this many are kept …
+/// Ends of children that were not watched yet: this many are kept …
 const UNKNOWN_MAX: usize = 256;
 /// … for this long.
 const UNKNOWN_KEPT: Duration = Duration::from_secs(30);
@@ -29,7 +29,7 @@ pub(crate) struct Death {
 #[derive(Debug, Default)]
 pub(crate) struct Reaper {
     watched: RefCell<HashMap<i32, oneshot::Sender<Death>>>,
-    /// Children that ended before anybody said that they are kernels; oldest first.
+    /// Children that ended before it was said that they are kernels; oldest first.
     unknown: RefCell<VecDeque<(i32, Death, Instant)>>,
 }
 
@@ -45,7 +45,7 @@ impl Reaper {
         receiver
     }
 
-    /// Watches a process that somebody else has forked twice, so that it is, or is about to be, our child. It may have
+    /// Watches a process that another process has forked twice, so that it is, or is about to be, our child. It may have
     /// ended already. `None` when it is not our child, or another kernel.
     pub(crate) async fn adopt(&self, pid: Pid) -> Option<oneshot::Receiver<Death>> {
         let begin = Instant::now();
@@ -97,7 +97,7 @@ impl Reaper {
                 cpu_ms: used.get(&pid).copied(),
             };
             if let Some(sender) = self.watched.borrow_mut().remove(&pid) {
-                // The kernel's actor may be gone: then nobody needs to know.
+                // The kernel's actor may be gone: then it does not matter.
                 let _ = sender.send(death);
             } else {
                 self.keep_unknown(pid, death);
@@ -149,7 +149,7 @@ mod tests {
         reaper.keep_unknown(i32::MAX - 1, death(7));
         let end = reaper.adopt(pid(i32::MAX - 1)).await.unwrap().await.unwrap();
         assert_eq!(end.cause, Cause::Exit { code: 7 });
-        // It is told once, and what is no child of ours is not adopted.
+        // It is reported once, and what is no child of ours is not adopted.
         assert!(reaper.adopt(pid(i32::MAX - 1)).await.is_none());
         assert!(reaper.adopt(pid(1)).await.is_none());
     }

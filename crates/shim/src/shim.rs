@@ -91,7 +91,7 @@ pub(crate) async fn run(
 }
 
 impl Shim {
-    /// Reaps children and listens to whoever may end the shim.
+    /// Reaps children and listens to everything that may end the shim.
     async fn signals(self: Rc<Self>, mut listener: Listener) {
         let reaper = &self.children.reaper;
         // Children may have ended before the signals were blocked (the shim can be exec'ed by their parent).
@@ -115,7 +115,7 @@ impl Shim {
         }
     }
 
-    /// What kernels get for an orderly end when nobody has said.
+    /// What kernels get for an orderly end when it was not said.
     pub(crate) fn stop_grace(&self) -> Duration {
         Duration::from_millis(self.options.stop_grace_ms)
     }

@@ -1,80 +1,44 @@
 //! One row per kernel: what a new gateway process needs to take it over.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::StoreError;
 
-/// A kernel as the gateway knew it last.
+/// A kernel as the gateway knew it last. What is looked for or changes often has a column; the rest is in `session`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KernelRecord {
     /// The kernel id of the Jupyter API.
     pub id: Uuid,
     /// The principal that owns it.
     pub owner: String,
-    /// The kernelspec it was started from.
-    pub kernelspec: String,
-    /// Directory of its journal, relative to the data directory.
-    pub session_dir: String,
-    /// The run directory (absolute) that its sandbox was started in, which the configuration may have left
-    /// behind since.
-    pub run_dir: String,
-    /// Id of its sandbox, as the provisioner gave it.
-    pub sandbox_id: String,
-    /// SHA-256 of the sandbox key. The key itself is never stored.
-    pub sandbox_key_hash: [u8; 32],
-    /// Isolation level of the sandbox, as `himalia_sandbox::Isolation` spells it.
-    pub isolation: String,
-    /// Kernel processes so far under this id; 0 before the first is up.
-    pub incarnation: u32,
+    /// Its owner's name for its session; no other kernel of that owner has it.
+    pub name: Option<String>,
     /// When it was asked for, in microseconds since the Unix epoch.
     pub created_micros: i64,
-    /// How it was launched.
-    pub launch: LaunchRecord,
+    /// Its session, in the engine's own terms: a JSON object.
+    pub session: Value,
+    /// Where its log, its sandbox and its link are.
+    pub paths: RuntimePaths,
+    /// Kernel processes so far under this id; 0 before the first is up.
+    pub incarnation: u32,
     /// Whether it lives.
     pub life: KernelLife,
     /// Why it died, if it did.
     pub dead_cause: Option<String>,
-    /// Kind of the provisioner that made its sandbox.
-    pub provisioner: String,
-    /// Name of the socket, in the sandbox's gateway directory, that its link calls. Branches have their own.
-    pub socket: String,
-    /// `session`, `branch` or `kernel`: an additional one of its session.
-    pub role: String,
-    /// The kernel that it was forked from, which may be gone; of an additional kernel, that of its session.
-    pub parent: Option<Uuid>,
-    /// The template that it was started from; the kernelspec's name for an implicit one.
-    pub template: String,
-    /// `pool`, `zygote`, `cold` or `fork`.
-    pub start_path: String,
-    /// Why it did not come from a pool, one line.
-    pub start_reason: Option<String>,
-    /// Limits, level and the like of its sandbox, in the engine's own terms.
-    pub sandbox: serde_json::Value,
-    /// Its owner's marks.
-    pub labels: BTreeMap<String, String>,
-    /// Idle for so many milliseconds, it is ended.
-    pub idle_timeout_ms: Option<u64>,
-    /// When it is ended whatever it does, in microseconds since the Unix epoch.
-    pub expires_micros: Option<i64>,
-    /// `jupyter` or `v1`.
-    pub origin: String,
-    /// Its owner's name for it; nothing else of that owner has it.
-    pub name: Option<String>,
 }
 
-/// How a kernel was launched, without its environment: that is secret, and a restart does not need it since
-/// the shim keeps it.
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
-pub struct LaunchRecord {
-    /// The resolved command line.
-    pub argv: Vec<String>,
-    /// The working directory, as the sandbox sees it.
-    pub cwd: String,
-    /// `signal` or `message`, as in the kernelspec.
-    pub interrupt_mode: String,
+/// Where the log, the sandbox and the link of a kernel are.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RuntimePaths {
+    /// Directory of its journal, relative to the data directory.
+    pub session_dir: String,
+    /// Id of its sandbox, as the provisioner gave it.
+    pub sandbox_id: String,
+    /// SHA-256 of the sandbox key. The key itself is never stored.
+    pub sandbox_key_hash: [u8; 32],
+    /// Name of the socket, in the sandbox's gateway directory, that its link calls. Branches have their own.
+    pub socket: String,
 }
 
 /// Life of a kernel, as far as it must be durable. Busy and idle are not.

@@ -1,8 +1,8 @@
 //! The gateway's durable state that is not output.
 //!
 //! What is here commits before its caller is answered. Output and executions are not here, nor are the idempotency keys of
-//! these: they are in the journal. Rows hold no environment variables and no keys, so a copy of the store gives no secrets
-//! away beyond names and paths.
+//! these: they are in the journal. Rows hold no keys and no values of secrets, so a copy of the store
+//! reveals names, paths and the variables that callers gave.
 //!
 //! [`Store`] is the interface; [`SqliteStore`] is its one implementation. The tests in `tests/contract.rs` are written
 //! against the interface, for any implementation.
@@ -18,17 +18,17 @@ mod jupyter_sessions;
 mod kernels;
 mod sqlite;
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 pub use ended::{EndedRecord, Space};
 pub use error::StoreError;
 pub use jupyter_sessions::JupyterSessionRecord;
-pub use kernels::{KernelLife, KernelRecord, LaunchRecord, Owner};
+pub use kernels::{KernelLife, KernelRecord, Owner, RuntimePaths};
 pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore};
 
 /// A boxed future, so that the trait can be used as an object.
@@ -59,9 +59,16 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Replaces the row of `kernel.id`; `false` when there is none. [`StoreError::Fenced`].
     fn update_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, bool>;
 
-    /// Sets where and how the kernel of `kernel.id` runs, since it has a new sandbox; its log, owner, name and terms stay.
-    /// `false` when there is no such kernel. [`StoreError::Fenced`].
-    fn move_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, bool>;
+    /// A kernel has a new sandbox, in which its process is yet to start: sets where its sandbox and its link are, the count of
+    /// its processes, and these members of its session. Its log stays. `false` when there is no such kernel.
+    /// [`StoreError::Fenced`].
+    fn move_kernel(
+        &self,
+        id: Uuid,
+        paths: RuntimePaths,
+        incarnation: u32,
+        changes: Map<String, Value>,
+    ) -> StoreFuture<'_, bool>;
 
     /// Sets only what changes while a kernel lives; `false` when there is no such kernel. [`StoreError::Fenced`].
     fn set_kernel_life(
@@ -72,18 +79,9 @@ pub trait Store: Debug + Send + Sync + 'static {
         dead_cause: Option<String>,
     ) -> StoreFuture<'_, bool>;
 
-    /// Sets how the kernel came to be; `false` when there is no such kernel. [`StoreError::Fenced`].
-    fn set_kernel_start_path(&self, id: Uuid, path: &'static str) -> StoreFuture<'_, bool>;
-
-    /// Sets what its owner may change of a kernel: marks, and when it ends; `false` when there is no such kernel.
+    /// Sets these members of a kernel's session, and leaves the others as they are; `false` when there is no such kernel.
     /// [`StoreError::Fenced`].
-    fn set_kernel_terms(
-        &self,
-        id: Uuid,
-        labels: BTreeMap<String, String>,
-        idle_timeout_ms: Option<u64>,
-        expires_micros: Option<i64>,
-    ) -> StoreFuture<'_, bool>;
+    fn amend_session(&self, id: Uuid, changes: Map<String, Value>) -> StoreFuture<'_, bool>;
 
     /// Forgets a kernel; `false` when there was none. [`StoreError::Fenced`].
     fn delete_kernel(&self, id: Uuid) -> StoreFuture<'_, bool>;

@@ -22,35 +22,30 @@ pub(crate) fn kernel(n: u128) -> KernelRecord {
     KernelRecord {
         id: Uuid::from_u128(n),
         owner: "operator".into(),
-        kernelspec: "python3".into(),
-        session_dir: format!("sessions/{n}"),
-        run_dir: "/run/himalia".into(),
-        sandbox_id: format!("{n:032x}"),
-        sandbox_key_hash: [7; 32],
-        isolation: "none".into(),
-        incarnation: 0,
+        name: Some(format!("session-{n}")),
         created_micros: i64::try_from(n).unwrap(),
-        launch: LaunchRecord {
-            argv: vec!["python3".into(), "-m".into(), "ipykernel_launcher".into()],
-            cwd: "/work".into(),
-            interrupt_mode: "signal".into(),
+        session: serde_json::json!({
+            "template": "analysis",
+            "start_reason": "another image",
+            "sandbox": { "limits": { "memory_bytes": 5 } },
+            "labels": { "team": "a" },
+            "expires_micros": 7,
+        }),
+        paths: RuntimePaths {
+            session_dir: format!("sessions/{n}"),
+            sandbox_id: format!("{n:032x}"),
+            sandbox_key_hash: [7; 32],
+            socket: "k2.sock".into(),
         },
+        incarnation: 0,
         life: KernelLife::Starting,
         dead_cause: None,
-        provisioner: "docker".into(),
-        socket: "k2.sock".into(),
-        role: "branch".into(),
-        parent: Some(Uuid::from_u128(99)),
-        template: "analysis".into(),
-        start_path: "fork".into(),
-        start_reason: Some("another image".into()),
-        sandbox: serde_json::json!({"limits": {"memory_bytes": 5}}),
-        labels: [("team".to_owned(), "a".to_owned())].into(),
-        idle_timeout_ms: Some(60_000),
-        expires_micros: Some(7),
-        origin: "v1".into(),
-        name: Some(format!("session-{n}")),
     }
+}
+
+/// Members of a session.
+pub(crate) fn changes(members: &serde_json::Value) -> serde_json::Map<String, serde_json::Value> {
+    members.as_object().unwrap().clone()
 }
 
 pub(crate) fn ended(n: u128) -> EndedRecord {

@@ -1,4 +1,4 @@
-//! What tests of the whole need: kernels that do as they are told, kernels that attack, a WebSocket client,
+//! What tests of the whole need: kernels that follow a script, kernels that attack, a WebSocket client,
 //! and a gateway to start, kill and start again.
 //!
 //! | module | what |

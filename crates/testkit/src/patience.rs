@@ -32,7 +32,7 @@ impl Deadline {
         Self(Instant::now() + time)
     }
 
-    /// Whether it is over.
+    /// Whether it has ended.
     pub fn is_over(self) -> bool {
         Instant::now() >= self.0
     }
@@ -54,7 +54,7 @@ pub async fn within<T>(what: &str, work: impl Future<Output = T>) -> Result<T> {
 /// Looks at a condition until it holds, where nothing can be awaited.
 ///
 /// # Errors
-/// When patience ends, or the condition cannot be told.
+/// When patience ends, or the condition fails.
 pub fn block_until(mut condition: impl FnMut() -> Result<bool>) -> Result<()> {
     let deadline = Deadline::new();
     while !condition()? {

@@ -118,7 +118,7 @@ async fn executions_in_both_framings() {
                 ["buffer"]
             );
         }
-        // Two that are out at once are told apart.
+        // Two open requests are distinguished.
         let first = client.start("first").await.unwrap();
         let second = client.start("second").await.unwrap();
         assert_eq!(client.finish(&second).await.unwrap().stdout(), "second");

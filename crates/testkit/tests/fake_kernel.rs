@@ -99,7 +99,7 @@ async fn interrupts_by_signal_and_by_message() {
         for by_message in [true, false] {
             let id = kernel.start_code(number as u64, code).await;
             while kernel.output().await.msg_type != "execute_input" {}
-            // Output goes on while the interrupt is on its way.
+            // Output continues while the interrupt is on its way.
             if by_message {
                 kernel.send_control("interrupt_request", json!({})).await;
             } else {

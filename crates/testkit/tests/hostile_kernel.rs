@@ -106,7 +106,7 @@ async fn forged_replies_come_with_guessed_numbers() {
 }
 
 #[tokio::test]
-async fn questions_nobody_asked_for() {
+async fn unsolicited_questions() {
     let mut kernel = Kernel::ready(HOSTILE, Transport::Ipc).await;
     kernel.start_code(1, "attack input-storm 20").await;
     for number in 0..20 {

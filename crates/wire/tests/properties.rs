@@ -87,7 +87,13 @@ proptest! {
         let (back, decoded) = v1::decode(&frame, &Limits::CLIENT).unwrap();
         prop_assert_eq!(back, channel);
         prop_assert_eq!(&decoded, &parts);
-        prop_assert_eq!(v1::encode(back, &decoded), frame);
+        prop_assert_eq!(v1::encode(back, &decoded), frame.clone());
+        let frame = v1::Frame::parse(frame, &Limits::CLIENT).unwrap();
+        prop_assert_eq!(&v1::Frame::new(channel, &parts), &frame);
+        let [header, parent_header, metadata, content] = parts.signed().map(|part| &part[..]);
+        prop_assert_eq!((frame.header(), frame.parent_header()), (header, parent_header));
+        prop_assert_eq!((frame.metadata(), frame.content()), (metadata, content));
+        prop_assert!(frame.buffers().eq(parts.buffers.iter()));
     }
 
     #[test]

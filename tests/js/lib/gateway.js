@@ -36,7 +36,7 @@ export class Gateway {
       const [, url] = await child.line(/(http:\/\/127\.0\.0\.1:\d+)/);
       const gateway = new Gateway(child, scratch, url, token, reference, options);
       const path = reference ? '/api' : '/healthz';
-      await until(`${url}${path} answers 200`, async () => {
+      await until(`${url}${path} returns 200`, async () => {
         if (child.end) return true;
         return (await fetch(url + path)).status === 200;
       });
@@ -70,7 +70,7 @@ export class Gateway {
     return JSON.parse(text);
   }
 
-  /** Himalia only: kill -9. Its kernels go on. */
+  /** Himalia only: kill -9. Its kernels continue. */
   async crash() {
     await this.#process.crash();
   }

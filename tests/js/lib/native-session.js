@@ -11,9 +11,9 @@ export class NativeSession {
     this.path = `/v1/sessions/${name}`;
   }
 
-  /** Starts it; `wish` are members of the request. */
-  static async start(gateway, name, wish = {}) {
-    return new NativeSession(gateway, name, await json(await gateway.call('PUT', `/v1/sessions/${name}`, wish)));
+  /** Starts it with these members of the request. */
+  static async start(gateway, name, members = {}) {
+    return new NativeSession(gateway, name, await json(await gateway.call('PUT', `/v1/sessions/${name}`, members)));
   }
 
   /** What the gateway says of it. */
@@ -21,7 +21,7 @@ export class NativeSession {
     return json(await this.gateway.call('GET', this.path));
   }
 
-  /** Runs code and returns its result when it is over. */
+  /** Runs code and returns its result when it has ended. */
   async run(code, members = {}) {
     return json(await this.gateway.call('POST', `${this.path}/executions`, { code, ...members }));
   }

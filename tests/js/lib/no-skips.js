@@ -6,7 +6,7 @@ const elsewhere = process.env.HIMALIA_TEST_GATEWAY === 'jupyter_server';
 export default async function* noSkips(source) {
   for await (const { type, data } of source) {
     const left = data?.skip ?? data?.todo;
-    // Whoever runs some tests by name knows that the others do not run.
+    // A user who runs some tests by name knows that the others do not run.
     if (left === 'test name does not match pattern') continue;
     if (elsewhere || !['test:pass', 'test:fail'].includes(type) || left === undefined || left === false) continue;
     // The runner's own exit code is 0 for a skip, and it exits without waiting for reporters.

@@ -3,12 +3,12 @@
 import { createConnection, createServer } from 'node:net';
 import { once } from 'node:events';
 
-/** Relays connections to `target` until it is severed; new ones then wait until it is mended. */
+/** Relays connections to `target` until it is severed; new ones then wait until it is restored. */
 export class Relay {
   #server;
   #pairs = new Set();
   #whole = Promise.resolve();
-  #mend = () => {};
+  #restore = () => {};
 
   static async to(target) {
     const relay = new Relay(new URL(target));
@@ -41,7 +41,7 @@ export class Relay {
    * reaches the client, so that the loss of a byte would be the gateway's.
    */
   async sever() {
-    this.#whole = new Promise(resolve => (this.#mend = resolve));
+    this.#whole = new Promise(resolve => (this.#restore = resolve));
     await Promise.all([...this.#pairs].map(async ({ near, far }) => {
       const ended = once(far, 'close');
       near.unpipe(far);
@@ -54,8 +54,8 @@ export class Relay {
   }
 
   /** Lets new connections through again. */
-  mend() {
-    this.#mend();
+  restore() {
+    this.#restore();
   }
 
   close() {

@@ -19,7 +19,7 @@ export class TlsProxy {
   #sockets = new Set();
 
   /**
-   * Before the gateway at `target`, for addresses that begin with `prefix`; all others answer 404 here.
+   * Before the gateway at `target`, for addresses that begin with `prefix`; all others return 404.
    * @param {{prefix: string, strips?: boolean}} options with `strips` the gateway sees no prefix but in `X-Forwarded-Prefix`.
    */
   static async before(target, { prefix, strips = false }) {

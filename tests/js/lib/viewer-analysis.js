@@ -1,4 +1,4 @@
-// Sessions as a morning's work leaves them, for pictures of the viewer: an analysis that goes on, its branches, others that are idle or dead.
+// Sessions as a morning's work leaves them, for pictures of the viewer: an analysis in progress, its branches, others that are idle or dead.
 
 import { NativeSession } from './native-session.js';
 import { until } from './until.js';

@@ -69,7 +69,7 @@ notebookTest('run all cells: text, a plot, a result', 'plot.ipynb', async notebo
   await shot(notebook.page, 'lab-plot');
 });
 
-test('the notebook of a session of agents opens with its outputs, and goes on', { skip: process.env.HIMALIA_TEST_GATEWAY === 'jupyter_server' }, async t => {
+test('the notebook of a session of agents opens with its outputs, and continues', { skip: process.env.HIMALIA_TEST_GATEWAY === 'jupyter_server' }, async t => {
   const session = await NativeSession.start(gateway, 'exported');
   let notebook;
   try {
@@ -116,7 +116,7 @@ test('hostile outputs of a session run nothing where its notebook is opened in J
       { 'text/markdown': `**shown markdown** <img src=x onerror="${attack}"> [x](javascript:${attack})` }
     ]) await session.run(`from IPython.display import display\ndisplay(${JSON.stringify(bundle)}, raw=True)`);
     const exported = await session.notebook();
-    // Nothing in it says that somebody has trusted it.
+    // Nothing in it says that a user has trusted it.
     assert.ok(!JSON.stringify(exported).includes('"trusted"'));
     assert.equal(exported.metadata.signature, undefined);
     lab.write('hostile-export.ipynb', JSON.stringify(exported));

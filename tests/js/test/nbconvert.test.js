@@ -23,7 +23,7 @@ const TEXTS = [
     { [`application/x-unknown`]: TAGS, 'text/plain': TAGS }
   ].map(display)
 ];
-/** Outputs of the types that nbconvert trusts unless it is told not to. */
+/** Outputs of the types that nbconvert trusts by default. */
 const MARKUP = [
   { 'text/html': `<b>shown html</b>${TAGS}` },
   { 'image/svg+xml': `<svg xmlns="http://www.w3.org/2000/svg" onload="${ATTACK}"><script>${ATTACK}</script></svg>` },
@@ -49,7 +49,7 @@ after(async () => {
 
 const cases = [
   ['hostile text runs nothing in a notebook that nbconvert made a page of', TEXTS, []],
-  ['nor does hostile markup where nbconvert is told to sanitize', [...TEXTS, ...MARKUP], ['--HTMLExporter.sanitize_html=True']]
+  ['nor does hostile markup where nbconvert sanitizes', [...TEXTS, ...MARKUP], ['--HTMLExporter.sanitize_html=True']]
 ];
 const skip = process.env.HIMALIA_TEST_GATEWAY === 'jupyter_server';
 

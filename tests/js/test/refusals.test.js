@@ -1,4 +1,4 @@
-// What the gateway refuses on a WebSocket, how it says so, and that nobody else notices.
+// What the gateway refuses on a WebSocket, how it says so, and that no other client notices.
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
@@ -118,7 +118,7 @@ describe('other closes', ours, () => {
     assert.equal((await within('the close', socket.closed)).code, 1009);
   });
 
-  test('an unknown channel, and iopub: the message is dropped, the connection goes on', async () => {
+  test('an unknown channel, and iopub: the message is dropped, the connection continues', async () => {
     const socket = await open();
     for (const channel of ['nowhere', 'iopub']) socket.sendRaw(legacyText({ ...message(), channel }));
     assert.equal(streamText(await socket.execute('print("still here")')), 'still here\n');

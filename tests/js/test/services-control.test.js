@@ -1,25 +1,10 @@
 // @jupyterlab/services from Node: what goes over the control channel, the debugger and subshells.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { Gateway } from '../lib/gateway.js';
-import { Application, emitted, execute, stdout } from '../lib/services.js';
+import { test } from 'node:test';
+import { emitted, execute, stdout } from '../lib/services.js';
+import { app, kernel } from '../lib/services-suite.js';
 import { within } from '../lib/until.js';
-
-let gateway;
-let app;
-let kernel;
-
-before(async () => {
-  gateway = await Gateway.start();
-  app = await new Application(gateway).ready();
-  kernel = await app.kernels.startNew({ name: 'python3' });
-});
-after(async () => {
-  kernel?.dispose();
-  app?.dispose();
-  await gateway?.stop();
-});
 
 test('debugger: initialize, attach, breakpoint, stopped, variables, continue', async () => {
   let seq = 0;

@@ -1,27 +1,12 @@
 // @jupyterlab/services from Node: interrupt, restart, broken connections, sessions.
 
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { KernelAPI, SessionAPI } from '@jupyterlab/services';
-import { Gateway } from '../lib/gateway.js';
 import { Relay } from '../lib/relay.js';
 import { Application, execute, stdout } from '../lib/services.js';
+import { app, gateway, kernel } from '../lib/services-suite.js';
 import { until, within } from '../lib/until.js';
-
-let gateway;
-let app;
-let kernel;
-
-before(async () => {
-  gateway = await Gateway.start();
-  app = await new Application(gateway).ready();
-  kernel = await app.kernels.startNew({ name: 'python3' });
-});
-after(async () => {
-  kernel?.dispose();
-  app?.dispose();
-  await gateway?.stop();
-});
 
 test('interrupt ends a cell with KeyboardInterrupt, the variables stay', async () => {
   await execute(kernel, 'kept = "kept"');
@@ -51,7 +36,7 @@ test('restart: same id, no variables, execution count from one', async () => {
   assert.equal(own.isDisposed || own.status === 'dead', true);
 });
 
-test('a connection that breaks in mid-cell: the library reconnects and has every line once, and the reply', async () => {
+test('a connection that breaks while a cell runs: the library reconnects and has every line once, and the reply', async () => {
   const relay = await Relay.to(gateway.url);
   const far = await new Application(gateway, { url: relay.url }).ready();
   const own = await far.kernels.startNew({ name: 'python3' });
@@ -72,7 +57,7 @@ test('a connection that breaks in mid-cell: the library reconnects and has every
   await until('the cell has ended without the client', async () =>
     (await KernelAPI.getKernelModel(own.id, app.settings)).execution_state === 'idle');
   assert.ok(!stdout(iopub).includes('line 39'));
-  relay.mend();
+  relay.restore();
   const reply = await within('the reply', future.done);
   assert.equal(reply.content.status, 'ok');
   assert.equal(stdout(iopub), Array.from({ length: 40 }, (_, i) => `line ${i}\n`).join(''));

@@ -1,27 +1,12 @@
 // @jupyterlab/services from Node, straight at the gateway, over the v1 subprotocol: code, its output, comms.
 
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { KernelAPI } from '@jupyterlab/services';
 import { V1 } from '../lib/frames.js';
-import { Gateway } from '../lib/gateway.js';
 import { Application, execute, stdout } from '../lib/services.js';
+import { app, gateway, kernel } from '../lib/services-suite.js';
 import { until, within } from '../lib/until.js';
-
-let gateway;
-let app;
-let kernel;
-
-before(async () => {
-  gateway = await Gateway.start();
-  app = await new Application(gateway).ready();
-  kernel = await app.kernels.startNew({ name: 'python3' });
-});
-after(async () => {
-  kernel?.dispose();
-  app?.dispose();
-  await gateway?.stop();
-});
 
 test('kernelspecs: a default, and all that the library demands of a spec', () => {
   const { default: name, kernelspecs } = app.specs.specs;

@@ -133,7 +133,7 @@ suite.test('18: documents within an output are none, however they are made', asy
   assert.equal(await frame.locator('#nested').textContent(), 'kept');
   await everythingIsHeard(viewer, 'open-nested');
   assert.deepEqual([ear.heard, lookedUp('nested')], [[], []]);
-  // The viewer itself goes on.
+  // The viewer itself continues.
   await viewer.run('"still here"');
   await viewer.ended(2);
 }, { isNoisy: true });

@@ -21,7 +21,7 @@ ${waitFor('end')}
 print('the end')
 `;
 
-suite.test('1: the tab is closed in mid-cell and opened again: every byte is there, in order, once', async (viewer, gateway) => {
+suite.test('1: the tab is closed while a cell runs and opened again: every byte is there, in order, once', async (viewer, gateway) => {
   const session = await NativeSession.start(gateway, 'closed-tab');
   await viewer.go('s/closed-tab');
   const id = await session.begin(TWO_PARTS);
@@ -44,7 +44,7 @@ suite.test('1: the tab is closed in mid-cell and opened again: every byte is the
   }
 });
 
-suite.test('2: the gateway is killed in mid-cell and comes back: the viewer goes on by itself', async (viewer, gateway) => {
+suite.test('2: the gateway is killed while a cell runs and starts again: the viewer continues by itself', async (viewer, gateway) => {
   const session = await NativeSession.start(gateway, 'killed');
   await viewer.go('s/killed');
   const id = await session.begin(TWO_PARTS);
@@ -202,9 +202,9 @@ suite.test('5: a long log opens at its end, and earlier cells come when one goes
   await viewer.cell(61).waitFor();
   await viewer.page.getByLabel('Cells', { exact: true }).press('Home');
   await viewer.cell(1).getByText('says 1').waitFor();
-  await session.run('print("goes", "on")');
+  await session.run('print("still", "here")');
   await viewer.page.getByRole('button', { name: '↓ Follow' }).click();
-  await viewer.cell(261).getByText('goes on').waitFor();
+  await viewer.cell(261).getByText('still here').waitFor();
 });
 
 suite.test('22: interrupt, restart and stop: one question before what cannot be undone, and the kernel\'s own answer', async (viewer, gateway) => {

@@ -47,7 +47,7 @@ suite.test('a picture that shows nothing says so', async viewer => {
   assert.equal(await viewer.page.locator('img.picture').count(), 1);
 });
 
-suite.test('a long line of code has a mark where it goes on, until its end is in view', async viewer => {
+suite.test('a long line of code has a mark where it continues, until its end is in view', async viewer => {
   const session = await NativeSession.start(suite.gateway, 'wide');
   await session.run('short = 1');
   await session.run(`wide = "${'word '.repeat(100)}"`);

@@ -103,7 +103,7 @@ for (const theme of ['light', 'dark']) {
   }, { theme, isNoisy: true });
 }
 
-suite.test('35: every screen obeys the page\'s policy and asks nobody but the gateway', async viewer => {
+suite.test('35: every screen obeys the page\'s policy and calls only the gateway', async viewer => {
   for (const [name, [route, complete]] of Object.entries(SCREENS)) {
     // The browser reports each 404 by itself: there is no session of these names (any more).
     if (name === 'absent' || name === 'ended') continue;
@@ -114,7 +114,7 @@ suite.test('35: every screen obeys the page\'s policy and asks nobody but the ga
   assert.ok(viewer.paths.length > 0);
 });
 
-suite.test('31: what moves stands still for whoever wants no motion', async viewer => {
+suite.test('31: nothing moves for a user who prefers reduced motion', async viewer => {
   const moving = () => viewer.page.evaluate(() => document.getAnimations().filter(one => one.playState === 'running').length);
   await viewer.page.emulateMedia({ reducedMotion: 'no-preference' });
   await viewer.go('s/bike-demand');

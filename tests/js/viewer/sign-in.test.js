@@ -16,7 +16,7 @@ after(async () => {
   await gateway?.stop();
 });
 
-/** A page of a browser that nobody has used, and all that it sends. */
+/** A page of a fresh browser, and all that it sends. */
 async function inFreshBrowser(body) {
   const browser = await Browser.start();
   try {
@@ -110,7 +110,7 @@ test('sign-in: a token that is pasted, a wrong one first, and signing out', asyn
   });
 });
 
-test('36: assets are kept for good and come compressed, the pages are asked for again by their tag', async () => {
+test('36: assets are cached permanently and come compressed, pages are revalidated by their tag', async () => {
   const index = await fetch(`${gateway.url}/`);
   assert.equal(index.headers.get('cache-control'), 'no-cache');
   assert.match(index.headers.get('etag') ?? '', /^"/);

@@ -39,7 +39,7 @@ big['c00'] = np.arange(1_000_000)[::-1]`);
   assert.equal(await rows.count(), 10);
 });
 
-suite.test('13: reading variables leaves no trace, and goes on while a cell runs', async viewer => {
+suite.test('13: reading variables leaves no trace, and works while a cell runs', async viewer => {
   const session = await NativeSession.start(suite.gateway, 'traceless');
   await session.run('alpha = [1, 2, 3]\nalpha');
   await viewer.go('s/traceless/variables');

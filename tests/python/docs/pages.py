@@ -10,7 +10,7 @@ FENCE = re.compile(r"^(<!-- run -->\n)?```(\w*)\n(.*?)^```$", re.S | re.M)
 
 def pages():
     """Every Markdown page that is part of the project."""
-    # Also in a checkout that belongs to somebody else.
+    # Also in a checkout of another user.
     command = ["git", "-c", "safe.directory=*", "-C", ROOT, "ls-files", "-z", "--cached", "*.md"]
     listed = subprocess.run(command, check=True, capture_output=True, text=True)
     return [ROOT / name for name in listed.stdout.split("\0") if name]

@@ -1,4 +1,4 @@
-"""Bad input of every kind: the documented status, one line of reason, no traceback, no token; the gateway goes on."""
+"""Bad input of every kind: the documented status, one line of reason, no traceback, no token; the gateway continues."""
 
 import json
 import struct
@@ -9,7 +9,7 @@ from channels import SUBPROTOCOL, Channels, encode_v1
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-NOBODY = str(uuid.UUID(int=7))
+UNKNOWN = str(uuid.UUID(int=7))
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +34,10 @@ REST = [
     ("POST", "api/kernels", b'{"kernel_id": "no-uuid"}', 400),
     ("POST", "api/kernels", b"\xff\xfe", 400),
     ("POST", "api/kernels", b'{"name": "' + b"x" * 100_000 + b'"}', 400),
-    ("GET", f"api/kernels/{NOBODY}", None, 404),
-    ("DELETE", f"api/kernels/{NOBODY}", None, 404),
-    ("POST", f"api/kernels/{NOBODY}/interrupt", None, 404),
-    ("POST", f"api/kernels/{NOBODY}/restart", None, 404),
+    ("GET", f"api/kernels/{UNKNOWN}", None, 404),
+    ("DELETE", f"api/kernels/{UNKNOWN}", None, 404),
+    ("POST", f"api/kernels/{UNKNOWN}/interrupt", None, 404),
+    ("POST", f"api/kernels/{UNKNOWN}/restart", None, 404),
     ("GET", "api/kernels/zzz", None, 404),
     ("GET", "api/kernels/..%2f..%2fetc", None, 404),
     ("GET", "api/kernelspecs/no-such-kernel", None, 404),
@@ -46,10 +46,10 @@ REST = [
     ("POST", "api/sessions", b"", 400),
     ("POST", "api/sessions", b"{}", 400),
     ("POST", "api/sessions", b'{"path": "a", "type": "notebook", "kernel": {"name": "no-such-kernel"}}', 501),
-    ("GET", f"api/sessions/{NOBODY}", None, 404),
-    ("PATCH", f"api/sessions/{NOBODY}", b"{}", 404),
-    ("DELETE", f"api/sessions/{NOBODY}", None, 404),
-    ("GET", f"v1/sessions/{NOBODY}/events", None, 404),
+    ("GET", f"api/sessions/{UNKNOWN}", None, 404),
+    ("PATCH", f"api/sessions/{UNKNOWN}", b"{}", 404),
+    ("DELETE", f"api/sessions/{UNKNOWN}", None, 404),
+    ("GET", f"v1/sessions/{UNKNOWN}/events", None, 404),
     ("GET", "v1/sessions/no-uuid/events", None, 404),
     ("GET", "nothing/here", None, 404),
     ("PUT", "api/kernels", b"{}", 405),
@@ -184,7 +184,7 @@ def test_a_message_of_12_mib_is_run(shared, kernel_id):
         assert client.run("print(n)").text() == f"{12 * 1024 * 1024}\n"
 
 
-@pytest.mark.parametrize("kernel", [NOBODY, "zzz", "..%2f.."])
+@pytest.mark.parametrize("kernel", [UNKNOWN, "zzz", "..%2f.."])
 def test_a_websocket_to_no_kernel_is_refused_before_the_upgrade(shared, kernel):
     with pytest.raises(InvalidStatus) as refused:
         connect(

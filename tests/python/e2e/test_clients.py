@@ -94,7 +94,7 @@ def test_each_form_of_the_token_is_accepted(shared, kernel_id, form):
 
 @pytest.mark.parametrize("where", ["token mistaken", "Bearer mistaken", "", "?token=mistaken", "t/mistaken/"])
 def test_a_wrong_or_missing_token_is_refused_everywhere(gateway, where):
-    """On a gateway of its own: too many wrong tokens make it slow for everybody at this address."""
+    """On a gateway of its own: too many wrong tokens make it slow for all clients at this address."""
     headers = {"Authorization": where} if " " in where else {}
     query = where if where.startswith("?") else ""
     prefix = where if where.endswith("/") else ""

@@ -115,7 +115,7 @@ def test_many_messages_reach_a_reader_that_pauses_whole(shared, session, connect
         def state():
             return shared.http.get("v1/sessions/connected").json()["state"]
 
-        # The kernel does not wait for anybody, and nobody reads.
+        # The kernel does not wait for a reader, and there is none.
         eventually(lambda: state() == "busy", "the code runs")
         eventually(lambda: state() == "idle", "the code ends", 60)
         seen = [None, None]
@@ -212,7 +212,7 @@ def test_the_end_of_the_session_ends_it(shared, tmp_path):
 
 def test_what_cannot_be_connected_is_said(shared, session, tmp_path):
     for arguments, said in [
-        (("nobody",), "no session has this id"),
+        (("absent",), "no session has this id"),
         ((session, "--kernel", "nothing"), "no kernel of the session has this id or kernelspec: nothing"),
     ]:
         done = subprocess.run(

@@ -1,6 +1,6 @@
 """Connections that are cut anywhere, and a gateway that is killed meanwhile: what a client gets in all is the log, once.
 
-Each client goes on after the last event that it saw whole, and cuts its connection after a random number of bytes. The
+Each client continues after the last event that it saw whole, and cuts its connection after a random number of bytes. The
 seed of a failed run is in its message; `HIMALIA_TEST_SEED` repeats it.
 """
 
@@ -42,7 +42,7 @@ class Reader(threading.Thread):
         self.seen, self.connections, self.over, self.failure = [], 0, False, None
 
     def run(self):
-        """Read until the last event, whoever answers."""
+        """Read until the last event, from either gateway."""
         end = time.monotonic() + DEADLINE
         try:
             while not self.over:
@@ -91,7 +91,7 @@ def is_done(event):
 
 
 def log_of(gateway, path, accept, is_last):
-    """The same events over one connection, once all is over."""
+    """The same events over one connection, after the end."""
     reader = Reader(gateway, path, accept, is_last, random.Random())
     reader.chance.randrange = lambda *_: 1 << 40
     reader.run()

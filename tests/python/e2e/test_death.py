@@ -1,4 +1,4 @@
-"""Kernels that die, hang or leave children: everybody is told, nobody else notices, nothing stays behind."""
+"""Kernels that die, hang or leave children: every client learns of it, no other kernel is affected, nothing is left."""
 
 import os
 import signal
@@ -111,7 +111,7 @@ def test_a_kernel_and_its_branch_end_with_the_shim(shared):
     assert parent(branch) == shim
     os.kill(shim, signal.SIGKILL)
     eventually(lambda: not alive(kernel) and not alive(branch), "both have ended", 30)
-    # What is left of them: a session that could go on in a new sandbox, and a branch that can be read.
+    # What is left of them: a session that could continue in a new sandbox, and a branch that can be read.
     for left in (session, fork):
         shared.http.delete(f"v1/sessions/{left}")
 

@@ -1,4 +1,4 @@
-"""What can still be read of a session that is over, by a gateway and by the next one."""
+"""What can still be read of an ended session, from its gateway and from the next one."""
 
 import nbformat
 from waiting import eventually
@@ -23,7 +23,7 @@ def look(gateway, session, result):
     assert (shown["state"], shown["reason"], shown["incarnation"]) == ("ended", "killed_by_user", 1)
     assert shown["created"] < shown["ended"] < shown["kept_until"] and shown["labels"] == {"task": "eda"}
     listed = gateway.http.get("v1/sessions", params={"ended": "true", "label": "task=eda"}).json()["sessions"]
-    # Nobody measures the memory of what has ended.
+    # The memory of an ended session is not measured.
     assert listed == [{**shown, "memory_used_bytes": None}]
     assert gateway.http.get("v1/sessions", params={"ended": "true", "label": "task=x"}).json()["sessions"] == []
     assert session not in [one["id"] for one in gateway.http.get("v1/sessions").json()["sessions"]]

@@ -1,4 +1,4 @@
-"""Whose environment a kernel sees: its own request's, and nobody else's."""
+"""A kernel sees the environment of its own request, and no other."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

@@ -27,7 +27,7 @@ def begin(gateway, session, code, **more):
 
 
 def is_over(gateway, path):
-    """Whether an execution is over."""
+    """Whether an execution has ended."""
     return gateway.http.get(path).json()["status"] not in ("queued", "running")
 
 

@@ -89,7 +89,7 @@ def test_a_question_is_answered_over_rest(gateway, session):
     eventually(lambda: show(gateway, path).get("input"), "it asks")
     assert show(gateway, path)["input"] == {"prompt": "who? ", "password": False}
     assert gateway.http.post(f"{path}/input", json={"value": "Ada"}).status_code == 202
-    eventually(lambda: show(gateway, path)["status"] == "ok", "it goes on")
+    eventually(lambda: show(gateway, path)["status"] == "ok", "it continues")
     assert show(gateway, path)["text"] == "hello Ada\n"
     refused = run(gateway, session, "input()")
     assert refused["error"]["name"] == "StdinNotImplementedError"
@@ -166,7 +166,7 @@ def cut_anywhere(gateway, path, chance):
 
 def test_connections_that_are_cut_anywhere_see_all_of_it_once(gateway, session, tmp_path):
     go, seed = tmp_path / "go", random.randrange(1 << 32)
-    # Not over before one has given up waiting for its end.
+    # It ends only after one reader has stopped waiting for its end.
     lines = "import os, time\nfor n in range(300):\n    print('line', n, flush=True)\n    time.sleep(0.002)\n"
     path = begin(gateway, session, f"{lines}while not os.path.exists({str(go)!r}): time.sleep(0.02)\nprint('x' * 3000)")
     seen = {}

@@ -79,7 +79,7 @@ def test_all_of_a_flood_arrives(shared, kernel_id, framing, count, size):
         assert shared.memory_mb() < GATEWAY
 
 
-def test_a_reader_that_never_reads_disturbs_nobody(shared, kernel_id):
+def test_a_reader_that_never_reads_disturbs_no_other_client(shared, kernel_id):
     with Channels(shared, kernel_id, max_queue=(1, 0)) as stalled, Channels(shared, kernel_id) as client:
         shim, kernel = pids(client)
         found, printed = read(client, client.submit(FLOOD.format(count=1000, size=100_000)))
@@ -90,7 +90,7 @@ def test_a_reader_that_never_reads_disturbs_nobody(shared, kernel_id):
         stalled.drop()
 
 
-def test_nobody_reads_at_all(shared, kernel_id):
+def test_no_client_reads_at_all(shared, kernel_id):
     with Channels(shared, kernel_id) as client:
         shim, kernel = pids(client)
         msg_id = client.submit(FLOOD.format(count=1000, size=100_000))

@@ -51,7 +51,7 @@ def archive(context, value):
     return {"data": value if isinstance(value, bytes) else json.dumps(value).encode()}
 
 
-class Place:
+class DescribedGateway:
     """A gateway with a session that has one of everything."""
 
     def __init__(self, directory):
@@ -90,23 +90,23 @@ def negative(case, location):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory, kernel_python):
-    """The place."""
-    made = Place(tmp_path_factory.mktemp("openapi") / "place")
+def gateway(tmp_path_factory, kernel_python):
+    """The gateway."""
+    made = DescribedGateway(tmp_path_factory.mktemp("openapi") / "work")
     yield made
     made.server.stop()
 
 
 @description.parametrize()
-def test_answers_are_as_described(case, place):
-    place.aim(case)
+def test_answers_are_as_described(case, gateway):
+    gateway.aim(case)
     # Null is a text like any other in an address.
     null = any(value in (None, "null") for value in (case.query or {}).values())
     checks = [check for check in CHECKS if not (null and check is negative_data_rejection)]
-    case.call_and_validate(base_url=place.server.url, headers=place.headers, checks=checks)
+    case.call_and_validate(base_url=gateway.server.url, headers=gateway.headers, checks=checks)
 
 
-def test_the_description_is_served_as_it_is_committed(place):
-    served = place.server.http.get("v1/openapi.json")
+def test_the_description_is_served_as_it_is_committed(gateway):
+    served = gateway.server.http.get("v1/openapi.json")
     assert served.status_code == 200 and served.json() == json.loads(DESCRIPTION.read_text())
-    assert httpx.get(f"{place.server.url}v1/openapi.json", trust_env=False).status_code == 401
+    assert httpx.get(f"{gateway.server.url}v1/openapi.json", trust_env=False).status_code == 401

@@ -1,4 +1,4 @@
-"""A password that is typed for `getpass()` is in no log, whoever types it and however much is logged."""
+"""A password that is typed for `getpass()` is in no log, from any client and at any log level."""
 
 import os
 

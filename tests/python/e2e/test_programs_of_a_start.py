@@ -59,7 +59,7 @@ def test_a_sessions_file_is_never_run_outside_of_sandboxes(gateway, tmp_path):
 
 
 def test_a_request_does_not_choose_which_directory_a_sandbox_sees(gateway, tmp_path, kernel_python):
-    """An environment of somebody else, which the gateway can read."""
+    """An environment of another user, which the gateway can read."""
     other = tmp_path / "other"
     (other / "bin").mkdir(parents=True)
     (other / "bin" / "python3").symlink_to(Path(kernel_python).resolve())

@@ -85,7 +85,7 @@ def test_provenance_changes_with_what_is_installed(shared, session):
     # What an installer leaves.
     after = packages("os.makedirs(f'{place}/thing-1.0.dist-info')")
     assert after[0] != before[0] and after[1] == before[1]
-    # It is a part of the record: what is installed later changes nothing that was told before.
+    # It is a part of the record: a later installation does not change it.
     id = run(shared, session, "1")["id"]
     run(shared, session, "os.makedirs(f'{place}/other-1.0.dist-info')")
     assert shared.http.get(f"v1/executions/{id}").json()["provenance"]["packages_hash"] == after[0]

@@ -44,7 +44,7 @@ def gateway(tmp_path, kernel_python):
     directory = tmp_path / "gateway"
     directory.mkdir()
     configure(directory, ada=ADA, bob=BOB)
-    # Whoever runs the tests may ignore it, as nohup does, which a program that is started inherits.
+    # The parent of the tests may ignore it, as nohup does, and programs that it starts inherit that.
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
         own = Himalia(directory, "--config", str(directory / "himalia.toml"))
@@ -66,7 +66,7 @@ def test_who_has_no_token_any_more_loses_its_connections_and_nothing_else(gatewa
     assert ada.post(f"v1/sessions/{session}/executions", json=run).json()["status"] == "ok"
     hers, his, operators = (Stream(gateway, token, session) for token in (ADA, BOB, gateway.token))
     with connect(gateway.websocket_url(f"api/kernels/{session}/channels?token={ADA}"), proxy=None) as socket:
-        # Nothing has changed, or what is there is no configuration: nobody loses anything.
+        # Nothing has changed, or the file is no configuration: no token is lost.
         told(gateway, "no token has changed")
         (gateway.directory / "himalia.toml").write_text("[tenants.acme.tokens]\nada = 'short'\n")
         told(gateway, "the tokens stay as they were")

@@ -10,18 +10,18 @@ import pytest
 
 
 @pytest.fixture
-def place(shared, tmp_path):
-    """A session that works in a directory of its own."""
+def files(shared, tmp_path):
+    """The files of a session with its own work directory."""
     work = tmp_path / "work"
     work.mkdir()
     (tmp_path / "secret").write_text("outside")
     reply = shared.http.post("v1/sessions", json={"template": "python3", "cwd": str(work)})
     assert reply.status_code == 201, reply.text
-    yield Place(shared.http, reply.json()["id"], work)
+    yield SessionFiles(shared.http, reply.json()["id"], work)
     shared.http.delete(f"v1/sessions/{reply.json()['id']}")
 
 
-class Place:
+class SessionFiles:
     """Calls about one session's files."""
 
     def __init__(self, http, session, work):
@@ -61,58 +61,58 @@ def link(name, target, kind=tarfile.SYMTYPE):
     return info
 
 
-def test_code_reads_what_was_sent_and_what_it_writes_can_be_fetched(place):
+def test_code_reads_what_was_sent_and_what_it_writes_can_be_fetched(files):
     sent = bytes(range(256)) * 40_000
-    assert place.http.put(place.file("in/data.bin"), content=sent).status_code == 201
-    done = place.run("import hashlib; data = open('in/data.bin', 'rb').read(); open('out.txt', 'w').write(hashlib.sha256(data).hexdigest())")
+    assert files.http.put(files.file("in/data.bin"), content=sent).status_code == 201
+    done = files.run("import hashlib; data = open('in/data.bin', 'rb').read(); open('out.txt', 'w').write(hashlib.sha256(data).hexdigest())")
     assert done["files"]["written"] == ["out.txt"], done["files"]
-    assert place.http.get(place.file("out.txt")).text == hashlib.sha256(sent).hexdigest()
-    listed = place.http.get(f"{place.base}/files", params={"depth": 5}).json()
+    assert files.http.get(files.file("out.txt")).text == hashlib.sha256(sent).hexdigest()
+    listed = files.http.get(f"{files.base}/files", params={"depth": 5}).json()
     assert {entry["path"] for entry in listed["entries"]} == {"in", "in/data.bin", "out.txt"}
     assert listed["total"] == {"entries": 3, "bytes": len(sent) + 64}
 
 
-def test_what_was_sent_before_is_not_the_executions(place):
+def test_what_was_sent_before_is_not_the_executions(files):
     """Although the filesystem's clock stands still for milliseconds."""
     for number in range(20):
-        assert place.http.put(place.file("sent"), content=str(number)).status_code in (200, 201)
-        archived = place.http.post(f"{place.base}/upload", content=archive(("unpacked", str(number))))
+        assert files.http.put(files.file("sent"), content=str(number)).status_code in (200, 201)
+        archived = files.http.post(f"{files.base}/upload", content=archive(("unpacked", str(number))))
         assert archived.status_code == 200, archived.text
-        assert place.run(f"open('out{number}', 'w').close()")["files"]["written"] == [f"out{number}"]
+        assert files.run(f"open('out{number}', 'w').close()")["files"]["written"] == [f"out{number}"]
 
 
-def test_files_are_there_while_a_cell_runs(place):
-    runner = threading.Thread(target=place.run, args=("import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)",))
+def test_files_are_there_while_a_cell_runs(files):
+    runner = threading.Thread(target=files.run, args=("import os, time\nwhile not os.path.exists('go'): time.sleep(0.02)",))
     runner.start()
-    assert place.http.get(f"{place.base}/files").status_code == 200
-    assert place.http.put(place.file("go"), content=b"").status_code == 201
+    assert files.http.get(f"{files.base}/files").status_code == 200
+    assert files.http.put(files.file("go"), content=b"").status_code == 201
     runner.join(60)
     assert not runner.is_alive()
 
 
-def test_a_replacement_is_never_seen_in_part(place):
-    place.http.put(place.file("f"), content=b"a" * 2_000_000)
+def test_a_replacement_is_never_seen_in_part(files):
+    files.http.put(files.file("f"), content=b"a" * 2_000_000)
     sizes = set()
     stop = threading.Event()
 
     def read():
         while not stop.is_set():
-            sizes.add((place.work / "f").stat().st_size)
+            sizes.add((files.work / "f").stat().st_size)
 
     reader = threading.Thread(target=read)
     reader.start()
     for letter in (b"b", b"c", b"d"):
-        assert place.http.put(place.file("f"), content=letter * 2_000_000).status_code == 200
+        assert files.http.put(files.file("f"), content=letter * 2_000_000).status_code == 200
     stop.set()
     reader.join()
     assert sizes == {2_000_000}
 
 
-def test_archives(place):
-    reply = place.http.post(f"{place.base}/upload", params={"path": "lib"}, content=archive(("a/b.py", "x = 1"), ("c.py", "y = 2")))
+def test_archives(files):
+    reply = files.http.post(f"{files.base}/upload", params={"path": "lib"}, content=archive(("a/b.py", "x = 1"), ("c.py", "y = 2")))
     assert reply.status_code == 200 and reply.json()["entries"] == 2, reply.text
-    assert place.run("import sys; sys.path.insert(0, 'lib'); import c; print(c.y)")["text"].strip() == "2"
-    fetched = place.http.get(f"{place.base}/archive", params={"path": "lib"})
+    assert files.run("import sys; sys.path.insert(0, 'lib'); import c; print(c.y)")["text"].strip() == "2"
+    fetched = files.http.get(f"{files.base}/archive", params={"path": "lib"})
     with tarfile.open(fileobj=io.BytesIO(fetched.content)) as tar:
         assert {"a", "a/b.py", "c.py"} <= set(tar.getnames())
         assert tar.extractfile("a/b.py").read() == b"x = 1"
@@ -129,40 +129,40 @@ def test_archives(place):
     ],
     ids=["above", "absolute", "link out", "absolute link", "hard link"],
 )
-def test_hostile_archives_write_nothing(place, bad):
-    reply = place.http.post(f"{place.base}/upload", content=archive(("good", "x"), bad))
+def test_hostile_archives_write_nothing(files, bad):
+    reply = files.http.post(f"{files.base}/upload", content=archive(("good", "x"), bad))
     assert (reply.status_code, reply.json()["code"]) == (422, "bad_archive")
-    assert list(place.work.iterdir()) == []
-    assert {path.name for path in place.work.parent.iterdir()} == {"work", "secret"}
+    assert list(files.work.iterdir()) == []
+    assert {path.name for path in files.work.parent.iterdir()} == {"work", "secret"}
 
 
-def test_links_that_a_cell_makes_lead_nowhere(place):
-    place.run("import os; os.symlink('..', 'up'); os.symlink('/etc', 'etc'); os.symlink('real', 'inside'); open('real', 'w').write('mine')")
+def test_links_that_a_cell_makes_lead_nowhere(files):
+    files.run("import os; os.symlink('..', 'up'); os.symlink('/etc', 'etc'); os.symlink('real', 'inside'); open('real', 'w').write('mine')")
     for path in ("up/secret", "etc/passwd"):
-        reply = place.http.get(place.file(path))
+        reply = files.http.get(files.file(path))
         assert (reply.status_code, reply.json()["code"]) == (400, "path_outside")
-        assert place.http.put(place.file(path), content=b"x").status_code == 400
-        assert place.http.delete(place.file(path)).status_code == 400
-    assert place.http.get(place.file("inside")).text == "mine"
-    assert (place.work.parent / "secret").read_text() == "outside"
+        assert files.http.put(files.file(path), content=b"x").status_code == 400
+        assert files.http.delete(files.file(path)).status_code == 400
+    assert files.http.get(files.file("inside")).text == "mine"
+    assert (files.work.parent / "secret").read_text() == "outside"
 
 
-def test_special_files_are_refused_at_once(place):
-    place.run("import os; os.mkfifo('pipe'); f = open('sparse', 'w'); f.truncate(1 << 40)")
-    assert place.http.get(place.file("pipe"), timeout=30).json()["code"] == "not_a_file"
-    part = place.http.get(place.file("sparse"), headers={"Range": "bytes=-4"})
+def test_special_files_are_refused_at_once(files):
+    files.run("import os; os.mkfifo('pipe'); f = open('sparse', 'w'); f.truncate(1 << 40)")
+    assert files.http.get(files.file("pipe"), timeout=30).json()["code"] == "not_a_file"
+    part = files.http.get(files.file("sparse"), headers={"Range": "bytes=-4"})
     assert (part.status_code, part.content) == (206, b"\0\0\0\0")
-    assert place.http.get(f"{place.base}/archive").json()["code"] == "file_too_large"
+    assert files.http.get(f"{files.base}/archive").json()["code"] == "file_too_large"
 
 
-def test_an_upload_that_breaks_off_leaves_nothing(place):
+def test_an_upload_that_breaks_off_leaves_nothing(files):
     def half():
         yield b"x" * 100_000
         raise ConnectionError("gone")
 
-    with pytest.raises(ConnectionError), httpx.Client(base_url=place.http.base_url, headers=place.http.headers, trust_env=False) as http:
-        http.put(place.file("f"), content=half())
+    with pytest.raises(ConnectionError), httpx.Client(base_url=files.http.base_url, headers=files.http.headers, trust_env=False) as http:
+        http.put(files.file("f"), content=half())
     # The next upload is behind the end of that one.
-    assert place.http.put(place.file("g"), content=b"x").status_code == 201
-    listed = place.http.get(f"{place.base}/files").json()
+    assert files.http.put(files.file("g"), content=b"x").status_code == 201
+    listed = files.http.get(f"{files.base}/files").json()
     assert [entry["path"] for entry in listed["entries"]] == ["g"]

@@ -29,7 +29,7 @@ def session(with_bash):
 
 
 def add(gateway, session, **wanted):
-    """A further kernel."""
+    """An additional kernel."""
     reply = gateway.http.post(f"v1/sessions/{session}/kernels", json=wanted)
     assert reply.status_code == 201, reply.text
     return reply.json()["id"]

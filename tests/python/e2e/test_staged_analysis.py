@@ -2,7 +2,7 @@
 
 A script over REST loads, cleans, aggregates and plots. An agent over MCP looks at the variables, draws, errs and corrects
 itself. A Jupyter client is attached to the same kernel all the time, runs cells too, and sees what the others do. Then the
-gateway is killed, and all three go on with the variables that were there. Every result is compared with what was computed
+gateway is killed, and all three continue with the variables that were there. Every result is compared with what was computed
 from the data before it was written to the file (`support/trips.py`).
 """
 

@@ -12,7 +12,7 @@ ADA, BOB, EVE = (f"{name}-0123456789abcdef" for name in ("ada", "bob", "eve"))
 
 
 class Caller:
-    """Somebody who calls a gateway with a token."""
+    """A client that calls a gateway with a token."""
 
     def __init__(self, gateway, token):
         self.url, self.token = gateway.url, token

@@ -47,8 +47,8 @@ def test_questions_are_answered_and_a_password_does_not_show(shared, session, tm
 
 
 def test_the_end_of_the_input_and_ctrl_c_reach_the_code(shared, session, tmp_path):
-    terminal = Terminal(command(shared, "exec", session, "input('Go on? ')"), tmp_path)
-    terminal.until("Go on? ")
+    terminal = Terminal(command(shared, "exec", session, "input('Continue? ')"), tmp_path)
+    terminal.until("Continue? ")
     terminal.type("\x04")
     ended, rest = terminal.end()
     assert ended == 1 and "EOFError" in rest, rest
@@ -185,7 +185,7 @@ def test_a_question_cannot_pass_for_another(shared, session, tmp_path):
 
 
 def test_a_second_ctrl_c_leaves_it_running(shared, session, tmp_path):
-    # What is printed can be read before the flush is over.
+    # What is printed can be read before the flush has ended.
     code = "import time\nn = 0\nwhile n < 2:\n    try: print('begun', n, flush=True); time.sleep(600)\n    except KeyboardInterrupt: n += 1"
     terminal = Terminal(command(shared, "exec", session, code), tmp_path)
     terminal.until("begun 0")
@@ -193,6 +193,6 @@ def test_a_second_ctrl_c_leaves_it_running(shared, session, tmp_path):
     terminal.until("begun 1")
     os.kill(terminal.pid, signal.SIGINT)
     ended, rest = terminal.end()
-    assert ended == 1 and "it goes on as /v1/executions/exe_" in rest, rest
+    assert ended == 1 and "it continues as /v1/executions/exe_" in rest, rest
     execution = rest.split("/v1/executions/")[1].split()[0]
     assert shared.http.post(f"v1/executions/{execution}/interrupt").status_code == 202

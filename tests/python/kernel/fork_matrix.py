@@ -17,7 +17,7 @@ class Works:
 
 @dataclass(frozen=True)
 class Refused:
-    """State that refuses a fork until `after` was run, which may be nothing that there is: then for good.
+    """State that refuses a fork until `after` was run, which may be nothing that there is: then permanently.
 
     `kinds`: those of the hazards; `says`: words in the reason.
     """

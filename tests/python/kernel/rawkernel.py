@@ -1,4 +1,4 @@
-"""A kernel process started over ipc, with plain ZeroMQ clients that read when they are told to."""
+"""A kernel process started over ipc, with plain ZeroMQ clients that read on demand."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def connection_info(prefix):
 
 
 class Client:
-    """The sockets of one client of a kernel that somebody else started."""
+    """The sockets of one client of a kernel that is already running."""
 
     def __init__(self, info, *, subscribe=True):
         self.info = info

@@ -104,7 +104,7 @@ def test_with_a_reader_that_stops_the_kernel_waits_answers_and_can_be_interrupte
     assert time.monotonic() - started < 1
     assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
 
-    # And what was printed before is still all there when somebody reads.
+    # And what was printed before is still all there when a client reads.
     messages = list(kernel.outputs(msg_id))
     numbers = [int(line[:8]) for line in text_of(messages).splitlines() if line]
     assert numbers[: stuck_at + 1] == list(range(stuck_at + 1))

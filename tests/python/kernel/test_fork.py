@@ -28,7 +28,7 @@ async def tick():
         await asyncio.sleep(0.01)
 task = asyncio.get_running_loop().create_task(tick())
 reader_end = None
-accepted = []  # a writer that nobody holds closes its connection, from Python 3.13 on
+accepted = []  # a writer without a reference closes its connection, from Python 3.13 on
 async def connected():
     server = await asyncio.start_server(lambda r, w: accepted.append(w), "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
@@ -127,8 +127,8 @@ def test_an_open_file_has_a_position_of_its_own_and_its_buffer_is_written_once(p
 
 def test_tasks_of_the_user_go_on_in_both(parent, branch):
     for kernel in (parent, branch):
-        code = "before = n\nwhile n < before + 5: await asyncio.sleep(0.01)\nprint('went on')"
-        assert kernel.run(code)[1] == "went on\n"
+        code = "before = n\nwhile n < before + 5: await asyncio.sleep(0.01)\nprint('continued')"
+        assert kernel.run(code)[1] == "continued\n"
 
 
 def test_a_connection_of_the_parent_has_ended_in_the_branch_only(parent, branch):
@@ -276,7 +276,7 @@ def test_a_bad_request_is_refused_by_field(parent, content, field):
 
 
 @pytest.mark.parametrize("content", [{"cwd": "/does/not/exist"}, {"connection_file": "/does/not/exist"}])
-def test_a_branch_that_cannot_start_ends_and_harms_nobody(parent, content):
+def test_a_branch_that_cannot_start_ends_and_harms_no_other(parent, content):
     before = value(parent, "x")
     reply, _ = request_fork(parent, **content)
     assert (reply["status"], reply["ename"]) == ("error", "BranchFailed")

@@ -17,7 +17,7 @@ def kernel(kernel_python):
 
 
 def table(kernel, code):
-    """What is told of the one thing that is shown."""
+    """The content of the one message that shows something."""
     (content,) = [m["content"] for m in kernel.run(code)[2] if m["msg_type"] in ("display_data", "execute_result")]
     json.dumps(content, allow_nan=False)
     return content["metadata"].get("himalia", {}).get("table")

@@ -71,7 +71,7 @@ def interrupt(kernel, by="signal"):
 
 
 def ended(kernel, cell):
-    """The error that a cell ended with. The kernel goes on."""
+    """The error that a cell ended with. The kernel continues."""
     name = kernel.reply(cell, timeout=60).get("ename")
     list(kernel.outputs(cell))
     assert kernel.run("await asyncio.sleep(0); print(6 * 7)")[1] == "42\n"

@@ -162,7 +162,7 @@ def test_the_last_words_arrive_although_zeromq_has_had_no_time(kernel):
 
 
 def test_a_shutdown_does_not_wait_for_a_process_that_ends_by_itself(kernel):
-    """Whoever uses joblib has a resource tracker, which ignores signals: it took 14 s to be killed."""
+    """A user of joblib has a resource tracker, which ignores signals: it took 14 s to be killed."""
     assert kernel.run("from multiprocessing import resource_tracker as r; r.ensure_running()")[0]["status"] == "ok"
     assert kernel.request("shutdown_request", {"restart": False}, "control")["status"] == "ok"
     assert kernel.process.wait(10) == 0
@@ -184,7 +184,7 @@ def test_shutdown_delivers_what_was_printed(kernel):
     assert kernel.process.wait(10) == 0
 
 
-def test_a_kernel_whose_output_nobody_reads_can_be_shut_down(kernel, tmp_path):
+def test_a_kernel_whose_output_is_not_read_can_be_shut_down(kernel, tmp_path):
     counter = tmp_path / "counter"
     msg_id = kernel.execute(STUCK.format(path=str(counter), flush=""))
     wait_until_stuck(kernel, counter)

@@ -331,7 +331,7 @@ def test_a_group_that_cannot_be_joined_names_its_step(zygote):
     assert (answer["step"], answer["error"][:7]) == ("cgroup0", "OSError")
 
 
-def test_whoever_gives_up_leaves_nothing(zygote):
+def test_a_caller_that_gives_up_leaves_nothing(zygote):
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         socket.send_fds(zygote.control, [b'{"op": "spawn", "id": "unwanted"}'], [theirs.fileno()])

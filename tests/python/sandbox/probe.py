@@ -21,7 +21,7 @@ import time
 libc = ctypes.CDLL(None, use_errno=True)
 CASES = {}
 REFUSED = ("EPERM", "ENOSYS", "EACCES", "ESRCH")
-WAIT = 2.0  # seconds for a connection that nobody answers
+WAIT = 2.0  # seconds for a connection without an answer
 
 
 def case(name):

@@ -47,7 +47,7 @@ def test_sessions_live_on_where_the_engine_lets_its_containers(own):
         assert client.run("kept += 1; print(kept)").text() == "42\n"
         reply = own.http.post("v1/sessions", json={"template": "plain"})
         assert (reply.status_code, reply.json()["retryable"]) == (503, True) and "engine does not answer" in reply.text, reply.text
-        # The gateway is started again meanwhile, as with a host's packages upgraded in one go.
+        # The gateway is started again meanwhile, as with a host's packages upgraded in one step.
         own.kill()
         engine("up")
         own.start()

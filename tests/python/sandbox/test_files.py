@@ -47,7 +47,7 @@ def test_a_watched_quota_bounds_an_upload_and_kept_files_survive_the_kernel(gate
     """The template's files are kept, 24 MiB of them."""
     made = gateway.session("kept")
     files = f"v1/sessions/{made['id']}/files"
-    # In a container they are a volume of the engine, whose size nobody watches: test_kept_volumes.py.
+    # In a container they are a volume of the engine, whose size is not watched: test_kept_volumes.py.
     if gateway.level not in CONTAINERS:
         reply = gateway.http.put(f"{files}/large", content=b"x" * (30 << 20))
         assert (reply.status_code, reply.json()["code"]) == (507, "disk_quota_exceeded"), reply.text

@@ -65,7 +65,7 @@ def test_code_that_kills_or_stops_its_shim_harms_its_own_session_alone(gateway, 
                 assert client.run("attack.join(); print('here')").text() == "here\n"
             elif name == "SIGKILL":
                 eventually(lambda: ended(gateway, made), "the sandbox is dead", 60)
-                assert [line for line in warnings(gateway) if made in line], "nobody had asked for its end"
+                assert [line for line in warnings(gateway) if made in line], "its end had not been requested"
             else:
                 eventually(lambda: is_silent(client), "nothing is answered any more", 60)
         gateway.end(made)

@@ -56,7 +56,7 @@ def attack(gateway, told):
     """What the probe found in a fresh session; `None` if the session did not live to tell."""
     session = gateway.session()["id"]
     with Channels(gateway, session) as client:
-        # A process of its own, which is told over a pipe: its command line must show nothing.
+        # A separate process, which gets its code over a pipe: its command line must show nothing.
         code = f"import json, sys\nTARGETS = json.load(sys.stdin)\n{PROBE.read_text()}"
         run = "p = subprocess.run([sys.executable, '-c', code], input=told, capture_output=True, text=True, timeout=100)"
         show = "print(p.stdout); print(p.stderr[-2000:])"

@@ -35,7 +35,7 @@ def files(gateway):
 def directory(gateway):
     """The directory of kept files, at levels that have one."""
     if gateway.level in CONTAINERS:
-        pytest.skip("files are volumes of the engine, and nobody watches their size")
+        pytest.skip("files are volumes of the engine, whose size is not watched")
     return gateway.directory / "data" / "files"
 
 
@@ -43,7 +43,7 @@ def directory(gateway):
 def watched(gateway):
     """At levels whose quota is watched."""
     if gateway.level in CONTAINERS:
-        pytest.skip("files are volumes of the engine, and nobody watches their size")
+        pytest.skip("files are volumes of the engine, whose size is not watched")
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_a_name_leads_to_a_session_that_lives(gateway):
         code = "import os; print(os.environ['PLAIN'], os.environ['HIDDEN'], open('/session/note').read())"
         assert execute(gateway, made["id"], code)["text"] == "kept hush mine\n"
         lose(gateway, made["id"])
-        # Code that counts on the variables is not run, and secrets that nobody gives again are named.
+        # Code that counts on the variables is not run, and secrets that are not given again are named.
         refused = gateway.http.post("v1/sessions/again/executions", json={"code": "1", "expect_incarnation": 2})
         assert (refused.status_code, refused.json()["code"]) == (409, "kernel_restarted"), refused.text
         done = execute(gateway, made["id"], "import os; print(os.environ['PLAIN'], os.environ.get('HIDDEN'))")
@@ -172,7 +172,7 @@ def test_they_stay_with_a_branch_that_outlives_its_parent(gateway, kept, files):
 
 
 def test_an_id_that_is_free_again_leads_to_nobodys_files(gateway, files):
-    """The session that chose the id is over, and a branch of it still has the files."""
+    """The session that chose the id has ended, and a branch of it still has the files."""
     chosen = str(uuid.uuid4())
     gateway.session("kept", id=chosen)
     assert not any(chosen in name for name in files())
@@ -245,7 +245,7 @@ def test_too_much_is_interrupted_and_refused_until_there_is_room(gateway, kept):
         assert refused.content["status"] == "error" and refused.content["ename"] == "disk_quota_exceeded", refused
         assert [error["content"]["ename"] for error in refused.of("error")] == ["disk_quota_exceeded"]
         assert refused.text() == ""
-        # Sent in one go, as a notebook does that runs all its cells.
+        # Sent in one step, as by a notebook that runs all its cells.
         removal = client.submit("# himalia: free space\nimport os\nfile.close()\nos.remove('big')")
         after = client.submit("print('there is room')")
         assert client.outcome(removal).content["status"] == "ok"

@@ -31,7 +31,7 @@ def kept(gateway):
 
 
 def test_who_limits_them_is_said(gateway, kept):
-    """The engine, where its disk has quotas; else nobody, and an upload above the limit succeeds."""
+    """The engine enforces the limit where its disk has quotas; else an upload above the limit succeeds."""
     session, _ = kept
     enforced = gateway.show(session)["limits"]["disk_bytes"]["enforcement"]
     assert enforced in ("hard", "none")

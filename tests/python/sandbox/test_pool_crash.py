@@ -13,7 +13,7 @@ from processes import alive
 from waiting import eventually
 
 CLAIMS = 3
-# Sandboxes that stand by for the next start: one for the template.
+# Standby sandboxes for the next start: one for the template.
 STANDBYS = 1
 pytestmark = pytest.mark.timeout(600)
 
@@ -83,7 +83,7 @@ def test_pooled_kernels_are_not_lost_and_not_given_twice(own):
             with Channels(gateway, made) as client:
                 used = client.run("import os; print('used' in globals(), os.stat('/session').st_dev); used = True")
                 fresh, place_of = used.text().split()
-                assert fresh == "False", "somebody had it before"
+                assert fresh == "False", "another session had it before"
                 seen.add(place_of)
         assert len(seen) == len(sessions), "two sessions share a kernel"
         expected = len(sessions) + CLAIMS + STANDBYS

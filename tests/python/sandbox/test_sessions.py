@@ -65,7 +65,7 @@ def test_a_claim_has_limits_of_its_own_which_hold(gateway):
         assert sum(file.stat().st_size for file in logs) < 44 << 20
         # The template gives 512 MiB.
         client.submit("held = []\nwhile len(held) < 60: held.append(b'x' * (8 << 20))")
-        eventually(lambda: gateway.show(made["id"])["state"] == "dead", "the end for want of memory", 60)
+        eventually(lambda: gateway.show(made["id"])["state"] == "dead", "the end out of memory", 60)
     assert gateway.show(made["id"])["reason"].startswith("oom"), gateway.show(made["id"])
     gateway.end(made["id"])
 

@@ -1,4 +1,4 @@
-"""Files of a gateway that goes on working while a test looks at them."""
+"""Files of a gateway that keeps working while a test reads them."""
 
 import os
 from pathlib import Path

@@ -13,7 +13,7 @@ UIDS = Path("/run/himalia/uids")
 
 
 def left_by(data, clean=True):
-    """Everything that the gateway of a data directory has left, as lines that name it; empty if it kept its word.
+    """Everything that the gateway of a data directory has left, as lines that name it; empty if it satisfied its contract.
 
     Only for one that ended its kernels, as after Ctrl-C: after SIGTERM or a kill they are meant to live. `clean`: it ended by itself, so that
     its run directory is gone too, and no user ids are reserved for it.
@@ -106,7 +106,7 @@ def groups(run):
 
 
 def sockets(run):
-    """Unix sockets that somebody still has, bound below the run directory."""
+    """Unix sockets that a process still has, bound below the run directory."""
     lines = Path("/proc/net/unix").read_text().splitlines()[1:]
     paths = {line.split(None, 7)[7] for line in lines if len(line.split(None, 7)) == 8}
     return sorted(path for path in paths if path.startswith(f"{run}/"))

@@ -1,4 +1,4 @@
-"""A Jupyter client that is attached to a kernel and notes every cell that anybody runs there, with its outputs."""
+"""A Jupyter client that is attached to a kernel and notes every cell that any client runs there, with its outputs."""
 
 import threading
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Cell:
 
 
 class Onlooker:
-    """Reads in a thread of its own. `attach` again, after the gateway was away, goes on where it was."""
+    """Reads in a separate thread. `attach` again, after the gateway was away, continues where it was."""
 
     def __init__(self, server, kernel_id):
         self.server, self.kernel_id, self.session = server, kernel_id, None

@@ -128,7 +128,7 @@ class Himalia(Server):
         return reply.json()["id"]
 
     def delete_session(self, session):
-        """DELETE; a session that is over already is fine."""
+        """DELETE; a session that has already ended is fine."""
         self.http.delete(f"v1/sessions/{session}")
 
     def kill(self):
@@ -143,7 +143,7 @@ class Himalia(Server):
         self.process.stdout.close()
         try:
             assert self.process.returncode in (0, -signal.SIGKILL), f"ended with {self.process.returncode}"
-            # A process that was told to end needs its moment.
+            # A process needs a moment to end after its signal.
             patience = time.monotonic() + 10
             while (found := left_by(self.directory / "data", clean=self.process.returncode == 0)) and time.monotonic() < patience:
                 time.sleep(0.05)

@@ -119,7 +119,7 @@ class Transcript:
         run(6, "y", store_history=False, user_expressions={"a": "x", "b": "no_such_name"})
         run(7, DISPLAY)
         run(8, "name = input('who? '); print('hello', name)", answer="wörld \x04")
-        run(9, "input('nobody there? ')")
+        run(9, "input('no answer? ')")
         run(10, "print(')('\n")
         self._do(11, "complete_request", {"code": "sys.getrecursion", "cursor_pos": 16})
         self._do(12, "inspect_request", {"code": "x", "cursor_pos": 1, "detail_level": 0})

@@ -131,7 +131,7 @@ export const api = {
       signal
     }),
 
-  start: (wish: { name?: string }) => json<Session>('POST', 'v1/sessions', { body: wish, timeout: START_MS }),
+  start: (request: { name?: string }) => json<Session>('POST', 'v1/sessions', { body: request, timeout: START_MS }),
 
   end: (id: string) => call('DELETE', session(id), { timeout: START_MS }),
 
@@ -150,8 +150,8 @@ export const api = {
   variables: (id: string, signal?: AbortSignal) =>
     json<VariableList>('GET', `${session(id)}/variables`, signal ? { signal } : {}),
 
-  variable: (id: string, name: string, wish: URLSearchParams, signal?: AbortSignal) =>
-    json<VariablePage>('GET', `${session(id)}/variables/${segment(name)}?${wish}`, signal ? { signal } : {}),
+  variable: (id: string, name: string, query: URLSearchParams, signal?: AbortSignal) =>
+    json<VariablePage>('GET', `${session(id)}/variables/${segment(name)}?${query}`, signal ? { signal } : {}),
 
   /** All text of an execution as one file, which the browser keeps where it has room. */
   async output(execution: string): Promise<Blob> {

@@ -1,4 +1,4 @@
-/** A session's log as it grows: reconnects by itself and goes on after the last record. */
+/** A session's log as it grows: reconnects by itself and continues after the last record. */
 
 import { type LogRecord, parseRecord } from '../log/records';
 import { segment } from './base';

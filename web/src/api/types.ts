@@ -4,7 +4,7 @@ export interface Problem {
   detail: string;
   code: string;
   retryable: boolean;
-  /** Of a name that nobody has: the id of the last session that had it, if its log is kept. */
+  /** Of an unused name: the id of the last session that had it, if its log is kept. */
   session?: string;
 }
 
@@ -33,7 +33,7 @@ export interface Session {
   last_activity: string;
   expires: string | null;
   labels: Record<string, string>;
-  /** Memory that its sandbox uses; in lists, null where nobody can tell. */
+  /** Memory that its sandbox uses; in lists, null if it is not measured. */
   memory_used_bytes?: number | null;
   /** When it ended; null or absent while it lives. */
   ended?: string | null;

@@ -93,7 +93,7 @@ export class Cell {
   omitted = 0;
   /** What all outputs take, about, in characters; streams left aside. */
   chars = 0;
-  /** All outputs were given up for want of room. */
+  /** All outputs were dropped for lack of room. */
   dropped = false;
   private clearNext = false;
   private nextKey = 0;

@@ -105,7 +105,7 @@ export class SessionLog {
     return changes;
   }
 
-  /** Cells that are not over, oldest first. */
+  /** Cells that have not ended, oldest first. */
   get open(): Cell[] {
     return [...this.cells.values()].filter(cell => !cell.isOver);
   }
@@ -376,7 +376,7 @@ export class SessionLog {
         break;
       case 'new_sandbox':
         this.unresponsive = null;
-        this.life(record, 'The session goes on in a new sandbox. Its variables begin empty.', true);
+        this.life(record, 'The session continues in a new sandbox. It has no variables yet.', true);
         break;
       case 'forked':
         this.life(record, 'A branch of this session was made.', false);

@@ -37,7 +37,7 @@ export function Display({ output, models, whole = false, type }: DisplayProps) {
     return <p class="note">An output of {Object.keys(output.data).join(', ') || 'no type'} cannot be shown here.</p>;
   const value = output.data[chosen.type] ?? null;
   const plain = multiline(output.data['text/plain']).slice(0, 200);
-  switch (chosen.place) {
+  switch (chosen.renderer) {
     case 'widget':
       return <Widget models={models} id={text(object(value).model_id)} />;
     case 'frame':

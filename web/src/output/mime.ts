@@ -5,7 +5,7 @@
 
 import type { JsonObject } from '../log/records';
 
-export type Place =
+export type Renderer =
   /** A frame of its own origin. */
   | 'frame'
   /** An `<img>`, which runs nothing. */
@@ -18,7 +18,7 @@ export type Place =
   | 'widget';
 
 /** The first one that a bundle has is shown. Charts come before the HTML that loads its library from elsewhere. */
-const SHOWN: [string, Place][] = [
+const SHOWN: [string, Renderer][] = [
   ['application/vnd.jupyter.widget-view+json', 'widget'],
   ['application/vnd.plotly.v1+json', 'frame'],
   ['application/vnd.vegalite.v6+json', 'frame'],
@@ -40,15 +40,15 @@ const SHOWN: [string, Place][] = [
 export function choose(
   data: JsonObject,
   canDrawWidget: (model: string) => boolean
-): { type: string; place: Place } | null {
-  for (const [type, place] of SHOWN) {
+): { type: string; renderer: Renderer } | null {
+  for (const [type, renderer] of SHOWN) {
     const value = data[type];
     if (value === undefined || value === null) continue;
-    if (place === 'widget') {
+    if (renderer === 'widget') {
       const model = typeof value === 'object' && !Array.isArray(value) ? value.model_id : null;
       if (typeof model !== 'string' || !canDrawWidget(model)) continue;
     }
-    return { type, place };
+    return { type, renderer };
   }
   return null;
 }

@@ -172,8 +172,8 @@ function Memory({ session }: { session: Session }) {
   );
 }
 
-/** How often the list of those that ended is asked for, milliseconds. */
-const SELDOM_MS = 15_000;
+/** How often the list of ended sessions is loaded, milliseconds. */
+const ENDED_MS = 15_000;
 
 /** Sessions that have ended and can still be read; asked for when they are wanted. */
 function Ended({ wanted }: { wanted: string }) {
@@ -187,7 +187,7 @@ function Ended({ wanted }: { wanted: string }) {
 }
 
 function EndedList({ wanted }: { wanted: string }) {
-  const now = useNow(SELDOM_MS);
+  const now = useNow(ENDED_MS);
   const { value, error, reload } = useLoaded(signal => api.ended(signal), [now]);
   if (error) return <Problem error={error} onRetry={reload} />;
   if (!value) return <Loading rows={2} />;

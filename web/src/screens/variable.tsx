@@ -44,10 +44,10 @@ export function VariableView({ view, name }: { view: SessionView; name: string }
   const [sort, setSort] = useState<Sort | null>(null);
   const [condition, setCondition] = useState<Condition | null>(null);
   const [isText, setText] = useState(false);
-  const wish = query(offset, isText ? TEXT : ROWS, sort, condition);
+  const parameters = query(offset, isText ? TEXT : ROWS, sort, condition);
   const { value, error, isLoading, reload } = useLoaded(
-    signal => api.variable(view.session, name, wish, signal),
-    [view.session, name, change, wish.toString()]
+    signal => api.variable(view.session, name, parameters, signal),
+    [view.session, name, change, parameters.toString()]
   );
   useEffect(() => {
     setText(value?.kind === 'text');

@@ -114,7 +114,7 @@ export class SessionView {
     this.earlier.value = beginning.cells;
   }
 
-  /** Follows into a log. `progress` is told of all that came for one that is not shown yet. */
+  /** Follows into a log. `progress` learns of all that arrived for a log that is not shown yet. */
   private read(log: SessionLog, ending: AbortController, progress: (state: Connection) => void): void {
     let current: Connection = 'connecting';
     void follow(

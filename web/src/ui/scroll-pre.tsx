@@ -1,4 +1,4 @@
-/** Preformatted text that can be scrolled by keys wherever it is larger than its place, with a mark where lines go on to the right. */
+/** Preformatted text that can be scrolled by keys if it is larger than its box, with a mark where lines continue to the right. */
 
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';

@@ -36,7 +36,7 @@ fn a_tenant_leaves_turns_to_others_and_all_leave_one_to_the_operator() {
 }
 
 #[test]
-fn whoever_had_none_for_the_longest_time_is_next() {
+fn the_principal_that_had_none_for_the_longest_time_is_next() {
     let turns = turns([3, 2, 1]);
     let (ada, bob, eve) = (of("acme", "ada"), of("acme", "bob"), of("evil", "eve"));
     let running = (now(&turns, &ada), now(&turns, &eve));
@@ -58,7 +58,7 @@ fn whoever_had_none_for_the_longest_time_is_next() {
 }
 
 #[test]
-fn a_turn_that_nobody_takes_goes_to_the_next() {
+fn a_turn_that_is_not_taken_goes_to_the_next() {
     let turns = turns([3, 2, 1]);
     let ada = of("acme", "ada");
     let running = now(&turns, &ada);
@@ -107,7 +107,7 @@ async fn work_in_parts_lets_others_go_between() {
     let (ada, eve) = (of("acme", "ada"), of("evil", "eve"));
     let mut long = now(&turns, &eve);
     long.since = long.since.checked_sub(SLICE).unwrap();
-    // Nobody waits: it is not given away.
+    // No caller waits: it is not assigned.
     let long = long.go_on(Duration::ZERO).await.unwrap();
     let waits = later(&turns, &ada);
     let going = tokio::spawn(long.go_on(Duration::from_mins(1)));
@@ -119,7 +119,7 @@ async fn work_in_parts_lets_others_go_between() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_ever() {
+async fn no_caller_waits_for_ever() {
     let turns = turns([3, 2, 1]);
     let eve = of("evil", "eve");
     let running = now(&turns, &eve);

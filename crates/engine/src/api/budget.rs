@@ -12,7 +12,7 @@ impl Engine {
         self.inner.budget.request(principal)
     }
 
-    /// To be awaited before a principal is told of an error that [`EngineError::is_limit`]: 200 ms for a tenant.
+    /// To be awaited before a principal receives an error that [`EngineError::is_limit`]: 200 ms for a tenant.
     pub async fn hold_back(&self, principal: &Principal) {
         self.inner.budget.hold_back(principal).await;
     }

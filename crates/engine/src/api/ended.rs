@@ -1,12 +1,12 @@
-//! Sessions that are over, and the logs of sessions whether they are over or not.
+//! Ended sessions, and the logs of sessions whether they have ended or not.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use himalia_executions::Provenance;
 use himalia_journal::{Journal, may_block};
-use himalia_model::{Action, EngineError, KernelId, Object, Principal, SessionInfo};
-use himalia_session::{Left, MAX_KEPT, Role, SessionKernel, ended_info};
+use himalia_model::{Action, EngineError, KernelId, Object, Principal, Role, SessionInfo};
+use himalia_session::{EndedSessionSnapshot, MAX_KEPT, SessionKernel, ended_info, provenance};
 use himalia_store::EndedRecord;
 
 use super::Engine;
@@ -16,8 +16,8 @@ use super::Engine;
 pub(super) enum SessionLog {
     /// The kernel lives, or is just ending: then its log is complete.
     Live(Arc<SessionKernel>),
-    /// It is over, and the log is kept. While the journal is open it is not removed.
-    Ended(Journal, Box<Left>),
+    /// It has ended, and the log is kept. While the journal is open it is not removed.
+    Ended(Journal, Box<EndedSessionSnapshot>),
 }
 
 impl SessionLog {
@@ -31,19 +31,16 @@ impl SessionLog {
     /// The name of its kernelspec; empty if that was not written down.
     pub(super) fn kernelspec(&self) -> String {
         match self {
-            Self::Live(handle) => handle.facts().name.clone(),
-            Self::Ended(_, left) => left.kernelspec.clone(),
+            Self::Live(handle) => handle.session().kernelspec.clone(),
+            Self::Ended(_, ended) => ended.session.kernelspec.clone(),
         }
     }
 
     /// What an execution in it ran in. None of it changes in a session's life.
     pub(super) fn provenance(&self) -> Provenance {
         match self {
-            Self::Live(handle) => {
-                let facts = handle.facts();
-                facts.around.provenance(&facts.name, &facts.template)
-            }
-            Self::Ended(_, left) => left.around.provenance(&left.kernelspec, &left.template),
+            Self::Live(handle) => provenance(&handle.session()),
+            Self::Ended(_, ended) => provenance(&ended.session),
         }
     }
 
@@ -57,8 +54,8 @@ impl SessionLog {
 }
 
 impl Engine {
-    /// Sessions that are over and whose logs are kept, the latest end first, at most 1,000: those whose ids name them. One
-    /// whose id a session has again is left out, as further kernels are: they are no sessions.
+    /// Ended sessions whose logs are kept, the latest end first, at most 1,000: those whose ids name them. One
+    /// whose id a session has again is left out, as additional kernels are: they are no sessions.
     pub fn ended_sessions(&self, principal: &Principal) -> Result<Vec<SessionInfo>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let inner = &self.inner;
@@ -67,7 +64,9 @@ impl Engine {
         let is_mine = |row: &EndedRecord| {
             let living = inner.registry.get(KernelId(row.id));
             let living = living.is_some_and(|handle| !handle.is_over());
-            !living && principal.sees(&row.owner) && Left::of_record(row).role != Role::Kernel
+            !living
+                && principal.sees(&row.owner)
+                && EndedSessionSnapshot::of_record(row).session.role != Role::Additional
         };
         // An end that is not written down yet comes before all others.
         let ending = inner.registry.all_unordered().into_iter();
@@ -78,7 +77,7 @@ impl Engine {
         Ok(mine.take(MAX_KEPT).map(|row| ended_info(&row, kept)).collect())
     }
 
-    /// The log of a session, whether it lives or not. Errors as of [`Engine::handle`], but for one that is over and whose log
+    /// The log of a session, whether it lives or not. Errors as of [`Engine::handle`], but for an ended one whose log
     /// is kept.
     pub(super) fn log(&self, principal: &Principal, id: KernelId) -> Result<SessionLog, EngineError> {
         let inner = &self.inner;
@@ -94,6 +93,9 @@ impl Engine {
             };
         }
         let (journal, row) = may_block(|| inner.ended_log(principal, id))?;
-        Ok(SessionLog::Ended(journal, Box::new(Left::of_record(&row))))
+        Ok(SessionLog::Ended(
+            journal,
+            Box::new(EndedSessionSnapshot::of_record(&row)),
+        ))
     }
 }

@@ -23,7 +23,7 @@ use super::ended::SessionLog;
 pub const MAX_INPUT_BYTES: usize = 1 << 20;
 
 impl Engine {
-    /// Takes an execution: when this returns it is in the log, and runs when its turn comes, whoever goes away meanwhile.
+    /// Takes an execution: when this returns it is in the log, and runs when its turn comes, also if its caller goes away meanwhile.
     ///
     /// Executions of one kernel run one at a time, in the order in which they came. One that the kernel drops because
     /// another client's code failed is sent again. Errors beside the usual ones: [`EngineError::QueueFull`],
@@ -76,7 +76,7 @@ impl Engine {
         let (mut result, mut packages) = self.at_head(principal, &begun, id, look).await?;
         let artifacts = begun.artifacts();
         if !may_block(|| artifacts.has_all(&result.outputs)) {
-            // Older ones gave way. They are made again.
+            // Older ones were evicted. They are made again.
             begun.known.lock().await.begin_anew();
             (result, packages) = self.at_head(principal, &begun, id, look).await?;
         }
@@ -181,7 +181,7 @@ impl Engine {
         Ok(part.text(reader, offset, pace))
     }
 
-    /// Every execution of a kernel that is not over, and the latest thousand that are, in the order in which they came. Of a
+    /// Every execution of a kernel that is not complete, and the latest thousand that are, in the order in which they came. Of a
     /// session that is over those whose first record its log has still.
     pub async fn executions(
         &self,
@@ -197,7 +197,7 @@ impl Engine {
                     return Ok(briefs.into_iter().map(brief).collect());
                 }
                 Ok(_) => return Ok(Vec::new()),
-                // Its log tells, as that of any session that is over.
+                // Its log tells, as that of any ended session.
                 Err(EngineError::SessionEnded(_)) => {}
                 Err(other) => return Err(other),
             }
@@ -207,7 +207,7 @@ impl Engine {
     }
 
     /// Interrupts an execution, up to three times, or takes it back if it did not run yet. The kernel's process and its
-    /// variables stay. `false` if it was over already. Returns before it has stopped.
+    /// variables stay. `false` if it was complete already. Returns before it has stopped.
     pub async fn interrupt_execution(
         &self,
         principal: &Principal,
@@ -220,13 +220,13 @@ impl Engine {
         };
         match self.command(handle, Command::StopExecution(id.seq)).await {
             Ok(answer) => Ok(matches!(answer, Answer::Stopping(true))),
-            // And with its session it is over, too.
+            // And with its session it has ended, too.
             Err(EngineError::SessionEnded(_)) => Ok(false),
             Err(other) => Err(other),
         }
     }
 
-    /// Answers what an execution asks. [`EngineError::Conflict`] if it asks nothing, [`EngineError::SessionEnded`] if nobody is
+    /// Answers what an execution asks. [`EngineError::Conflict`] if it asks nothing, [`EngineError::SessionEnded`] if nothing is
     /// there any more who could.
     pub async fn answer_execution(
         &self,
@@ -249,7 +249,7 @@ impl Engine {
     }
 
     /// An artifact by its SHA-256 (64 lower-case hex digits), of any kernel that the principal sees, or of a session of those that
-    /// is over and whose log is kept. Each log has artifacts of its own, so the hash of another tenant's finds nothing. It is read
+    /// has ended and whose log is kept. Each log has artifacts of its own, so the hash of another tenant's finds nothing. It is read
     /// piece by piece: [`StoredArtifact::read`].
     pub async fn artifact(&self, principal: &Principal, sha256: &str) -> Result<StoredArtifact, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
@@ -267,7 +267,7 @@ impl Engine {
         let all = self.inner.registry.all_unordered();
         let mut logs: Vec<PathBuf> = all
             .into_iter()
-            .filter(|handle| !handle.is_over() && principal.sees(&handle.facts().owner))
+            .filter(|handle| !handle.is_over() && principal.sees(&handle.session().owner))
             .map(|handle| handle.journal.dir().to_owned())
             .collect();
         let kept = self.inner.ended.kept_of(|owner| principal.sees(owner));
@@ -290,7 +290,7 @@ impl Engine {
 
     /// What the name of a language means for a kernel.
     async fn language(&self, handle: &SessionKernel, name: &str) -> Result<Language, EngineError> {
-        let kernelspec = handle.facts().name.clone();
+        let kernelspec = handle.session().kernelspec.clone();
         let spec = self.inner.catalog.get(&kernelspec).await.ok();
         language(spec.as_ref(), &kernelspec, name)
     }

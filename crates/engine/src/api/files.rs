@@ -139,7 +139,7 @@ impl Engine {
     /// How many bytes may be written, and whether a quota has the say. Where the quota is hard the disk says so itself.
     async fn room(&self, principal: &Principal, kernel: KernelId) -> Result<(u64, bool), EngineError> {
         let handle = self.with_sandbox(principal, kernel).await?;
-        if handle.facts().around.enforcement.disk != Enforcement::Watched {
+        if handle.session().sandbox.enforcement.disk != Enforcement::Watched {
             return Ok((MAX_TRANSFER_BYTES, false));
         }
         let lease = &handle.lease();

@@ -1,4 +1,4 @@
-//! What was run in a kernel, read back from its log, also when its session is over.
+//! What was run in a kernel, read back from its log, also when its session has ended.
 
 use bytes::Bytes;
 use himalia_executions::{
@@ -87,7 +87,7 @@ impl Engine {
         if past.seq() < journal.head() {
             let budget = &self.inner.budget;
             let mut reading = budget.reading(principal, journal).await?;
-            // What is read on is small; nobody can tell how much code a whole log has.
+            // What is read on is small; how much code a whole log has is unknown.
             let first = (past.seq() == 0).then(|| journal.disk_bytes().min(MAX_CELL_BYTES));
             let _held = first.map(|bytes| budget.memory(principal, bytes)).transpose()?;
             past.read_on(journal, &mut reading).await?;

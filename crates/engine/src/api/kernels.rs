@@ -26,7 +26,7 @@ impl Engine {
         let all = self.inner.registry.all();
         Ok(all
             .iter()
-            .filter(|handle| !handle.is_over() && principal.sees(&handle.facts().owner))
+            .filter(|handle| !handle.is_over() && principal.sees(&handle.session().owner))
             .map(|handle| handle.model())
             .collect())
     }
@@ -64,7 +64,7 @@ impl Engine {
     /// since it is not the client's to end.
     pub async fn release_kernel(&self, principal: &Principal, id: KernelId) -> Result<(), EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
-        let native = |handle: &Arc<SessionKernel>| handle.facts().origin == Origin::V1 && !handle.is_over();
+        let native = |handle: &Arc<SessionKernel>| handle.session().origin == Origin::V1 && !handle.is_over();
         if self.seen(principal, id).is_some_and(|handle| native(&handle)) {
             return Ok(());
         }
@@ -93,7 +93,7 @@ impl Engine {
     ) -> Result<KernelModel, EngineError> {
         self.allow(principal, Action::Restart, Object::Kernel(id))?;
         let handle = self.handle(principal, id)?;
-        if handle.is_lost() && handle.facts().outlives_sandbox() {
+        if handle.is_lost() && handle.session().outlives_sandbox() {
             self.inner.resume(&handle, None).await?;
             return Ok(handle.model());
         }
@@ -176,14 +176,14 @@ impl Engine {
                     pace,
                 )
             }
-            SessionLog::Ended(journal, left) => {
-                EventFeed::new(LogReader::of_ended(journal, after), left.incarnation, pace)
+            SessionLog::Ended(journal, ended) => {
+                EventFeed::new(LogReader::of_ended(journal, after), ended.incarnation, pace)
             }
         })
     }
 
-    /// A kernel that is not over. Commands find kernels by this, [`Engine::seen`] and [`Engine::log`] alone, so one of another
-    /// tenant is for all of them as one that never was. [`EngineError::SessionEnded`], [`EngineError::Removed`] for a session that is over.
+    /// A kernel that has not ended. Commands find kernels by this, [`Engine::seen`] and [`Engine::log`] alone, so one of another
+    /// tenant is for all of them as an unknown one. [`EngineError::SessionEnded`], [`EngineError::Removed`] for an ended session.
     pub(super) fn handle(
         &self,
         principal: &Principal,
@@ -196,7 +196,7 @@ impl Engine {
         }
     }
 
-    /// A kernel that is not over, in a new sandbox if its own is gone and it outlives that. [`EngineError::Forbidden`] for a principal
+    /// A kernel that has not ended, in a new sandbox if its own is gone and it outlives that. [`EngineError::Forbidden`] for a principal
     /// that changes nothing: a start is a change.
     pub(super) async fn with_sandbox(
         &self,
@@ -204,7 +204,7 @@ impl Engine {
         id: KernelId,
     ) -> Result<Arc<SessionKernel>, EngineError> {
         let handle = self.handle(principal, id)?;
-        if handle.is_lost() && handle.facts().outlives_sandbox() {
+        if handle.is_lost() && handle.session().outlives_sandbox() {
             if principal.is_read_only() {
                 return Err(EngineError::Forbidden {
                     action: "start another sandbox for this session, whose own is gone",
@@ -218,7 +218,7 @@ impl Engine {
     /// A kernel of those that the principal sees, one that is over included.
     pub(super) fn seen(&self, principal: &Principal, id: KernelId) -> Option<Arc<SessionKernel>> {
         let handle = self.inner.registry.get(id);
-        handle.filter(|handle| principal.sees(&handle.facts().owner))
+        handle.filter(|handle| principal.sees(&handle.session().owner))
     }
 
     /// An order's answer in the caller's terms.

@@ -30,12 +30,12 @@ impl Engine {
         // Asking for the status is no activity.
         authorise(principal, Action::Read, Object::Gateway)?;
         let mut all = self.inner.registry.all_unordered();
-        all.retain(|handle| principal.sees(&handle.facts().owner));
+        all.retain(|handle| principal.sees(&handle.session().owner));
         let kernels = all
             .iter()
             .map(|handle| handle.last_activity.load(Ordering::Relaxed))
             .max();
-        // The commands of others are nobody else's business.
+        // The commands of a principal are shown to no other one.
         let commands = if principal.is_operator() {
             self.inner.last_command()
         } else {

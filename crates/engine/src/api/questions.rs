@@ -71,7 +71,7 @@ impl Engine {
         }
     }
 
-    /// How code may go on at a place, in characters; its end if `None`. [`EngineError::Busy`] while other code runs for long.
+    /// How code may continue at a position, in characters; its end if `None`. [`EngineError::Busy`] while other code runs for long.
     pub async fn complete(
         &self,
         principal: &Principal,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_model::{
-    Action, Branch, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal, ProvisionerInfo,
-    SessionChange, SessionInfo, StartKernel, TemplateInfo,
+    Action, Branch, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal, ProvisionerInfo, Role,
+    SessionChange, SessionId, SessionInfo, StartKernel, TemplateInfo,
 };
 use himalia_sandbox::{SandboxError, Usage};
-use himalia_session::{Pool, Role, SessionKernel, ended_info, ended_session, not_done, over};
+use himalia_session::{Pool, SessionKernel, ended_info, ended_session, not_done, over};
 use tokio::time::timeout;
 
 use super::Engine;
@@ -48,10 +48,10 @@ impl Engine {
     /// The session that a text names: by its id, which need not be one, or by the name that its owner gave it. Names are the
     /// principal's own, also for the operator. A name is that of a session that lives; [`EngineError::NameEnded`] tells of the last
     /// one that had it.
-    pub fn find_session(&self, principal: &Principal, text: &str) -> Result<KernelId, EngineError> {
-        if let Ok(id) = text.parse() {
-            let further = |handle: Arc<SessionKernel>| handle.facts().role == Role::Kernel;
-            return if self.seen(principal, id).is_some_and(further) {
+    pub fn find_session(&self, principal: &Principal, text: &str) -> Result<SessionId, EngineError> {
+        if let Ok(id) = text.parse::<SessionId>() {
+            let additional = |handle: Arc<SessionKernel>| handle.session().role == Role::Additional;
+            return if self.seen(principal, id.first_kernel()).is_some_and(additional) {
                 Err(EngineError::no_session(text))
             } else {
                 Ok(id)
@@ -67,31 +67,32 @@ impl Engine {
             },
             None => EngineError::no_session(text),
         };
-        found.map(|handle| handle.id()).ok_or_else(absent)
+        found.map(|handle| handle.session_id()).ok_or_else(absent)
     }
 
     /// Changes what its owner may change of a session. Within its template's limits.
     pub async fn change_session(
         &self,
         principal: &Principal,
-        id: KernelId,
+        id: SessionId,
         change: SessionChange,
     ) -> Result<SessionInfo, EngineError> {
+        let id = id.first_kernel();
         self.allow(principal, Action::Update, Object::Kernel(id))?;
         let handle = self.handle(principal, id)?;
         self.inner.change_session(&handle, change).await
     }
 
     /// Every session that the principal sees: its first kernel with what is around it, in order of their start; those that wait in a
-    /// pool are nobody's and not listed.
+    /// pool have no owner and are not listed.
     pub fn session_infos(&self, principal: &Principal) -> Result<Vec<SessionInfo>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let all = self.inner.registry.all();
         Ok(all
             .iter()
             .filter(|handle| {
-                let facts = handle.facts();
-                !handle.is_over() && facts.role != Role::Kernel && principal.sees(&facts.owner)
+                let session = handle.session();
+                !handle.is_over() && session.role != Role::Additional && principal.sees(&session.owner)
             })
             .map(|handle| handle.info())
             .collect())
@@ -113,10 +114,11 @@ impl Engine {
         Ok(ended_info(&row, self.inner.ended.retention().time))
     }
 
-    /// What the sandbox of a kernel uses now, measured from outside; branches share their sandbox. Errors:
+    /// What the sandbox of a session uses now, measured from outside; branches share their sandbox. Errors:
     /// [`EngineError::KernelDead`] when it is gone, [`EngineError::Timeout`] when its provisioner does not say in time,
     /// [`EngineError::Unavailable`] while its container engine is away.
-    pub async fn session_usage(&self, principal: &Principal, id: KernelId) -> Result<Usage, EngineError> {
+    pub async fn session_usage(&self, principal: &Principal, id: SessionId) -> Result<Usage, EngineError> {
+        let id = id.first_kernel();
         self.allow(principal, Action::Read, Object::Kernel(id))?;
         let handle = self.handle(principal, id)?;
         let lease = &handle.lease();
@@ -137,15 +139,18 @@ impl Engine {
     }
 
     /// Bytes of memory that the sandboxes of these sessions use, measured within the last seconds, for lists; branches share their
-    /// sandbox. Sessions that the principal does not see, and those of which nobody can tell, are left out.
+    /// sandbox. Sessions that the principal does not see, and those whose use is unknown, are left out.
     pub async fn session_memory(
         &self,
         principal: &Principal,
-        ids: &[KernelId],
-    ) -> Result<HashMap<KernelId, u64>, EngineError> {
+        ids: &[SessionId],
+    ) -> Result<HashMap<SessionId, u64>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
-        let seen = ids.iter().filter_map(|id| self.seen(principal, *id));
-        let (ids, leases): (Vec<KernelId>, Vec<_>) = seen.map(|handle| (handle.id(), handle.lease())).unzip();
+        let seen = ids
+            .iter()
+            .filter_map(|id| self.seen(principal, id.first_kernel()));
+        let (ids, leases): (Vec<SessionId>, Vec<_>) =
+            seen.map(|handle| (handle.session_id(), handle.lease())).unzip();
         let used = self.inner.memory.read(&leases).await;
         let sessions = ids.into_iter().zip(&leases);
         Ok(sessions
@@ -154,7 +159,7 @@ impl Engine {
     }
 
     /// Makes branches of a kernel, one after another: each has the parent's variables as of now, in a process of its own
-    /// in the same sandbox. One result for each that was tried, in order; after a failure no further one is. If the caller
+    /// in the same sandbox. One result for each that was tried, in order; after a failure no other one is. If the caller
     /// goes away meanwhile they are ended again.
     ///
     /// # Errors

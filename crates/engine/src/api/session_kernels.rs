@@ -1,15 +1,17 @@
-//! Commands on the further kernels of a session.
+//! Commands on the additional kernels of a session.
 
 use std::sync::Arc;
 
 use himalia_kernel::Command;
-use himalia_model::{Action, EngineError, KernelId, NewKernel, Object, Principal, SessionInfo};
-use himalia_session::{Role, SessionKernel};
+use himalia_model::{
+    Action, EngineError, KernelId, NewKernel, Object, Principal, Role, SessionId, SessionInfo,
+};
+use himalia_session::SessionKernel;
 
 use super::Engine;
 
 impl Engine {
-    /// Starts a further kernel in the sandbox of a session; returns when its process is up, before it is ready. A failed
+    /// Starts an additional kernel in the sandbox of a session; returns when its process is up, before it is ready. A failed
     /// start leaves nothing behind. If the caller goes away meanwhile the kernel is ended again.
     ///
     /// Errors beside the usual ones: [`EngineError::KernelLimit`] (of the gateway, or
@@ -18,14 +20,14 @@ impl Engine {
     pub async fn start_session_kernel(
         &self,
         principal: &Principal,
-        session: KernelId,
+        session: SessionId,
         wanted: NewKernel,
     ) -> Result<SessionInfo, EngineError> {
-        self.allow(principal, Action::Execute, Object::Kernel(session))?;
+        self.allow(principal, Action::Execute, Object::Kernel(session.first_kernel()))?;
         self.allow(principal, Action::Create, Object::Kernels)?;
         let session = self.session_handle(principal, session)?;
         self.inner.budget.start(principal)?;
-        let handle = self.inner.start_further(session, wanted).await?;
+        let handle = self.inner.start_additional(session, wanted).await?;
         Ok(handle.info())
     }
 
@@ -33,14 +35,14 @@ impl Engine {
     pub fn session_kernels(
         &self,
         principal: &Principal,
-        session: KernelId,
+        session: SessionId,
     ) -> Result<Vec<SessionInfo>, EngineError> {
-        self.allow(principal, Action::Read, Object::Kernel(session))?;
+        self.allow(principal, Action::Read, Object::Kernel(session.first_kernel()))?;
         let first = self.session_handle(principal, session)?;
-        let further = self.inner.registry.further(session).into_iter();
-        let further = further.filter(|handle| !handle.is_over());
+        let additional = self.inner.registry.additional(first.session_id()).into_iter();
+        let additional = additional.filter(|handle| !handle.is_over());
         Ok(std::iter::once(first)
-            .chain(further)
+            .chain(additional)
             .map(|handle| handle.info())
             .collect())
     }
@@ -50,16 +52,20 @@ impl Engine {
     pub fn session_kernel(
         &self,
         principal: &Principal,
-        session: KernelId,
+        session: SessionId,
         kernel: Option<&str>,
     ) -> Result<KernelId, EngineError> {
-        let Some(text) = kernel else { return Ok(session) };
-        self.allow(principal, Action::Read, Object::Kernel(session))?;
+        let Some(text) = kernel else {
+            return Ok(session.first_kernel());
+        };
+        self.allow(principal, Action::Read, Object::Kernel(session.first_kernel()))?;
         let first = self.session_handle(principal, session)?;
         let found = text.parse().ok().filter(|id| {
-            let further = self.inner.registry.get(*id);
+            let other = self.inner.registry.get(*id);
             *id == first.id()
-                || further.is_some_and(|handle| !handle.is_over() && handle.facts().is_further_of(session))
+                || other.is_some_and(|handle| {
+                    !handle.is_over() && handle.session().is_additional_of(first.session_id())
+                })
         });
         found.ok_or_else(|| EngineError::NotFound {
             what: "Kernel",
@@ -67,17 +73,17 @@ impl Engine {
         })
     }
 
-    /// Ends a further kernel; returns when its process is gone. [`EngineError::Conflict`] for the first one, which ends with
+    /// Ends an additional kernel; returns when its process is gone. [`EngineError::Conflict`] for the first one, which ends with
     /// the session.
     pub async fn end_session_kernel(
         &self,
         principal: &Principal,
-        session: KernelId,
+        session: SessionId,
         kernel: &str,
     ) -> Result<(), EngineError> {
-        self.allow(principal, Action::Delete, Object::Kernel(session))?;
+        self.allow(principal, Action::Delete, Object::Kernel(session.first_kernel()))?;
         let id = self.session_kernel(principal, session, Some(kernel))?;
-        if id == session {
+        if id == session.first_kernel() {
             return Err(EngineError::Conflict {
                 reason: "this is the first kernel of its session: end the session to end it".to_owned(),
             });
@@ -92,11 +98,13 @@ impl Engine {
     fn session_handle(
         &self,
         principal: &Principal,
-        session: KernelId,
+        session: SessionId,
     ) -> Result<Arc<SessionKernel>, EngineError> {
         let unknown = || EngineError::no_session(&session.to_string());
-        let handle = self.handle(principal, session).map_err(|_| unknown())?;
-        if handle.facts().role == Role::Kernel {
+        let handle = self
+            .handle(principal, session.first_kernel())
+            .map_err(|_| unknown())?;
+        if handle.session().role == Role::Additional {
             return Err(unknown());
         }
         Ok(handle)

@@ -6,13 +6,13 @@ use crate::common;
 
 use std::time::{Duration, Instant};
 
-use common::{Client, Place, kill, lose_while_away, op, start, state, stop, until_state};
+use common::{Client, TestEngine, kill, lose_while_away, op, start, state, stop, until_state};
 use himalia_engine::{Closed, Drain, EngineError, StartKernel};
 use himalia_testkit::assert_eventually;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_cell_survives_and_its_reply_arrives() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine).await;
     let gate = place.data.path().join("gate");
@@ -50,7 +50,7 @@ async fn a_running_cell_survives_and_its_reply_arrives() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kernel_that_died_meanwhile_is_replaced_and_no_request_goes_unanswered() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine).await;
     let mut one = Client::attach(&engine, id, "one").await;
@@ -86,7 +86,7 @@ async fn a_kernel_that_died_meanwhile_is_replaced_and_no_request_goes_unanswered
 
 #[tokio::test(flavor = "multi_thread")]
 async fn orders_at_once_after_a_start_wait_for_the_sandbox() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine).await;
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
@@ -104,7 +104,7 @@ async fn orders_at_once_after_a_start_wait_for_the_sandbox() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sandbox_that_died_meanwhile_is_a_dead_kernel() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine).await;
     let mut one = Client::attach(&engine, id, "one").await;
@@ -133,7 +133,7 @@ async fn fifty_kernels_are_there_again_within_three_seconds() {
     const PRINTING: usize = 10;
     /// What is promised.
     const SOON: Duration = Duration::from_secs(3);
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let mut ids = Vec::new();
     for _ in 0..KERNELS {

@@ -4,15 +4,15 @@
 
 use crate::common;
 
-use common::{Client, Place, op, state, stop, until_state};
+use common::{Client, TestEngine, op, state, stop, until_state};
 use himalia_engine::{
-    Branch, Drain, Engine, EngineError, ForkError, ForkFiles, ForkKernel, ForkPolicy, KernelId, StartKernel,
-    StartPath,
+    Branch, Drain, Engine, EngineError, ForkError, ForkFiles, ForkKernel, ForkPolicy, KernelId, SessionId,
+    StartKernel, StartPath,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
 
-fn wish(count: u32) -> ForkKernel {
+fn forks(count: u32) -> ForkKernel {
     ForkKernel {
         count,
         policy: ForkPolicy::Report,
@@ -34,9 +34,11 @@ async fn start(engine: &Engine, name: &str) -> KernelId {
 async fn fork(
     engine: &Engine,
     id: KernelId,
-    wish: ForkKernel,
+    forks: ForkKernel,
 ) -> Result<Vec<Result<Branch, EngineError>>, EngineError> {
-    within("fork", engine.fork_kernel(&op(), id, wish)).await.unwrap()
+    within("fork", engine.fork_kernel(&op(), id, forks))
+        .await
+        .unwrap()
 }
 
 async fn value(engine: &Engine, id: KernelId, client: &str) -> String {
@@ -48,16 +50,19 @@ async fn value(engine: &Engine, id: KernelId, client: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn branches_have_the_variables_and_go_their_own_ways() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine, "late").await;
     Client::attach(&engine, id, "one").await.run("set x 1").await;
-    let made = fork(&engine, id, wish(2)).await.unwrap();
+    let made = fork(&engine, id, forks(2)).await.unwrap();
     let branches: Vec<Branch> = made.into_iter().map(Result::unwrap).collect();
     assert_eq!(branches.len(), 2);
     for branch in &branches {
         let session = &branch.session;
-        assert_eq!((session.parent, session.start_path), (Some(id), StartPath::Fork));
+        assert_eq!(
+            (session.session.parent, session.session.start_path),
+            (Some(SessionId::of_first_kernel(id)), StartPath::Fork)
+        );
         assert_eq!(branch.hazards[0].kind, "native-thread");
         assert_eq!(value(&engine, session.kernel.id, "two").await, "1");
     }
@@ -89,11 +94,11 @@ async fn branches_have_the_variables_and_go_their_own_ways() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn branches_outlive_the_gateway() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine, "late").await;
     Client::attach(&engine, id, "one").await.run("set x 1").await;
-    let branch = fork(&engine, id, wish(1)).await.unwrap().remove(0).unwrap();
+    let branch = fork(&engine, id, forks(1)).await.unwrap().remove(0).unwrap();
     let branch = branch.session.kernel.id;
     Client::attach(&engine, branch, "two").await.run("set x 2").await;
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
@@ -101,11 +106,14 @@ async fn branches_outlive_the_gateway() {
     let engine = place.open().await;
     until_state(&engine, id, "idle").await;
     until_state(&engine, branch, "idle").await;
-    assert_eq!(engine.session_info(&op(), branch).unwrap().parent, Some(id));
+    assert_eq!(
+        engine.session_info(&op(), branch).unwrap().session.parent,
+        Some(SessionId::of_first_kernel(id))
+    );
     assert_eq!(value(&engine, id, "three").await, "1");
     assert_eq!(value(&engine, branch, "three").await, "2");
     // Also a new one, in the sandbox of an earlier gateway.
-    let third = fork(&engine, branch, wish(1)).await.unwrap().remove(0).unwrap();
+    let third = fork(&engine, branch, forks(1)).await.unwrap().remove(0).unwrap();
     assert_eq!(value(&engine, third.session.kernel.id, "four").await, "2");
     stop(engine).await;
     assert_eventually!(place.is_clean(), "something is left");
@@ -113,18 +121,18 @@ async fn branches_outlive_the_gateway() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_says_why_and_leaves_nothing() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     for (name, expected) in [("busy", ForkError::Busy), ("hazardous", ForkError::Hazard)] {
         let id = start(&engine, name).await;
         for atomic in [false, true] {
-            let wish = ForkKernel { atomic, ..wish(3) };
-            let result = fork(&engine, id, wish).await;
+            let forks = ForkKernel { atomic, ..forks(3) };
+            let result = fork(&engine, id, forks).await;
             let error = if atomic {
                 result.unwrap_err()
             } else {
                 let mut tried = result.unwrap();
-                assert_eq!(tried.len(), 1, "after a failure no further one is tried");
+                assert_eq!(tried.len(), 1, "after a failure no other one is tried");
                 tried.remove(0).unwrap_err()
             };
             match error {
@@ -142,7 +150,7 @@ async fn a_refusal_says_why_and_leaves_nothing() {
     }
     for count in [0, 17] {
         let id = start(&engine, "late").await;
-        let error = fork(&engine, id, wish(count)).await.unwrap_err();
+        let error = fork(&engine, id, forks(count)).await.unwrap_err();
         assert!(
             matches!(error, EngineError::BadRequest { field: "count", .. }),
             "{error}"
@@ -154,12 +162,12 @@ async fn a_refusal_says_why_and_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_or_none() {
-    let place = Place::with(|config| config.max_kernels = 3);
+    let place = TestEngine::with(|config| config.max_kernels = 3);
     let engine = place.open().await;
     let id = start(&engine, "late").await;
     let atomic = ForkKernel {
         atomic: true,
-        ..wish(3)
+        ..forks(3)
     };
     let error = fork(&engine, id, atomic).await.unwrap_err();
     assert!(
@@ -171,7 +179,7 @@ async fn all_or_none() {
         1,
         "those that were made are ended"
     );
-    let some = fork(&engine, id, wish(3)).await.unwrap();
+    let some = fork(&engine, id, forks(3)).await.unwrap();
     assert_eq!(some.iter().filter(|one| one.is_ok()).count(), 2);
     assert!(some[2].is_err());
     stop(engine).await;

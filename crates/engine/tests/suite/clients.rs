@@ -4,7 +4,7 @@
 
 use crate::common;
 
-use common::{Client, Place, op, start, state, stop, until_state};
+use common::{Client, TestEngine, op, start, state, stop, until_state};
 use himalia_engine::{Attach, Closed, EngineError, Event, EventKind};
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn output_goes_to_all_and_replies_to_the_asker() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine).await;
     let mut one = Client::attach(&engine, id, "one").await;
@@ -42,8 +42,8 @@ async fn output_goes_to_all_and_replies_to_the_asker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn input_is_asked_of_whoever_runs_the_code() {
-    let place = Place::new();
+async fn input_is_asked_of_the_client_that_runs_the_code() {
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine).await;
     let mut one = Client::attach(&engine, id, "one").await;
@@ -67,7 +67,7 @@ async fn input_is_asked_of_whoever_runs_the_code() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_returns_misses_nothing_and_a_new_one_sees_no_history() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine).await;
     let gate = place.data.path().join("gate");
@@ -107,7 +107,7 @@ async fn a_client_that_returns_misses_nothing_and_a_new_one_sees_no_history() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_record_can_be_read_from_any_place() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine).await;
     let mut one = Client::attach(&engine, id, "one").await;
@@ -133,7 +133,7 @@ async fn every_record_can_be_read_from_any_place() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_attachments_and_messages_name_what_is_wrong() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine).await;
     let attach = |session: &str| Attach {
@@ -156,7 +156,7 @@ async fn bad_attachments_and_messages_name_what_is_wrong() {
     let client = Client::attach(&engine, id, "one").await;
     let requests = &client.attachment.requests;
     let refused = requests
-        .send(Channel::Iopub, common::bytes(""))
+        .send(common::frame(Channel::Iopub, ""))
         .await
         .unwrap_err();
     assert!(matches!(
@@ -164,7 +164,7 @@ async fn bad_attachments_and_messages_name_what_is_wrong() {
         EngineError::BadRequest { field: "channel", .. }
     ));
     let refused = requests
-        .send(Channel::Shell, common::bytes("nonsense"))
+        .send(common::frame(Channel::Shell, "nonsense"))
         .await
         .unwrap_err();
     assert!(matches!(
@@ -177,7 +177,7 @@ async fn bad_attachments_and_messages_name_what_is_wrong() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_feed_ends_when_the_kernel_does() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine).await;
     let mut one = Client::attach(&engine, id, "one").await;

@@ -1,4 +1,4 @@
-//! A session that is over, as long as its log is kept: what is shown of it, and what is refused.
+//! An ended session, as long as its log is kept: what is shown of it, and what is refused.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -6,15 +6,15 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{Client, Place, op, settled, stop, until_state};
+use common::{Client, TestEngine, op, settled, stop, until_state};
 use himalia_engine::{
     Closed, Engine, EngineError, Execute, ExecutionResult, ExecutionState, ExecutionStatus as Status,
-    HistoryStatus, KernelId, Origin, SessionChange, StartKernel,
+    HistoryStatus, KernelId, Origin, SessionChange, SessionId, StartKernel,
 };
 use himalia_testkit::patience::within;
 
-fn place() -> Place {
-    Place::with(|config| config.retention.time = Duration::from_hours(24))
+fn place() -> TestEngine {
+    TestEngine::with(|config| config.retention.time = Duration::from_hours(24))
 }
 
 async fn session(engine: &Engine, name: Option<&str>) -> KernelId {
@@ -47,9 +47,12 @@ async fn commands(engine: &Engine, id: KernelId) -> Vec<EngineError> {
         engine.variables(&op, id).await.unwrap_err(),
         engine.read_file(&op, id, "a", None).await.map(drop).unwrap_err(),
         engine.write_file(&op, id, "a").await.map(drop).unwrap_err(),
-        engine.session_usage(&op, id).await.unwrap_err(),
         engine
-            .change_session(&op, id, SessionChange::default())
+            .session_usage(&op, SessionId::of_first_kernel(id))
+            .await
+            .unwrap_err(),
+        engine
+            .change_session(&op, SessionId::of_first_kernel(id), SessionChange::default())
             .await
             .unwrap_err(),
         engine.interrupt_kernel(&op, id).await.unwrap_err(),
@@ -79,14 +82,23 @@ async fn a_session_that_is_over_is_shown_as_it_was_also_by_the_next_gateway() {
         let shown = engine.session_info(&op(), id).unwrap();
         let end = shown.end.unwrap();
         assert_eq!(end.kept_until - end.at, Duration::from_hours(24));
-        assert!(end.at >= living.created);
+        assert!(end.at >= living.session.created());
         assert_eq!(shown.kernel.execution_state, ExecutionState::Ended);
         assert_eq!(shown.kernel.reason.as_deref(), Some("killed_by_user"));
         assert_eq!((shown.kernel.incarnation, shown.kernel.connections), (1, 0));
         assert_eq!(shown.kernel.name, living.kernel.name);
-        assert_eq!((&shown.labels, &shown.name), (&last.labels, &last.name));
-        assert_eq!((shown.created, &shown.template), (last.created, &last.template));
-        assert_eq!((&shown.limits, &shown.cwd), (&last.limits, &last.cwd));
+        assert_eq!(
+            (&shown.session.labels, &shown.session.name),
+            (&last.session.labels, &last.session.name)
+        );
+        assert_eq!(
+            (shown.session.created(), &shown.session.template),
+            (last.session.created(), &last.session.template)
+        );
+        assert_eq!(
+            (&shown.session.sandbox.limits, &shown.session.cwd),
+            (&last.session.sandbox.limits, &last.session.cwd)
+        );
         assert_eq!(engine.ended_sessions(&op()).unwrap(), [shown]);
 
         assert_eq!(engine.history(&op(), id, None, 10).await.unwrap(), history);
@@ -131,7 +143,7 @@ async fn a_session_that_is_over_is_shown_as_it_was_also_by_the_next_gateway() {
             assert_eq!(ended.cause, "killed_by_user");
             assert_eq!((error.code(), error.retryable()), ("session_ended", false));
         }
-        // Its name is free, and whoever asks for it is told whose it was.
+        // Its name is free, and a caller that asks for it learns whose it was.
         let error = engine.find_session(&op(), "eda").unwrap_err();
         assert!(error.to_string().contains(&id.to_string()), "{error}");
         assert_eq!(error.code(), "not_found");
@@ -140,7 +152,7 @@ async fn a_session_that_is_over_is_shown_as_it_was_also_by_the_next_gateway() {
         engine = place.open().await;
     }
 
-    // Its time is over: of everything it is said that it was removed.
+    // Its time has passed: of everything it is said that it was removed.
     let engine = place.open_past_retention(engine).await;
     engine.collect(&op(), false).await.unwrap();
     let removed = "removed_by_retention";
@@ -212,13 +224,16 @@ async fn an_id_or_a_name_that_lives_again_is_that_of_the_living() {
         ..StartKernel::default()
     };
     engine.start_session(&op(), again).await.unwrap();
-    assert_eq!(engine.find_session(&op(), "eda").unwrap(), old);
+    assert_eq!(
+        engine.find_session(&op(), "eda").unwrap(),
+        SessionId::of_first_kernel(old)
+    );
     assert_eq!(engine.session_info(&op(), old).unwrap().end, None);
     assert!(engine.ended_sessions(&op()).unwrap().is_empty());
     engine.shutdown_kernel(&op(), old).await.unwrap();
     let ended = engine.ended_sessions(&op()).unwrap();
     assert_eq!(ended.iter().map(|one| one.kernel.id).collect::<Vec<_>>(), [old]);
-    assert!(ended[0].labels.is_empty(), "the later one of the two");
+    assert!(ended[0].session.labels.is_empty(), "the later one of the two");
 
     // Kernels of the Jupyter API leave nothing.
     let jupyter = common::start(&engine).await;

@@ -1,4 +1,4 @@
-//! While the container engine is away, whoever needs it is told to come back.
+//! While the container engine is away, a caller that needs it is asked to come back.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{Place, op, start, stop, until_state};
-use himalia_engine::{Engine, EngineError, StartKernel};
+use common::{TestEngine, op, start, stop, until_state};
+use himalia_engine::{Engine, EngineError, SessionId, StartKernel};
 use himalia_sandbox::{
     BoxFuture, Capabilities, DiskUse, Enforcement, LimitReport, LocalProvisioner, Provisioner,
     ProvisionerKind, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
@@ -94,7 +94,7 @@ impl Provisioner for Restarted {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_command_that_needs_the_engine_says_the_same_while_it_is_away() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let away = Arc::new(AtomicBool::new(false));
     let (config, within) = place.parts();
     let provisioner = Restarted {
@@ -104,12 +104,18 @@ async fn every_command_that_needs_the_engine_says_the_same_while_it_is_away() {
     let engine = Engine::open(config, Arc::new(provisioner)).await.unwrap();
     let id = start(&engine).await;
     until_state(&engine, id, "idle").await;
-    engine.session_usage(&op(), id).await.unwrap();
+    engine
+        .session_usage(&op(), SessionId::of_first_kernel(id))
+        .await
+        .unwrap();
     drop(engine.write_file(&op(), id, "x").await.unwrap());
 
     away.store(true, Ordering::Release);
     let refused = [
-        engine.session_usage(&op(), id).await.unwrap_err(),
+        engine
+            .session_usage(&op(), SessionId::of_first_kernel(id))
+            .await
+            .unwrap_err(),
         engine.write_file(&op(), id, "x").await.err().unwrap(),
         engine.write_archive(&op(), id, "").await.err().unwrap(),
         engine
@@ -123,6 +129,9 @@ async fn every_command_that_needs_the_engine_says_the_same_while_it_is_away() {
         assert!(error.retryable());
     }
     away.store(false, Ordering::Release);
-    engine.session_usage(&op(), id).await.unwrap();
+    engine
+        .session_usage(&op(), SessionId::of_first_kernel(id))
+        .await
+        .unwrap();
     stop(engine).await;
 }

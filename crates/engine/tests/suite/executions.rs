@@ -6,7 +6,7 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{Client, Place, op, settled, state, stop, until_state};
+use common::{Client, TestEngine, op, settled, state, stop, until_state};
 use himalia_engine::{
     Drain, Engine, EngineError, Execute, ExecutionEvent, ExecutionEventKind as Kind, ExecutionId,
     ExecutionResult, ExecutionStatus as Status, KernelId, OnTimeout, Origin, StartKernel, Until,
@@ -70,7 +70,7 @@ fn words(events: &[ExecutionEvent]) -> Vec<&'static str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_has_what_the_code_did_and_can_be_read_again() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let kernel = session(&engine).await;
     let done = run(
@@ -134,7 +134,7 @@ async fn a_result_has_what_the_code_did_and_can_be_read_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_text_is_cut_to_the_budget_and_can_be_paged() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let kernel = session(&engine).await;
     let done = run(
@@ -177,7 +177,7 @@ async fn a_long_text_is_cut_to_the_budget_and_can_be_paged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_runs_and_what_waits_goes_on_under_the_next_gateway() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let kernel = session(&engine).await;
     let (gate, log) = (place.data.path().join("gate"), place.data.path().join("log"));
@@ -230,7 +230,7 @@ async fn what_runs_and_what_waits_goes_on_under_the_next_gateway() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_go_on_after_any_of_them() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let kernel = session(&engine).await;
     let id = submit(
@@ -267,7 +267,7 @@ async fn events_go_on_after_any_of_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn time_is_over_with_an_interrupt_or_without() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let kernel = session(&engine).await;
     let short = |text: &str, on_timeout| Execute {
@@ -287,7 +287,7 @@ async fn time_is_over_with_an_interrupt_or_without() {
     std::fs::write(&gate, "").unwrap();
     assert_eventually!(
         result(&engine, detached.id).await.status == Status::Ok,
-        "it did not go on"
+        "it did not continue"
     );
     assert_eq!(
         result(&engine, detached.id).await.text,
@@ -308,7 +308,7 @@ async fn time_is_over_with_an_interrupt_or_without() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn code_can_ask_and_be_answered() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let kernel = session(&engine).await;
     let id = submit(
@@ -334,7 +334,7 @@ async fn code_can_ask_and_be_answered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_death_is_told_and_the_next_execution_knows_of_it() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let kernel = session(&engine).await;
     let id = submit(&engine, kernel, code("print last words\nexit 3")).await;
@@ -349,7 +349,7 @@ async fn a_death_is_told_and_the_next_execution_knows_of_it() {
     assert_eq!((death.incarnation, death.next_incarnation), (1, 2));
     let never = settled(&engine, &op(), queued).await;
     assert_eq!((never.status, never.ran), (Status::KernelDied, false));
-    // It stays so, since nobody has used it.
+    // It stays so, since no client has used it.
     assert_eventually!(state(&engine, kernel) == "dead", "it came back");
     let stale = Execute {
         expect_incarnation: Some(1),
@@ -400,7 +400,7 @@ async fn a_death_is_told_and_the_next_execution_knows_of_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn anothers_failure_aborts_nothing() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let kernel = session(&engine).await;
     let mut client = Client::attach(&engine, kernel, "notebook").await;

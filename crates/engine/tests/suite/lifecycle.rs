@@ -4,7 +4,7 @@
 
 use crate::common;
 
-use common::{Client, Place, none, op, start, state, stop, until_state};
+use common::{Client, TestEngine, none, op, start, state, stop, until_state};
 use himalia_engine::{EngineError, KernelId, StartKernel};
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_start_leaves_nothing() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let named = |name: &str| StartKernel {
         name: Some(name.into()),
@@ -33,10 +33,10 @@ async fn a_failed_start_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_limit_counts_starts_under_way() {
-    let place = Place::with(|config| config.max_kernels = 2);
+    let place = TestEngine::with(|config| config.max_kernels = 2);
     let engine = place.open().await;
-    let (principal, wish) = (op(), StartKernel::default());
-    let begin = || engine.start_kernel(&principal, wish.clone());
+    let (principal, plain) = (op(), StartKernel::default());
+    let begin = || engine.start_kernel(&principal, plain.clone());
     let (one, two, three) = tokio::join!(begin(), begin(), begin());
     let results = [one, two, three];
     let refused = results
@@ -52,23 +52,23 @@ async fn the_limit_counts_starts_under_way() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_can_be_chosen_once() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = KernelId::random();
-    let wish = StartKernel {
+    let start = StartKernel {
         id: Some(id),
         env: none(),
         ..StartKernel::default()
     };
-    assert_eq!(engine.start_kernel(&op(), wish.clone()).await.unwrap().id, id);
-    let again = engine.start_kernel(&op(), wish).await.unwrap_err();
+    assert_eq!(engine.start_kernel(&op(), start.clone()).await.unwrap().id, id);
+    let again = engine.start_kernel(&op(), start).await.unwrap_err();
     assert!(matches!(again, EngineError::Conflict { .. }), "{again}");
     stop(engine).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_is_a_new_process_and_says_nothing() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine).await;
     let mut one = Client::attach(&engine, id, "one").await;
@@ -94,7 +94,7 @@ async fn a_restart_is_a_new_process_and_says_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_is_said_and_the_kernel_comes_back() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine).await;
     let mut one = Client::attach(&engine, id, "one").await;
@@ -116,13 +116,13 @@ async fn a_crash_is_said_and_the_kernel_comes_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kernel_that_always_dies_is_dead_in_the_end() {
-    let place = Place::with(|config| config.restart_limit = 2);
+    let place = TestEngine::with(|config| config.restart_limit = 2);
     let engine = place.open().await;
-    let wish = StartKernel {
+    let start = StartKernel {
         name: Some("stillborn".into()),
         ..StartKernel::default()
     };
-    let id = engine.start_kernel(&op(), wish).await.unwrap().id;
+    let id = engine.start_kernel(&op(), start).await.unwrap().id;
     until_state(&engine, id, "dead").await;
     let model = engine.kernel(&op(), id).unwrap();
     assert_eq!(model.incarnation, 3);
@@ -142,7 +142,7 @@ async fn a_kernel_that_always_dies_is_dead_in_the_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupt_ends_the_cell_and_not_the_kernel() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine).await;
     let mut one = Client::attach(&engine, id, "one").await;
@@ -156,7 +156,7 @@ async fn an_interrupt_ends_the_cell_and_not_the_kernel() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_can_end_the_kernel() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine).await;
     let mut one = Client::attach(&engine, id, "one").await;
@@ -179,7 +179,7 @@ async fn a_client_can_end_the_kernel() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_kernel_is_culled() {
-    let place = Place::with(|config| {
+    let place = TestEngine::with(|config| {
         config.cull.idle_timeout = std::time::Duration::from_millis(300);
         config.cull.interval = std::time::Duration::from_millis(50);
     });
@@ -187,9 +187,9 @@ async fn an_idle_kernel_is_culled() {
     let id = start(&engine).await;
     let one = Client::attach(&engine, id, "one").await;
     let other = start(&engine).await;
-    assert_eventually!(state(&engine, other) == "gone", "nobody uses it");
-    assert_ne!(state(&engine, id), "gone", "somebody is attached");
+    assert_eventually!(state(&engine, other) == "gone", "no client uses it");
+    assert_ne!(state(&engine, id), "gone", "a client is attached");
     drop(one);
-    assert_eventually!(state(&engine, id) == "gone", "nobody is attached any more");
+    assert_eventually!(state(&engine, id) == "gone", "no client is attached any more");
     stop(engine).await;
 }

@@ -6,7 +6,7 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{Client, Place, op, state, stop, until_state};
+use common::{Client, TestEngine, op, state, stop, until_state};
 use himalia_engine::{
     Drain, Engine, EngineConfig, KernelId, Origin, PoolConfig, PoolStatus, SessionInfo, StartKernel,
     StartPath, Template,
@@ -51,12 +51,12 @@ async fn session(engine: &Engine, start: StartKernel) -> SessionInfo {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_gets_a_kernel_that_is_ready_and_knows_what_it_was_claimed_with() {
-    let place = Place::with(|config| pooled(config, "warm", "late", 1));
+    let place = TestEngine::with(|config| pooled(config, "warm", "late", 1));
     let engine = place.open().await;
     until_ready(&engine, 1).await;
     assert!(
         engine.kernels(&op()).unwrap().is_empty(),
-        "nobody's kernels are in no list"
+        "kernels without an owner are in no list"
     );
     let id = KernelId::random();
     let mut start = named("warm");
@@ -68,10 +68,17 @@ async fn a_claim_gets_a_kernel_that_is_ready_and_knows_what_it_was_claimed_with(
     assert!(!format!("{start:?}").contains("hush"));
     let info = session(&engine, start).await;
     assert_eq!(
-        (info.kernel.id, info.start_path, &info.start_reason),
+        (
+            info.kernel.id,
+            info.session.start_path,
+            &info.session.start_reason
+        ),
         (id, StartPath::Pool, &None)
     );
-    assert_eq!((info.template.as_str(), info.kernel.incarnation), ("warm", 1));
+    assert_eq!(
+        (info.session.template.as_str(), info.kernel.incarnation),
+        ("warm", 1)
+    );
     assert_eq!(info.kernel.execution_state.as_str(), "idle");
     assert!(!format!("{info:?}").contains("hush"));
     let mut one = Client::attach(&engine, id, "one").await;
@@ -98,7 +105,10 @@ async fn a_claim_gets_a_kernel_that_is_ready_and_knows_what_it_was_claimed_with(
     let engine = place.open().await;
     until_state(&engine, id, "idle").await;
     let info = engine.session_info(&op(), id).unwrap();
-    assert_eq!((info.start_path, info.labels.len()), (StartPath::Pool, 1));
+    assert_eq!(
+        (info.session.start_path, info.session.labels.len()),
+        (StartPath::Pool, 1)
+    );
     assert_eq!(engine.kernels(&op()).unwrap().len(), 1);
     stop(engine).await;
     assert_eventually!(place.is_clean(), "something is left");
@@ -106,7 +116,7 @@ async fn a_claim_gets_a_kernel_that_is_ready_and_knows_what_it_was_claimed_with(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_pool_cannot_give_is_started_and_says_why() {
-    let place = Place::with(|config| pooled(config, "warm", "late", 1));
+    let place = TestEngine::with(|config| pooled(config, "warm", "late", 1));
     let engine = place.open().await;
     until_ready(&engine, 1).await;
     let mut seeded = named("warm");
@@ -118,27 +128,39 @@ async fn what_the_pool_cannot_give_is_started_and_says_why() {
         (limited, "limits.open_files is set when a process starts"),
     ] {
         let info = session(&engine, start).await;
-        assert_eq!(info.start_path, StartPath::Cold);
-        assert!(info.start_reason.as_ref().unwrap().contains(why), "{info:?}");
+        assert_eq!(info.session.start_path, StartPath::Cold);
+        assert!(
+            info.session.start_reason.as_ref().unwrap().contains(why),
+            "{info:?}"
+        );
     }
     assert_eq!(status(&engine).hits, 0);
     let plain = session(&engine, named("fake")).await;
-    assert_eq!((plain.start_path, plain.start_reason), (StartPath::Cold, None));
+    assert_eq!(
+        (plain.session.start_path, plain.session.start_reason),
+        (StartPath::Cold, None)
+    );
     stop(engine).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_can_have_limits_of_its_own() {
-    let place = Place::with(|config| pooled(config, "warm", "late", 1));
+    let place = TestEngine::with(|config| pooled(config, "warm", "late", 1));
     let engine = place.open().await;
     until_ready(&engine, 1).await;
     let mut start = named("warm");
     start.limits.memory_bytes = Some(1 << 30);
     start.limits.output_bytes = Some(20 << 20);
     let info = session(&engine, start).await;
-    assert_eq!((info.start_path, &info.start_reason), (StartPath::Pool, &None));
     assert_eq!(
-        (info.limits.memory_bytes, info.limits.output_bytes),
+        (info.session.start_path, &info.session.start_reason),
+        (StartPath::Pool, &None)
+    );
+    assert_eq!(
+        (
+            info.session.sandbox.limits.memory_bytes,
+            info.session.sandbox.limits.output_bytes
+        ),
         (Some(1 << 30), Some(20 << 20))
     );
     stop(engine).await;
@@ -146,12 +168,12 @@ async fn a_claim_can_have_limits_of_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kernel_that_cannot_be_bound_is_not_given_away() {
-    let place = Place::with(|config| pooled(config, "warm", "deaf", 1));
+    let place = TestEngine::with(|config| pooled(config, "warm", "deaf", 1));
     let engine = place.open().await;
     until_ready(&engine, 1).await;
     let info = session(&engine, named("warm")).await;
-    assert_eq!(info.start_path, StartPath::Cold);
-    assert!(info.start_reason.unwrap().contains("could not be bound"));
+    assert_eq!(info.session.start_path, StartPath::Cold);
+    assert!(info.session.start_reason.unwrap().contains("could not be bound"));
     assert_eq!(engine.kernels(&op()).unwrap().len(), 1);
     stop(engine).await;
     assert_eventually!(place.is_clean(), "something is left");
@@ -159,7 +181,7 @@ async fn a_kernel_that_cannot_be_bound_is_not_given_away() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_dies_while_it_waits_is_replaced() {
-    let place = Place::with(|config| pooled(config, "warm", "late", 1));
+    let place = TestEngine::with(|config| pooled(config, "warm", "late", 1));
     let engine = place.open().await;
     until_ready(&engine, 1).await;
     let run = place.run.path().display().to_string();
@@ -180,7 +202,7 @@ async fn one_that_dies_while_it_waits_is_replaced() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waits_ends_with_the_gateway() {
-    let place = Place::with(|config| pooled(config, "warm", "late", 2));
+    let place = TestEngine::with(|config| pooled(config, "warm", "late", 2));
     let engine = place.open().await;
     until_ready(&engine, 2).await;
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
@@ -189,16 +211,22 @@ async fn what_waits_ends_with_the_gateway() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_that_cannot_start_says_so_and_does_not_stand_in_the_way() {
-    let place = Place::with(|config| pooled(config, "warm", "missing", 1));
+    let place = TestEngine::with(|config| pooled(config, "warm", "missing", 1));
     let engine = place.open().await;
     assert_eventually!(status(&engine).problem.is_some(), "{:?}", status(&engine));
-    assert!(session(&engine, named("fake")).await.start_reason.is_none());
+    assert!(
+        session(&engine, named("fake"))
+            .await
+            .session
+            .start_reason
+            .is_none()
+    );
     stop(engine).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claimed_kernel_follows_the_rules_of_its_new_owner() {
-    let place = Place::with(|config| pooled(config, "warm", "late", 1));
+    let place = TestEngine::with(|config| pooled(config, "warm", "late", 1));
     let engine = place.open().await;
     for (origin, after) in [(Origin::Jupyter, "idle"), (Origin::V1, "dead")] {
         until_ready(&engine, 1).await;

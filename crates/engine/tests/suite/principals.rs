@@ -6,11 +6,11 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{Place, op, settled, stop, until_state};
+use common::{TestEngine, op, settled, stop, until_state};
 use himalia_engine::{
     Attach, Drain, Engine, EngineError, Execute, ExecutionId, ExecutionResult, ForkFiles, ForkKernel,
-    ForkPolicy, KernelId, KernelRef, NewSession, Origin, Principal, SessionChange, SessionPatch, StartKernel,
-    TenantLimits, VariableQuery,
+    ForkPolicy, KernelId, KernelRef, NewSession, Origin, Principal, SessionChange, SessionId, SessionPatch,
+    StartKernel, TenantLimits, VariableQuery,
 };
 
 fn ada() -> Principal {
@@ -84,8 +84,12 @@ async fn answers(engine: &Engine, who: &Principal, id: KernelId, execution: Exec
     vec![
         said(engine.kernel(who, id)),
         said(engine.session_info(who, id)),
-        said(engine.session_usage(who, id).await),
-        said(engine.change_session(who, id, SessionChange::default()).await),
+        said(engine.session_usage(who, SessionId::of_first_kernel(id)).await),
+        said(
+            engine
+                .change_session(who, SessionId::of_first_kernel(id), SessionChange::default())
+                .await,
+        ),
         said(engine.fork_kernel(who, id, fork).await),
         said(engine.interrupt_kernel(who, id).await),
         said(engine.restart_kernel(who, id).await),
@@ -118,7 +122,7 @@ async fn answers(engine: &Engine, who: &Principal, id: KernelId, execution: Exec
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_another_tenant_has_is_as_if_it_never_was() {
-    let place = Place::with(|config| config.retention.time = Duration::from_hours(24));
+    let place = TestEngine::with(|config| config.retention.time = Duration::from_hours(24));
     let engine = place.open().await;
     let kernel = session(&engine, &ada(), "analysis").await;
     let done = run(&engine, &ada(), kernel, "display image/png 4000").await;
@@ -163,8 +167,14 @@ async fn what_another_tenant_has_is_as_if_it_never_was() {
     // Its name is free there, and leads to another session.
     let own = session(&engine, &eve(), "analysis").await;
     assert_ne!(own, kernel);
-    assert_eq!(engine.find_session(&eve(), "analysis").unwrap(), own);
-    assert_eq!(engine.find_session(&bob(), "analysis").unwrap(), kernel);
+    assert_eq!(
+        engine.find_session(&eve(), "analysis").unwrap(),
+        SessionId::of_first_kernel(own)
+    );
+    assert_eq!(
+        engine.find_session(&bob(), "analysis").unwrap(),
+        SessionId::of_first_kernel(kernel)
+    );
     assert_eq!(
         engine.find_session(&op(), "analysis").unwrap_err().code(),
         "not_found"
@@ -183,7 +193,7 @@ async fn what_another_tenant_has_is_as_if_it_never_was() {
         .session_infos(&op())
         .unwrap()
         .into_iter()
-        .map(|info| info.owner)
+        .map(|info| info.session.owner)
         .collect();
     assert_eq!(owners, ["acme", "evil"]);
 
@@ -198,7 +208,7 @@ async fn what_another_tenant_has_is_as_if_it_never_was() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn choosing_an_id_tells_a_tenant_nothing() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let hers = session(&engine, &ada(), "analysis").await;
     let chosen = |id| StartKernel {
@@ -240,7 +250,7 @@ async fn choosing_an_id_tells_a_tenant_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_of_one_session_take_turns_and_are_told_apart() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let mut engine = place.open().await;
     let kernel = session(&engine, &ada(), "shared").await;
     let gate = place.data.path().join("gate");
@@ -298,14 +308,17 @@ async fn callers_of_one_session_take_turns_and_are_told_apart() {
         engine = place.open().await;
         until_state(&engine, kernel, "idle").await;
     }
-    assert_eq!(engine.find_session(&bob(), "shared").unwrap(), kernel);
+    assert_eq!(
+        engine.find_session(&bob(), "shared").unwrap(),
+        SessionId::of_first_kernel(kernel)
+    );
     assert_eq!(engine.kernel(&eve(), kernel).unwrap_err().code(), "not_found");
     stop(engine).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenants_limit_binds_it_alone_and_outlives_the_gateway() {
-    let place = Place::with(|config| {
+    let place = TestEngine::with(|config| {
         config.tenants.insert(
             "acme".into(),
             TenantLimits {
@@ -325,7 +338,7 @@ async fn a_tenants_limit_binds_it_alone_and_outlives_the_gateway() {
     };
     let made = engine.fork_kernel(&op(), kernel, fork.clone()).await.unwrap();
     let branch = made.into_iter().next().unwrap().unwrap().session;
-    assert_eq!(branch.owner, "acme");
+    assert_eq!(branch.session.owner, "acme");
     assert!(engine.kernel(&bob(), branch.kernel.id).is_ok());
     let refused = "the limit of 2 kernels of the tenant acme is reached";
     for _ in 0..2 {
@@ -359,7 +372,7 @@ fn at(path: &str) -> NewSession {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jupyter_sessions_are_their_tenants() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let mine = engine.create_session(&ada(), at("a.ipynb")).await.unwrap();
     let theirs = engine.create_session(&eve(), at("a.ipynb")).await.unwrap();
@@ -380,7 +393,7 @@ async fn jupyter_sessions_are_their_tenants() {
     ] {
         assert_eq!(error.to_string(), format!("Session does not exist: {}", mine.id));
     }
-    // Nobody gets another's kernel by naming it.
+    // No tenant gets another's kernel by naming it.
     let wanted = KernelRef {
         id: Some(mine.kernel.id),
         name: None,
@@ -421,7 +434,7 @@ async fn jupyter_sessions_are_their_tenants() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn starts_of_one_tenant_wait_for_their_turn_and_those_of_others_do_not() {
-    let place = Place::with(|config| {
+    let place = TestEngine::with(|config| {
         config.max_kernels = 1000;
         let mut limits = TenantLimits::default();
         limits.share.starts_per_second = 1000;
@@ -471,7 +484,7 @@ async fn starts_of_one_tenant_wait_for_their_turn_and_those_of_others_do_not() {
         started += 1;
     }
     assert!(started < 64, "{started} of Eve's were first");
-    // Those that nobody waits for any more are not made.
+    // Those that no caller waits for any more are not made.
     starts.abort_all();
     while starts.join_next().await.is_some() {}
     stop(engine).await;

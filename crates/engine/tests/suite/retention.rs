@@ -1,4 +1,4 @@
-//! What is kept of a session that is over, for how long, and what is said afterwards.
+//! What is kept of an ended session, for how long, and what is said afterwards.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -7,7 +7,7 @@ use crate::common;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::{Place, op, settled, state, stop, until_state};
+use common::{TestEngine, op, settled, state, stop, until_state};
 use himalia_engine::{
     Engine, EngineError, Execute, ExecutionId, ExecutionResult, ExecutionStatus as Status, KernelId, Origin,
     OrphanKind, Overdue, SessionLimits, StartKernel,
@@ -42,7 +42,7 @@ async fn code_of(engine: &Engine, id: ExecutionId) -> &'static str {
     }
 }
 
-fn logs(place: &Place) -> Vec<PathBuf> {
+fn logs(place: &TestEngine) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(place.data.path().join("kernels")).unwrap();
     entries.map(|entry| entry.unwrap().path()).collect()
 }
@@ -54,7 +54,7 @@ fn artifact_of(result: &ExecutionResult) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn executions_can_be_read_after_the_end_until_their_time_is_over() {
-    let mut place = Place::with(|config| config.retention.time = Duration::from_hours(24));
+    let mut place = TestEngine::with(|config| config.retention.time = Duration::from_hours(24));
     let engine = place.open().await;
     let kernel = session(&engine).await;
     let done = run(&engine, kernel, "print hello\ndisplay image/png 4000").await;
@@ -81,7 +81,7 @@ async fn executions_can_be_read_after_the_end_until_their_time_is_over() {
         engine = place.open().await;
     }
 
-    // Its time is over.
+    // Its time has passed.
     let engine = place.open_past_retention(engine).await;
     let would = engine.collect(&op(), true).await.unwrap();
     assert_eq!(would.sessions.len(), 1);
@@ -97,7 +97,7 @@ async fn executions_can_be_read_after_the_end_until_their_time_is_over() {
     assert_eq!(shown.code(), "removed_by_retention");
     assert!(engine.artifact(&op(), &artifact).await.is_err());
     assert!(engine.collect(&op(), false).await.unwrap().sessions.is_empty());
-    // What never was is not found, then as before.
+    // An unknown id is not found, then as before.
     let never = ExecutionId {
         kernel: KernelId::random(),
         seq: 1,
@@ -111,7 +111,7 @@ async fn executions_can_be_read_after_the_end_until_their_time_is_over() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn above_the_limit_of_bytes_the_oldest_goes() {
-    let place = Place::with(|config| {
+    let place = TestEngine::with(|config| {
         config.retention.time = Duration::from_hours(24);
         config.retention.bytes = 300_000;
     });
@@ -122,7 +122,7 @@ async fn above_the_limit_of_bytes_the_oldest_goes() {
         ids.push(run(&engine, kernel, "count 10 10000").await.id);
         engine.shutdown_kernel(&op(), kernel).await.unwrap();
     }
-    // The end of a session is enough: nobody has to ask, and no tick has to come.
+    // The end of a session is enough: no caller has to ask, and no tick has to come.
     assert_eventually!(code_of(&engine, ids[0]).await == "removed_by_retention");
     let done = engine.collect(&op(), false).await.unwrap();
     assert!(done.sessions.is_empty(), "{done:?}");
@@ -132,8 +132,8 @@ async fn above_the_limit_of_bytes_the_oldest_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kernel_of_jupyter_whose_sandbox_is_lost_goes_when_nobody_used_it_for_so_long() {
-    let place = Place::with(|config| config.retention.time = Duration::from_millis(500));
+async fn a_kernel_of_jupyter_whose_sandbox_is_lost_goes_when_it_was_not_used_for_so_long() {
+    let place = TestEngine::with(|config| config.retention.time = Duration::from_millis(500));
     let engine = place.open().await;
     let (crashed, stays) = (session(&engine).await, session(&engine).await);
     let lost = common::start(&engine).await;
@@ -161,20 +161,20 @@ async fn a_kernel_of_jupyter_whose_sandbox_is_lost_goes_when_nobody_used_it_for_
     assert_eq!(gone.unwrap().id, lost);
     assert_ne!(code_of(&engine, done.id).await, "kept");
     for session in [crashed, stays] {
-        assert_eq!(state(&engine, session), "dead", "it can go on");
+        assert_eq!(state(&engine, session), "dead", "it can continue");
     }
     assert_eq!(run(&engine, stays, "print on").await.text, "on\n");
     stop(engine).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn logs_of_nobody_go_and_those_in_use_stay() {
-    let place = Place::with(|config| config.retention.time = Duration::from_hours(24));
+async fn logs_of_no_session_go_and_those_in_use_stay() {
+    let place = TestEngine::with(|config| config.retention.time = Duration::from_hours(24));
     let engine = place.open().await;
     let kernel = session(&engine).await;
     let native = run(&engine, kernel, "print hello").await.id;
     let jupyter = common::start(&engine).await;
-    let orphan = place.data.path().join("kernels/nobody-1");
+    let orphan = place.data.path().join("kernels/orphan-1");
     std::fs::create_dir_all(orphan.join("artifacts")).unwrap();
     std::fs::write(orphan.join("1.seg"), [0; 100]).unwrap();
     std::fs::write(orphan.join("artifacts/x"), [0; 50]).unwrap();
@@ -184,7 +184,7 @@ async fn logs_of_nobody_go_and_those_in_use_stay() {
     let one = &would.orphans[0];
     assert_eq!(
         (one.kind, one.name.as_str(), one.bytes),
-        (OrphanKind::Log, "kernels/nobody-1", Some(150))
+        (OrphanKind::Log, "kernels/orphan-1", Some(150))
     );
     assert!(orphan.exists());
     assert_eq!(engine.collect(&op(), false).await.unwrap().orphans, would.orphans);
@@ -201,7 +201,7 @@ const FLOOD: &str = "print begin\nbinary 10 1000000\nbinary 10 1000000\nbinary 1
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_execution_that_fills_the_log_says_what_the_quota_took() {
-    let place = Place::with(|config| config.retention.time = Duration::from_hours(24));
+    let place = TestEngine::with(|config| config.retention.time = Duration::from_hours(24));
     let engine = place.open().await;
     let start = StartKernel {
         limits: SessionLimits {
@@ -229,7 +229,7 @@ async fn an_execution_that_fills_the_log_says_what_the_quota_took() {
     assert!(page.text.contains("it has reached its quota]\n"), "{}", page.text);
     assert!(page.complete);
 
-    // A client that comes back meanwhile is told the same.
+    // A client that comes back meanwhile learns the same.
     let mut feed = engine.follow_execution(&op(), flood.id, None).await.unwrap();
     let mut words = Vec::new();
     while let Some(events) = within("events", feed.next()).await.unwrap().unwrap() {
@@ -253,7 +253,7 @@ async fn an_execution_that_fills_the_log_says_what_the_quota_took() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_kept_when_that_is_wanted() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let kernel = session(&engine).await;
     let done = run(&engine, kernel, "print hello").await;

@@ -1,4 +1,4 @@
-//! Further kernels of a session: in its sandbox, and with its end.
+//! Additional kernels of a session: in its sandbox, and with its end.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Client, Place, kill, op, start, state, stop, until_state};
+use common::{Client, TestEngine, kill, op, start, state, stop, until_state};
 use himalia_engine::{
     CullConfig, Drain, Engine, EngineError, KernelId, MAX_SESSION_KERNELS, NewKernel, Origin, Secrets,
-    SessionInfo, StartKernel,
+    SessionId, SessionInfo, StartKernel,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
@@ -25,8 +25,8 @@ fn of(kernelspec: &str) -> NewKernel {
 
 async fn try_add(engine: &Engine, session: KernelId, wanted: NewKernel) -> Result<SessionInfo, EngineError> {
     let principal = op();
-    let started = engine.start_session_kernel(&principal, session, wanted);
-    within("a further kernel", started).await.unwrap()
+    let started = engine.start_session_kernel(&principal, SessionId::of_first_kernel(session), wanted);
+    within("an additional kernel", started).await.unwrap()
 }
 
 async fn add(engine: &Engine, session: KernelId, wanted: NewKernel) -> KernelId {
@@ -55,7 +55,7 @@ fn ids(infos: &[SessionInfo]) -> Vec<KernelId> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_kernel_runs_beside_the_first_and_ends_with_the_session() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = start(&engine).await;
     until_state(&engine, id, "idle").await;
@@ -98,14 +98,19 @@ async fn a_second_kernel_runs_beside_the_first_and_ends_with_the_session() {
     // It is a kernel among all, and no session.
     assert_eq!(engine.kernels(&op()).unwrap().len(), 2);
     assert_eq!(ids(&engine.session_infos(&op()).unwrap()), [id]);
-    let kernels = engine.session_kernels(&op(), id).unwrap();
+    let kernels = engine
+        .session_kernels(&op(), SessionId::of_first_kernel(id))
+        .unwrap();
     assert_eq!(ids(&kernels), [id, second]);
     assert_eq!(
-        (kernels[1].kernel.name.as_str(), kernels[1].origin),
+        (kernels[1].kernel.name.as_str(), kernels[1].session.origin),
         ("late", Origin::V1)
     );
     assert!(engine.find_session(&op(), &second.to_string()).is_err());
-    assert_eq!(engine.find_session(&op(), &id.to_string()).unwrap(), id);
+    assert_eq!(
+        engine.find_session(&op(), &id.to_string()).unwrap(),
+        SessionId::of_first_kernel(id)
+    );
     engine.release_kernel(&op(), second).await.unwrap();
     assert_eq!(state(&engine, second), "idle", "a Jupyter client only leaves it");
 
@@ -119,19 +124,25 @@ async fn a_second_kernel_runs_beside_the_first_and_ends_with_the_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kernels_are_found_in_their_session_only() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let (id, other) = (start(&engine).await, start(&engine).await);
     let second = add(&engine, id, of("fake")).await;
-    let find = |session, text: &str| engine.session_kernel(&op(), session, Some(text));
-    assert_eq!(engine.session_kernel(&op(), id, None).unwrap(), id);
+    let find =
+        |session, text: &str| engine.session_kernel(&op(), SessionId::of_first_kernel(session), Some(text));
+    assert_eq!(
+        engine
+            .session_kernel(&op(), SessionId::of_first_kernel(id), None)
+            .unwrap(),
+        id
+    );
     assert_eq!(find(id, &id.to_string()).unwrap(), id);
     assert_eq!(find(id, &second.to_string()).unwrap(), second);
-    let nobody = KernelId::random();
+    let unknown = KernelId::random();
     for (session, text) in [
         (other, second.to_string()),
         (id, other.to_string()),
-        (id, nobody.to_string()),
+        (id, unknown.to_string()),
         (id, "none".to_owned()),
     ] {
         let error = find(session, &text).unwrap_err();
@@ -140,7 +151,7 @@ async fn kernels_are_found_in_their_session_only() {
             "{error}"
         );
     }
-    for session in [nobody, second] {
+    for session in [unknown, second] {
         let error = find(session, &second.to_string()).unwrap_err();
         assert!(
             matches!(error, EngineError::NotFound { what: "Session", .. }),
@@ -154,16 +165,18 @@ async fn kernels_are_found_in_their_session_only() {
     }
 
     let principal = op();
-    let first = engine.end_session_kernel(&principal, id, &id.to_string()).await;
+    let first = engine
+        .end_session_kernel(&principal, SessionId::of_first_kernel(id), &id.to_string())
+        .await;
     assert!(matches!(first.unwrap_err(), EngineError::Conflict { .. }));
     assert!(
         engine
-            .end_session_kernel(&op(), other, &second.to_string())
+            .end_session_kernel(&op(), SessionId::of_first_kernel(other), &second.to_string())
             .await
             .is_err()
     );
     engine
-        .end_session_kernel(&op(), id, &second.to_string())
+        .end_session_kernel(&op(), SessionId::of_first_kernel(id), &second.to_string())
         .await
         .unwrap();
     assert_eq!(state(&engine, second), "gone");
@@ -175,12 +188,12 @@ async fn kernels_are_found_in_their_session_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_of_one_that_is_over_is_kept_and_it_is_no_session() {
-    let place = Place::with(|config| config.retention.time = Duration::from_hours(24));
+    let place = TestEngine::with(|config| config.retention.time = Duration::from_hours(24));
     let engine = place.open().await;
     let id = start(&engine).await;
     let second = add(&engine, id, of("fake")).await;
     engine
-        .end_session_kernel(&op(), id, &second.to_string())
+        .end_session_kernel(&op(), SessionId::of_first_kernel(id), &second.to_string())
         .await
         .unwrap();
     assert!(engine.history(&op(), second, None, 10).await.is_ok());
@@ -190,7 +203,7 @@ async fn the_log_of_one_that_is_over_is_kept_and_it_is_no_session() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_that_fails_leaves_nothing_and_numbers_are_bounded() {
-    let place = Place::with(|config| config.max_kernels = MAX_SESSION_KERNELS + 1);
+    let place = TestEngine::with(|config| config.max_kernels = MAX_SESSION_KERNELS + 1);
     let engine = place.open().await;
     let id = start(&engine).await;
     let logs = || {
@@ -214,7 +227,13 @@ async fn a_start_that_fails_leaves_nothing_and_numbers_are_bounded() {
         matches!(nowhere, EngineError::BadRequest { field: "cwd", .. }),
         "{nowhere}"
     );
-    assert_eq!(engine.session_kernels(&op(), id).unwrap().len(), 1);
+    assert_eq!(
+        engine
+            .session_kernels(&op(), SessionId::of_first_kernel(id))
+            .unwrap()
+            .len(),
+        1
+    );
     assert_eventually!(logs() == 1, "a log is left of a start that failed");
 
     // In this session, and of this gateway.
@@ -234,14 +253,14 @@ async fn a_start_that_fails_leaves_nothing_and_numbers_are_bounded() {
         "{full}"
     );
     let last = engine
-        .session_kernels(&op(), id)
+        .session_kernels(&op(), SessionId::of_first_kernel(id))
         .unwrap()
         .pop()
         .unwrap()
         .kernel
         .id;
     engine
-        .end_session_kernel(&op(), id, &last.to_string())
+        .end_session_kernel(&op(), SessionId::of_first_kernel(id), &last.to_string())
         .await
         .unwrap();
     try_add(&engine, other, of("fake")).await.unwrap();
@@ -251,7 +270,7 @@ async fn a_start_that_fails_leaves_nothing_and_numbers_are_bounded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn they_outlive_the_gateway_and_a_crash_of_the_first() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let wanted = StartKernel {
         origin: Origin::V1,
@@ -266,7 +285,12 @@ async fn they_outlive_the_gateway_and_a_crash_of_the_first() {
     until_state(&engine, id, "idle").await;
     until_state(&engine, second, "idle").await;
     assert_eq!(said(&engine, second, "two", "get x").await, "2");
-    assert_eq!(ids(&engine.session_kernels(&op(), id).unwrap()), [id, second]);
+    assert_eq!(
+        ids(&engine
+            .session_kernels(&op(), SessionId::of_first_kernel(id))
+            .unwrap()),
+        [id, second]
+    );
     assert_eq!(ids(&engine.session_infos(&op()).unwrap()), [id]);
 
     // The sandbox is there without the first kernel's process, too.
@@ -283,7 +307,7 @@ async fn they_outlive_the_gateway_and_a_crash_of_the_first() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_idle_when_all_of_its_kernels_are() {
-    let place = Place::with(|config| {
+    let place = TestEngine::with(|config| {
         config.cull = CullConfig {
             idle_timeout: Duration::from_secs(1),
             interval: Duration::from_millis(100),
@@ -297,7 +321,7 @@ async fn a_session_is_idle_when_all_of_its_kernels_are() {
     let mut busy = Client::attach(&engine, second, "busy").await;
     let request = busy.execute(&format!("wait-file {}", gate.display())).await;
     until_state(&engine, second, "busy").await;
-    // Nobody is at the first, and it has been idle for longer than it may.
+    // No client is at the first, and it has been idle for longer than it may.
     let idle_for = |id| {
         let model = engine.kernel(&op(), id).unwrap();
         time::OffsetDateTime::now_utc() - model.last_activity
@@ -315,7 +339,7 @@ async fn a_session_is_idle_when_all_of_its_kernels_are() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sandbox_of_an_earlier_version_refuses_with_a_reason() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let old = older_shim(place.data.path());
     let engine = open_with(&place, &old).await;
     let id = start(&engine).await;
@@ -341,7 +365,7 @@ fn older_shim(dir: &Path) -> std::path::PathBuf {
     path
 }
 
-async fn open_with(place: &Place, shim: &Path) -> Engine {
+async fn open_with(place: &TestEngine, shim: &Path) -> Engine {
     let config = himalia_sandbox::LocalConfig::new(place.run.path(), shim.to_owned());
     let provisioner = himalia_sandbox::LocalProvisioner::new(config).unwrap();
     let mut config = himalia_engine::EngineConfig::new(place.data.path());

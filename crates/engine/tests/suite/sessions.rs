@@ -1,4 +1,4 @@
-//! What a session is ended by, and what it is told.
+//! What a session is ended by, and what its kernel gets.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -6,10 +6,10 @@ use crate::common;
 
 use std::time::Duration;
 
-use common::{Client, Place, op, state, stop, until_state};
+use common::{Client, TestEngine, op, state, stop, until_state};
 use himalia_engine::{
-    Drain, EngineError, HistoryStatus, NotOffered, Origin, Provisioners, SessionChange, SessionLimits,
-    StartKernel, Template, TimeChange,
+    Drain, EngineError, HistoryStatus, NotOffered, Origin, Provisioners, SessionChange, SessionId,
+    SessionLimits, StartKernel, Template, TimeChange,
 };
 use himalia_sandbox::Isolation;
 use himalia_testkit::assert_eventually;
@@ -23,13 +23,13 @@ fn of_v1() -> StartKernel {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lifetime_ends_a_session_also_when_it_passed_without_a_gateway() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     // Long enough for a start on a machine that has much to do.
     let mut start = of_v1();
     start.lifetime = Some(Duration::from_secs(6));
     let short = engine.start_session(&op(), start.clone()).await.unwrap();
-    assert!(short.expires.is_some());
+    assert!(short.session.expires().is_some());
     assert_eventually!(state(&engine, short.kernel.id) == "gone", "its time has come");
     let long = engine.start_session(&op(), start).await.unwrap().kernel.id;
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
@@ -42,7 +42,7 @@ async fn a_lifetime_ends_a_session_also_when_it_passed_without_a_gateway() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_session_ends_and_one_that_is_watched_does_not() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let start = || StartKernel {
         idle_timeout: Some(Duration::from_millis(300)),
@@ -51,16 +51,19 @@ async fn an_idle_session_ends_and_one_that_is_watched_does_not() {
     let watched = engine.start_session(&op(), start()).await.unwrap().kernel.id;
     let one = Client::attach(&engine, watched, "one").await;
     let idle = engine.start_session(&op(), start()).await.unwrap().kernel.id;
-    assert_eventually!(state(&engine, idle) == "gone", "nobody uses it");
+    assert_eventually!(state(&engine, idle) == "gone", "no client uses it");
     assert_ne!(state(&engine, watched), "gone");
     drop(one);
-    assert_eventually!(state(&engine, watched) == "gone", "nobody is attached any more");
+    assert_eventually!(
+        state(&engine, watched) == "gone",
+        "no client is attached any more"
+    );
     stop(engine).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crashed_session_is_dead_until_it_is_used() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = engine.start_session(&op(), of_v1()).await.unwrap().kernel.id;
     let mut one = Client::attach(&engine, id, "one").await;
@@ -79,7 +82,7 @@ async fn a_crashed_session_is_dead_until_it_is_used() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_execution_that_takes_too_long_is_interrupted() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let mut start = of_v1();
     start.limits.execution_ms = Some(300);
@@ -103,7 +106,7 @@ async fn an_execution_that_takes_too_long_is_interrupted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_given_is_refused_and_leaves_nothing() {
-    let place = Place::with(|config| {
+    let place = TestEngine::with(|config| {
         let template = Template {
             kernelspec: Some("fake".to_owned()),
             limits: SessionLimits {
@@ -179,7 +182,7 @@ fn named(name: &str) -> StartKernel {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_is_one_sessions_and_outlives_the_gateway() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let principal = op();
     let (one, other) = tokio::join!(
@@ -188,7 +191,7 @@ async fn a_name_is_one_sessions_and_outlives_the_gateway() {
     );
     let ((one, begun), (other, again)) = (one.unwrap(), other.unwrap());
     assert_eq!(
-        (one.kernel.id, one.name.as_deref()),
+        (one.kernel.id, one.session.name.as_deref()),
         (other.kernel.id, Some("eda"))
     );
     assert!(begun != again, "one of them started it");
@@ -204,15 +207,21 @@ async fn a_name_is_one_sessions_and_outlives_the_gateway() {
         idle_timeout: TimeChange::Set(Duration::from_mins(15)),
         lifetime: TimeChange::Keep,
     };
-    engine.change_session(&op(), id, change).await.unwrap();
+    engine
+        .change_session(&op(), SessionId::of_first_kernel(id), change)
+        .await
+        .unwrap();
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
     drop(engine);
 
     let engine = place.open().await;
-    assert_eq!(engine.find_session(&op(), "eda").unwrap(), id);
+    assert_eq!(
+        engine.find_session(&op(), "eda").unwrap(),
+        SessionId::of_first_kernel(id)
+    );
     let info = engine.session_info(&op(), id).unwrap();
-    assert_eq!(info.labels.get("team").map(String::as_str), Some("a"));
-    assert_eq!(info.idle_timeout, Some(Duration::from_mins(15)));
+    assert_eq!(info.session.labels.get("team").map(String::as_str), Some("a"));
+    assert_eq!(info.session.idle_timeout, Some(Duration::from_mins(15)));
     // A Jupyter client leaves it, and its owner ends it: then the name is free.
     engine.release_kernel(&op(), id).await.unwrap();
     assert!(engine.session_info(&op(), id).is_ok());
@@ -225,7 +234,7 @@ async fn a_name_is_one_sessions_and_outlives_the_gateway() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kernel_is_asked_and_no_client_sees_it() {
-    let place = Place::new();
+    let place = TestEngine::new();
     let engine = place.open().await;
     let id = engine.start_session(&op(), of_v1()).await.unwrap().kernel.id;
     let done = engine.complete(&op(), id, "prin", None).await.unwrap();

@@ -16,7 +16,7 @@ use himalia_model::EngineError;
 use himalia_outcome::{Artifact, Output};
 use serde_json::Value;
 
-/// Bytes, and files, of one kernel; the oldest ones give way.
+/// Bytes, and files, of one kernel; the oldest ones are removed.
 const MAX_BYTES: u64 = 512 << 20;
 const MAX_FILES: usize = 4096;
 /// Bytes of a MIME type that is kept.
@@ -153,7 +153,7 @@ impl ArtifactStore {
     }
 }
 
-/// A file that nobody else writes, under a name that no look-up finds.
+/// A file with one writer, under a name that no lookup finds.
 fn tempfile_in(dir: &Path, name: &str) -> std::io::Result<(PathBuf, fs::File)> {
     let path = dir.join(format!("{}.{name}", uuid::Uuid::new_v4().simple()));
     let file = fs::File::create_new(&path)?;

@@ -60,14 +60,14 @@ pub enum ExecutionEventKind {
         /// `interrupt` or `timeout`.
         reason: StopReason,
     },
-    /// Its time is over, and it goes on.
+    /// Its time has expired, and it continues.
     Detached,
     /// Something is missing here.
     Gap {
         /// One line.
         text: String,
     },
-    /// It is over; the last event.
+    /// It has ended; the last event.
     Done {
         /// What came of it.
         result: Box<ExecutionResult>,

@@ -16,9 +16,9 @@ pub(super) const BATCH_BYTES: usize = 256 << 10;
 /// What a wait for an execution ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// It is over, or its own time is and it goes on.
+    /// It has ended, or its own time has expired and it continues.
     Settled,
-    /// It is over, or it asks for input.
+    /// It has ended, or it asks for input.
     OverOrAsking,
 }
 

@@ -79,7 +79,7 @@ pub fn first(record: &Record) -> Option<Submission> {
 }
 
 impl Follower<Excerpt> {
-    /// The next record with what is to be told of it.
+    /// The next record with what callers learn of it.
     pub fn tell(&mut self, record: &Record) -> (Option<ExecutionEvent>, Vec<Artifact>) {
         let Step { event, artifacts } = self.step(record, true);
         let event = match event {
@@ -197,7 +197,7 @@ impl<S: Sink + Clone> Follower<S> {
         self.ended.is_some()
     }
 
-    /// It is over, or nobody need wait for it any more.
+    /// It has ended, or no caller needs to wait for it any more.
     pub fn is_settled(&self) -> bool {
         self.ended.is_some() || self.detached
     }
@@ -241,7 +241,7 @@ impl<S: Sink + Clone> Follower<S> {
         self.step(record, false).artifacts
     }
 
-    /// The same, with what is to be told of it if it is `told`.
+    /// The same, with what callers learn of it if it is `told`.
     fn step(&mut self, record: &Record, told: bool) -> Step {
         if self.ended.is_some() {
             return Step::default();

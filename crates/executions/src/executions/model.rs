@@ -1,4 +1,4 @@
-//! What is asked of an execution, and what is told of it.
+//! What is asked of an execution, and what callers learn of it.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ pub struct Execute {
     pub key: Option<String>,
     /// It is refused if so many executions of the session in a row have failed, whatever their code; at most [`MAX_FAILURES`].
     pub max_failures: Option<u32>,
-    /// What the client calls itself, at most [`MAX_CLIENT_CHARS`]: shown as that, and checked by nobody.
+    /// What the client calls itself, at most [`MAX_CLIENT_CHARS`]: shown as that, and not verified.
     pub client: Option<String>,
 }
 
@@ -111,12 +111,12 @@ pub enum ExecutionStatus {
     Interrupted,
     /// The kernel's process ended.
     KernelDied,
-    /// The kernel's process was killed for want of memory.
+    /// The kernel's process was killed because it ran out of memory.
     OomKilled,
 }
 
 impl ExecutionStatus {
-    /// Whether it is over.
+    /// Whether it has ended.
     pub fn is_over(self) -> bool {
         !matches!(self, Self::Queued | Self::Running)
     }
@@ -202,7 +202,7 @@ pub struct ExecutionResult {
     pub language: Language,
     /// Who asked for it: `operator`, or tenant and caller as `tenant/caller`.
     pub caller: String,
-    /// What the client called itself, if it did. Nobody checked it.
+    /// What the client called itself, if it did. It is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// How far it is.
@@ -257,7 +257,7 @@ pub struct ExecutionResult {
     /// What ended it, if that was no end of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub death: Option<Death>,
-    /// Its time was over, and it went on.
+    /// Its time had expired, and it continued.
     pub detached: bool,
     /// Records of it that are missing: dropped by the sandbox, or no longer kept.
     #[serde(skip_serializing_if = "is_zero")]
@@ -265,7 +265,7 @@ pub struct ExecutionResult {
     /// What the quota of the session's log took of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<QuotaLoss>,
-    /// Number of the latest record that is in here: where its events go on.
+    /// Number of the latest record that is in here: where its events continue.
     pub seq: u64,
 }
 
@@ -303,7 +303,7 @@ pub struct ExecutionBrief {
     pub created: OffsetDateTime,
     /// Who asked for it: `operator`, or tenant and caller as `tenant/caller`.
     pub caller: String,
-    /// What the client called itself, if it did. Nobody checked it.
+    /// What the client called itself, if it did. It is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// The beginning of its first line of code.

@@ -9,7 +9,8 @@ use himalia_budget::Held;
 use himalia_journal::Record;
 use himalia_kernel::{Handle, RecordKind, RecordMeta, Seat, notice};
 use himalia_model::from_micros;
-use himalia_wire::{Channel, Limits, header, v1};
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, Limits};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
@@ -47,7 +48,7 @@ pub struct Attachment {
 pub struct Feed {
     reader: Reader,
     owner: u64,
-    /// A gap in the log that is to be told with the next output, whose parent it takes.
+    /// A gap in the log that is reported with the next output, whose parent it takes.
     gap: Option<(u64, u64)>,
     _connection: Arc<Connection>,
     _held: Held,
@@ -145,7 +146,7 @@ impl Feed {
             && let Some((from, to)) = self.gap.take()
         {
             let text = format!("[himalia: records {from} to {to} of this kernel's log are no longer kept]\n");
-            out.push(self.notice(to, record.at_micros, parent_of(&record.body).as_deref(), &text));
+            out.push(self.notice(to, record.at_micros, parent_of(record).as_deref(), &text));
         }
         let at = from_micros(record.at_micros);
         out.push(Delivery {
@@ -205,10 +206,10 @@ impl Feed {
 }
 
 /// The raw parent header of a message.
-fn parent_of(frame: &Bytes) -> Option<Bytes> {
-    let (_, parts) = v1::decode(frame, &Limits::KERNEL).ok()?;
-    header::peek_parent(&parts.parent_header).ok()??;
-    Some(parts.parent_header)
+fn parent_of(record: &Record) -> Option<Bytes> {
+    let frame = Frame::parse(record.body.clone(), &Limits::KERNEL).ok()?;
+    frame.peek_parent().ok()??;
+    Some(frame.share(frame.parent_header()))
 }
 
 /// The position of a client that attaches now.

@@ -118,7 +118,7 @@ impl EventFeed {
     }
 }
 
-/// A record as an event; `None` for kinds of a later version, and for what the engine itself asks and is told.
+/// A record as an event; `None` for kinds of a later version, and for questions of the engine itself and their replies.
 fn event(record: &Record) -> Option<Event> {
     let kind = match RecordKind::from_byte(record.kind)? {
         RecordKind::Message => EventKind::Message,

@@ -58,7 +58,7 @@ pub struct Reader {
 /// A position in a log, with everything that can end the reading.
 #[derive(Debug)]
 pub struct LogReader {
-    /// While it is held, the directory of a log stays that nobody else wants any more.
+    /// While it is held, the directory of a log that has no other user stays.
     _handle: Option<Arc<Handle>>,
     cursor: Cursor,
     /// Changes when there may be something to read.
@@ -142,7 +142,7 @@ impl LogReader {
         }
     }
 
-    /// A reader of the log of a kernel that is over: it ends with what there is.
+    /// A reader of the log of a kernel that has ended: it ends with what there is.
     pub fn of_ended(journal: &Journal, after: u64) -> Self {
         Self {
             _handle: None,

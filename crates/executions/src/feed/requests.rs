@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use himalia_kernel::{Envelope, Handle, Request, RequestKind, parent_key};
 use himalia_model::EngineError;
-use himalia_wire::{Channel, Limits, header, v1};
+use himalia_wire::Channel;
+use himalia_wire::v1::Frame;
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
@@ -31,14 +31,14 @@ impl Requests {
 
     /// Sends one message.
     ///
-    /// `frame` is a v1 frame that [`himalia_wire::v1::view`] accepted, for `channel`. Returns once the kernel's actor
-    /// has it. `Control` and `Stdin` have a lane of their own, which a full shell lane does not delay, and fail with
-    /// [`EngineError::Unavailable`] when it is full; `Shell` waits for room: a facade that wants to go on reading
+    /// Returns once the kernel's actor has it. `Control` and `Stdin` have a lane of their own, which a full shell lane does not delay, and fail with
+    /// [`EngineError::Unavailable`] when it is full; `Shell` waits for room: a facade that continues to read
     /// control messages meanwhile polls this beside its reader. Errors: [`EngineError::BadRequest`] for a header
     /// without the required fields or the channel `Iopub`; [`EngineError::NotFound`] when the kernel is gone;
     /// [`EngineError::Unavailable`] while the log cannot be written.
-    pub async fn send(&self, channel: Channel, frame: Bytes) -> Result<(), EngineError> {
-        let request = self.understand(channel, frame)?;
+    pub async fn send(&self, frame: Frame) -> Result<(), EngineError> {
+        let channel = frame.channel();
+        let request = self.understand(frame)?;
         if self
             .handle
             .disk_failing
@@ -48,7 +48,7 @@ impl Requests {
                 "the log of this kernel cannot be written, is the disk full?",
             ));
         }
-        let share = Handle::share(request.frame.len());
+        let share = Handle::share(request.frame.bytes().len());
         if channel == Channel::Shell {
             let permit = Arc::clone(&self.handle.shell_bytes)
                 .acquire_many_owned(share)
@@ -81,29 +81,21 @@ impl Requests {
         EngineError::no_kernel(self.handle.id())
     }
 
-    fn understand(&self, channel: Channel, frame: Bytes) -> Result<Request, EngineError> {
-        if channel == Channel::Iopub {
+    fn understand(&self, frame: Frame) -> Result<Request, EngineError> {
+        if frame.channel() == Channel::Iopub {
             return Err(EngineError::bad_request("channel", "iopub takes no messages"));
         }
         let bad = |error: himalia_wire::Error| EngineError::bad_request("message", error.to_string());
-        let (framed, parts) = v1::view(&frame, &Limits::CLIENT).map_err(bad)?;
-        if framed != channel {
-            return Err(EngineError::bad_request(
-                "channel",
-                format!("the frame is for {framed}"),
-            ));
-        }
-        let header = header::peek(parts.header).map_err(bad)?;
+        let header = frame.peek().map_err(bad)?;
         let kind = match &*header.msg_type {
             "execute_request" => RequestKind::Execute,
-            "shutdown_request" if !restarts(parts.content) => RequestKind::Shutdown,
+            "shutdown_request" if !restarts(frame.content()) => RequestKind::Shutdown,
             other if other.ends_with("_request") => RequestKind::Request,
             _ => RequestKind::Notice,
         };
         let parent = parent_key(&header.msg_id, &header.session);
         Ok(Request {
             owner: self.owner,
-            channel,
             kind,
             parent,
             frame,

@@ -146,7 +146,7 @@ impl Cells {
         (ran, self.omitted)
     }
 
-    /// Whether the kernel is over, and nothing more will come.
+    /// Whether the kernel has ended, and nothing more will come.
     pub fn set_over(&mut self, is_over: bool) {
         self.is_over = is_over;
     }

@@ -30,7 +30,7 @@ pub enum HistoryStatus {
     Ok,
     /// It raised.
     Error,
-    /// It was interrupted because its time was over.
+    /// It was interrupted because its time had expired.
     Timeout,
     /// It was interrupted.
     Interrupted,
@@ -38,7 +38,7 @@ pub enum HistoryStatus {
     Aborted,
     /// Its process ended.
     KernelDied,
-    /// Its process ended for want of memory.
+    /// Its process ended because it ran out of memory.
     OomKilled,
 }
 
@@ -67,7 +67,7 @@ pub struct HistoryEntry {
     /// Who asked for it: `operator`, or tenant and caller as `tenant/caller`; `None` when a Jupyter client ran it, which the log does
     /// not tell.
     pub caller: Option<String>,
-    /// What the client called itself, if it did. Nobody checked it.
+    /// What the client called itself, if it did. It is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// Number of its first record in the log.

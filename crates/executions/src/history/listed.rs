@@ -1,4 +1,4 @@
-//! The list of executions of a session that is over, as its kernel would have told it.
+//! The list of executions of a session that has ended, as its kernel would have given it.
 
 use himalia_kernel::{MAX_RECENT, title};
 use himalia_model::{KernelId, from_micros};

@@ -55,7 +55,7 @@ impl Past {
         &self.cells
     }
 
-    /// The same, to say that the kernel is over.
+    /// The same, to say that the kernel has ended.
     pub fn cells_mut(&mut self) -> &mut Cells {
         &mut self.cells
     }

@@ -15,7 +15,7 @@ pub const INSPECT: &str = "inspect_request";
 /// Bytes of code around a cursor.
 pub const MAX_CURSOR_CODE_BYTES: usize = 1 << 20;
 
-/// How a piece of code may go on.
+/// How a piece of code may continue.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Completion {
     /// What may stand between `cursor_start` and `cursor_end`.

@@ -172,7 +172,7 @@ impl Channels {
         let session = reply.ok().and_then(|reply| super::expect(&reply, 200).ok());
         match session {
             Some(session) if text(&session, "state") != "ended" => {
-                "the kernel has ended; its session goes on".to_owned()
+                "the kernel has ended; its session continues".to_owned()
             }
             Some(session) if !text(&session, "reason").is_empty() => {
                 format!(

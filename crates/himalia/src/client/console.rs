@@ -1,4 +1,4 @@
-//! Where a command writes while code runs: what the code printed, and the command's own words beside it.
+//! Output of a command while code runs: what the code prints, and messages of the command itself.
 
 use std::io::{IsTerminal as _, Write};
 
@@ -9,7 +9,7 @@ use super::terminal::Filter;
 pub(super) struct Console {
     /// Standard error is a terminal that shows colours.
     colours: bool,
-    /// Both are the same screen, as far as can be told.
+    /// Both are the same screen, as far as is known.
     screen: bool,
     /// The last character on the screen was no line break.
     open_line: bool,
@@ -103,7 +103,7 @@ impl Console {
         Ok(())
     }
 
-    /// Somebody ended the line on the screen.
+    /// The user ended the line on the screen.
     pub(super) fn line_was_typed(&mut self) {
         self.open_line = false;
     }

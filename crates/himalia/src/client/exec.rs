@@ -52,7 +52,7 @@ struct Run<'a> {
 
 /// Runs code, and shows it to its end.
 pub(super) async fn exec(client: &Client, args: ExecArgs) -> anyhow::Result<ExitCode> {
-    // A name that is wrong is said before anybody types code for it.
+    // A wrong name is reported before the user types code for it.
     let found = lookup(client, &args.session).await?;
     if found.is_none() && args.no_create {
         return Err(none(&args.session));
@@ -136,11 +136,11 @@ async fn upload(client: &Client, session: &str, file: &Path) -> anyhow::Result<(
 
 /// Starts a session of the name that was given.
 async fn create(client: &Client, args: &ExecArgs, console: &mut Console) -> anyhow::Result<String> {
-    let wish = args
+    let body = args
         .template
         .as_ref()
         .map_or_else(|| json!({}), |name| json!({ "template": name }));
-    let session = super::start(client, &args.session, &wish).await?;
+    let session = super::start(client, &args.session, &body).await?;
     let part = |name: &str| clean(session[name].as_str().unwrap_or("?"));
     console.say(&format!(
         "started session {} ({}, isolation {})",
@@ -183,7 +183,7 @@ async fn lookup(client: &Client, wanted: &str) -> anyhow::Result<Option<String>>
 }
 
 impl Run<'_> {
-    /// Shows events to the last one. A connection that is lost is made again: the execution goes on meanwhile.
+    /// Shows all events. Reconnects when a connection is lost: the execution continues meanwhile.
     async fn follow(&mut self, mut lines: Lines) -> anyhow::Result<ExitCode> {
         loop {
             let lost = loop {
@@ -225,7 +225,7 @@ impl Run<'_> {
             {
                 Ok(lines) => return Ok(lines),
                 Err(_) if Instant::now() < end => tokio::time::sleep(PAUSE).await,
-                Err(error) => return Err(error.context(format!("{lost:#}; it goes on as {}", self.path))),
+                Err(error) => return Err(error.context(format!("{lost:#}; it continues as {}", self.path))),
             }
         }
     }
@@ -234,7 +234,7 @@ impl Run<'_> {
     async fn interrupt(&mut self) -> anyhow::Result<()> {
         self.interrupts += 1;
         if self.interrupts > 1 || self.path.is_empty() {
-            bail!("left; it goes on as {}", self.path);
+            bail!("left; it continues as {}", self.path);
         }
         let reply = self
             .client
@@ -331,7 +331,7 @@ impl Run<'_> {
         let reply = self.client.post(&format!("{}/input", self.path), &answer).await?;
         match reply.status {
             202 => Ok(()),
-            // Somebody else was first, or it was interrupted.
+            // Another client answered first, or it was interrupted.
             409 => self.console.say("it does not wait for an answer any more"),
             _ => bail!("{}", reply.problem()),
         }
@@ -356,7 +356,7 @@ impl Run<'_> {
             self.console.say(&format!("hint: {}", printable(hint)))?;
         }
         match status {
-            "timeout" => self.console.say("its time was over, it was interrupted")?,
+            "timeout" => self.console.say("it reached its timeout and was interrupted")?,
             "kernel_died" | "oom_killed" => {
                 let cause = clean(result["death"]["cause"].as_str().unwrap_or_default());
                 let gone = gone(&result["death"]["variables_lost"]);

@@ -1,8 +1,9 @@
 //! The gateway's HTTP API, for the commands: JSON both ways, bounded.
 //!
-//! `https` URLs are checked against the CAs that the system trusts (`SSL_CERT_FILE` and `SSL_CERT_DIR` name others), or against those of
-//! `--ca` alone. Plain `http` goes to the gateway itself and never through a proxy, which could read the token; `https` goes through
-//! the proxy that `HTTPS_PROXY` names. No redirect is followed: the token is for one address.
+//! `https` URLs are checked against the CAs that the system trusts (`SSL_CERT_FILE` and `SSL_CERT_DIR` name others), or
+//! against those of `--ca` alone. Plain `http` goes to the gateway itself and never through a proxy, which could read
+//! the token; `https` goes through the proxy that `HTTPS_PROXY` names. No redirect is followed: the token is for one
+//! address.
 
 use std::error::Error as _;
 use std::path::Path;
@@ -160,11 +161,7 @@ impl Client {
         }
         let header = |name| response.headers().get(name).map(HeaderValue::as_bytes);
         let accepted = upgrade.is_accepted(header(SEC_WEBSOCKET_ACCEPT), header(SEC_WEBSOCKET_PROTOCOL));
-        ensure!(
-            accepted,
-            "{} answered the upgrade of somebody else",
-            self.authority
-        );
+        ensure!(accepted, "{} did not answer this upgrade", self.authority);
         let upgraded = response.upgrade().await;
         Ok(Ok(upgraded.map_err(|error| self.failed(&error))?))
     }
@@ -201,7 +198,8 @@ impl Client {
     }
 }
 
-/// What makes connections. Certificates of CAs are read for `https` only, so that other commands need not wait for that.
+/// What makes connections. Certificates of CAs are read for `https` only, so that other commands need not wait for
+/// that.
 fn connector(secure: bool, ca: Option<&Path>) -> anyhow::Result<reqwest::Client> {
     // An error says that there is a provider already, which is this one.
     let _ = rustls::crypto::ring::default_provider().install_default();

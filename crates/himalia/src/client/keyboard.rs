@@ -40,7 +40,7 @@ impl Keyboard {
         line.unwrap_or_else(|| END_OF_INPUT.to_owned())
     }
 
-    /// The question is over: what is typed shows again. Whether it had not.
+    /// The question has ended: what is typed shows again. Returns whether it was hidden.
     pub(super) fn show(&mut self) -> bool {
         let Some(shown) = self.shown.take() else {
             return false;
@@ -69,12 +69,13 @@ impl Drop for Keyboard {
     }
 }
 
-/// Whether somebody can answer.
+/// Whether a user can answer.
 pub(super) fn is_there() -> bool {
     std::io::stdin().is_terminal()
 }
 
-/// Sends lines until nobody takes them; `None` at the end of the input, after which more may come from a terminal.
+/// Sends lines until the receiver is dropped; `None` at the end of the input, after which more may come from a
+/// terminal.
 fn read(to: &mpsc::Sender<Option<String>>) {
     loop {
         let mut line = String::new();

@@ -46,8 +46,8 @@ pub(crate) fn attach(args: ConnectArgs) -> anyhow::Result<ExitCode> {
 /// Removes what is not kept any longer, or says what that is.
 pub(crate) fn collect(gateway: &GatewayArgs, dry_run: bool) -> anyhow::Result<ExitCode> {
     let client = connect(gateway)?;
-    let wish = json!({ "dry_run": dry_run });
-    let reply = runtime()?.block_on(Box::pin(client.post("/v1/gc", &wish)))?;
+    let body = json!({ "dry_run": dry_run });
+    let reply = runtime()?.block_on(Box::pin(client.post("/v1/gc", &body)))?;
     print(gateway.json, &expect(&reply, 200)?, show::collected)
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn session(gateway: &GatewayArgs, session: &str) -> anyhow::Result<Va
 pub(crate) fn mcp(gateway: GatewayArgs) -> anyhow::Result<ExitCode> {
     let runtime = runtime()?;
     let done = runtime.block_on(Box::pin(mcp::serve(gateway)));
-    // A read of standard input that goes on is not waited for.
+    // A read of standard input that still blocks is not waited for.
     runtime.shutdown_background();
     done
 }
@@ -83,16 +83,16 @@ async fn call(command: SessionCommand) -> anyhow::Result<ExitCode> {
             lifetime,
             gateway,
         } => {
-            let mut wish = json!({ "labels": labels_of(&labels)? });
+            let mut body = json!({ "labels": labels_of(&labels)? });
             if let Some(template) = template {
-                wish["template"] = template.into();
+                body["template"] = template.into();
             }
             for (member, time) in [("idle_timeout_s", idle_timeout), ("lifetime_s", lifetime)] {
                 if let Some(time) = time {
-                    wish[member] = time.0.into();
+                    body[member] = time.0.into();
                 }
             }
-            new(&gateway, &name, &wish).await
+            new(&gateway, &name, &body).await
         }
         SessionCommand::Ls {
             labels,
@@ -106,25 +106,25 @@ async fn call(command: SessionCommand) -> anyhow::Result<ExitCode> {
             files,
             gateway,
         } => {
-            let wish = json!({ "count": count, "policy": policy, "files": files });
-            fork(&gateway, &session, &wish).await
+            let body = json!({ "count": count, "policy": policy, "files": files });
+            fork(&gateway, &session, &body).await
         }
         SessionCommand::Rm { sessions, gateway } => remove(&gateway, &sessions).await,
     }
 }
 
-async fn new(gateway: &GatewayArgs, name: &str, wish: &Value) -> anyhow::Result<ExitCode> {
+async fn new(gateway: &GatewayArgs, name: &str, body: &Value) -> anyhow::Result<ExitCode> {
     let client = connect(gateway)?;
-    let session = start(&client, name, wish).await?;
+    let session = start(&client, name, body).await?;
     print(gateway.json, &session, |session| {
         show::sessions(std::slice::from_ref(session), true)
     })
 }
 
 /// The session of this name, started if there is none.
-async fn start(client: &Client, name: &str, wish: &Value) -> anyhow::Result<Value> {
+async fn start(client: &Client, name: &str, body: &Value) -> anyhow::Result<Value> {
     let path = format!("/v1/sessions/{}", encoded(name));
-    let reply = client.put(&path, wish).await?;
+    let reply = client.put(&path, body).await?;
     if ![200, 201].contains(&reply.status) {
         bail!("{}", reply.problem());
     }
@@ -163,11 +163,11 @@ fn encoded(text: &str) -> String {
     text.bytes().map(encode).collect()
 }
 
-async fn fork(gateway: &GatewayArgs, session: &str, wish: &Value) -> anyhow::Result<ExitCode> {
+async fn fork(gateway: &GatewayArgs, session: &str, body: &Value) -> anyhow::Result<ExitCode> {
     let client = connect(gateway)?;
     let session = exec::find(&client, session).await?;
     let path = format!("/v1/sessions/{session}/fork");
-    let reply = client.post(&path, wish).await?;
+    let reply = client.post(&path, body).await?;
     if reply.status != 207 {
         let body = expect(&reply, 201)?;
         return print(gateway.json, &body, show::branches);

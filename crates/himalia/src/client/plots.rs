@@ -1,4 +1,4 @@
-//! Plots of an execution: shown in terminals that can, saved as files otherwise.
+//! Plots of an execution: shown if the terminal supports it, else saved as files.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
@@ -38,8 +38,8 @@ enum Protocol {
 enum Way {
     Shown(Protocol),
     Saved(PathBuf),
-    /// It is said that they are there.
-    Told,
+    /// A line says that there is one.
+    Mentioned,
 }
 
 /// The plots of one execution.
@@ -53,7 +53,8 @@ pub(super) struct Plots {
 
 impl Plots {
     /// `directory` is what the caller wants; without one they are shown where the terminal can, saved into the working
-    /// directory in another terminal, and only told of where nobody looks or only the result is wanted (`quiet`).
+    /// directory in another terminal, and only mentioned if the output is no terminal or only the result is wanted
+    /// (`quiet`).
     pub(super) fn new(directory: Option<PathBuf>, quiet: bool) -> anyhow::Result<Self> {
         if let Some(directory) = &directory {
             let made = std::fs::create_dir_all(directory);
@@ -87,7 +88,7 @@ impl Plots {
             return Ok(None);
         };
         let value = &data[*kind];
-        if self.way == Way::Told {
+        if self.way == Way::Mentioned {
             let path = address(value).unwrap_or_default();
             return Ok(Some(format!("a plot ({kind}): --plots DIR saves it {path}")));
         }
@@ -103,7 +104,7 @@ impl Plots {
                 None => PathBuf::from("."),
             },
             Way::Saved(directory) => directory.clone(),
-            Way::Told => return Ok(None),
+            Way::Mentioned => return Ok(None),
         };
         let file = match self.latest.take().filter(|_| update) {
             Some(file) => {
@@ -147,7 +148,7 @@ impl Plots {
 fn way(directory: Option<PathBuf>, terminal: bool, variable: impl Fn(&str) -> Option<String>) -> Way {
     match directory {
         Some(directory) => Way::Saved(directory),
-        None if !terminal => Way::Told,
+        None if !terminal => Way::Mentioned,
         None => protocol(variable).map_or_else(|| Way::Saved(PathBuf::from(".")), Way::Shown),
     }
 }
@@ -235,7 +236,7 @@ mod tests {
     fn a_directory_counts_before_the_terminal_and_a_pipe_gets_no_pictures() {
         let kitty = ("KITTY_WINDOW_ID", "1");
         assert_eq!(chosen(Some("a"), true, &[kitty]), Way::Saved("a".into()));
-        assert_eq!(chosen(None, false, &[kitty]), Way::Told);
+        assert_eq!(chosen(None, false, &[kitty]), Way::Mentioned);
         assert_eq!(chosen(None, true, &[kitty]), Way::Shown(Protocol::Kitty));
         assert_eq!(
             chosen(None, true, &[("TERM_PROGRAM", "WezTerm")]),

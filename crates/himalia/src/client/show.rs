@@ -1,4 +1,4 @@
-//! Replies for people.
+//! Formats replies for people.
 
 use std::fmt::Write as _;
 

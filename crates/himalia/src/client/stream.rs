@@ -1,4 +1,4 @@
-//! A reply that comes line by line, each line JSON.
+//! A streamed reply of JSON lines.
 
 use std::io;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Which gateway is meant, and the token for it.
+//! Finds the address of the gateway and its token.
 
 use std::path::{Path, PathBuf};
 

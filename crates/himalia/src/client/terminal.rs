@@ -1,4 +1,4 @@
-//! Text of sandboxed code on a terminal: what colours it stays, what steers the terminal is removed.
+//! Filters text of sandboxed code for a terminal: keeps colours, removes all other control sequences.
 //!
 //! Code in a sandbox is hostile until shown otherwise. Written raw, it could fill the clipboard (OSC 52), make links and
 //! titles (OSC 8, 0), move the cursor over what `himalia` itself says, or make the terminal type an answer. So a terminal gets

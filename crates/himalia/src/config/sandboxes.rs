@@ -1,4 +1,4 @@
-//! What kernels run in: levels, the Docker engine, templates; checked against each other.
+//! Settings of sandboxes: levels, the Docker engine, templates; checked against each other.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::settings::{
     DockerHost, DockerTable, Given, IsolationSetting, PoolTable, Seconds, Settings, TemplateTable,
 };
 
-/// Image of sandboxes when nobody says.
+/// The default image of sandboxes.
 const IMAGE: &str = "himalia-kernel";
 /// Most templates.
 const MAX_TEMPLATES: usize = 64;
@@ -45,8 +45,8 @@ pub(crate) struct Docker {
 }
 
 impl Docker {
-    /// Checks that networks and images that are granted to callers are some of `[docker]`. An error has the field and what
-    /// is wrong with it.
+    /// Checks that networks and images that are granted to callers are some of `[docker]`. An error has the field and
+    /// what is wrong with it.
     pub(super) fn check_grants(
         &self,
         networks: &[String],

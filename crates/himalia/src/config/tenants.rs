@@ -7,7 +7,6 @@ use himalia_engine::{Principal, Share, TenantLimits};
 
 use super::ConfigError;
 use super::sandboxes::Docker;
-use crate::hex::digest;
 use crate::paths;
 use crate::settings::{Scope, Secret, TenantTable, TokenSetting};
 use crate::token;
@@ -76,7 +75,7 @@ impl Tenants {
                 .map_err(|(field, reason)| ConfigError::new(format!("tenants.{name}.{field}"), reason))?;
             match table.tokens.len() {
                 1..=MAX_CALLERS => {}
-                0 => return bad("tokens", "there are none, so nobody could call".into()),
+                0 => return bad("tokens", "there are none, so no caller could authenticate".into()),
                 many => {
                     return bad(
                         "tokens",
@@ -163,6 +162,13 @@ fn checked(key: &str, setting: TokenSetting) -> Result<TenantToken, ConfigError>
     }
 }
 
+/// The 32 bytes of 64 hexadecimal digits.
+fn digest(digits: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    hex::decode_to_slice(digits, &mut bytes).ok()?;
+    Some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,6 +202,17 @@ mod tests {
                 said.starts_with(&format!("tenants.acme.{list}: {name:?} is n")),
                 "{said}"
             );
+        }
+    }
+
+    #[test]
+    fn digests_come_back() {
+        let digest: [u8; 32] = std::array::from_fn(|at| u8::try_from(at * 8 + 7).unwrap());
+        let text = hex::encode(digest);
+        assert_eq!(super::digest(&text), Some(digest));
+        assert_eq!(super::digest(&text.to_uppercase()), Some(digest));
+        for bad in ["", &text[1..], &format!("{text}0"), &text.replace("07", "+7")] {
+            assert_eq!(super::digest(bad), None, "{bad}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Directories, sockets and the shim.
+//! Checks directories, sockets and the shim.
 
 use std::path::Path;
 

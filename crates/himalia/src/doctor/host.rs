@@ -1,4 +1,4 @@
-//! The machine: system, limits, and what isolation it could give.
+//! Checks the machine: system, limits, and the isolation that it could provide.
 
 use std::fs;
 use std::path::Path;

@@ -64,8 +64,8 @@ impl Finding {
     }
 }
 
-/// Prints what is the matter with a session of the gateway that runs on the configuration's data directory; the exit code is 1 if
-/// something is.
+/// Prints what is wrong with a session of the gateway that runs on the configuration's data directory. The exit code is
+/// 1 if something is wrong.
 pub(crate) fn session(config: &Config, session: &str, as_json: bool) -> anyhow::Result<ExitCode> {
     let (token, token_file) = match &config.token {
         TokenSource::Given(token) => (Some(token.clone()), None),

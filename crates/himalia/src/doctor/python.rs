@@ -1,4 +1,4 @@
-//! The Python environment and the kernelspecs.
+//! Checks the Python environment and the kernelspecs.
 
 use std::fs;
 use std::path::Path;

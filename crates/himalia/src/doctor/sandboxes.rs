@@ -1,4 +1,4 @@
-//! What kernels can be closed in: tried, not guessed.
+//! Tests which kinds of sandboxes work on this host, by starting them.
 
 use std::fs;
 use std::path::Path;
@@ -120,7 +120,7 @@ async fn namespaces(config: &Config, gateway: &Path, dir: &Path) -> (bool, Vec<F
     (true, findings)
 }
 
-/// Who enforces limits; a limit that nobody enforces is worth a warning.
+/// How limits are enforced; one that is not enforced is a warning.
 fn limits(topic: &'static str, report: LimitReport) -> Finding {
     let all = [
         ("memory", report.memory),
@@ -139,7 +139,7 @@ fn limits(topic: &'static str, report: LimitReport) -> Finding {
 
 fn word(enforcement: Enforcement) -> &'static str {
     match enforcement {
-        Enforcement::None => "nobody",
+        Enforcement::None => "not enforced",
         Enforcement::Watched => "watched",
         Enforcement::Rlimit => "rlimit",
         Enforcement::Cgroup => "cgroup",
@@ -224,7 +224,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn an_engine_is_told_with_what_to_mend() {
+    fn a_report_on_an_engine_says_what_to_fix() {
         let report = EngineReport {
             version: "28".into(),
             api: "1.50".into(),
@@ -247,7 +247,7 @@ mod tests {
                 .any(|finding| finding.level == level && finding.text.contains(word))
         };
         assert!(has(Level::Good, "28, interface 1.50, cgroups version 1"));
-        assert!(has(Level::Warn, "memory: cgroup, pids: nobody"));
+        assert!(has(Level::Warn, "memory: cgroup, pids: not enforced"));
         // What its sandboxes need to reach the gateway, and to have a seccomp filter inside.
         assert!(has(Level::Info, r#"["--host-uds=open", "--oci-seccomp"]"#));
         assert!(has(Level::Warn, "is not there") && has(Level::Warn, "has holes"));

@@ -1,4 +1,4 @@
-//! `himalia doctor SESSION`: what is the matter with a session, and what can be done.
+//! `himalia doctor SESSION`: what is wrong with a session, and what can be done.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Building the environment, once.
+//! Builds the environment, once.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Building the Docker image of Python kernels.
+//! Builds the Docker image of Python kernels.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};

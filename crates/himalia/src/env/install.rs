@@ -1,4 +1,4 @@
-//! Putting the embedded package and kernelspec into an environment.
+//! Installs the embedded package and kernelspec into an environment.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

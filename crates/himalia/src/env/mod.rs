@@ -16,8 +16,6 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::hex::hex;
-
 pub(crate) use build::{build, check_python};
 pub(crate) use image::build_image;
 pub(crate) use install::install_package;
@@ -74,7 +72,7 @@ fn hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
-    hex(&hasher.finalize())
+    hex::encode(hasher.finalize())
 }
 
 /// Makes a shell script for a test. A child writes it: a file that this process has open for writing, even in

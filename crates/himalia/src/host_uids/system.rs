@@ -1,4 +1,5 @@
-//! Which user ids the host gives to sandboxes: those that are mapped here, and that no user has for containers of their own.
+//! Which user ids the host gives to sandboxes: those that are mapped here, and that no user has for containers of their
+//! own.
 
 use std::fs;
 use std::ops::RangeInclusive;
@@ -70,7 +71,7 @@ impl System {
         let line = self.users_of(said)?;
         Some(format!(
             "{} has ids that a user may give to containers ({line}): Linux counts those and sandboxes as one user; \
-             set host_uids to a range that nobody uses",
+             set host_uids to an unused range",
             shown(said)
         ))
     }

@@ -170,7 +170,7 @@ fn a_range_that_was_said_is_taken_whole_unless_a_running_gateway_has_some_of_it(
     drop(host.start("b", Some(&(301_000..=301_999)), 100).unwrap());
     drop(a);
     drop(host.start("b", Some(&(300_999..=301_000)), 100).unwrap());
-    // Parts that a said range overlaps are nobody else's.
+    // No other gateway gets parts that overlap a configured range.
     let whole = host.start("c", Some(&DEFAULT_HOST_UIDS), 100).unwrap();
     assert!(host.start("d", None, 100).is_err());
     drop(whole);
@@ -180,12 +180,13 @@ fn a_range_that_was_said_is_taken_whole_unless_a_running_gateway_has_some_of_it(
 const DEBIAN: &str = "a:100000:65536\nb:165536:65536\nc:231072:65536\nd:296608:65536\n";
 
 #[test]
-fn nobody_has_the_default_range() {
+fn no_user_has_the_default_range() {
     assert_eq!(
         with_subuid(DEBIAN).free_parts(),
         host_uid_parts(&DEFAULT_HOST_UIDS)
     );
-    // The last range that useradd gives, systemd's containers, the last that directory services give, and what systemd keeps.
+    // The last range that useradd gives, systemd's containers, the last that directory services give, and what systemd
+    // keeps.
     let others = "a:600034564:65537\nb:524288:1878523904\nc:2000000000:200000\nd:2147352576:65536\n";
     assert_eq!(with_subuid(others).free_parts().len(), 16);
 }

@@ -45,7 +45,7 @@ impl FromStr for Secret {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnStop {
-    /// They go on, and the next gateway finds them again
+    /// They continue, and the next gateway finds them again
     Keep,
     /// They are ended
     Stop,
@@ -99,8 +99,8 @@ impl FromStr for Seconds {
     }
 }
 
-/// A size in bytes: `1048576`, `512KiB`, `64MiB`, `2GiB`, `1TiB`. At least 1 MiB, since less holds nothing and 0 means "no
-/// limit" to some file systems; at most 1 PiB.
+/// A size in bytes: `1048576`, `512KiB`, `64MiB`, `2GiB`, `1TiB`. At least 1 MiB, since less holds nothing and 0 means
+/// "no limit" to some file systems; at most 1 PiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ByteSize(pub(crate) u64);
 

@@ -1,4 +1,4 @@
-//! WebSocket messages that are wrong: the documented close code with a reason, and no harm to anybody else.
+//! WebSocket messages that are wrong: the documented close code with a reason, and no harm to other clients.
 
 use bytes::Bytes;
 use himalia_testkit::assert_eventually;

@@ -25,7 +25,7 @@ fn parent_session(received: &Received) -> Option<String> {
     )
 }
 
-/// Everything up to the end of a request that nobody else makes.
+/// Everything up to the end of a request that no other client makes.
 async fn all_until_now(socket: &mut WsClient) -> Vec<Received> {
     let last = socket.execute("print barrier").await.unwrap();
     let mut seen: Vec<Received> = socket.unclaimed().cloned().collect();
@@ -125,7 +125,7 @@ async fn a_client_that_vanishes_in_mid_stream_and_returns_misses_nothing() {
         drop(socket);
         until(&gateway, &kernel, |model| model["connections"] == 0).await;
 
-        // It comes back while the cell runs, and another time when it is over.
+        // It reconnects while the cell runs, and again when the cell has ended.
         std::fs::write(&gate, "").unwrap();
         let mut socket = WsClient::connect(&connect).await.unwrap();
         let between = |received: &Received| received.text("text") == "between\n";
@@ -144,7 +144,8 @@ async fn a_client_that_vanishes_in_mid_stream_and_returns_misses_nothing() {
             "last\n",
             "after a close in good order nothing comes twice"
         );
-        // The line that was waited for stands out of order here; the others each follow the one before, but at the seam.
+        // The line that was waited for stands out of order here; the others each follow the one before, but at the
+        // seam.
         let mut lines = numbers(seen.iter().filter(|received| received.msg_id != early_id));
         let seams = lines.windows(2).filter(|pair| pair[1] != pair[0] + 1);
         assert!(seams.count() <= 2, "out of order");
@@ -157,7 +158,7 @@ async fn a_client_that_vanishes_in_mid_stream_and_returns_misses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_never_reads_disturbs_nobody() {
+async fn a_reader_that_never_reads_disturbs_no_other_client() {
     const LINES: u64 = 10_000;
     let gateway = gateway(&[]).await;
     let kernel = gateway.start_kernel("fake").await.unwrap();

@@ -102,7 +102,7 @@ async fn a_kernel_that_wants_it_is_interrupted_by_a_message() {
 }
 
 #[tokio::test]
-async fn after_five_restarts_in_a_row_it_is_dead_until_somebody_restarts_it() {
+async fn after_five_restarts_in_a_row_it_is_dead_until_a_caller_restarts_it() {
     let gateway = gateway(&[]).await;
     let kernel = gateway.start_kernel("fake").await.unwrap();
     for _ in 0..6 {

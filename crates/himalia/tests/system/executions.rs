@@ -240,7 +240,7 @@ async fn what_is_refused_says_why_and_whether_to_try_again() {
     assert_eq!(stopped.json().unwrap(), json!({"stopping": true}));
     assert_eventually!(
         show(&gateway, &running).await["status"] == "interrupted",
-        "it goes on"
+        "it continues"
     );
     assert_eq!(run(&gateway, &id, "exit 3").await["status"], "kernel_died");
     let reply = post(
@@ -292,7 +292,7 @@ async fn every_wait_has_an_end_whatever_the_code_does() {
     assert_eq!(
         (&ended["status"], &ended["text"]),
         (&json!("timeout"), &json!("end\n")),
-        "its time was over"
+        "it reached its timeout"
     );
     let next = behind.header("location").unwrap();
     let next = show(&gateway, &format!("{next}?wait_s=600")).await;

@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 
 use crate::common::{gateway, until_state};
 
-/// A session that works in a directory of its own, beside one with a secret.
-struct Place {
+/// A session with its own work directory, next to a directory with a secret.
+struct FilesFixture {
     gateway: Gateway,
     dir: tempfile::TempDir,
     files: String,
     session: String,
 }
 
-impl Place {
+impl FilesFixture {
     async fn new(args: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for name in ["work", "work2"] {
@@ -27,8 +27,8 @@ impl Place {
         }
         fs::write(dir.path().join("work2/secret"), "outside").unwrap();
         let gateway = gateway(args).await;
-        let wish = json!({"template": "fake", "cwd": dir.path().join("work")});
-        let session = gateway.http().post("/v1/sessions", Some(&wish)).await.unwrap();
+        let body = json!({"template": "fake", "cwd": dir.path().join("work")});
+        let session = gateway.http().post("/v1/sessions", Some(&body)).await.unwrap();
         let session = session.expect(201).unwrap().json().unwrap();
         let session = session["id"].as_str().unwrap().to_owned();
         Self {
@@ -70,40 +70,40 @@ impl Place {
 
 #[tokio::test]
 async fn files_go_up_and_down() {
-    let place = Place::new(&[]).await;
+    let fixture = FilesFixture::new(&[]).await;
     let large: Vec<u8> = (0..=250).cycle().take(3_000_000).collect();
-    let reply = place.put("a%20b/c.bin", &large).await.expect(201).unwrap();
+    let reply = fixture.put("a%20b/c.bin", &large).await.expect(201).unwrap();
     assert_eq!(
         reply.json().unwrap(),
         json!({"path": "a b/c.bin", "bytes": 3_000_000})
     );
     assert_eq!(
-        place.get("/a%20b/c.bin", &[]).await.expect(200).unwrap().body,
+        fixture.get("/a%20b/c.bin", &[]).await.expect(200).unwrap().body,
         large
     );
-    place.put("a%20b/c.bin", b"short").await.expect(200).unwrap();
-    let whole = place.get("/a%20b/c.bin", &[]).await.expect(200).unwrap();
+    fixture.put("a%20b/c.bin", b"short").await.expect(200).unwrap();
+    let whole = fixture.get("/a%20b/c.bin", &[]).await.expect(200).unwrap();
     assert_eq!(whole.body, b"short");
     let tag = whole.header("etag").unwrap().to_owned();
-    place
+    fixture
         .get("/a%20b/c.bin", &[("if-none-match", &tag)])
         .await
         .expect(304)
         .unwrap();
-    let part = place
+    let part = fixture
         .get("/a%20b/c.bin", &[("range", "bytes=1-2")])
         .await
         .expect(206)
         .unwrap();
     assert_eq!(part.body, b"ho");
     assert_eq!(part.header("content-range"), Some("bytes 1-2/5"));
-    place
+    fixture
         .get("/a%20b/c.bin", &[("range", "bytes=5-")])
         .await
         .expect(416)
         .unwrap();
-    place.put("x.html", b"<script>").await.expect(201).unwrap();
-    let page = place.get("/x.html", &[]).await.expect(200).unwrap();
+    fixture.put("x.html", b"<script>").await.expect(201).unwrap();
+    let page = fixture.get("/x.html", &[]).await.expect(200).unwrap();
     assert_eq!(page.header("content-type"), Some("text/html"));
     assert_eq!(page.header("content-disposition"), Some("attachment"));
     assert!(
@@ -111,7 +111,7 @@ async fn files_go_up_and_down() {
             .unwrap()
             .starts_with("sandbox")
     );
-    let listed = place
+    let listed = fixture
         .get("?depth=2", &[])
         .await
         .expect(200)
@@ -127,22 +127,26 @@ async fn files_go_up_and_down() {
     assert_eq!(paths, ["a b", "a b/c.bin", "x.html"]);
     assert_eq!(listed["total"], json!({"entries": 3, "bytes": 13}));
     assert_eq!(listed["truncated"], false);
-    assert_eq!(place.delete("a%20b").await.status, 409);
-    place.delete("a%20b?recursive=true").await.expect(204).unwrap();
+    assert_eq!(fixture.delete("a%20b").await.status, 409);
+    fixture.delete("a%20b?recursive=true").await.expect(204).unwrap();
     assert_eq!(
-        place.refused("/a%20b/c.bin").await,
+        fixture.refused("/a%20b/c.bin").await,
         (404, json!("file_not_found"))
     );
 }
 
 #[tokio::test]
 async fn nothing_outside_is_reached() {
-    let place = Place::new(&[]).await;
-    let work = place.dir.path().join("work");
+    let fixture = FilesFixture::new(&[]).await;
+    let work = fixture.dir.path().join("work");
     symlink("../work2", work.join("out")).unwrap();
     symlink("/proc/self/root", work.join("magic")).unwrap();
     for path in ["/out/secret", "/magic/etc/passwd"] {
-        assert_eq!(place.refused(path).await, (400, json!("path_outside")), "{path}");
+        assert_eq!(
+            fixture.refused(path).await,
+            (400, json!("path_outside")),
+            "{path}"
+        );
     }
     for path in [
         "/%2e%2e/work2/secret",
@@ -150,29 +154,29 @@ async fn nothing_outside_is_reached() {
         "//etc/passwd",
         "/%00",
     ] {
-        assert_eq!(place.refused(path).await, (400, json!("bad_path")), "{path}");
+        assert_eq!(fixture.refused(path).await, (400, json!("bad_path")), "{path}");
     }
     for path in ["/..%5cwork2%5csecret", "/%252e%252e/work2/secret"] {
         assert_eq!(
-            place.refused(path).await,
+            fixture.refused(path).await,
             (404, json!("file_not_found")),
             "{path}"
         );
     }
-    assert_eq!(place.get("/%ff", &[]).await.status, 400);
-    assert_eq!(place.put("out/new", b"x").await.status, 400);
-    assert_eq!(place.put("%2e%2e/new", b"x").await.status, 400);
-    assert_eq!(place.delete("out/secret?recursive=true").await.status, 400);
-    assert_eq!(fs::read_dir(place.dir.path().join("work2")).unwrap().count(), 1);
-    assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 2);
+    assert_eq!(fixture.get("/%ff", &[]).await.status, 400);
+    assert_eq!(fixture.put("out/new", b"x").await.status, 400);
+    assert_eq!(fixture.put("%2e%2e/new", b"x").await.status, 400);
+    assert_eq!(fixture.delete("out/secret?recursive=true").await.status, 400);
+    assert_eq!(fs::read_dir(fixture.dir.path().join("work2")).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(fixture.dir.path()).unwrap().count(), 2);
 }
 
 #[tokio::test]
 async fn a_directory_goes_down_and_up_as_an_archive() {
-    let place = Place::new(&[]).await;
-    place.put("data/one.txt", b"1").await.expect(201).unwrap();
-    place.put("data/deep/two.txt", b"22").await.expect(201).unwrap();
-    let (http, session) = (place.gateway.http(), &place.session);
+    let fixture = FilesFixture::new(&[]).await;
+    fixture.put("data/one.txt", b"1").await.expect(201).unwrap();
+    fixture.put("data/deep/two.txt", b"22").await.expect(201).unwrap();
+    let (http, session) = (fixture.gateway.http(), &fixture.session);
     let archive = http
         .get(&format!("/v1/sessions/{session}/archive?path=data"))
         .await
@@ -185,7 +189,7 @@ async fn a_directory_goes_down_and_up_as_an_archive() {
         .await
         .unwrap();
     assert_eq!(reply.expect(200).unwrap().json().unwrap()["bytes"], 3);
-    assert_eq!(place.get("/copy/deep/two.txt", &[]).await.body, b"22");
+    assert_eq!(fixture.get("/copy/deep/two.txt", &[]).await.body, b"22");
     let reply = http
         .request("POST", &upload, &[], Some(b"no archive"))
         .await
@@ -198,19 +202,19 @@ async fn a_directory_goes_down_and_up_as_an_archive() {
 
 #[tokio::test]
 async fn files_are_there_while_code_runs_after_a_restart_and_over_a_kill_of_the_gateway() {
-    let mut place = Place::new(&[]).await;
-    let gate = place.gateway.file("gate");
-    let mut socket = place.gateway.connect(&place.session).await.unwrap();
+    let mut fixture = FilesFixture::new(&[]).await;
+    let gate = fixture.gateway.file("gate");
+    let mut socket = fixture.gateway.connect(&fixture.session).await.unwrap();
     socket
         .start(&format!("wait-file {}", gate.display()))
         .await
         .unwrap();
-    until_state(&place.gateway, &place.session, "busy").await;
-    place.put("f", b"while it runs").await.expect(201).unwrap();
+    until_state(&fixture.gateway, &fixture.session, "busy").await;
+    fixture.put("f", b"while it runs").await.expect(201).unwrap();
     fs::write(&gate, "").unwrap();
-    until_state(&place.gateway, &place.session, "idle").await;
-    let restart = format!("/v1/sessions/{}/restart", place.session);
-    place
+    until_state(&fixture.gateway, &fixture.session, "idle").await;
+    let restart = format!("/v1/sessions/{}/restart", fixture.session);
+    fixture
         .gateway
         .http()
         .post(&restart, None)
@@ -218,14 +222,14 @@ async fn files_are_there_while_code_runs_after_a_restart_and_over_a_kill_of_the_
         .unwrap()
         .expect(200)
         .unwrap();
-    assert_eq!(place.get("/f", &[]).await.body, b"while it runs");
-    place.gateway.crash().await.unwrap();
+    assert_eq!(fixture.get("/f", &[]).await.body, b"while it runs");
+    fixture.gateway.crash().await.unwrap();
     assert_eq!(
-        place.get("/f", &[]).await.expect(200).unwrap().body,
+        fixture.get("/f", &[]).await.expect(200).unwrap().body,
         b"while it runs"
     );
     // An upload that the gateway's end breaks off leaves nothing.
-    assert_eq!(fs::read_dir(place.dir.path().join("work")).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(fixture.dir.path().join("work")).unwrap().count(), 1);
 }
 
 #[tokio::test]
@@ -239,33 +243,33 @@ async fn a_shim_of_the_version_before_says_that_it_cannot() {
     );
     fs::write(&old, script).unwrap();
     fs::set_permissions(&old, fs::Permissions::from_mode(0o755)).unwrap();
-    let place = Place::new(&["--shim", old.to_str().unwrap()]).await;
-    assert_eq!(place.refused("/f").await, (501, json!("unsupported")));
-    assert_eq!(place.put("f", b"x").await.status, 501);
-    let mut socket = place.gateway.connect(&place.session).await.unwrap();
+    let fixture = FilesFixture::new(&["--shim", old.to_str().unwrap()]).await;
+    assert_eq!(fixture.refused("/f").await, (501, json!("unsupported")));
+    assert_eq!(fixture.put("f", b"x").await.status, 501);
+    let mut socket = fixture.gateway.connect(&fixture.session).await.unwrap();
     assert_eq!(socket.execute("print on").await.unwrap().stdout(), "on\n");
 }
 
 #[tokio::test]
 async fn exec_uploads_files_first() {
-    let place = Place::new(&[]).await;
-    let file = place.dir.path().join("my data.csv");
+    let fixture = FilesFixture::new(&[]).await;
+    let file = fixture.dir.path().join("my data.csv");
     fs::write(&file, "a,b\n").unwrap();
     let done = Command::new(binaries::path("himalia").unwrap())
-        .args(["exec", &place.session, "print on", "--upload"])
+        .args(["exec", &fixture.session, "print on", "--upload"])
         .arg(&file)
-        .args(["--url", &format!("http://{}", place.gateway.address())])
+        .args(["--url", &format!("http://{}", fixture.gateway.address())])
         .env("HIMALIA_TOKEN", TOKEN)
         .output()
         .unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(String::from_utf8_lossy(&done.stdout), "on\n");
     assert_eq!(
-        fs::read(place.dir.path().join("work/my data.csv")).unwrap(),
+        fs::read(fixture.dir.path().join("work/my data.csv")).unwrap(),
         b"a,b\n"
     );
-    let end = format!("/v1/sessions/{}", place.session);
-    place
+    let end = format!("/v1/sessions/{}", fixture.session);
+    fixture
         .gateway
         .http()
         .delete(&end)
@@ -273,5 +277,5 @@ async fn exec_uploads_files_first() {
         .unwrap()
         .expect(204)
         .unwrap();
-    assert_eventually!(place.gateway.processes().is_empty());
+    assert_eventually!(fixture.gateway.processes().is_empty());
 }

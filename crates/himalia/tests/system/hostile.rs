@@ -10,8 +10,8 @@ use crate::common::{Log, delete, gateway, leftovers, model, resident, start_with
 /// Memory that the gateway may have gained after an attack, in MiB.
 const GROWTH: u64 = 64;
 
-/// Plays one attack. Whatever becomes of the attacker: a neighbour answers, the gateway does, and after DELETE nothing is
-/// left. The value is the attacker's model some time after the attack.
+/// Plays one attack. Whatever becomes of the attacker: a neighbour answers, the gateway does, and after DELETE nothing
+/// is left. The value is the attacker's model some time after the attack.
 async fn play(gateway: &Gateway, neighbour: &mut WsClient, attack: &str) -> Value {
     let kernel = start_with(gateway, &json!({ "name": "hostile" })).await;
     let mut socket = gateway.connect(&kernel).await.unwrap();
@@ -129,7 +129,7 @@ async fn attacks_with_content() {
 }
 
 #[tokio::test]
-async fn forged_replies_reach_nobody() {
+async fn forged_replies_reach_no_client() {
     let gateway = gateway(&[]).await;
     let kernel = start_with(&gateway, &json!({ "name": "hostile" })).await;
     let mut victim = gateway.connect(&kernel).await.unwrap();
@@ -186,7 +186,7 @@ async fn stray_replies_change_nothing_and_are_in_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_banner_of_100_mb_harms_nobody() {
+async fn a_banner_of_100_mb_harms_no_other_kernel() {
     const BANNER: usize = 100_000_000;
     let gateway = gateway(&[]).await;
     let other = gateway.start_kernel("fake").await.unwrap();
@@ -246,7 +246,7 @@ async fn attacks_before_the_first_message() {
             let body = json!({ "name": "hostile", "env": env });
             let reply = gateway.http().post("/api/kernels", Some(&body)).await.unwrap();
             if reply.status == 500 {
-                // It was through before its start could be told.
+                // It ended before its start could be reported.
                 assert!(
                     reply.text().contains("protocol_abort"),
                     "{attack}: {}",

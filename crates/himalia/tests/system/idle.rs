@@ -71,7 +71,7 @@ async fn idle_and_lost_kernels_cost_nothing() {
     assert_eventually!(count(&gateway, "dead").await == LOST);
     assert_eventually!(count(&gateway, "idle").await == IDLE);
     let pid = gateway.pid().unwrap();
-    // What follows an adoption is not idleness: it is over when a second costs as little as any.
+    // The work after an adoption is not idleness: it has ended when one second costs as little as any other.
     let second = Duration::from_secs(1);
     let (mut at, mut before) = (Instant::now(), used(pid));
     assert_eventually!({

@@ -1,4 +1,4 @@
-//! Kernels that nobody needs end by themselves; those that somebody needs do not. Shims of an earlier version.
+//! Unused kernels end by themselves, kernels in use do not. Shims of an earlier version.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! What becomes of a kernel's log when the kernel has ended and somebody still reads it.
+//! What becomes of a kernel's log when the kernel has ended and a client still reads it.
 
 use himalia_testkit::client::WsClient;
 use himalia_testkit::gateway::Gateway;

@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `crash` | kill -9 of the gateway in mid-cell, and with fifty kernels |
+//! | `crash` | kill -9 of the gateway while a cell runs, and with fifty kernels |
 //! | `stopping` | SIGTERM, kernels kept or ended |
 //! | `clients` | several clients on one kernel, lost and slow ones |
 //! | `floods` | large and many outputs, interrupts meanwhile |
@@ -12,13 +12,13 @@
 //! | `bad_requests`, `bad_messages`, `secrets` | what the gateway refuses, and how |
 //! | `hostile` | kernels that attack |
 //! | `idle` | what a gateway costs that has nothing to do |
-//! | `unproven` | whoever calls a sandbox's socket without its key |
+//! | `unproven` | processes that call a sandbox's socket without its key |
 //! | `silence` | kernels that do not answer |
 //! | `lifetimes` | culling, orphans, shims of an earlier version |
 //! | `logs` | logs of kernels that have ended |
 //! | `executions` | code over REST: waited for, streamed, read later, over a kill of the gateway; `himalia exec` |
 //! | `sessions` | the native API: templates, limits, branches, `himalia session` |
-//! | `session_kernels` | further kernels of a session, over a kill of the gateway |
+//! | `session_kernels` | additional kernels of a session, over a kill of the gateway |
 //! | `files` | files of a session over REST: up, down, listed, removed; what leads out is refused |
 //! | `viewer` | the sign-in link that is printed, and what the viewer asks for: owner, usage, executions of records, passwords |
 //! | `namespaces` | the same kernels in sandboxes, over a crash of the gateway |

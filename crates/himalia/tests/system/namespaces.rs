@@ -126,7 +126,7 @@ async fn a_session_goes_on_in_a_new_sandbox_with_its_files() {
     assert!(cause.starts_with("sandbox_lost"), "{second}");
     assert_eq!(replaced["sandbox_lost"]["files"], false, "{second}");
 
-    // Nobody has used it when its files are asked for.
+    // It has not been used when its files are asked for.
     lose_all(&mut gateway, &id).await;
     let note = format!("/v1/sessions/{id}/files/note");
     let read = gateway.http().get(&note).await.unwrap().expect(200).unwrap();

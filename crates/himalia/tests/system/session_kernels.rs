@@ -1,4 +1,4 @@
-//! Further kernels of a session over HTTP, and over a kill of the gateway.
+//! Additional kernels of a session over HTTP, and over a kill of the gateway.
 
 use himalia_testkit::assert_eventually;
 use himalia_testkit::gateway::Gateway;

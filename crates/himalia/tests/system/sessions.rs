@@ -42,11 +42,11 @@ async fn with_templates() -> (Gateway, tempfile::TempDir) {
 #[tokio::test]
 async fn a_session_is_started_shown_and_ended() {
     let gateway = gateway(&[]).await;
-    let wish = json!({
+    let body = json!({
         "template": "fake", "labels": {"who": "me"}, "lifetime_s": 3600, "idle_timeout_s": 600,
         "env": {"PLAIN": "1"}, "secrets": {"SECRET": "canary"},
     });
-    let session = start(&gateway, &wish).await;
+    let session = start(&gateway, &body).await;
     let id = session["id"].as_str().unwrap();
     for (pointer, wanted) in [
         ("/template", json!("fake")),
@@ -183,8 +183,8 @@ async fn a_branch_has_the_variables_of_its_parent() {
     socket.execute("set x 7").await.unwrap();
     until_state(&gateway, id, "idle").await;
     let path = format!("/v1/sessions/{id}/fork");
-    let wish = json!({"count": 2, "policy": "report", "files": "share"});
-    let made = post(&gateway, &path, &wish)
+    let body = json!({"count": 2, "policy": "report", "files": "share"});
+    let made = post(&gateway, &path, &body)
         .await
         .expect(201)
         .unwrap()
@@ -235,7 +235,7 @@ async fn a_refused_fork_says_why() {
         "{problem}"
     );
     assert_eq!(reply.header("retry-after"), Some("1"));
-    // Strict, as nobody said otherwise: a warning is enough.
+    // Strict by default: a warning is enough.
     let problem = refusal("fake").await.json().unwrap();
     assert_eq!(
         (

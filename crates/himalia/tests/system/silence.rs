@@ -1,4 +1,4 @@
-//! A kernel that does not answer is told from one that is busy.
+//! A kernel that does not answer is distinguished from one that is busy.
 
 use std::process::Command;
 use std::time::Duration;

@@ -133,7 +133,7 @@ async fn a_program_that_ends_at_once_is_dead_with_its_last_words() {
         .unwrap();
     let words = "told to fail at start";
     if reply.status == 500 {
-        // It ended before anybody could say that it had started.
+        // It ended before its start could be reported.
         assert!(reply.text().contains(words), "{}", reply.text());
     } else {
         let id = reply.expect(201).unwrap().json().unwrap()["id"]

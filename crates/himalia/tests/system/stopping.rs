@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: what clients are told, and what becomes of kernels.
+//! SIGTERM and SIGINT: what clients receive, and what becomes of kernels.
 
 use himalia_testkit::assert_eventually;
 use himalia_testkit::client::{Framing, WsClient};

@@ -10,8 +10,8 @@ async fn session(gateway: &Gateway) -> Value {
     started(gateway, &json!({"template": "fake"})).await
 }
 
-async fn started(gateway: &Gateway, wish: &Value) -> Value {
-    let reply = gateway.http().post("/v1/sessions", Some(wish)).await.unwrap();
+async fn started(gateway: &Gateway, body: &Value) -> Value {
+    let reply = gateway.http().post("/v1/sessions", Some(body)).await.unwrap();
     reply.expect(201).unwrap().json().unwrap()
 }
 
@@ -31,7 +31,7 @@ async fn whose_a_session_is_and_what_it_uses() {
     assert!(number("memory_bytes") > 1 << 20, "{usage}");
     assert!(number("processes") >= 2, "a shim and a kernel: {usage}");
     assert!(number("cpu_ms") < 3_600_000, "{usage}");
-    let absent = gateway.http().get("/v1/sessions/nobody/usage").await.unwrap();
+    let absent = gateway.http().get("/v1/sessions/absent/usage").await.unwrap();
     assert_eq!(absent.status, 404);
 }
 

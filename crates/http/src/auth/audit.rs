@@ -1,4 +1,4 @@
-//! Who did what: one line of the log for each request of a known caller that changes something, reads content or is refused.
+//! The audit log: one line for each request of a known caller that changes something, reads content or is refused.
 //!
 //! Target `himalia::audit`, level info: principal, peer, action, object, status. Neither content nor names of files, and no token.
 

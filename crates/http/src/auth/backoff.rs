@@ -1,9 +1,9 @@
 //! Back-off for wrong tokens.
 //!
-//! Each peer (IPv4 address, or IPv6 /64) may present [`TRIES`] wrong tokens per [`WINDOW`]; further wrong ones are
-//! answered 429 on a connection that is then closed. A right token is always let in, so that somebody who shares an
-//! address with a guesser (a proxy, this very machine) is not locked out: what makes guessing hopeless is the length of the
-//! token, the back-off keeps guessers from costing much.
+//! Each peer (IPv4 address, or IPv6 /64) may present [`TRIES`] wrong tokens per [`WINDOW`]. The next wrong tokens
+//! receive 429, and their connection is closed. A right token is always accepted, so that a client that shares an
+//! address with a guesser (a proxy, this machine) is not locked out. The length of the token makes guessing hopeless;
+//! the back-off limits what guessers cost.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};

@@ -1,4 +1,4 @@
-//! Where a token may stand in a request.
+//! Finds the token in a request.
 //!
 //! In order: the query (`?token=`), the path (`{base}/t/<token>/…`, cut off by `prefix`), the header
 //! (`Authorization: token …` or `bearer …`, case-insensitive). The first that is present counts and a later one is not

@@ -37,8 +37,8 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// Refuses pages of foreign origins (404 as `jupyter_server` does, 403 for a WebSocket, and for MCP, which demands it) and requests without the token
-/// (401), unless the route is public. Unknown paths need the token as well.
+/// Refuses pages of foreign origins (404 as `jupyter_server` does, 403 for a WebSocket, and for MCP, which demands it)
+/// and requests without the token (401), unless the route is public. Unknown paths need the token as well.
 pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let pattern = route.as_ref().map(MatchedPath::as_str);
@@ -108,8 +108,8 @@ fn check(app: &App, request: &Request, origin: &Origin) -> Result<(Principal, Sh
     Ok((principal.clone(), Shown::Token(hash(&token))))
 }
 
-/// A browser that signed in is who its token is. A cookie that nobody knows is no guess: it is of a sign-in that
-/// is over, or of a token that is none any more.
+/// A browser that signed in has the principal of its token. An unknown cookie does not count as a guess: its sign-in
+/// has ended, or its token was removed.
 fn by_cookie(app: &App, request: &Request, origin: &Origin) -> Result<(Principal, Shown), ApiError> {
     let (headers, now) = (request.headers(), SystemTime::now());
     let tokens = app.tokens();
@@ -143,8 +143,8 @@ fn admitted(app: &App, principal: &Principal, shown: Shown, peer: Option<&Peer>)
     Ok(())
 }
 
-/// A token whose scope is `read` is for `GET`, `HEAD` and streams of events. The engine refuses all else to it, too; here it is
-/// refused whatever the request says.
+/// A token whose scope is `read` is for `GET`, `HEAD` and streams of events. The engine refuses all else to it, too;
+/// here it is refused whatever the request says.
 fn in_scope(
     principal: &Principal,
     method: &Method,

@@ -1,4 +1,4 @@
-//! Who is calling, and from where: tokens, the back-off for wrong ones, browsers that signed in, origins and CORS.
+//! Authentication: tokens, the back-off for wrong ones, browsers that signed in, origins and CORS.
 
 mod audit;
 mod backoff;

@@ -1,4 +1,4 @@
-//! Which web pages may call.
+//! Decides which web pages may call, by `Origin`.
 //!
 //! No `Origin` header: a script, allowed. An origin whose host and port are those of the `Host` header: our own pages,
 //! allowed. Otherwise the origin must be in the configured list, character by character. `null` (sandboxed frames,
@@ -64,8 +64,8 @@ pub(crate) fn judge(headers: &HeaderMap, allowed: &AllowedOrigins) -> Origin {
     }
 }
 
-/// Whether a page that seems to be our own is at a name that anybody can give to this machine (DNS rebinding): neither an
-/// address, nor `localhost`, nor in the list.
+/// Whether a page that seems to be our own is at a name that any owner of a domain can give to this machine (DNS
+/// rebinding): neither an address, nor `localhost`, nor in the list.
 pub(crate) fn may_be_rebound(headers: &HeaderMap, allowed: &AllowedOrigins) -> bool {
     let Some(origin) = headers.get(header::ORIGIN).and_then(|o| o.to_str().ok()) else {
         return false;

@@ -1,7 +1,9 @@
-//! Browsers that signed in: a cookie each, whose value is kept here as a hash, and the code of the link that `serve` prints.
+//! Browsers that signed in: a cookie each, whose value is kept here as a hash, and the code of the link that `serve`
+//! prints.
 //!
-//! Sign-ins are in memory and in a file, so that they outlive the gateway's process: a line each, the hash, the time of the
-//! last use, and the mark of the token that it is a sign-in of. The file is written at every change, and for uses once an hour.
+//! Sign-ins are in memory and in a file, so that they outlive the gateway's process: a line each, the hash, the time of
+//! the last use, and the mark of the token that it is a sign-in of. The file is written at every change, and for uses
+//! once an hour.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -15,7 +17,6 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::token::Token;
-use crate::hex::hex;
 
 /// How long a sign-in lasts after its last use.
 pub(crate) const LIFETIME: Duration = Duration::from_hours(24);
@@ -40,7 +41,8 @@ pub(crate) struct SignIns {
     used: Mutex<HashMap<Hash, Use>>,
 }
 
-/// Of a cookie's value, in hexadecimal digits. Values are looked up by it, so that no comparison tells how much of one was right.
+/// Of a cookie's value, in hexadecimal digits. Values are looked up by it, so that no comparison tells how much of one
+/// was right.
 type Hash = String;
 
 #[derive(Clone, Debug)]
@@ -82,7 +84,7 @@ impl SignIns {
     pub(crate) fn sign_in(&self, mark: &str, now: SystemTime) -> Result<String, getrandom::Error> {
         let mut random = [0_u8; RANDOM_BYTES];
         getrandom::fill(&mut random)?;
-        let secret = hex(&random);
+        let secret = hex::encode(random);
         let mut used = self.used.lock();
         used.retain(|_, one| age(one.last, now) < LIFETIME);
         let with_it = |one: &Use| one.mark == mark;
@@ -172,7 +174,7 @@ fn age(since: SystemTime, now: SystemTime) -> Duration {
 }
 
 fn hash(secret: &str) -> Hash {
-    hex(&Sha256::digest(secret.as_bytes()))
+    hex::encode(Sha256::digest(secret.as_bytes()))
 }
 
 #[cfg(test)]
@@ -218,7 +220,7 @@ mod tests {
         assert_eq!(
             signs.knows(&another, at(MAX)).unwrap(),
             "n",
-            "nobody signs others out"
+            "no principal signs others out"
         );
         assert!(signs.knows(&secrets[0], at(MAX)).is_none());
         assert!(signs.knows(&secrets[1], at(MAX)).is_some());

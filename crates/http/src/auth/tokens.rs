@@ -5,7 +5,6 @@ use sha2::{Digest, Sha256};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
 use super::token::{Token, hash};
-use crate::hex::hex;
 
 /// Bytes of a mark, written as twice as many hexadecimal digits.
 const MARK_BYTES: usize = 16;
@@ -33,7 +32,8 @@ impl Tokens {
         }
     }
 
-    /// One more. A principal may have several, but a token stands for one: gives the principal that it stands for already.
+    /// One more. A principal may have several, but a token stands for one: gives the principal that it stands for
+    /// already.
     pub fn add(&mut self, token: Token, principal: Principal) -> Result<(), Principal> {
         if let Some((_, known)) = self.all.iter().find(|(known, _)| *known == token) {
             return Err(known.clone());
@@ -47,18 +47,20 @@ impl Tokens {
         self.all.iter().any(|(token, _)| token.is_empty())
     }
 
-    /// Whom a presented text stands for. It is compared with every token, whichever is right, so that the time does not tell.
+    /// Whom a presented text stands for. It is compared with every token, whichever is right, so that the time does not
+    /// tell.
     pub(crate) fn principal(&self, presented: &[u8]) -> Option<&Principal> {
         self.find(&hash(presented), |known, presented| known.ct_eq(presented))
     }
 
-    /// `equal` says it in constant time. It is asked about every token, and what it says is never branched on: the types see to that.
+    /// `equal` says it in constant time. It is asked about every token, and what it says is never branched on: the
+    /// types see to that.
     fn find(
         &self,
         presented: &[u8; 32],
         mut equal: impl FnMut(&[u8; 32], &[u8; 32]) -> Choice,
     ) -> Option<&Principal> {
-        // One past the end is nobody.
+        // One past the end: no principal.
         let mut found = self.all.len() as u64;
         for (at, (token, _)) in (0_u64..).zip(&self.all) {
             let right = equal(token.hash(), presented) & Choice::from(u8::from(!token.is_empty()));
@@ -68,7 +70,7 @@ impl Tokens {
         Some(principal)
     }
 
-    /// Whether a connection may go on that showed this for this principal.
+    /// Whether a connection that showed this for this principal may continue.
     pub(crate) fn still(&self, shown: &Shown, principal: &Principal) -> bool {
         let now = match shown {
             Shown::Token(hash) => self.find(hash, |known, shown| known.ct_eq(shown)),
@@ -84,7 +86,8 @@ impl Tokens {
         all.map(|(_, principal)| principal.name()).collect()
     }
 
-    /// What a sign-in with a token is kept under; it tells nothing of the token. With another token in its place the sign-in is void.
+    /// What a sign-in with a token is kept under; it tells nothing of the token. With another token in its place the
+    /// sign-in is void.
     pub(crate) fn mark(&self, presented: &[u8]) -> Option<String> {
         self.principal(presented)?;
         Some(mark(&hash(presented)))
@@ -109,7 +112,7 @@ fn mark(hash: &[u8; 32]) -> String {
     let digest = Sha256::new()
         .chain_update(b"himalia sign-in\0")
         .chain_update(hash);
-    hex(&digest.finalize()[..MARK_BYTES])
+    hex::encode(&digest.finalize()[..MARK_BYTES])
 }
 
 #[cfg(test)]
@@ -142,8 +145,8 @@ mod tests {
         assert!(Tokens::new(Token::new("")).principal(b"").is_none());
     }
 
-    /// Case A2: what is compared is of one length, and all of it is compared, whatever is presented. How long that takes is no test: a
-    /// loaded machine would have the say.
+    /// Case A2: what is compared is of one length, and all of it is compared, whatever is presented. How long that
+    /// takes is no test: a loaded machine would have the say.
     #[test]
     fn every_token_is_compared_whichever_is_right() {
         let tokens = tokens();
@@ -218,7 +221,7 @@ mod tests {
         let tokens = tokens();
         let mark = tokens.mark(b"ada's").unwrap();
         assert_eq!(tokens.marked(&mark), Some(&ada()));
-        assert_eq!(tokens.mark(b"nobody's"), None);
+        assert_eq!(tokens.mark(b"unknown"), None);
         assert_eq!(
             tokens.marked(&tokens.operators_mark()),
             Some(&Principal::operator())

@@ -1,4 +1,4 @@
-//! What the gateway is and how it is: `/api`, `/api/spec.yaml`, `/api/status`.
+//! Version, description and status of the gateway: `/api`, `/api/spec.yaml`, `/api/status`.
 
 use std::fmt::Write;
 

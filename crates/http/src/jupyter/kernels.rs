@@ -59,8 +59,14 @@ pub(crate) async fn start(
     // Beside Jupyter's shape, which stays as it is. It may have ended in the meantime.
     if let Ok(info) = app.engine().session_info(&principal, id) {
         let headers = response.headers_mut();
-        headers.insert(STARTED_BY, HeaderValue::from_static(info.start_path.as_str()));
-        headers.insert(ISOLATION, HeaderValue::from_static(info.isolation.as_str()));
+        headers.insert(
+            STARTED_BY,
+            HeaderValue::from_static(info.session.start_path.as_str()),
+        );
+        headers.insert(
+            ISOLATION,
+            HeaderValue::from_static(info.session.sandbox.isolation.as_str()),
+        );
     }
     Ok(response)
 }

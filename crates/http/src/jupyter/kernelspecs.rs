@@ -14,8 +14,8 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::etag;
 
-/// `GET /api/kernelspecs`: all, broken ones with their problem, and templates that have a name of their own as kernelspecs
-/// of that name.
+/// `GET /api/kernelspecs`: all, broken ones with their problem, and templates that have a name of their own as
+/// kernelspecs of that name.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
@@ -89,8 +89,8 @@ fn dressed(specs: &BTreeMap<String, KernelSpec>, template: TemplateInfo) -> Opti
     Some(spec)
 }
 
-/// `GET /kernelspecs/{name}/{file}`: logos, `kernel.js`. Kernelspecs may come from anybody's package, so what a browser opens
-/// directly is sandboxed.
+/// `GET /kernelspecs/{name}/{file}`: logos, `kernel.js`. Kernelspecs may come from any package, so a file that a
+/// browser opens directly is sandboxed.
 pub(crate) async fn file(
     State(app): State<App>,
     Caller(principal): Caller,

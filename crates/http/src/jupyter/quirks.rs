@@ -1,9 +1,9 @@
-//! What old clients cannot take, in one place.
+//! Workarounds for old clients.
 //!
 //! A `jupyter_server` in gateway mode (User-Agent `Tornado/…`, neither Origin nor subprotocol) decodes every message as
-//! UTF-8, and its reader dies for good on a binary one; and it drops the connection at a message over 10 MiB. Such a client gets
-//! text only, without buffers, and nothing near that size: streams are split, larger parts of other messages give way to a
-//! notice. A line on standard error says what is missing, once per kind and connection.
+//! UTF-8, and a binary message ends its reader; and it drops the connection at a message over 10 MiB. Such a client
+//! receives text only, without buffers, and nothing near that size: streams are split, and a notice replaces larger
+//! parts of other messages. A line on standard error says what is missing, once per kind and connection.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +17,15 @@ use serde_json::value::RawValue;
 const FRAME_BYTES: usize = 10 << 20;
 /// Streams over the limit are cut into pieces of this many bytes, at most six times as long when escaped.
 const PIECE_BYTES: usize = 1 << 20;
-/// Members larger than this give way in messages over the limit.
+/// Members larger than this are replaced by a notice in messages over the limit.
 const MEMBER_BYTES: usize = 1 << 20;
 
-/// How a legacy client differs, and what it was told already.
+/// How a legacy client differs, and which notices it received.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Quirks {
     gateway_client: bool,
-    told_buffers: bool,
-    told_size: bool,
+    noted_buffers: bool,
+    noted_size: bool,
 }
 
 impl Quirks {
@@ -55,7 +55,7 @@ impl Quirks {
                     ..parts.clone()
                 },
             )?;
-            if !std::mem::replace(&mut self.told_buffers, true) {
+            if !std::mem::replace(&mut self.noted_buffers, true) {
                 frames.push(notice(parts, BUFFERS)?);
             }
         }
@@ -82,7 +82,7 @@ impl Quirks {
         if text.len() <= FRAME_BYTES {
             frames.push(Frame::Text(text));
         }
-        if !std::mem::replace(&mut self.told_size, true) {
+        if !std::mem::replace(&mut self.noted_size, true) {
             frames.push(notice(parts, SIZE)?);
         }
         Ok(())
@@ -133,8 +133,8 @@ fn stream_pieces(parts: &Parts) -> Option<Vec<Parts>> {
 
 type Object<'a> = BTreeMap<String, &'a RawValue>;
 
-/// Content with large members replaced by something empty of their type; large representations of an output are left out
-/// one by one, and the text says so.
+/// Content with large members replaced by something empty of their type; large representations of an output are left
+/// out one by one, and the text says so.
 fn shrunk(content: &Bytes) -> Bytes {
     let Ok(object) = serde_json::from_slice::<Object<'_>>(content) else {
         return Bytes::from_static(b"{}");

@@ -16,10 +16,11 @@ use tower::ServiceExt;
 use super::Peer;
 use crate::app::App;
 
-/// Request heads of more bytes than this are answered 431 and the connection closed (one read may go past it, up to twice).
+/// A request head of more bytes than this receives 431, and the connection is closed. One read may exceed it, up to
+/// twice.
 const HEAD_BYTES: usize = 64 << 10;
 
-/// Serves until the peer goes away, has to give way, or the gateway stops and the open request is answered.
+/// Serves until the peer leaves or is evicted, or the gateway stops and the open request is answered.
 pub(crate) async fn serve(stream: TcpStream, peer: Peer, router: Router, app: App) {
     let service = {
         let peer = peer.clone();

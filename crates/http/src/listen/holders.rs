@@ -1,4 +1,4 @@
-//! Connections by whose they are, so that idle ones of whoever has the most give way.
+//! Connections by owner, so that idle ones of the owner with the most can be evicted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -41,7 +41,7 @@ impl Holders {
             };
             peers.into_iter().flat_map(BTreeMap::values).cloned().collect()
         };
-        // Without the lock: whoever drops a peer last has it leave.
+        // Without the lock: dropping the last clone of a peer takes the lock.
         let mut living = peers.iter().filter_map(Weak::upgrade);
         living.any(|peer| Inner::is_idle(&peer) && peer.evict())
     }
@@ -51,7 +51,8 @@ impl Holders {
         self.end(|peer| peer.is_signed(sign_in) && !own.is_some_and(|own| own.is(peer)));
     }
 
-    /// Ends the connections whose latest request showed what does not count any more, streams and sockets among them. How many.
+    /// Ends the connections whose latest request showed what does not count any more, streams and sockets among them.
+    /// How many.
     pub(crate) fn end_revoked(&self, tokens: &Tokens) -> usize {
         self.end(|peer| peer.is_revoked(tokens))
     }
@@ -61,7 +62,7 @@ impl Holders {
             let owners = self.0.lock();
             owners.values().flat_map(BTreeMap::values).cloned().collect()
         };
-        // Without the lock: whoever drops a peer last has it leave.
+        // Without the lock: dropping the last clone of a peer takes the lock.
         let living = peers.iter().filter_map(Weak::upgrade);
         living.filter(|peer| which(peer) && peer.evict()).count()
     }

@@ -49,7 +49,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
     let app = App::new(engine, config, shutdown.clone())?;
-    // Those that wait give way to each other, so a new one finds room whatever is held.
+    // A new waiting connection evicts the oldest one, so it has room however many are held.
     let most = app
         .engine()
         .max_connections()
@@ -115,7 +115,7 @@ pub(crate) async fn until_ended(peer: Option<Peer>, serve: impl Future<Output = 
     }
 }
 
-/// The next tokens. Never if nobody changes them.
+/// The next tokens. Pending for ever if nothing changes them.
 async fn changed(new_tokens: &mut Option<watch::Receiver<Tokens>>) -> Tokens {
     if let Some(new) = new_tokens
         && new.changed().await.is_ok()

@@ -1,4 +1,4 @@
-//! The other end of a connection.
+//! The peer of a connection: address, principal, and whether it can be evicted.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,12 +13,12 @@ use super::holders::Holders;
 use super::waiting::Waiting;
 use crate::auth::{Shown, Tokens};
 
-/// Who has a peer while nothing is asked or answered: the connection, and the service that gives it to requests. Whoever looks is
-/// one more.
+/// Clones of a peer while there is no request: those of the connection, of the service that gives it to requests, and
+/// of the caller that counts.
 const HAVE_IDLE: usize = 3;
 
-/// Put into every request's extensions, and held as long as its answer; an upgraded connection keeps it. The connection counts
-/// until the last clone is dropped.
+/// Put into every request's extensions, and held as long as its answer; an upgraded connection keeps it. The connection
+/// counts until the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer(Arc<Inner>);
 
@@ -67,9 +67,9 @@ impl Peer {
         self.0.address
     }
 
-    /// It showed the right token of a principal: it counts as a connection of that one, and no longer has to give way to
-    /// strangers. Where the principal has as many as it may, an idle one of its tenant gives way; where all have, one of the
-    /// tenant that has the most.
+    /// It showed the right token of a principal: it counts as a connection of that principal, and connections without a
+    /// token no longer evict it. If the principal is at its limit, an idle connection of its tenant is evicted; if the
+    /// gateway is, one of the tenant with the most.
     pub(crate) fn admit(&self, engine: &Engine, principal: &Principal) -> Result<(), EngineError> {
         if self.0.admitted.swap(true, Ordering::Relaxed) {
             return Ok(());
@@ -108,7 +108,7 @@ impl Peer {
         Arc::ptr_eq(&self.0, other)
     }
 
-    /// Resolves when it has to give way to newer connections, or its sign-in has ended.
+    /// Resolves when newer connections evict it, or its sign-in has ended.
     pub(crate) async fn evicted(&self) {
         self.0.evicted.cancelled().await;
     }

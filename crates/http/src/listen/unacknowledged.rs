@@ -1,4 +1,4 @@
-//! How much of what was written the peer's TCP has not acknowledged yet.
+//! Bytes of a socket that the peer's TCP has not acknowledged.
 #![allow(unsafe_code)] // one ioctl that rustix has no safe function for
 
 use std::os::fd::AsFd;

@@ -1,5 +1,5 @@
-//! Connections that have not shown a right token yet. Their number is bounded, and the oldest gives way: a thousand
-//! idle strangers keep no client out.
+//! Connections that have not shown a right token yet. Their number is bounded, and a new one evicts the oldest: a
+//! thousand idle strangers keep no client out.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl Waiting {
         }
     }
 
-    /// Adds a connection; the returned token is cancelled when it has to give way.
+    /// Adds a connection; the returned token is cancelled when it is evicted.
     pub(crate) fn enter(&self) -> (u64, CancellationToken) {
         let mut inner = self.inner.lock();
         if inner.connections.len() >= self.max

@@ -55,8 +55,8 @@ pub(crate) const RESTART: Group = &[
     (422, "limit_exceeded"),
     (500, "kernel_start_failed"),
 ];
-/// Of one that starts a further kernel in a session.
-pub(crate) const FURTHER: Group = &[
+/// Of one that starts an additional kernel in a session.
+pub(crate) const ADDITIONAL: Group = &[
     (404, "no_such_kernelspec"),
     (429, "kernel_limit"),
     (500, "kernel_start_failed"),
@@ -86,9 +86,9 @@ pub(crate) const RUN: Group = &[
 ];
 /// Of one that reads a session's log.
 pub(crate) const LOG: Group = &[(410, "gone"), (503, "busy")];
-/// Of one that asks for a session that may be over.
+/// Of one that asks for a session that may have ended.
 pub(crate) const RETENTION: Group = &[(410, "removed_by_retention")];
-/// Of one that asks for an execution, whose session may be over.
+/// Of one that asks for an execution, whose session may have ended.
 pub(crate) const REMOVED: Group = &[(410, "removed_by_quota"), (410, "removed_by_retention")];
 /// Of one that is a WebSocket for those who ask for one.
 pub(crate) const WEBSOCKET: Group = &[(426, "websocket_required")];
@@ -118,7 +118,8 @@ pub(crate) const WRITE: Group = &[
 /// Of no operation: the path has others.
 const OTHER_METHODS: Group = &[(405, "method_not_allowed")];
 
-/// Whether some operation is described with this code at this status. Debug builds ask for every problem that they write.
+/// Whether some operation is described with this code at this status. Debug builds ask for every problem that they
+/// write.
 pub(crate) fn known(status: u16, code: &str) -> bool {
     [
         EVERY,
@@ -128,7 +129,7 @@ pub(crate) fn known(status: u16, code: &str) -> bool {
         KERNEL,
         QUESTION,
         RESTART,
-        FURTHER,
+        ADDITIONAL,
         FORK,
         RUN,
         LOG,

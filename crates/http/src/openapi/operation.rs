@@ -1,4 +1,4 @@
-//! One operation of the document while it is put together.
+//! Builds one operation of the document.
 
 use std::collections::{BTreeMap, BTreeSet};
 

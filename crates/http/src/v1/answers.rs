@@ -1,4 +1,4 @@
-//! What operations answer with, as types that describe themselves.
+//! Responses of operations, as types that describe themselves.
 
 use std::marker::PhantomData;
 
@@ -94,7 +94,7 @@ impl<const STATUS: u16> Answer for Empty<STATUS> {
     }
 }
 
-/// JSON that is written already: where that has a turn, it is over before the answer is sent.
+/// JSON that is already serialised, so that a turn for this work ends before the response is sent.
 #[derive(Debug)]
 pub(crate) struct Made<T>(Response, PhantomData<fn() -> T>);
 
@@ -103,7 +103,7 @@ impl<T: Serialize> Made<T> {
         Ok(Self::of(etag::body(value)?.into()))
     }
 
-    /// Counts as somebody's memory until it is sent.
+    /// Counts as memory of a principal until it is sent.
     pub(crate) fn held(value: &T, held: Held) -> Result<Self, ApiError> {
         Ok(Self::of(held.keep(etag::body(value)?)))
     }

@@ -1,4 +1,4 @@
-//! `GET /v1/artifacts/{sha256}`: what kernels made, as it is, and never as a part of the gateway's own pages.
+//! `GET /v1/artifacts/{sha256}`: content of kernels, unchanged, and never as a part of the gateway's own pages.
 
 use axum::body::Body;
 use axum::extract::{Path, State};

@@ -1,4 +1,4 @@
-//! `POST /v1/sessions/{id}/complete` and `…/inspect`: what a kernel knows of code that was not run.
+//! `POST /v1/sessions/{id}/complete` and `…/inspect`: completion and inspection by the kernel.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -37,7 +37,7 @@ pub(crate) struct DetailedPlace {
     detail_level: Option<Whole<0, 1>>,
 }
 
-/// `POST …/complete`: how the code may go on there. 503 `busy` behind code that runs for long.
+/// `POST …/complete`: completions at a position in code. 503 `busy` while other code runs for long.
 pub(crate) async fn complete(
     State(app): State<App>,
     Caller(principal): Caller,

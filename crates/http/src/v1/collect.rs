@@ -1,4 +1,4 @@
-//! `POST /v1/gc`: removing what is not kept any longer.
+//! `POST /v1/gc`: removes expired data.
 
 use axum::Json;
 use axum::extract::State;

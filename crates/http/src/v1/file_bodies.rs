@@ -1,4 +1,4 @@
-//! Bodies that are files: taken in and given out piece by piece, never held as a whole.
+//! Bodies that are files: received and sent in pieces, never held in memory as a whole.
 
 use std::time::Duration;
 

@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use super::answers::{Either, Empty, FileContent, Fresh, Tar, With};
 use super::file_bodies::{self, receive};
 use super::input::{Archive, File, Nothing, Parameters, Whole};
-use super::sessions::{of_session, session_id};
+use super::sessions::{first_kernel, of_session};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 
-/// Entries that a listing shows when nobody says.
+/// Entries in a listing by default.
 const LISTED: u32 = 1000;
 
 /// A listing of a directory.
@@ -119,8 +119,8 @@ pub(crate) struct WrittenArchive {
     bytes: u64,
 }
 
-/// `GET /v1/sessions/{id}/files?path=&depth=&limit=`: `{path, entries: [{path, kind, bytes, modified}], total: {entries, bytes},
-/// truncated}`.
+/// `GET /v1/sessions/{id}/files?path=&depth=&limit=`: `{path, entries: [{path, kind, bytes, modified}], total:
+/// {entries, bytes}, truncated}`.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
@@ -134,7 +134,7 @@ pub(crate) async fn list(
     let limit = limit
         .and_then(|Whole(limit)| u32::try_from(limit).ok())
         .unwrap_or(LISTED);
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = first_kernel(&app, &principal, &id)?;
     let found = app
         .engine()
         .list_files(&principal, kernel, &path, depth, limit)
@@ -170,7 +170,7 @@ pub(crate) async fn show(
     headers: HeaderMap,
 ) -> Result<FileContent, ApiError> {
     let range: Option<ByteRange> = file_bodies::range(&headers);
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = first_kernel(&app, &principal, &id)?;
     let file = app.engine().read_file(&principal, kernel, &path, range).await;
     let file = file.map_err(|error| of_session(error, &id))?;
     Ok(FileContent(file_bodies::file(
@@ -189,7 +189,7 @@ pub(crate) async fn put(
     Parameters(Nothing {}): Parameters<Nothing>,
     File(body): File,
 ) -> Result<Either<With<201, WrittenFile>, Json<WrittenFile>>, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = first_kernel(&app, &principal, &id)?;
     let upload = app.engine().write_file(&principal, kernel, &path).await;
     let upload = upload.map_err(|error| of_session(error, &id))?;
     let written = receive(&app, body, upload).await?;
@@ -208,7 +208,7 @@ pub(crate) async fn delete(
     Path((id, path)): Path<(String, String)>,
     Parameters(Removal { recursive }): Parameters<Removal>,
 ) -> Result<Empty<204>, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = first_kernel(&app, &principal, &id)?;
     let deleted = app
         .engine()
         .delete_file(&principal, kernel, &path, recursive)
@@ -225,7 +225,7 @@ pub(crate) async fn upload(
     Parameters(Directory { path }): Parameters<Directory>,
     Archive(body): Archive,
 ) -> Result<Json<WrittenArchive>, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = first_kernel(&app, &principal, &id)?;
     let upload = app.engine().write_archive(&principal, kernel, &path).await;
     let upload = upload.map_err(|error| of_session(error, &id))?;
     let written = receive(&app, body, upload).await?;
@@ -243,7 +243,7 @@ pub(crate) async fn archive(
     Path(id): Path<String>,
     Parameters(Directory { path }): Parameters<Directory>,
 ) -> Result<Tar, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = first_kernel(&app, &principal, &id)?;
     let archive = app.engine().read_archive(&principal, kernel, &path).await;
     let archive = archive.map_err(|error| of_session(error, &id))?;
     Ok(Tar(file_bodies::archive(archive)))

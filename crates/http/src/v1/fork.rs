@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::answers::{Either, With};
 use super::input::{Members, Whole};
 use super::models::Branch;
-use super::sessions::{of_session, session_id};
-use super::start::or_empty;
+use super::session_json::or_empty;
+use super::sessions::{first_kernel, of_session};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -73,9 +73,9 @@ pub(crate) async fn fork(
     Path(id): Path<String>,
     Members(wanted): Members<NewBranches>,
 ) -> Result<Either<With<201, Branches>, With<207, SomeBranches>>, ApiError> {
-    let wish = wanted.read()?;
-    let kernel = session_id(&app, &principal, &id)?;
-    let made = app.engine().fork_kernel(&principal, kernel, wish).await;
+    let wanted = wanted.read()?;
+    let kernel = first_kernel(&app, &principal, &id)?;
+    let made = app.engine().fork_kernel(&principal, kernel, wanted).await;
     let (mut branches, mut failure) = (Vec::new(), None);
     for outcome in made.map_err(|error| of_session(error, &id))? {
         match outcome {

@@ -1,4 +1,4 @@
-//! What was run in a session: a list, a notebook, a script.
+//! The history of a session: as a list, a notebook, a script.
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use himalia_engine::{
-    EngineError, ExecutionState, KernelId, NewKernel, Principal, Secrets, SessionInfo, StartPath,
+    EngineError, ExecutionState, KernelId, NewKernel, Principal, Secrets, SessionId, SessionInfo, StartPath,
 };
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use super::answers::{Created, Empty, Tagged};
 use super::input::{Members, Text};
 use super::models::NotAnswering;
+use super::session_json::or_empty;
 use super::sessions::{of_session, session_id};
-use super::start::or_empty;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -30,7 +30,7 @@ const CWD_BYTES: usize = 4096;
 pub(crate) struct SessionKernel {
     /// Routes of the Jupyter API accept it too.
     id: KernelId,
-    session: KernelId,
+    session: SessionId,
     /// Whether it is the first kernel of the session, which ends with it and has its id.
     first: bool,
     kernelspec: String,
@@ -53,22 +53,22 @@ pub(crate) struct SessionKernel {
 }
 
 impl SessionKernel {
-    fn of(session: KernelId, info: SessionInfo) -> Self {
-        let kernel = info.kernel;
+    fn of(session: SessionId, info: SessionInfo) -> Self {
+        let (kernel, described) = (info.kernel, info.session);
         Self {
             id: kernel.id,
             session,
-            first: kernel.id == session,
+            first: kernel.id == session.first_kernel(),
             kernelspec: kernel.name,
             state: kernel.execution_state,
             incarnation: kernel.incarnation,
             reason: kernel.reason.filter(|reason| !reason.is_empty()),
             unresponsive: kernel.unresponsive.map(NotAnswering::from),
-            cwd: info.cwd,
-            started_by: info.start_path,
-            start_ms: info.start_ms,
+            cwd: described.cwd.clone(),
+            started_by: described.start_path,
+            start_ms: described.start_ms,
             connections: kernel.connections,
-            created: timestamp(info.created),
+            created: timestamp(described.created()),
             last_activity: timestamp(kernel.last_activity),
         }
     }
@@ -128,14 +128,14 @@ pub(crate) async fn create(
 ) -> Result<Created<SessionKernel>, ApiError> {
     variables::check("env", &wanted.env)?;
     variables::check("secrets", &wanted.secrets)?;
-    let wish = NewKernel {
+    let new = NewKernel {
         kernelspec: wanted.kernelspec.filter(|name| !name.is_empty()),
         cwd: wanted.cwd.map(|Text(cwd)| cwd),
         env: wanted.env,
         secrets: Secrets(wanted.secrets),
     };
     let session = session_id(&app, &principal, &id)?;
-    let made = app.engine().start_session_kernel(&principal, session, wish).await;
+    let made = app.engine().start_session_kernel(&principal, session, new).await;
     let kernel = SessionKernel::of(session, made.map_err(|error| of_session(error, &id))?);
     let path = format!("/v1/sessions/{session}/kernels/{}", kernel.id);
     Ok(Created::at(&app, &path, kernel))

@@ -17,7 +17,7 @@ pub(crate) mod models;
 pub(crate) mod pools;
 mod push;
 mod record;
+mod session_json;
 pub(crate) mod sessions;
 mod sse;
-mod start;
 pub(crate) mod variables;

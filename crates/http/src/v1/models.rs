@@ -1,109 +1,13 @@
-//! JSON of the native API.
-
-use std::collections::BTreeMap;
-use std::time::Duration;
+//! JSON of the native API beside sessions ([`super::session_json`]): limits, branches, usage, pools.
 
 use himalia_engine::{
-    Enforcement, ExecutionState, FilesMode, Hazard, Isolation, KernelId, LimitReport, Network, Origin,
-    PoolStatus, SessionInfo, SessionLimits, StartPath, Unanswered, Unresponsive, Usage,
+    Enforcement, Hazard, Isolation, LimitReport, PoolStatus, SessionLimits, Unanswered, Unresponsive, Usage,
 };
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A session: a kernel and its sandbox.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Session {
-    /// Also the id of its first kernel: every route of a kernel accepts it.
-    id: KernelId,
-    /// The name that its owner gave it; while it lives, every route of a session accepts it in place of the id.
-    name: Option<String>,
-    /// The tenant that owns it, or `operator`.
-    owner: String,
-    kernelspec: String,
-    template: String,
-    state: ExecutionState,
-    /// Counts kernel processes, from 1. If it changes, the variables are gone.
-    incarnation: u32,
-    /// The reason for its state: a cause of death such as `oom`, of its end such as `idle_culled`, or null.
-    reason: Option<String>,
-    /// Set if its process runs and does not respond; null if it responds, or is only busy.
-    unresponsive: Option<NotAnswering>,
-    origin: Origin,
-    isolation: Isolation,
-    limits: Limits,
-    /// Maximum memory of the sandbox, including file systems in memory; null: no limit.
-    memory_total_bytes: Option<u64>,
-    provisioner: String,
-    /// `none`, or the name of an open network.
-    network: String,
-    image: Option<String>,
-    files: FilesMode,
-    cwd: String,
-    /// `pool`, `zygote`, `cold` or `fork`.
-    started_by: StartPath,
-    /// The reason why it was not taken from the pool of its template, or null.
-    start_reason: Option<String>,
-    start_ms: u64,
-    parent: Option<KernelId>,
-    connections: u32,
-    #[schemars(extend("format" = "date-time"))]
-    created: String,
-    #[schemars(extend("format" = "date-time"))]
-    last_activity: String,
-    idle_timeout_s: Option<u64>,
-    #[schemars(extend("format" = "date-time"))]
-    expires: Option<String>,
-    /// Time of its end; null while it lives.
-    #[schemars(extend("format" = "date-time"))]
-    ended: Option<String>,
-    /// When its log is removed at the latest; null while it lives.
-    #[schemars(extend("format" = "date-time"))]
-    kept_until: Option<String>,
-    labels: BTreeMap<String, String>,
-}
-
-impl From<SessionInfo> for Session {
-    fn from(info: SessionInfo) -> Self {
-        let memory_total_bytes = info.memory_total();
-        let kernel = info.kernel;
-        Self {
-            id: kernel.id,
-            name: info.name,
-            owner: info.owner,
-            kernelspec: kernel.name,
-            template: info.template,
-            state: kernel.execution_state,
-            incarnation: kernel.incarnation,
-            reason: kernel.reason.filter(|reason| !reason.is_empty()),
-            unresponsive: kernel.unresponsive.map(NotAnswering::from),
-            origin: info.origin,
-            isolation: info.isolation,
-            memory_total_bytes,
-            limits: Limits::new(&info.limits, info.enforcement, info.isolation),
-            provisioner: info.provisioner,
-            network: match info.network {
-                Network::None => "none".to_owned(),
-                Network::Open(name) => name,
-            },
-            image: info.image,
-            files: info.files,
-            cwd: info.cwd,
-            started_by: info.start_path,
-            start_reason: info.start_reason,
-            start_ms: info.start_ms,
-            parent: info.parent,
-            connections: kernel.connections,
-            created: timestamp(info.created),
-            last_activity: timestamp(kernel.last_activity),
-            idle_timeout_s: info.idle_timeout.as_ref().map(Duration::as_secs),
-            expires: info.expires.map(timestamp),
-            ended: info.end.map(|end| timestamp(end.at)),
-            kept_until: info.end.map(|end| timestamp(end.kept_until)),
-            labels: info.labels,
-        }
-    }
-}
+use super::session_json::Session;
 
 /// A kernel that does not respond.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -128,7 +32,7 @@ impl From<Unresponsive> for NotAnswering {
 
 /// The limits of a session, with the names that a request uses.
 #[derive(Debug, Serialize, JsonSchema)]
-struct Limits {
+pub(super) struct Limits {
     memory_bytes: Limit,
     pids: Limit,
     cpu_millis: Limit,
@@ -167,7 +71,7 @@ enum Enforcer {
 }
 
 impl Limits {
-    fn new(limits: &SessionLimits, report: LimitReport, isolation: Isolation) -> Self {
+    pub(super) fn new(limits: &SessionLimits, report: LimitReport, isolation: Isolation) -> Self {
         let limit = |value: Option<u64>, enforcement| Limit { value, enforcement };
         let reported = |value, enforcement| limit(value, word(enforcement));
         // File systems in memory exist in every sandbox with a root of its own.
@@ -313,85 +217,6 @@ impl From<PoolStatus> for Pool {
             misses: pool.misses,
             failures: pool.failures,
             problem: pool.problem,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use himalia_engine::KernelModel;
-    use serde_json::{Value, json};
-    use time::macros::datetime;
-
-    #[test]
-    fn a_session_shows_each_limit_with_who_enforces_it() {
-        let created = datetime!(2026-01-02 03:04:05 UTC);
-        let session = Session::from(SessionInfo {
-            kernel: KernelModel {
-                id: "11111111-2222-3333-4444-555555555555".parse().unwrap(),
-                name: "python3".into(),
-                last_activity: created,
-                execution_state: ExecutionState::Dead,
-                connections: 0,
-                unresponsive: None,
-                reason: Some("oom".into()),
-                incarnation: 2,
-            },
-            owner: "operator".into(),
-            origin: Origin::V1,
-            created,
-            template: "small".into(),
-            provisioner: "local".into(),
-            isolation: Isolation::Namespaces,
-            limits: SessionLimits {
-                memory_bytes: Some(5),
-                tmp_bytes: Some(6),
-                ..SessionLimits::default()
-            },
-            enforcement: LimitReport {
-                memory: Enforcement::Watched,
-                pids: Enforcement::Cgroup,
-                ..LimitReport::default()
-            },
-            network: Network::Open("lab".into()),
-            image: None,
-            files: FilesMode::Ephemeral,
-            cwd: "/session".into(),
-            start_path: StartPath::Zygote,
-            start_reason: None,
-            start_ms: 9,
-            parent: None,
-            idle_timeout: Some(Duration::from_mins(1)),
-            expires: Some(created),
-            labels: BTreeMap::new(),
-            name: Some("eda".into()),
-            end: None,
-        });
-        let shown = serde_json::to_value(session).unwrap();
-        for (pointer, wanted) in [
-            ("/state", json!("dead")),
-            ("/reason", json!("oom")),
-            ("/incarnation", json!(2)),
-            ("/origin", json!("v1")),
-            ("/isolation", json!("namespaces")),
-            (
-                "/limits/memory_bytes",
-                json!({"value": 5, "enforcement": "watched"}),
-            ),
-            ("/limits/pids", json!({"value": null, "enforcement": "cgroup"})),
-            ("/limits/tmp_bytes", json!({"value": 6, "enforcement": "hard"})),
-            ("/network", json!("lab")),
-            ("/files", json!("ephemeral")),
-            ("/started_by", json!("zygote")),
-            ("/idle_timeout_s", json!(60)),
-            ("/expires", json!("2026-01-02T03:04:05.000000Z")),
-            ("/parent", Value::Null),
-            ("/ended", Value::Null),
-            ("/name", json!("eda")),
-            ("/owner", json!("operator")),
-        ] {
-            assert_eq!(shown.pointer(pointer), Some(&wanted), "{pointer}");
         }
     }
 }

@@ -98,13 +98,13 @@ pub(super) fn write(out: &mut Vec<u8>, event: &Event, buffers: bool) {
     out.reserve(event.body.len() + 256);
     // Numbers and texts, into memory: there is nothing that could fail.
     let _ = serde_json::to_writer(&mut *out, &record);
-    // Only what somebody else wrote has line breaks, and only between tokens. They would end the event's line.
+    // Only JSON from elsewhere has line breaks, and only between tokens. They would end the event's line.
     for byte in out.iter_mut().skip(start).filter(|b| matches!(b, b'\n' | b'\r')) {
         *byte = b' ';
     }
 }
 
-/// JSON that somebody else wrote: checked, otherwise `null`.
+/// JSON from elsewhere: checked, `null` if it is invalid.
 fn raw(json: &[u8]) -> &RawValue {
     serde_json::from_slice(json).unwrap_or(RawValue::NULL)
 }

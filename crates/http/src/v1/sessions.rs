@@ -5,21 +5,23 @@ use std::collections::{BTreeMap, HashMap};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
-use himalia_engine::{EngineError, KernelId, MAX_LABELS, Principal, SessionChange, SessionInfo, TimeChange};
+use himalia_engine::{
+    EngineError, KernelId, MAX_LABELS, Principal, SessionChange, SessionId, SessionInfo, TimeChange,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::answers::{Created, Either, Empty, Fresh, Tagged};
 use super::input::{Hyphenated, Members, Parameters};
-use super::models::{SandboxUsage, Session};
-use super::start::{NewSession, NoId, Seconds, or_empty, seconds};
+use super::models::SandboxUsage;
+use super::session_json::{NewSession, NoId, Seconds, Session, or_empty, seconds};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 
 /// About how many bytes one session takes in a list.
 const SESSION_BYTES: usize = 1500;
-/// All that are over, at most.
+/// All that have ended, at most.
 const ENDED_BYTES: usize = 1000 * SESSION_BYTES;
 
 /// A list; more members may be added later.
@@ -51,7 +53,7 @@ pub(crate) struct Wanted {
 }
 
 /// `GET /v1/sessions?label=`: all that live, those that the Jupyter API made included, in order of their start; with
-/// `?ended=true` those that are over, at most 1,000.
+/// `?ended=true` those that have ended, at most 1,000.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
@@ -59,13 +61,13 @@ pub(crate) async fn list(
     headers: HeaderMap,
 ) -> Result<Tagged<Sessions>, ApiError> {
     let has = |info: &SessionInfo, label: &String| match label.split_once('=') {
-        Some((name, value)) => info.labels.get(name).is_some_and(|has| has == value),
-        None => info.labels.contains_key(label),
+        Some((name, value)) => info.session.labels.get(name).is_some_and(|has| has == value),
+        None => info.session.labels.contains_key(label),
     };
     let has_all = |info: &SessionInfo| wanted.iter().all(|label| has(info, label));
-    let made = |infos: Vec<SessionInfo>, memory: &HashMap<KernelId, u64>| {
+    let made = |infos: Vec<SessionInfo>, memory: &HashMap<SessionId, u64>| {
         let listed = |info: SessionInfo| ListedSession {
-            memory_used_bytes: memory.get(&info.kernel.id).copied(),
+            memory_used_bytes: memory.get(&info.id()).copied(),
             session: info.into(),
         };
         let sessions = infos.into_iter().map(listed).collect();
@@ -83,7 +85,7 @@ pub(crate) async fn list(
     }
     let mut infos = engine.session_infos(&principal)?;
     infos.retain(has_all);
-    let ids: Vec<KernelId> = infos.iter().map(|info| info.kernel.id).collect();
+    let ids: Vec<SessionId> = infos.iter().map(SessionInfo::id).collect();
     let memory = engine.session_memory(&principal, &ids).await?;
     let bytes = infos.len() * SESSION_BYTES;
     engine
@@ -102,7 +104,7 @@ pub(crate) async fn create(
     Ok(Created::at(&app, &path, Session::from(info)))
 }
 
-/// `GET /v1/sessions/{id}`: also of one that is over, by its id.
+/// `GET /v1/sessions/{id}`: also of one that has ended, by its id.
 pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
@@ -111,7 +113,7 @@ pub(crate) async fn show(
 ) -> Result<Tagged<Session>, ApiError> {
     let info = app
         .engine()
-        .session_info(&principal, session_id(&app, &principal, &id)?);
+        .session_info(&principal, first_kernel(&app, &principal, &id)?);
     Tagged::json(
         &headers,
         &Session::from(info.map_err(|error| of_session(error, &id))?),
@@ -124,8 +126,8 @@ pub(crate) async fn usage(
     Caller(principal): Caller,
     Path(id): Path<String>,
 ) -> Result<Fresh<SandboxUsage>, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
-    let usage = app.engine().session_usage(&principal, kernel).await;
+    let session = session_id(&app, &principal, &id)?;
+    let usage = app.engine().session_usage(&principal, session).await;
     let usage = usage.map_err(|error| of_session(error, &id))?;
     Ok(Fresh(usage.into()))
 }
@@ -136,7 +138,7 @@ pub(crate) async fn end(
     Caller(principal): Caller,
     Path(id): Path<String>,
 ) -> Result<Empty<204>, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = first_kernel(&app, &principal, &id)?;
     let ended = app.engine().shutdown_kernel(&principal, kernel).await;
     ended.map_err(|error| of_session(error, &id))?;
     Ok(Empty)
@@ -202,23 +204,23 @@ pub(crate) async fn change(
     Path(id): Path<String>,
     Members(wanted): Members<Change>,
 ) -> Result<Json<Session>, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
+    let session = session_id(&app, &principal, &id)?;
     let change = SessionChange {
         labels: wanted.labels,
         idle_timeout: wanted.idle_timeout_s,
         lifetime: wanted.lifetime_s,
     };
-    let info = app.engine().change_session(&principal, kernel, change).await;
+    let info = app.engine().change_session(&principal, session, change).await;
     Ok(Json(info.map_err(|error| of_session(error, &id))?.into()))
 }
 
-/// `POST /v1/sessions/{id}/interrupt`: 204 when the interrupt is sent. What runs may go on all the same.
+/// `POST /v1/sessions/{id}/interrupt`: 204 when the interrupt is sent. The code may still continue.
 pub(crate) async fn interrupt(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
 ) -> Result<Empty<204>, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = first_kernel(&app, &principal, &id)?;
     let done = app.engine().interrupt_kernel(&principal, kernel).await;
     done.map_err(|error| of_session(error, &id))?;
     Ok(Empty)
@@ -230,7 +232,7 @@ pub(crate) async fn restart(
     Caller(principal): Caller,
     Path(id): Path<String>,
 ) -> Result<Json<Session>, ApiError> {
-    let kernel = session_id(&app, &principal, &id)?;
+    let kernel = first_kernel(&app, &principal, &id)?;
     let done = app.engine().restart_kernel(&principal, kernel).await;
     done.map_err(|error| of_session(error, &id))?;
     let info = app.engine().session_info(&principal, kernel);
@@ -238,9 +240,14 @@ pub(crate) async fn restart(
 }
 
 /// The session of a path: its id or its name.
-pub(super) fn session_id(app: &App, principal: &Principal, text: &str) -> Result<KernelId, ApiError> {
+pub(super) fn session_id(app: &App, principal: &Principal, text: &str) -> Result<SessionId, ApiError> {
     let found = app.engine().find_session(principal, text);
     found.map_err(|error| of_session(error, text))
+}
+
+/// The first kernel of the session of a path.
+pub(super) fn first_kernel(app: &App, principal: &Principal, text: &str) -> Result<KernelId, ApiError> {
+    session_id(app, principal, text).map(SessionId::first_kernel)
 }
 
 /// An error about a session, which the engine calls a kernel.

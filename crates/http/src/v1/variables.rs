@@ -28,8 +28,7 @@ const INDEX_COLUMNS: HeaderName = HeaderName::from_static("x-himalia-index-colum
 
 /// A reply of the kernel: its members, and the process that sent it.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "VariablesReply")]
-pub(crate) struct Told {
+pub(crate) struct VariablesReply {
     #[serde(flatten)]
     content: Map<String, Value>,
     incarnation: u32,
@@ -70,38 +69,39 @@ pub(crate) async fn list(
     Caller(principal): Caller,
     Path(id): Path<String>,
     Parameters(OfKernel { kernel }): Parameters<OfKernel>,
-) -> Result<KernelMade<Fresh<Told>>, ApiError> {
+) -> Result<KernelMade<Fresh<VariablesReply>>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let reply = app.engine().variables(&principal, kernel).await;
     let reply = reply.map_err(|error| of_session(error, &id))?;
-    Ok(KernelMade(told(reply.content, reply.incarnation)))
+    Ok(KernelMade(with_incarnation(reply.content, reply.incarnation)))
 }
 
 /// `GET /v1/sessions/{id}/variables/{name}?offset=&limit=&sort=&descending=&filter=&format=`: a part of one variable.
 ///
-/// With `format=arrow`, or its media type first in `Accept`, the body is an Arrow IPC stream and the counts are headers.
+/// With `format=arrow`, or its media type first in `Accept`, the body is an Arrow IPC stream and the counts are
+/// headers.
 pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path((id, name)): Path<(String, String)>,
     Parameters(mut part): Parameters<Part>,
     headers: HeaderMap,
-) -> Result<KernelMade<Either<Fresh<Told>, Arrow>>, ApiError> {
+) -> Result<KernelMade<Either<Fresh<VariablesReply>, Arrow>>, ApiError> {
     let kernel = part.kernel.take();
     let wanted = read(part, &headers)?;
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let page = app.engine().variable(&principal, kernel, &name, &wanted).await;
     let page = page.map_err(|error| of_session(error, &id))?;
     Ok(KernelMade(match page.arrow.clone() {
-        None => Either::One(told(page.content, page.incarnation)),
+        None => Either::One(with_incarnation(page.content, page.incarnation)),
         Some(stream) => Either::Other(Arrow(arrow(&page, stream))),
     }))
 }
 
-/// The number is the gateway's, whatever the kernel says.
-fn told(mut content: Map<String, Value>, incarnation: u32) -> Fresh<Told> {
+/// The gateway's incarnation replaces one from the kernel.
+fn with_incarnation(mut content: Map<String, Value>, incarnation: u32) -> Fresh<VariablesReply> {
     content.remove("incarnation");
-    Fresh(Told { content, incarnation })
+    Fresh(VariablesReply { content, incarnation })
 }
 
 fn arrow(page: &VariablePage, stream: bytes::Bytes) -> Response {
@@ -183,7 +183,7 @@ mod tests {
     use axum::http::Uri;
     use serde_json::json;
 
-    fn wish(query: &str, accept: Option<&'static str>) -> Result<VariableQuery, ApiError> {
+    fn parsed(query: &str, accept: Option<&'static str>) -> Result<VariableQuery, ApiError> {
         let uri: Uri = format!("/v1/sessions/s/variables/df?{query}").parse().unwrap();
         let headers = accept.map(|accept| (header::ACCEPT, HeaderValue::from_static(accept)));
         read(parameters(&uri)?, &headers.into_iter().collect())
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn parameters_are_read() {
-        let one = wish(
+        let one = parsed(
             "offset=5&limit=7&sort=price&descending=true&filter=%7B%22column%22:%22a%22,%22op%22:%22%3E%22,%22value%22:3%7D\
              &filter=%7B%22column%22:0,%22op%22:%22is_null%22%7D",
             None,
@@ -218,18 +218,18 @@ mod tests {
     #[test]
     fn the_format_is_the_querys_or_that_of_accept() {
         assert!(
-            wish("", Some("application/vnd.apache.arrow.stream, */*"))
+            parsed("", Some("application/vnd.apache.arrow.stream, */*"))
                 .unwrap()
                 .arrow
         );
         assert!(
-            !wish("", Some("application/json, application/vnd.apache.arrow.stream"))
+            !parsed("", Some("application/json, application/vnd.apache.arrow.stream"))
                 .unwrap()
                 .arrow
         );
-        assert!(!wish("format=json", Some(ARROW)).unwrap().arrow);
-        assert!(wish("format=arrow", None).unwrap().arrow);
-        assert!(!wish("", Some("*/*")).unwrap().arrow);
+        assert!(!parsed("format=json", Some(ARROW)).unwrap().arrow);
+        assert!(parsed("format=arrow", None).unwrap().arrow);
+        assert!(!parsed("", Some("*/*")).unwrap().arrow);
     }
 
     #[test]
@@ -248,7 +248,7 @@ mod tests {
                 "filter: val: unknown field",
             ),
         ] {
-            assert_eq!(wish(query, None).unwrap_err().message, wanted, "{query}");
+            assert_eq!(parsed(query, None).unwrap_err().message, wanted, "{query}");
         }
     }
 }

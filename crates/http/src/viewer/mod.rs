@@ -1,7 +1,7 @@
-//! The viewer: a page that anybody may load and that shows nothing by itself, and how a browser signs in.
+//! The viewer: a page that any browser may load and that shows nothing by itself, and how a browser signs in.
 //!
-//! Its files are given by whoever builds the facade ([`Viewer`]), compressed. `assets/*` never change under one name and are kept
-//! by browsers for good; all others are asked for again, by their tag.
+//! The program that builds the facade passes its files ([`Viewer`]), compressed. `assets/*` never change under one
+//! name, and browsers keep them permanently; browsers revalidate all others by their tag.
 
 mod base;
 mod encoding;

@@ -1,7 +1,7 @@
 //! What the viewer's pages may do, as browsers enforce it.
 //!
-//! The page itself runs its own scripts only and talks to the gateway only. The frame runs whatever a kernel made, in an origin of
-//! its own that may talk to nobody.
+//! The page itself runs its own scripts only and talks to the gateway only. The frame runs output of kernels, in an
+//! opaque origin without network access.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
@@ -11,8 +11,8 @@ const PAGE: &str = "default-src 'none'; script-src 'self'; style-src 'self'; sty
 img-src 'self' blob: data:; connect-src 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'; \
 form-action 'none'; require-trusted-types-for 'script'";
 
-/// The policy of the frame: its own origin is opaque, so its scripts are named by their address. `http://` covers `https://`
-/// too (CSP 3 §6.7.2.8).
+/// The policy of the frame: its own origin is opaque, so its scripts are named by their address. `http://` covers
+/// `https://` too (CSP 3 §6.7.2.8).
 fn frame(request: &HeaderMap, base: &str) -> String {
     let scheme = if cookie::is_https(request) {
         "https"
@@ -35,9 +35,9 @@ fn host(request: &HeaderMap) -> Option<&str> {
     (!host.is_empty() && host.chars().all(plain)).then_some(host)
 }
 
-/// The only connections of a frame, by whatever means: what a Content-Security-Policy leaves out (WebRTC, looked-up names, connections
-/// ahead of requests) is refused too, also to documents within it. Browsers that do not know the header ignore it. CSP's own
-/// `webrtc 'block'` is left out: no browser heeds it, and Chromium reports it as an error.
+/// The only connections of a frame, by whatever means: what a Content-Security-Policy leaves out (WebRTC, looked-up
+/// names, connections ahead of requests) is refused too, also to documents within it. Browsers that do not know the
+/// header ignore it. CSP's own `webrtc 'block'` is left out: no browser heeds it, and Chromium reports it as an error.
 const FRAME_CONNECTIONS: &str = "(response-origin); webrtc=block";
 
 /// Sets the headers of a file of the viewer. `base` is the base URL without its last slash.

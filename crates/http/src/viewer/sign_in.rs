@@ -17,8 +17,9 @@ use crate::listen::Peer;
 /// Bytes of a request's body.
 const BODY_BYTES: usize = 4096;
 
-/// `POST /viewer/sign-in` `{"token"}` or `{"code"}`: 204 with the cookie, or 401. The browser is whoever's token it is; the code of the
-/// link that `serve` prints is the operator's and good once. A wrong one counts as a wrong token does.
+/// `POST /viewer/sign-in` `{"token"}` or `{"code"}`: 204 with the cookie, or 401. The browser gets the principal of the
+/// token. The code of the link that `serve` prints is valid once, for the operator. A wrong code counts as a wrong
+/// token.
 pub(crate) async fn sign_in(
     State(app): State<App>,
     peer: Option<Extension<Peer>>,
@@ -54,8 +55,8 @@ pub(crate) async fn sign_in(
     Ok(done(&app, &headers, &secret))
 }
 
-/// `POST /viewer/sign-out`: 204; the sign-in of the request's cookie has ended, if it had one, and with it the streams and
-/// sockets that it had opened.
+/// `POST /viewer/sign-out`: 204; the sign-in of the request's cookie has ended, if it had one, and with it the streams
+/// and sockets that it had opened.
 pub(crate) async fn sign_out(
     State(app): State<App>,
     peer: Option<Extension<Peer>>,

@@ -5,9 +5,9 @@
 //! | code | when | what a client should do |
 //! |---|---|---|
 //! | 1000 | the kernel is gone; `status: dead` was sent before. Of events: there are no more | nothing |
-//! | 1002 | broken WebSocket protocol | mend it |
-//! | 1003 | a text message on the v1 subprotocol, which is binary; any message where events are sent | mend it |
-//! | 1007 | a message that is not what its framing says, or a text that is not UTF-8 | mend it |
+//! | 1002 | broken WebSocket protocol | fix the client |
+//! | 1003 | a text message on the v1 subprotocol, which is binary; any message where events are sent | fix the client |
+//! | 1007 | a message that is not what its framing says, or a text that is not UTF-8 | fix the client |
 //! | 1008 | pings or pongs without end | ping less |
 //! | 1009 | a message over a size limit | send less |
 //! | 1011 | the kernel's log cannot be read | reconnect |
@@ -82,7 +82,7 @@ impl Close {
     }
 
     pub(crate) fn stalled() -> Self {
-        Self::new(1013, "too slow; reconnect to go on")
+        Self::new(1013, "too slow; reconnect to continue")
     }
 
     pub(crate) fn replaced() -> Self {

@@ -22,8 +22,8 @@ pub(crate) async fn farewell<R: AsyncRead + Unpin>(
     let goodbye = async {
         if outbox.flush(socket, FAREWELL).await.is_ok() && ours {
             if reader.has_refused() {
-                // The peer's answer cannot be told from the rest of what was refused, and a peer waits for the server to
-                // close the connection (RFC 6455 §7.1.1): it is told that nothing more comes.
+                // The peer's answer cannot be distinguished from the rest of what was refused, and a peer waits for the
+                // server to close the connection (RFC 6455 §7.1.1): it learns that nothing more comes.
                 let _ = shutdown(socket.as_ref(), Shutdown::Write);
             }
             // Unread input would turn the close into a reset, which destroys what is on its way to the client.

@@ -14,8 +14,8 @@ const COPY_BYTES: usize = 4 << 10;
 /// Most slices of one gathered write.
 const SLICES: usize = 64;
 
-/// What waits to be written, as one stream of bytes. Nothing is lost when a flush is cancelled: the next one goes on
-/// where it stopped. How much it may hold is up to whoever pushes: fill it again only when it is empty.
+/// What waits to be written, as one stream of bytes. Nothing is lost when a flush is cancelled: the next one
+/// continues where it stopped. The caller bounds what it holds: push again only when it is empty.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     chunks: VecDeque<Bytes>,

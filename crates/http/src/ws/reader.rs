@@ -95,8 +95,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    /// The next message. Cancel-safe. After [`Incoming::Close`] and [`Incoming::End`] nothing more may be read, after an
-    /// error only [`Reader::drain`].
+    /// The next message. Cancel-safe. After [`Incoming::Close`] and [`Incoming::End`] nothing more may be read, after
+    /// an error only [`Reader::drain`].
     pub(crate) async fn next(&mut self) -> Result<Incoming, Close> {
         // Many messages may have come in one read: other tasks run between them.
         consume_budget().await;
@@ -375,7 +375,7 @@ mod tests {
         };
         tokio::select! {
             biased;
-            () = reading => panic!("nobody else ran"),
+            () = reading => panic!("no other task ran"),
             () = turns => {}
         }
     }

@@ -36,7 +36,7 @@ async fn all_forms_of_the_token() {
             .status,
         200
     );
-    // A wrong one in the query is not mended by a right one elsewhere.
+    // A right token elsewhere does not make up for a wrong one in the query.
     let right = format!("Authorization: token {TOKEN}");
     assert_eq!(
         gateway
@@ -55,7 +55,7 @@ async fn all_forms_of_the_token() {
 }
 
 #[tokio::test]
-async fn wrong_tokens_are_refused_then_slowed_down_and_lock_nobody_out() {
+async fn wrong_tokens_are_refused_then_slowed_down_and_lock_no_client_out() {
     let gateway = Gateway::start().await;
     let long = "x".repeat(30_000);
     let same_length = "X".repeat(TOKEN.len());

@@ -45,7 +45,7 @@ async fn large_heads_are_refused() {
 }
 
 #[tokio::test]
-async fn idle_strangers_keep_nobody_out() {
+async fn idle_strangers_keep_no_client_out() {
     let gateway = Gateway::with(|config| config.max_waiting = 8).await;
     let mut strangers = Vec::new();
     for _ in 0..100 {

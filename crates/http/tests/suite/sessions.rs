@@ -143,15 +143,15 @@ async fn what_there_is_not() {
 }
 
 #[tokio::test]
-async fn a_collection_removes_what_belongs_to_nobody_and_a_dry_run_does_not() {
+async fn a_collection_removes_orphans_and_a_dry_run_does_not() {
     let gateway = Gateway::start().await;
-    let orphan = gateway.data().join("kernels/nobody");
+    let orphan = gateway.data().join("kernels/unknown");
     std::fs::create_dir_all(&orphan).unwrap();
     std::fs::write(orphan.join("1.seg"), [0; 100]).unwrap();
     let said = |dry_run| {
         json!({
             "dry_run": dry_run, "sessions": [], "bytes": 100, "more": false,
-            "orphans": [{"kind": "log", "name": "kernels/nobody", "bytes": 100}],
+            "orphans": [{"kind": "log", "name": "kernels/unknown", "bytes": 100}],
         })
     };
     for (body, dry_run) in [("{\"dry_run\": true}", true), ("", false)] {

@@ -53,7 +53,7 @@ fn cache(reply: &Reply) -> &str {
 }
 
 #[tokio::test]
-async fn the_page_is_for_everybody_and_may_do_little() {
+async fn the_page_is_public_and_may_do_little() {
     let gateway = Gateway::with(viewer).await;
     for (path, kind, body) in [
         ("/", "text/html; charset=utf-8", "<!doctype html>the page"),

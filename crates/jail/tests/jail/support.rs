@@ -77,7 +77,7 @@ impl Caller {
     }
 }
 
-/// The binary under test, where everybody may execute it.
+/// The binary under test, at a path where all users may execute it.
 pub(crate) struct Jail {
     dir: tempfile::TempDir,
 }

@@ -1,7 +1,8 @@
 //! What clients and callers do, and what happens by itself.
 
 use bytes::Bytes;
-use himalia_wire::{Channel, Parts, v1};
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, Parts};
 
 use super::world::{Asked, World, fingerprint, owner_of};
 use crate::event::{Command, Event, Request};
@@ -44,10 +45,9 @@ impl World {
                 replies: msg_type.ends_with("_request"),
             },
         );
-        let frame = v1::encode(channel, &parts);
+        let frame = Frame::new(channel, &parts);
         self.step(Event::Request(Request {
             owner,
-            channel,
             kind,
             parent,
             frame,
@@ -87,7 +87,7 @@ impl World {
 
     pub(super) fn roll(&mut self) {
         let Some(gateway) = &self.gateway else { return };
-        if gateway.core.settled() {
+        if gateway.core.is_written() {
             self.disk.checkpoint = Some(gateway.core.checkpoint());
             self.disk.covered = self.disk.records.len();
             self.note(|| "roll".to_owned());

@@ -11,7 +11,7 @@ use super::process::STRAY;
 use super::sandboxes::is_move;
 use super::world::{World, fingerprint};
 use crate::life::Phase;
-use crate::lifecycle::LifecycleRecord;
+use crate::life::records::LifecycleRecord;
 use crate::messages::word;
 use crate::meta::{RecordKind, RecordMeta};
 use crate::synthetic::ENGINE_SESSION;
@@ -113,7 +113,7 @@ pub(super) fn key_of(frame: &bytes::Bytes) -> String {
     format!("{}/{}", header.session, header.msg_id)
 }
 
-/// A reply goes to whoever asked, whichever gateway took the question.
+/// A reply goes to the client that asked, whichever gateway took the question.
 fn owner(world: &World, meta: &RecordMeta, seq: u64, frame: &bytes::Bytes) -> Result<(), String> {
     if meta.channel == Some(Channel::Iopub) {
         return Ok(());
@@ -133,7 +133,7 @@ fn owner(world: &World, meta: &RecordMeta, seq: u64, frame: &bytes::Bytes) -> Re
     } else {
         world.asked[&format!("{}/{}", parent.session, parent.msg_id)].owner
     };
-    // After a death that had waited too long for the last output, nobody is known to wait for late replies.
+    // After a death that had waited too long for the last output, no client is known to wait for late replies.
     if meta.owner == expected || (meta.owner == 0 && world.shim.deaths > 0) {
         return Ok(());
     }
@@ -161,7 +161,7 @@ fn once(world: &World, journaled: &BTreeSet<String>) -> Result<(), String> {
         }
         let refused = world.shim.refused.contains(key);
         if begun > 0 && refused {
-            return Err(format!("{key} ran although it was refused for good"));
+            return Err(format!("{key} ran although it was refused permanently"));
         }
         if known && begun == 0 && !lost && !refused {
             return Err(format!("{key} is in the journal and neither ran nor was lost"));
@@ -239,7 +239,7 @@ fn rest(world: &World) -> Result<(), String> {
     if snapshot.phase != Phase::Running {
         return Err(format!("the kernel is {:?}", snapshot.phase));
     }
-    let before = core.life.processes_before;
+    let before = core.life.processes_before();
     let incarnation = world
         .shim
         .process
@@ -264,7 +264,7 @@ fn rest(world: &World) -> Result<(), String> {
     if !world.shim.link.is_drained() {
         return Err("something is not acknowledged".to_owned());
     }
-    if !core.settled() {
+    if !core.is_written() {
         return Err("something is not written".to_owned());
     }
     let open = core.open_requests();

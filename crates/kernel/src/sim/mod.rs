@@ -1,4 +1,4 @@
-//! Schedules: the shim's state machine, a kernel that does as it is told, the gateway's state machine, a disk and a
+//! Schedules: the shim's state machine, an obedient kernel, the gateway's state machine, a disk and a
 //! network, all driven by one seed.
 //!
 //! Every schedule mixes clients' requests and callers' orders with faults: the gateway is killed (with a batch at the

@@ -8,7 +8,7 @@ use himalia_wire::{Channel, Parts, v1};
 
 use super::rng::Rng;
 
-/// The content of a reply that belongs to nobody.
+/// The content of a reply that belongs to no request.
 pub(super) const STRAY: &str = r#"{"status":"error","stray":true}"#;
 
 /// A request inside the kernel.
@@ -147,7 +147,7 @@ impl Process {
         let msg_type = if execution && rng.percent(30) {
             "inspect_reply"
         } else {
-            parent.header = Bytes::from_static(br#"{"msg_id":"nobody","session":"nowhere"}"#);
+            parent.header = Bytes::from_static(br#"{"msg_id":"nothing","session":"nowhere"}"#);
             "execute_reply"
         };
         self.message(job.channel, msg_type, Some(&parent), STRAY)

@@ -9,9 +9,9 @@ use super::check::key_of;
 use super::shim::{Sent, SimShim};
 use super::world::{World, spec};
 use crate::event::{Command, Event};
-use crate::execution_records::SandboxLoss;
+use crate::executions::records::SandboxLoss;
 use crate::life::Phase;
-use crate::lifecycle::LifecycleRecord;
+use crate::life::records::LifecycleRecord;
 use crate::meta::RecordKind;
 use crate::rules::Rules;
 
@@ -23,7 +23,7 @@ pub(super) struct Gone {
 }
 
 impl World {
-    /// The sandbox ends with all that is in it, whoever looks.
+    /// The sandbox ends with all that is in it, whether it is watched or not.
     pub(super) fn lose_sandbox(&mut self) {
         if self.losses_left == 0 || !self.sandbox_lives {
             return;
@@ -74,7 +74,7 @@ impl World {
             return false;
         };
         let snapshot = gateway.core.snapshot();
-        if gateway.at_disk.is_some() || !gateway.core.settled() {
+        if gateway.at_disk.is_some() || !gateway.core.is_written() {
             return false;
         }
         if self.ordered_move {
@@ -113,7 +113,7 @@ impl World {
         waiter
     }
 
-    /// Requests that were sent to sandboxes that are gone: each ran or is lost, and nobody knows which.
+    /// Requests that were sent to sandboxes that are gone: each ran or is lost, and it is not known which.
     pub(super) fn sent_before(&self) -> BTreeSet<String> {
         let last = self.disk.records.iter().rposition(|record| is_move(record));
         let before = &self.disk.records[..last.unwrap_or(0)];
@@ -124,7 +124,7 @@ impl World {
     }
 }
 
-/// Whether the record says that the kernel goes on in a new sandbox.
+/// Whether the record says that the kernel continues in a new sandbox.
 pub(super) fn is_move(record: &himalia_journal::Record) -> bool {
     RecordKind::from_byte(record.kind) == Some(RecordKind::Lifecycle)
         && matches!(

@@ -60,7 +60,7 @@ pub(super) struct SimShim {
     limits: PerLane<WindowLimits>,
     /// Everything that has a link number, in its order.
     pub(super) sent: PerLane<Vec<Sent>>,
-    /// Link numbers of the data lane that were dropped for want of room.
+    /// Link numbers of the data lane that were dropped for lack of room.
     pub(super) dropped: BTreeSet<u64>,
     /// Among them was more than output: even what may not be dropped did not fit any more.
     pub(super) dropped_all_kinds: bool,
@@ -68,9 +68,9 @@ pub(super) struct SimShim {
     pub(super) begun: BTreeMap<String, u32>,
     /// Requests that were taken and lost with a process.
     pub(super) lost: BTreeSet<String>,
-    /// Requests that were refused for good.
+    /// Requests that were refused permanently.
     pub(super) refused: BTreeSet<String>,
-    /// What the next message is refused for, whoever is there to take it.
+    /// What the next message is refused for, even if there is a process to take it.
     pub(super) refuse_next: Option<RefusalKind>,
     pub(super) interrupts: u32,
     pub(super) deaths: u32,
@@ -125,7 +125,7 @@ impl SimShim {
         }
     }
 
-    /// What the model knows of requests to the sandbox before, all of which are over.
+    /// What the model knows of requests to the sandbox before, all of which have ended.
     pub(super) fn remember(&mut self, before: &Self) {
         self.begun.clone_from(&before.begun);
         self.refused.clone_from(&before.refused);

@@ -62,7 +62,7 @@ pub(super) struct World {
     /// Sandboxes that are gone, by how many moves were in the log before.
     pub(super) gone: BTreeMap<usize, Gone>,
     pub(super) next_waiter: u64,
-    /// Somebody is finding out whether memory was the cause of a death.
+    /// It is being found out whether memory was the cause of a death.
     pub(super) memory_asked: bool,
     /// Callers whose orders are not answered.
     pub(super) waiters: BTreeSet<u64>,
@@ -177,7 +177,7 @@ impl World {
             Effect::Send(lane, pending) => (lane, Down::Request(pending)),
             Effect::Ack(lane, link) => (Lane::Now, Down::Ack(lane, link)),
             Effect::Over { forget } => {
-                // A lost sandbox is buried, and the kernel goes on in another one.
+                // A lost sandbox is buried, and the kernel continues in another one.
                 self.over = forget.then_some(true);
                 return;
             }
@@ -283,7 +283,7 @@ impl World {
     }
 }
 
-/// What a shim is told to start.
+/// What a shim has to start.
 pub(super) fn spec() -> KernelSpec {
     KernelSpec {
         argv: vec!["kernel".into()],

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn the_first_of_a_name_wins_and_names_have_no_case() {
-    let place = Place::new();
+    let place = TestFiles::new();
     place
         .file("own/Python3/kernel.json", &GOOD.replace("\"A\"", "\"own\""))
         .file(
@@ -74,7 +74,7 @@ fn a_broken_kernelspec_is_listed_with_its_problem_and_breaks_nothing() {
         ),
         (&long, "kernel.json has more than 1048576 bytes"),
     ];
-    let place = Place::new();
+    let place = TestFiles::new();
     place.file("k/good/kernel.json", GOOD);
     for (n, (json, _)) in cases.iter().enumerate() {
         place.file(&format!("k/broken{n}/kernel.json"), json);
@@ -115,7 +115,7 @@ fn unknown_fields_are_kept() {
 
 #[test]
 fn conda_environments_with_kernels_are_found() {
-    let place = Place::new();
+    let place = TestFiles::new();
     let json = r#"{"argv": ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
         "display_name": "Python 3", "language": "python"}"#;
     for env in [
@@ -178,7 +178,7 @@ fn conda_environments_with_kernels_are_found() {
 
 #[test]
 fn only_allowed_names_are_shown() {
-    let place = Place::new();
+    let place = TestFiles::new();
     place.file("k/a/kernel.json", GOOD).file("k/b/kernel.json", GOOD);
     let mut search = place.search(&["k"], HostEnvironment::default());
     search.allowed = vec!["B".into(), "missing".into()];
@@ -189,7 +189,7 @@ fn only_allowed_names_are_shown() {
 
 #[tokio::test]
 async fn a_new_kernelspec_is_found_and_files_are_served() {
-    let place = Place::new();
+    let place = TestFiles::new();
     place
         .file("k/a/kernel.json", GOOD)
         .file("k/a/logo-64x64.png", "png")
@@ -224,7 +224,7 @@ async fn a_new_kernelspec_is_found_and_files_are_served() {
 
 #[tokio::test]
 async fn a_name_that_appears_is_found_within_a_second() {
-    let place = Place::new();
+    let place = TestFiles::new();
     place.file("k/a/kernel.json", GOOD);
     let mut search = place.search(&["k"], HostEnvironment::default());
     search.everywhere = false;

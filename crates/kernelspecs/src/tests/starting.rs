@@ -69,7 +69,7 @@ fn the_mark_of_the_sandbox_cannot_be_overridden() {
 
 #[test]
 fn the_command_line_is_filled_in() {
-    let place = Place::new();
+    let place = TestFiles::new();
     let json = r#"{"argv": ["{prefix}/bin/tool", "{resource_dir}/run", "{connection_file}", "{other}"]}"#;
     place
         .program("p/bin/tool")
@@ -90,7 +90,7 @@ fn the_command_line_is_filled_in() {
 /// The gateway's user runs the program, or binds the directories around it: both are the operator's choice.
 #[test]
 fn a_bare_program_is_never_looked_up_on_a_requests_path() {
-    let place = Place::new();
+    let place = TestFiles::new();
     for dir in ["asked", "template", "spec"] {
         place.program(&format!("{dir}/sh"));
     }
@@ -165,7 +165,7 @@ fn a_broken_kernelspec_does_not_start_and_says_why() {
 
 #[test]
 fn the_clients_directory_is_used_if_it_exists_here() {
-    let place = Place::new();
+    let place = TestFiles::new();
     place.file("home/x", "").file("work/x", "");
     let (home, work) = (place.text("home"), place.text("work"));
     let host = HostEnvironment::new([("HOME", &home)]);

@@ -1,4 +1,4 @@
-//! `get_output`: what came of an execution, or a part of its text.
+//! `get_output`: the result of an execution, or a part of its text.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `inspect_variables`: what a session's variables are, also while it runs code.
+//! `inspect_variables`: the variables of a session, also while it runs code.
 
 use himalia_engine::{VariableFilter, VariableQuery, VariableSort};
 use rmcp::model::Tool;

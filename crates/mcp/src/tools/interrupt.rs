@@ -1,4 +1,4 @@
-//! `interrupt`: stops what runs, and leaves the variables.
+//! `interrupt`: interrupts running code, and keeps the variables.
 
 use rmcp::model::Tool;
 use serde::Deserialize;

@@ -1,8 +1,8 @@
-//! Whether the engine really keeps the containers of a network apart.
+//! Tests whether the engine isolates the containers of a network from each other.
 //!
-//! Its option says what is wanted; its packet filters do it. An engine with `"iptables": false` has none, nor has one whose
-//! host does not pass bridged packets through them, and neither says so in a way that all versions share. So it is tried: of
-//! two containers with nothing in them one calls the other.
+//! Its option says what is wanted; its packet filters do it. An engine with `"iptables": false` has none, nor has one
+//! whose host does not pass bridged packets through them, and neither says so in a way that all versions share. So it
+//! is tried: of two containers with nothing in them one calls the other.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ use super::volume::remove_container;
 use super::{body, seccomp};
 use crate::{Isolation, Limits, SandboxError, SandboxId};
 
-/// The user of both: of nobody's sandbox, and never given to one.
+/// The user of both containers. No sandbox has it or receives it.
 const USER: &str = "65533:65533";
 /// gVisor's own kernel needs most of it.
 const MEMORY: i64 = 256 << 20;
@@ -28,7 +28,7 @@ const PIDS: u32 = 16;
 
 /// Waits to be called, for as long as the other may take.
 const CALLED: &str = "import time; time.sleep(60)";
-/// A port on which nobody listens: a refusal is an answer.
+/// Connects to a port on which nothing listens: a refusal is an answer.
 const CALLER: &str = "\
 import socket, sys
 def answers(address):
@@ -51,8 +51,8 @@ pub(super) struct Trial<'a> {
     pub(super) isolation: Isolation,
 }
 
-/// Whether two containers on the network cannot reach each other. Nothing of them is left; what a killed gateway leaves, the
-/// next one sweeps.
+/// Whether two containers on the network cannot reach each other. Nothing of them is left; what a killed gateway
+/// leaves, the next one sweeps.
 pub(super) async fn are_apart(
     client: &Client,
     names: &Names,
@@ -103,7 +103,7 @@ async fn call(
             }
         })
         .await?;
-    // One that has gone meanwhile answers nobody.
+    // A container that has ended meanwhile cannot answer.
     let still_there = self::addresses(client, called, trial.network).await?.is_some();
     Ok(match code {
         Some(REACHED) => Some(false),

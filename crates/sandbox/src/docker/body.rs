@@ -1,4 +1,4 @@
-//! What a container is made of: the whole of its confinement in one place.
+//! The body of the engine's call that creates a container: all of its confinement.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! Other limits for a container that runs.
+//! Changes to the limits of a running container.
 
 use bollard::models::{ContainerUpdateBody, HostConfig};
 use bollard::query_parameters::InspectContainerOptions;

@@ -1,4 +1,4 @@
-//! Calls of the engine: each with a deadline, each failure with a reason that an operator can act on.
+//! Calls to the engine. Each has a deadline, and each error has a reason that an operator can act on.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -187,7 +187,7 @@ impl Client {
         let error = UnixStream::connect(&self.socket).err()?;
         Some(match error.kind() {
             io::ErrorKind::NotFound => "there is no such socket; does the engine run?".to_owned(),
-            io::ErrorKind::ConnectionRefused => "nobody listens there; does the engine run?".to_owned(),
+            io::ErrorKind::ConnectionRefused => "nothing listens there; does the engine run?".to_owned(),
             io::ErrorKind::PermissionDenied => {
                 "this user may not connect; root and members of the group `docker` may".to_owned()
             }
@@ -226,7 +226,7 @@ mod tests {
         assert!(error.contains("no such socket"), "{error}");
         drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
         let error = client(socket).facts().await.unwrap_err().to_string();
-        assert!(error.contains("nobody listens"), "{error}");
+        assert!(error.contains("nothing listens"), "{error}");
     }
 
     #[tokio::test]

@@ -9,11 +9,11 @@ use crate::{DEFAULT_HOST_UIDS, Isolation, SandboxError, host_uid_parts};
 
 /// Bytes of a name of an image, a runtime or a network.
 const MAX_NAME_BYTES: usize = 255;
-/// Names of networks that mean something else to the engine, or give away the host.
+/// Names of networks that have another meaning for the engine, or expose the host.
 const RESERVED_NETWORKS: [&str; 4] = ["none", "host", "bridge", "default"];
 
-/// Settings of a [`crate::DockerProvisioner`]. All paths are as the *engine* sees them: a gateway that runs in a container
-/// itself has them mounted at the same places as on the host.
+/// Settings of a [`crate::DockerProvisioner`]. All paths are as the *engine* sees them: a gateway that runs in a
+/// container itself has them mounted at the same places as on the host.
 #[derive(Clone, Debug)]
 pub struct DockerConfig {
     /// The directory for sockets: short, mode 0700, owned by this user, of this provisioner alone. Made when it is
@@ -21,7 +21,7 @@ pub struct DockerConfig {
     pub run_dir: PathBuf,
     /// The `himalia-shim` binary; static, as it runs in any image. Its file system must allow execution.
     pub shim: PathBuf,
-    /// The directory that holds the Python package `himalia_kernel`, readable by everybody.
+    /// The directory that holds the Python package `himalia_kernel`, readable by all users.
     pub kernel_dir: PathBuf,
     /// The engine's unix socket.
     pub socket: PathBuf,

@@ -1,4 +1,4 @@
-//! What an operator should know of the engine before anybody needs it.
+//! What an operator should know about the engine before the first sandbox starts.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ const HOST_SOCKETS: &str = "--host-uds=open";
 /// The argument by which gVisor's own kernel heeds the profile too.
 const PROFILE: &str = "--oci-seccomp";
 /// The first runc without CVE-2025-31133, CVE-2025-52565 and CVE-2025-52881, of each series that has one.
-const MENDED_RUNC: [(u32, u32, u32); 2] = [(1, 2, 8), (1, 3, 3)];
+const FIXED_RUNC: [(u32, u32, u32); 2] = [(1, 2, 8), (1, 3, 3)];
 
 /// The state of a container engine.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -28,7 +28,7 @@ pub struct EngineReport {
     pub runtimes: BTreeMap<String, (Isolation, bool)>,
     /// The allowed images, and what keeps each from being used.
     pub images: BTreeMap<String, Option<String>>,
-    /// What should be mended, with how. Each is one sentence.
+    /// What should be fixed, and how. Each is one sentence.
     pub warnings: Vec<String>,
 }
 
@@ -55,11 +55,11 @@ pub(super) async fn report(inner: &Inner) -> Result<EngineReport, SandboxError> 
         }
     }
     if let Some(version) = &facts.runc
-        && parse(version).is_some_and(|version| !is_mended(version))
+        && parse(version).is_some_and(|version| !is_fixed(version))
     {
         warnings.push(format!(
             "runc {version} has CVE-2025-31133, CVE-2025-52565 and CVE-2025-52881, which lead out of a container, unless its \
-             distribution mended them; 1.2.8 and 1.3.3 are the first without"
+             distribution fixed them; 1.2.8 and 1.3.3 are the first without"
         ));
     }
     if !facts.seccomp {
@@ -101,11 +101,11 @@ pub(super) async fn report(inner: &Inner) -> Result<EngineReport, SandboxError> 
     })
 }
 
-fn is_mended(version: (u32, u32, u32)) -> bool {
+fn is_fixed(version: (u32, u32, u32)) -> bool {
     let (major, minor, patch) = version;
-    MENDED_RUNC
+    FIXED_RUNC
         .iter()
-        .any(|mended| (mended.0, mended.1) == (major, minor) && patch >= mended.2)
+        .any(|fixed| (fixed.0, fixed.1) == (major, minor) && patch >= fixed.2)
         || (major, minor) > (1, 3)
 }
 
@@ -125,10 +125,10 @@ mod tests {
     #[test]
     fn open_holes_of_runc_are_known() {
         for old in ["1.1.5+ds1", "1.1.12", "1.2.7", "1.3.0"] {
-            assert!(!is_mended(parse(old).unwrap()), "{old}");
+            assert!(!is_fixed(parse(old).unwrap()), "{old}");
         }
         for new in ["1.2.8", "1.3.3-ds1", "1.4.0"] {
-            assert!(is_mended(parse(new).unwrap()), "{new}");
+            assert!(is_fixed(parse(new).unwrap()), "{new}");
         }
         assert_eq!(parse("unknown"), None);
     }

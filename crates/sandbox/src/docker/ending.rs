@@ -1,4 +1,4 @@
-//! The end of a sandbox: why it ended, and that nothing of it is left.
+//! The end of a sandbox: finds its cause, and removes everything that is left.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,16 +12,16 @@ use super::client::{CallError, Client};
 use super::inner::Inner;
 use super::member::Member;
 use super::volume::remove_container;
+use crate::host::backoff::Backoff;
 use crate::host::{blocking, short};
 use crate::{ExitCause, Isolation, LOG_TAIL_BYTES, SandboxExit};
 
 /// First and longest pause between attempts while the engine is away.
-const PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// How long the engine's word on memory may come after that on the end, on a loaded host. Only ends that nobody asked for
-/// and that look like it wait.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// How long after the end the engine may report an out-of-memory kill, on a loaded host. Only ends without a request
+/// that look like such a kill wait.
 const LATE_KILL: Duration = Duration::from_secs(2);
-/// A kill for want of memory explains an end that came at most this much later, in nanoseconds.
+/// An out-of-memory kill explains an end that came at most this much later, in nanoseconds.
 const KILL_EXPLAINS: i64 = 5_000_000_000;
 /// Lines of the log that are asked for; what is kept of them is bounded in bytes.
 const LOG_LINES: &str = "400";
@@ -51,13 +51,12 @@ pub(super) fn see_to(inner: &Arc<Inner>, member: Arc<Member>) {
 
 /// Removes the container and the files, however long it takes; the container first, since its processes use the files.
 pub(super) async fn remove(inner: &Arc<Inner>, member: &Member) {
-    let mut pause = PAUSE;
+    let mut backoff = Backoff::new(PAUSES);
     while member.in_engine.load(Ordering::Acquire)
         && let Err(error) = remove_container(&inner.client, &member.container).await
     {
         tracing::warn!(sandbox = %short(member.id), ?error, "a container cannot be removed yet");
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        tokio::time::sleep(backoff.pause()).await;
     }
     let (layout, id) = (inner.layout.clone(), member.id);
     if let Ok(Err(error)) = blocking(move || layout.remove(id)).await {
@@ -67,25 +66,22 @@ pub(super) async fn remove(inner: &Arc<Inner>, member: &Member) {
 
 /// Why it ended; `None` when it has not.
 async fn cause(inner: &Inner, member: &Member) -> Option<ExitCause> {
-    let mut pause = PAUSE;
+    let mut backoff = Backoff::new(PAUSES);
     let state = loop {
         match state(inner, member).await {
             Ok(state) => break state,
             Err(CallError::NotFound(_)) => {
-                // Somebody removed it; the event may have told the code.
-                let code = member.told_code();
+                // Another client of the engine removed it; the event may have had the code.
+                let code = member.reported_code();
                 return Some(code.map_or(ExitCause::Lost, plain));
             }
-            Err(_) => {
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
-            }
+            Err(_) => tokio::time::sleep(backoff.pause()).await,
         }
     };
     if state.running == Some(true) {
         return None;
     }
-    let code = state.exit_code.or(member.told_code()).unwrap_or(UNKNOWN_CODE);
+    let code = state.exit_code.or(member.reported_code()).unwrap_or(UNKNOWN_CODE);
     if code == UNKNOWN_CODE {
         return Some(ExitCause::Lost);
     }
@@ -96,14 +92,15 @@ async fn cause(inner: &Inner, member: &Member) -> Option<ExitCause> {
     Some(plain(code))
 }
 
-/// Whether such an end can be one for want of memory. Where a kernel of the sandbox's own is killed, the code says nothing.
+/// Whether such an end can be out of memory. If the sandbox has its own operating system kernel, which was killed, the
+/// code says nothing.
 fn may_be_memory(member: &Member, code: i64) -> bool {
     let level = member.details().map(|details| details.labels.isolation);
     plain(code) == ExitCause::Signaled(9) || (level > Some(Isolation::Container) && code != 0)
 }
 
-/// Whether the limit on memory ended it. The engine's flag stays for the container's life once any process was killed, so
-/// the time of the last kill decides, if one was told.
+/// Whether the limit on memory ended it. The engine's flag stays for the container's life once any process was killed,
+/// so the time of the last kill decides, if there was an event for it.
 async fn was_out_of_memory(inner: &Inner, member: &Member, found: &ContainerState) -> bool {
     let mut flag = found.oom_killed == Some(true);
     if !flag {

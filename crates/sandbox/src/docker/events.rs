@@ -1,4 +1,4 @@
-//! What the engine tells of our containers, and what it would have told while it was away.
+//! Events of the engine about our containers, and events that were missed while it was away.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -15,19 +15,19 @@ use super::inner::Inner;
 use super::member::Member;
 use super::names;
 use super::volume::remove_container;
+use crate::host::backoff::Backoff;
 use crate::host::short;
 use crate::{Isolation, SandboxId};
 
 /// First and longest pause before the events are asked for again.
-const PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 /// How often the containers are looked up although no event came: the engine keeps only few events for those who missed
 /// some.
 const LOOK: Duration = Duration::from_secs(15);
 
 /// Follows the events until the provisioner is gone. `alive` closes then.
 pub(super) async fn follow(weak: Weak<Inner>, mut alive: watch::Receiver<()>, mut since: i64) {
-    let mut pause = PAUSE;
+    let mut backoff = Backoff::new(PAUSES);
     let mut away = false;
     loop {
         let began = tokio::time::Instant::now();
@@ -39,14 +39,13 @@ pub(super) async fn follow(weak: Weak<Inner>, mut alive: watch::Receiver<()>, mu
             tracing::warn!(%reason, "no events from the container engine");
             away = true;
         }
-        if began.elapsed() > LONGEST_PAUSE {
-            pause = PAUSE;
+        if began.elapsed() > PAUSES.1 {
+            backoff.reset();
         }
         tokio::select! {
             _ = alive.changed() => return,
-            () = tokio::time::sleep(pause) => {}
+            () = tokio::time::sleep(backoff.pause()) => {}
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
@@ -75,7 +74,7 @@ async fn read(weak: &Weak<Inner>, since: &mut i64, away: &mut bool) -> String {
                 Some(Ok(event)) => {
                     let Some(inner) = weak.upgrade() else { continue };
                     let at = event.time_nano.unwrap_or(0);
-                    // The last one is told again after a new connection.
+                    // The engine sends the last event again after a new connection.
                     if at > *since {
                         *since = at;
                         take(&inner, &event, at);
@@ -127,8 +126,8 @@ fn take(inner: &Arc<Inner>, event: &EventMessage, at: i64) {
     }
 }
 
-/// Ends a sandbox under gVisor in which something was killed for want of memory: the host killed a part of the sandbox's
-/// own kernel, which may wait for it for ever.
+/// Ends a sandbox under gVisor after an out-of-memory kill: the host killed a part of gVisor's kernel, which may wait
+/// for that part forever.
 fn end_if_broken(inner: &Arc<Inner>, member: Arc<Member>) {
     let level = member.details().map(|details| details.labels.isolation);
     if level != Some(Isolation::Gvisor) {

@@ -1,4 +1,4 @@
-//! Images: what a sandbox takes from one, and which are refused.
+//! Images: the parts that a sandbox uses, and the reasons to refuse one.
 
 use std::collections::BTreeMap;
 

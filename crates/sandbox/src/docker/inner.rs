@@ -1,4 +1,4 @@
-//! What the provisioner shares with its tasks: the sandboxes that it knows, and the ways to them.
+//! State that the provisioner shares with its tasks: the known sandboxes, the client of the engine and the layout.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -158,7 +158,7 @@ impl Inner {
         }))
     }
 
-    /// Kills for want of memory up to a time. The engine remembers only its last few hundred events.
+    /// The number of out-of-memory kills up to a time. The engine remembers only its last few hundred events.
     pub(super) async fn kills_before(&self, container: &str, until: i64) -> u64 {
         let filter = HashMap::from([("container", vec![container]), ("event", vec!["oom"])]);
         let until = format!("{}.{:09}", until / 1_000_000_000, until % 1_000_000_000);

@@ -5,7 +5,7 @@ use crate::{Isolation, SandboxError};
 /// Who maps, by what an engine says of itself. An engine that maps ids knows few of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Mapping {
-    /// Nobody: an id of a container is the host's.
+    /// No mapping: an id in a container is the same id on the host.
     None,
     /// `userns-remap`: containers are in a user namespace, the engine is not.
     Remap,
@@ -32,7 +32,8 @@ impl Mapping {
 
     /// Refuses levels that no sandbox of such an engine can have.
     pub(super) fn check(self, isolation: Isolation) -> Result<(), SandboxError> {
-        // It opens what is mounted as the mapped root, which the gateway's run directory keeps out. runc opens it as root.
+        // It opens what is mounted as the mapped root, which the gateway's run directory keeps out. runc opens it as
+        // root.
         if self == Self::Remap && isolation == Isolation::Gvisor {
             return Err(SandboxError::BadSpec {
                 field: "isolation",

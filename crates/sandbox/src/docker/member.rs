@@ -1,4 +1,4 @@
-//! One sandbox that this gateway process knows.
+//! One sandbox in the list of this gateway process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(super) struct Member {
     /// Its name in the engine.
     pub(super) container: String,
     pub(super) exit: watch::Sender<Option<SandboxExit>>,
-    /// Somebody asked for its end.
+    /// Its end was requested.
     pub(super) stopping: AtomicBool,
     /// The engine may have something of it.
     pub(super) in_engine: AtomicBool,
@@ -28,7 +28,7 @@ struct State {
     life: Life,
     /// Known once it lives.
     details: Option<Arc<Details>>,
-    /// The exit code that the engine's event told.
+    /// The exit code from the engine's event.
     code: Option<i64>,
     kills: Kills,
 }
@@ -50,17 +50,17 @@ enum Life {
     /// It ended while the call that started it was under way.
     StillBorn,
     Live,
-    /// Somebody removes it.
+    /// It is being removed.
     Ending,
 }
 
-/// Processes that were killed for want of memory.
+/// Out-of-memory kills.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kills {
     count: u64,
     /// When the last one was, in nanoseconds of the engine's clock.
     last: i64,
-    /// What was before is counted by somebody else.
+    /// Earlier kills are not counted here.
     from: i64,
 }
 
@@ -69,7 +69,7 @@ impl Member {
         Self::new(id, container, Life::Starting, 0, false)
     }
 
-    /// One of an earlier gateway process; kills after `from` (engine's clock, nanoseconds) are told by events.
+    /// One of an earlier gateway process; events report kills after `from` (engine's clock, nanoseconds).
     pub(super) fn adopted(container: String, details: Details, from: i64) -> Arc<Self> {
         let member = Self::new(details.labels.id, container, Life::Live, from, true);
         member.state.lock().details = Some(Arc::new(details));
@@ -95,7 +95,8 @@ impl Member {
         })
     }
 
-    /// The call that started it has come back; `true` when it has ended meanwhile, so that the caller must see to its end.
+    /// The call that started it has come back; `true` when it has ended meanwhile, so that the caller must see to its
+    /// end.
     pub(super) fn go_live(&self, details: Details) -> bool {
         let mut state = self.state.lock();
         state.details = Some(Arc::new(details));
@@ -129,7 +130,7 @@ impl Member {
         self.state.lock().life = Life::Live;
     }
 
-    /// Its start has failed: nobody else may see to its end.
+    /// Its start has failed: only the starting task removes it.
     pub(super) fn give_up(&self) {
         self.state.lock().life = Life::Ending;
     }
@@ -138,7 +139,7 @@ impl Member {
         self.state.lock().life == Life::Live
     }
 
-    pub(super) fn told_code(&self) -> Option<i64> {
+    pub(super) fn reported_code(&self) -> Option<i64> {
         self.state.lock().code
     }
 
@@ -196,7 +197,7 @@ mod tests {
         assert!(!member.died(Some(3)), "its start is under way");
         assert!(member.go_live(details(id)), "it is for the start to end it");
         assert!(!member.died(None));
-        assert_eq!(member.told_code(), Some(3));
+        assert_eq!(member.reported_code(), Some(3));
 
         let member = Member::starting(id, "c".to_owned());
         assert!(!member.go_live(details(id)));

@@ -4,9 +4,10 @@
 //! is the authority on which containers exist, so nothing is written down here beside labels.
 //!
 //! # What a container gets
-//! No capability, `no-new-privileges`, the seccomp profile `docker/seccomp.json`, a user of its own, a read-only root, no
-//! network (or one that the operator allowed), its own pid, ipc, uts and cgroup namespaces, no devices beside the
-//! engine's usual harmless ones, bounded processes, memory without swap, processors and log. Its writable places:
+//! No capability, `no-new-privileges`, the seccomp profile `docker/seccomp.json`, a user of its
+//! own, a read-only root, no network (or one that the operator allowed), its own pid, ipc, uts and cgroup namespaces,
+//! no devices beside the engine's usual harmless ones, bounded processes, memory without swap, processors and log. Its
+//! writable places:
 //!
 //! | path | what |
 //! |---|---|
@@ -15,8 +16,7 @@
 //! | `/himalia/run` | tmpfs of the shim: sockets, connection files |
 //!
 //! Mounted read-only: `/himalia/gw` (the gateway's socket), `/himalia/bin/himalia-shim`, `/himalia/kernel`. What the
-//! tmpfs can hold is added to the limit on memory, so that a full one is a full disk and never an end for want of
-//! memory.
+//! tmpfs can hold is added to the limit on memory, so that a full one is a full disk and never an out-of-memory kill.
 //!
 //! # Files on the host
 //! `<run_dir>/<id>/` (0711): the gateway listens there on `gw.sock`; `key` lies there until it was proven. It may be

@@ -1,7 +1,6 @@
 //! Names and labels by which the containers and volumes of one gateway are found.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -48,11 +47,9 @@ impl Names {
     /// For the gateway with this run directory, which only one gateway can have at a time.
     pub(super) fn new(run_dir: &Path) -> Self {
         let digest = Sha256::digest(run_dir.as_os_str().as_bytes());
-        let mut instance = String::with_capacity(16);
-        for byte in &digest[..8] {
-            let _ = write!(instance, "{byte:02x}");
+        Self {
+            instance: hex::encode(&digest[..8]),
         }
-        Self { instance }
     }
 
     /// A number that differs from gateway to gateway.

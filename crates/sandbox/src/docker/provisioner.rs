@@ -1,4 +1,4 @@
-//! The provisioner itself: which sandboxes this process knows, and the calls on them.
+//! The Docker provisioner: implements the trait for the sandboxes that this process knows.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -39,8 +39,8 @@ pub struct DockerProvisioner {
 }
 
 impl DockerProvisioner {
-    /// Checks the settings and the run directory, which is made if it is missing. The engine is not asked: it may come
-    /// up later.
+    /// Checks the settings and the run directory, and creates the directory if it is missing. Does not call the engine,
+    /// which may start later.
     ///
     /// # Errors
     /// [`SandboxError::BadSpec`] names the setting; [`SandboxError::RunDir`].
@@ -265,7 +265,7 @@ impl Provisioner for DockerProvisioner {
             for id in found {
                 match inner.clean(id).await {
                     Ok(()) => {
-                        tracing::info!(sandbox = %short(id), "removed a sandbox that nobody knows");
+                        tracing::info!(sandbox = %short(id), "removed an unknown sandbox");
                         removed.push(id);
                     }
                     Err(error) => {

@@ -1,4 +1,4 @@
-//! Starting a container, or leaving nothing.
+//! Starts a container. A start that fails leaves nothing.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -71,7 +71,7 @@ pub(super) async fn start(
     wanted.await.map_err(|_| SandboxError::Closed)?
 }
 
-/// Removes what a failed start left, in a task that goes on if nobody waits for it.
+/// Removes what a failed start left, in a separate task, so that it continues when the caller is dropped.
 async fn undo(inner: Arc<Inner>, member: Arc<Member>) {
     let task = tokio::spawn(async move {
         ending::remove(&inner, &member).await;

@@ -1,4 +1,4 @@
-//! Which container has which user id, so that no two share what Linux counts by user.
+//! Assigns a user id to each container, so that no two share the resources that Linux counts by user.
 //!
 //! Each has one for itself from the upper halves of [`DockerConfig::host_uids`]; those that
 //! use the same kept files, one after the other, have the same. The engine is the authority: labels of containers and
@@ -48,7 +48,7 @@ impl Uids {
         })
     }
 
-    /// The id for a sandbox: that of its kept files, or one that nobody has. `mapped`: the engine maps ids itself.
+    /// The id for a sandbox: that of its kept files, or a free one. `mapped`: the engine maps ids itself.
     pub(super) async fn of(
         &self,
         client: &Client,

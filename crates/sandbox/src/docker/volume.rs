@@ -194,8 +194,8 @@ pub(super) async fn names(client: &Client, names: &Names) -> Result<Vec<String>,
         .collect())
 }
 
-/// Kills and removes a container, with the volumes that have no name. One that does not exist, or is being removed by
-/// somebody else, is fine.
+/// Kills and removes a container, with its volumes that have no name. No error if it does not exist or another client
+/// is removing it.
 pub(super) async fn remove_container(client: &Client, name: &str) -> Result<(), CallError> {
     let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
     match client

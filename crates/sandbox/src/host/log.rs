@@ -1,4 +1,4 @@
-//! The log of a shim: bounded, and its end for reports.
+//! The log of a shim: bounded in size, with its last lines for reports.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom};

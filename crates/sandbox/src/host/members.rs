@@ -1,4 +1,4 @@
-//! The sandboxes that this process knows, those that it is starting included.
+//! The list of sandboxes that this process runs or starts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl<M> Members<M> {
         self.slots.lock().remove(&id);
     }
 
-    /// Forgets one that does not run, after `undo`; nobody else can enter it meanwhile. `false` when it runs.
+    /// Forgets one that does not run, after `undo`; no other task can enter it meanwhile. `false` when it runs.
     pub(crate) fn abandon(&self, id: SandboxId, undo: impl FnOnce()) -> bool {
         let mut slots = self.slots.lock();
         if matches!(slots.get(&id), Some(Slot::Live(_))) {
@@ -89,8 +89,8 @@ impl<M> Members<M> {
         true
     }
 
-    /// Of what was found on disk, what nobody here knows and nobody wants to keep. Found first, asked second: a sandbox
-    /// that starts in between is known.
+    /// The sandboxes in `found` that are neither in this list nor in `keep`. The disk is read first, the list second: a
+    /// sandbox that starts in between is in the list.
     pub(crate) fn strangers(
         &self,
         found: impl IntoIterator<Item = SandboxId>,

@@ -1,6 +1,7 @@
 //! What every provisioner of processes on this host needs: files with secret names in a run directory, records by which
 //! a later gateway process finds its sandboxes again, and processes that cannot be mistaken for others.
 
+pub(crate) mod backoff;
 pub(crate) mod layout;
 pub(crate) mod log;
 pub(crate) mod members;

@@ -5,9 +5,12 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 
+use himalia_proc::Stat;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
+
+use crate::Usage;
 
 /// Bytes of an environment or a command line that are read.
 const MAX_STRINGS: u64 = 2 << 20;
@@ -20,7 +23,7 @@ pub(crate) struct ProcessId {
     pub(crate) start: u64,
 }
 
-/// What `/proc/<pid>/stat` says.
+/// A process of this host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process {
     pub(crate) id: ProcessId,
@@ -68,18 +71,12 @@ impl ProcessId {
 impl Process {
     /// One process, ended or not.
     pub(crate) fn read(pid: i32) -> Option<Self> {
-        parse(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        Stat::read(pid).map(Self::from)
     }
 
     /// Every process that can be seen.
     pub(crate) fn all() -> io::Result<Vec<Self>> {
-        let mut all = Vec::new();
-        for entry in fs::read_dir("/proc")? {
-            let Ok(entry) = entry else { continue };
-            let pid = entry.file_name().to_str().and_then(|name| name.parse().ok());
-            all.extend(pid.and_then(Self::read));
-        }
-        Ok(all)
+        Ok(Stat::all()?.map(Self::from).collect())
     }
 
     /// Whether its environment at the time of its exec holds this `NAME=value`.
@@ -138,6 +135,18 @@ pub(crate) fn resident(processes: &[Process]) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
+/// Resource use of these.
+pub(crate) fn usage<'a>(processes: impl Iterator<Item = &'a Process>) -> Usage {
+    let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
+    processes.fold(Usage::default(), |sum, process| Usage {
+        processes: sum.processes + 1,
+        rss_bytes: sum.rss_bytes.saturating_add(process.rss_bytes()),
+        cpu_millis: sum
+            .cpu_millis
+            .saturating_add(process.cpu_ticks.saturating_mul(1000) / ticks_per_second),
+    })
+}
+
 /// The living processes at and below `root`, to any depth, among `all`. In a PID namespace that is everything below its
 /// first process.
 pub(crate) fn family(all: &[Process], root: ProcessId) -> Vec<Process> {
@@ -157,25 +166,20 @@ pub(crate) fn family(all: &[Process], root: ProcessId) -> Vec<Process> {
     family
 }
 
-/// The name may hold spaces and brackets, so the fields are counted from the last `)`.
-fn parse(pid: i32, stat: &str) -> Option<Process> {
-    let fields: Vec<&str> = stat
-        .get(stat.rfind(')')? + 1..)?
-        .split_ascii_whitespace()
-        .collect();
-    let number = |n: usize| fields.get(n)?.parse::<u64>().ok();
-    let id = |n: usize| fields.get(n)?.parse::<i32>().ok();
-    Some(Process {
-        id: ProcessId {
-            pid,
-            start: number(19)?,
-        },
-        parent: id(1)?,
-        group: id(2)?,
-        session: id(3)?,
-        ended: matches!(*fields.first()?, "Z" | "X" | "x"),
-        cpu_ticks: number(11)?.saturating_add(number(12)?),
-    })
+impl From<Stat> for Process {
+    fn from(stat: Stat) -> Self {
+        Self {
+            id: ProcessId {
+                pid: stat.pid,
+                start: stat.started,
+            },
+            parent: stat.parent,
+            group: stat.group,
+            session: stat.session,
+            ended: stat.ended,
+            cpu_ticks: stat.cpu_ticks,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -183,21 +187,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_confuse_the_fields() {
-        let line = "7 (a) S 1 1) (b) R 3 4 5 0 -1 4194304 1 0 0 0 10 20 0 0 20 0 1 0 777 1 1";
-        let process = parse(7, line).unwrap();
-        assert_eq!((process.parent, process.group, process.session), (3, 4, 5));
-        assert_eq!((process.cpu_ticks, process.id.start), (30, 777));
-        assert!(!process.ended);
-        assert!(parse(7, "7 (a").is_none());
-        assert!(parse(7, "7 (a) R 1").is_none());
-    }
-
-    #[test]
     fn a_family_is_everything_below() {
         let process = |pid: i32, parent: i32| {
             let line = format!("{pid} (a) S {parent} 1 1 0 -1 0 1 0 0 0 1 2 0 0 20 0 1 0 {pid} 1 1");
-            parse(pid, &line).unwrap()
+            Process::from(Stat::parse(line.as_bytes()).unwrap())
         };
         let all =
             [(1, 0), (7, 1), (8, 7), (9, 8), (10, 1), (11, 7)].map(|(pid, parent)| process(pid, parent));

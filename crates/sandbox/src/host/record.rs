@@ -1,4 +1,4 @@
-//! What is written down of a sandbox, for a later gateway process.
+//! The record of a sandbox, by which a later gateway process finds it again.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::proc::{Process, ProcessId};
-use crate::{SandboxError, SandboxId};
+use crate::{Isolation, SandboxError, SandboxId, SandboxInfo};
 
 /// Bytes of a record that are read back; a written one is far smaller.
 const MAX_RECORD_BYTES: u64 = 256 << 10;
@@ -50,10 +50,23 @@ impl<D> Record<D> {
         }
     }
 
-    pub(crate) fn created(&self) -> SystemTime {
+    fn created(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH
             .checked_add(Duration::from_micros(self.created_micros))
             .unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
+    /// What a list shows of the sandbox, without its resource use.
+    pub(crate) fn info(&self, isolation: Isolation) -> SandboxInfo {
+        SandboxInfo {
+            id: self.id,
+            alive: self.living_shim().is_some(),
+            pid: self.shim.and_then(|shim| u32::try_from(shim.pid).ok()),
+            created: self.created(),
+            labels: self.labels.clone(),
+            isolation,
+            usage: None,
+        }
     }
 
     /// The shim, if it lives.

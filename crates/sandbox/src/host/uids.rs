@@ -2,9 +2,10 @@
 
 use std::ops::RangeInclusive;
 
-/// Host user ids that sandboxes have unless the operator says otherwise: above those that `useradd` gives to users for containers (to
-/// 600,100,000), those of systemd's containers (to 1,879,048,191) and those that directory services give to people (to 2,000,200,000), and
-/// below 2,147,352,576, from which on systemd has more. One gateway takes a part of them ([`host_uid_parts`]).
+/// Host user ids that sandboxes have unless the operator says otherwise: above those that `useradd` gives to users for
+/// containers (to 600,100,000), those of systemd's containers (to 1,879,048,191) and those that directory services give
+/// to people (to 2,000,200,000), and below 2,147,352,576, from which on systemd has more. One gateway takes a part of
+/// them ([`host_uid_parts`]).
 pub const DEFAULT_HOST_UIDS: RangeInclusive<u32> = 2_100_000_000..=2_100_065_535;
 
 /// Those of a gateway whose user namespace has no such high ids. Earlier versions had them everywhere.
@@ -24,11 +25,11 @@ pub fn host_uid_parts(range: &RangeInclusive<u32>) -> Vec<RangeInclusive<u32>> {
         .collect()
 }
 
-/// Ids of which one after the other is given out.
+/// Ids, assigned one after the other.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     ranges: Vec<RangeInclusive<u32>>,
-    /// Where the search goes on, so that an id is not given anew at once.
+    /// Where the next search starts, so that a released id is not assigned again at once.
     next: u64,
 }
 

@@ -39,7 +39,7 @@ impl Hunt {
         use std::os::unix::ffi::OsStrExt as _;
         let noted = record.details.noted.iter();
         let leaders = |led: fn(&Noted) -> i32| {
-            // Only numbers that name the process itself: all others belong to somebody else or to the shim.
+            // Only numbers that name the process itself: all others belong to the shim or to unrelated processes.
             noted
                 .clone()
                 .filter(move |n| led(n) == n.process.pid)

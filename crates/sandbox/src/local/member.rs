@@ -1,4 +1,4 @@
-//! One sandbox that this gateway process watches.
+//! One sandbox that this gateway process watches until its end.
 
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Member {
     fn look(&self, child: Option<&mut Child>) -> Option<ExitCause> {
         match child.map(Child::try_wait) {
             Some(Ok(status)) => status.map(cause),
-            // Somebody else reaped it, or it is not our child.
+            // It was reaped elsewhere, or it is not our child.
             Some(Err(_)) | None => self.shim.find().is_none().then_some(ExitCause::Lost),
         }
     }

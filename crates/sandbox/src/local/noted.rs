@@ -1,4 +1,4 @@
-//! What is written down of a sandbox of plain processes beside what every record has.
+//! The fields that the record of a local sandbox has in addition to those of every record.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub(super) type Record = crate::host::record::Record<Details>;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Details {
-    /// Kernels, as far as they were told.
+    /// The kernels that the shim reported.
     pub(super) noted: Vec<Noted>,
 }
 

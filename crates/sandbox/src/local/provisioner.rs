@@ -1,4 +1,4 @@
-//! The provisioner itself: which sandboxes exist, and the calls on them.
+//! The local provisioner: implements the trait for sandboxes of plain processes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::process::Child;
@@ -17,7 +17,7 @@ use super::spawn::spawn;
 use super::sweep::sweep;
 use crate::host::layout::{Layout, private_dir};
 use crate::host::members::Members;
-use crate::host::proc::{Process, ProcessId, family, resident};
+use crate::host::proc::{self, Process, ProcessId, family, resident};
 use crate::host::{MARK_VARIABLE, OOM_REPORT_DELAY, blocking};
 use crate::{
     BoxFuture, Capabilities, FixedLimit, Isolation, LimitChange, LimitReport, Provisioner, ProvisionerKind,
@@ -122,7 +122,8 @@ impl Provisioner for LocalProvisioner {
         })
     }
 
-    /// Nobody enforces any limit here, so that each can be another one; only open files are a matter of each process.
+    /// Nothing enforces limits at this level, so each can change, except open files, which each process has from its
+    /// start.
     fn fixed_limit(&self, change: &LimitChange) -> Option<FixedLimit> {
         change
             .first_fixed(|changed| (changed.field == "open_files").then_some("is set when a process starts"))
@@ -160,7 +161,7 @@ impl Provisioner for LocalProvisioner {
                 let records = ids
                     .into_iter()
                     .filter_map(|id| Record::read(&inner.layout.record(id), id));
-                Ok(records.map(|record| info(&record)).collect())
+                Ok(records.map(|record| record.info(Isolation::None)).collect())
             })
             .await?
         })
@@ -172,7 +173,7 @@ impl Provisioner for LocalProvisioner {
             blocking(move || {
                 let record = Record::read(&inner.layout.record(id), id);
                 let record = record.ok_or(SandboxError::NotFound(id))?;
-                let mut info = info(&record);
+                let mut info = record.info(Isolation::None);
                 if info.alive {
                     let mut hunt = Hunt::new(&record, &inner.config.shim, &inner.layout.gateway_dir(id));
                     info.usage = Some(usage(&mut hunt));
@@ -343,29 +344,8 @@ fn below(shim: ProcessId, pid: u32) -> Option<Process> {
     None
 }
 
-fn info(record: &Record) -> SandboxInfo {
-    SandboxInfo {
-        id: record.id,
-        alive: record.living_shim().is_some(),
-        pid: record.shim.and_then(|shim| u32::try_from(shim.pid).ok()),
-        created: record.created(),
-        labels: record.labels.clone(),
-        isolation: Isolation::None,
-        usage: None,
-    }
-}
-
 fn usage(hunt: &mut Hunt) -> Usage {
     let all = Process::all().unwrap_or_default();
     let ours = hunt.find(&all);
-    let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
-    all.iter()
-        .filter(|process| ours.contains(&process.id))
-        .fold(Usage::default(), |sum, process| Usage {
-            processes: sum.processes + 1,
-            rss_bytes: sum.rss_bytes.saturating_add(process.rss_bytes()),
-            cpu_millis: sum
-                .cpu_millis
-                .saturating_add(process.cpu_ticks.saturating_mul(1000) / ticks_per_second),
-        })
+    proc::usage(all.iter().filter(|process| ours.contains(&process.id)))
 }

@@ -1,4 +1,4 @@
-//! Sandboxes that an earlier gateway process left.
+//! Removes sandboxes that an earlier gateway process left.
 
 use super::config::LocalConfig;
 use super::member::clean;
@@ -15,7 +15,7 @@ pub(super) fn sweep(ids: Vec<SandboxId>, config: &LocalConfig, layout: &Layout) 
             // Without a record there is no mark; the shim is still known by its command line.
             let record = read_or_blank(*id, layout);
             let (killed, _) = clean(&record, config, layout);
-            tracing::info!(sandbox = %short(*id), killed, "removed a sandbox that nobody knows");
+            tracing::info!(sandbox = %short(*id), killed, "removed an unknown sandbox");
             gone(id)
         })
         .collect()

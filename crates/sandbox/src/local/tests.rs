@@ -17,11 +17,11 @@ mod starting;
 
 /// A run directory and a script in place of the shim. The script sees the runtime directory as `$rt` and the
 /// gateway directory as `$gw`.
-struct Place {
+struct Fixture {
     dir: TempDir,
 }
 
-impl Place {
+impl Fixture {
     fn new(script: &str) -> Self {
         let dir = TempDir::new().unwrap();
         let shim = dir.path().join("shim");

@@ -1,4 +1,4 @@
-//! Directories and files of the host that a spec wants in the sandbox.
+//! Directories and files of the host that are mounted into the sandbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

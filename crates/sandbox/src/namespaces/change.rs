@@ -1,4 +1,4 @@
-//! Other limits for a sandbox that lives.
+//! Changes to the limits of a running sandbox.
 
 use std::os::fd::AsFd as _;
 
@@ -58,7 +58,7 @@ pub(super) fn apply(
         .memory_bytes
         .filter(|_| !inner.config.cgroups.has_memory());
     record.details.watched_disk = change.to.disk_bytes.filter(|_| is_kept);
-    // From here on whoever ends it removes new groups too.
+    // From here on, its end also removes new groups.
     record.write(&inner.layout.record(member.id))?;
     member.set_record(record.clone());
     let processes = || {

@@ -1,4 +1,4 @@
-//! Ending sandboxes from outside, and removing what they leave.
+//! Ends sandboxes from outside, and removes what they leave.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(4);
 
-/// Kills a sandbox that nobody watches and waits for its end. Blocks for at most 10 s.
+/// Kills a sandbox that no task watches, and waits for its end. Blocks for at most 10 s.
 pub(super) fn kill(record: &Record) -> Result<(), SandboxError> {
     if !record.is_of_this_boot() {
         return Ok(());

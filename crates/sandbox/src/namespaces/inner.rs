@@ -1,4 +1,4 @@
-//! What all calls share: which sandboxes and which user ids there are.
+//! State that all calls share: the sandboxes and the user ids in use.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub(super) struct Inner {
 #[derive(Debug)]
 struct Uids {
     host: HostUids,
-    /// Names of kept files that a sandbox uses, which may be one that nobody watches yet.
+    /// Names of kept files with the sandbox that uses them. No task may watch the sandbox yet.
     in_use: HashMap<String, SandboxId>,
 }
 
@@ -155,7 +155,7 @@ impl Inner {
             let Some(owner) = self.kept.owner(name) else {
                 return Ok(());
             };
-            // Nobody can begin to use them while they are removed, which may take long.
+            // No sandbox can start to use them while they are removed, which may take long.
             uids.in_use.insert(name.to_owned(), SandboxId::generate()?);
             owner
         };
@@ -204,7 +204,7 @@ impl Inner {
         handle
     }
 
-    /// Ends one that nobody owns and forgets it. Blocks.
+    /// Ends one without an owner and forgets it. Blocks.
     pub(super) fn discard(&self, record: &Record) {
         match ending::kill(record) {
             Ok(()) => self.forget(record),
@@ -249,8 +249,8 @@ fn uids_of(records: &[Record]) -> impl Iterator<Item = u32> {
     given.map(|ids| ids.uid)
 }
 
-/// The host user ids of sandboxes that may live, and of kept files, of the gateway with these directories, as they are in
-/// a [`NamespacesConfig`]. What is not there has none. Blocks.
+/// The host user ids of sandboxes that may live, and of kept files, of the gateway with these directories, as they are
+/// in a [`NamespacesConfig`]. What is not there has none. Blocks.
 pub fn host_uids_in_use(run_dir: &Path, data_dir: &Path) -> BTreeSet<u32> {
     let files = KeptFiles::at(data_dir).owners();
     let records = records(&Layout::look_at(run_dir)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Calls of the binary `himalia-jail`.
+//! Calls the binary `himalia-jail`.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut, Read as _, Write as _};
@@ -39,9 +39,9 @@ pub(super) struct Jail {
     program: PathBuf,
 }
 
-/// A sandbox without a process.
+/// A sandbox without a process, as `himalia-jail prepare` leaves it.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct PreparedSandbox {
     pub(super) prepared: Prepared,
     /// In the order of [`Prepared::fds`].
     pub(super) namespaces: Vec<OwnedFd>,
@@ -62,8 +62,9 @@ impl Jail {
         }
     }
 
-    /// Makes a sandbox and starts its first process; gives back its id. `fds` are descriptors with the numbers from 4 on
-    /// that the plan knows them by; `mark` is in the environment of all that is started; `log` takes what `himalia-jail` itself has to say. Blocks.
+    /// Makes a sandbox and starts its first process; gives back its id. `fds` are descriptors with the numbers from 4
+    /// on that the plan knows them by; `mark` is in the environment of all that is started; `log` takes what
+    /// `himalia-jail` itself has to say. Blocks.
     pub(super) fn exec(
         &self,
         plan: &ExecPlan,
@@ -81,7 +82,12 @@ impl Jail {
     }
 
     /// Makes a sandbox without a process. Blocks.
-    pub(super) fn prepare(&self, plan: &Plan, mark: &str, log: File) -> Result<Place, SandboxError> {
+    pub(super) fn prepare(
+        &self,
+        plan: &Plan,
+        mark: &str,
+        log: File,
+    ) -> Result<PreparedSandbox, SandboxError> {
         let (ours, theirs) = self.channel()?;
         let call = self.call("prepare", plan, mark, vec![(theirs, REPORT_FD)], log)?;
         let (text, namespaces) = call.answer(&ours, &self.program)?;
@@ -89,7 +95,7 @@ impl Jail {
         if namespaces.len() != prepared.fds.len() {
             return Err(self.failed("descriptors are missing in the answer"));
         }
-        Ok(Place { prepared, namespaces })
+        Ok(PreparedSandbox { prepared, namespaces })
     }
 
     /// Gives file systems in memory of the sandbox of this process other sizes. Blocks.

@@ -1,4 +1,4 @@
-//! One sandbox that this gateway process watches.
+//! One sandbox that this gateway process watches until its end.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,8 +29,8 @@ pub(super) struct Member {
     pub(super) stopping: AtomicBool,
     /// Processes that the watch over memory killed.
     pub(super) watch_kills: AtomicU64,
-    /// Kills for want of memory that somebody was told of.
-    told_kills: AtomicU64,
+    /// Out-of-memory kills that were reported.
+    reported_kills: AtomicU64,
     /// The zygote that started it will say how it ended.
     status: Mutex<Option<oneshot::Receiver<i32>>>,
     pidfd: Option<OwnedFd>,
@@ -44,7 +44,7 @@ impl Member {
             exit: Sender::new(None),
             stopping: AtomicBool::new(false),
             watch_kills: AtomicU64::new(0),
-            told_kills: AtomicU64::new(record.details.groups.oom_kills().unwrap_or(0)),
+            reported_kills: AtomicU64::new(record.details.groups.oom_kills().unwrap_or(0)),
             status: Mutex::new(status),
             pidfd: init.pidfd(),
             record: Mutex::new(record),
@@ -69,10 +69,10 @@ impl Member {
         self.record.lock().details.watched_memory
     }
 
-    /// Processes that were killed for want of memory.
+    /// Out-of-memory kills, which count as reported from now on.
     pub(super) fn oom_kills(&self) -> u64 {
         let kills = self.count_kills();
-        self.told_kills.fetch_max(kills, Ordering::AcqRel);
+        self.reported_kills.fetch_max(kills, Ordering::AcqRel);
         kills
     }
 
@@ -95,8 +95,8 @@ impl Member {
             (cause, _) => cause,
         };
         let killed = matches!(cause, ExitCause::Lost) || cause == ExitCause::Signaled(Signal::KILL.as_raw());
-        // A kill that nobody was told of yet: it is this one.
-        if killed && self.count_kills() > self.told_kills.load(Ordering::Acquire) {
+        // A kill that was not reported yet is this one.
+        if killed && self.count_kills() > self.reported_kills.load(Ordering::Acquire) {
             return ExitCause::OutOfMemory;
         }
         cause

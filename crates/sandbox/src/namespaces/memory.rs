@@ -1,4 +1,4 @@
-//! Memory of a sandbox whom no control group counts for: measured from `/proc`.
+//! Measures the memory of a sandbox from `/proc`, if it has no control group.
 //!
 //! The quick measure counts a page for each process that has it, and so counts too much where processes were forked
 //! from one another, or from a zygote. It is enough while it is small. Above half of the limit each page is shared out

@@ -1,8 +1,8 @@
 //! Sandboxes of Linux namespaces on this host: level [`Isolation::Namespaces`](crate::Isolation::Namespaces).
 //!
 //! The binary `himalia-jail` makes them. This module says what each is made of, starts the shim in it or has a zygote's
-//! child become it, counts its resources and watches its first process, with which the kernel ends all others. Of
-//! sandboxes that a zygote makes, one stands by for the next start with the same limits and paths.
+//! child become it, counts its resources and watches its first process, with which the kernel ends all others.
+//! After a start by a zygote, a standby sandbox is created for the next start with the same limits and paths.
 //!
 //! # Files
 //! In the run directory, under the sandbox's secret name:
@@ -22,9 +22,9 @@
 //! Memory, processes and processor time are limited by control groups where this process may make them
 //! ([`CgroupRoot::detect`]). Elsewhere memory is watched: measured each second, and ten times a second above half of
 //! the limit; over it the biggest process of the sandbox is killed. A process that takes memory faster than that can
-//! exceed the limit for up to a second. Processes are then limited by `RLIMIT_NPROC`, which counts each sandbox by itself.
-//! Work directory, `/tmp` and `/dev/shm` are file systems in memory with a fixed size; kept files are measured when
-//! [`Provisioner::disk_use`](crate::Provisioner::disk_use) is called.
+//! exceed the limit for up to a second. Processes are then limited by `RLIMIT_NPROC`, which counts each sandbox by
+//! itself. Work directory, `/tmp` and `/dev/shm` are file systems in memory with a fixed size; kept files are measured
+//! when [`Provisioner::disk_use`](crate::Provisioner::disk_use) is called.
 //!
 //! A living sandbox can be given other limits, except open files, a first limit of memory, and processes where
 //! `RLIMIT_NPROC` limits them: those are set before its first process starts. Its file systems in memory are given

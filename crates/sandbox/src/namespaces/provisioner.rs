@@ -1,4 +1,4 @@
-//! The provisioner itself: the calls.
+//! The namespaces provisioner: implements the trait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ pub struct NamespacesProvisioner {
 
 impl NamespacesProvisioner {
     /// Checks the directories and makes them if they are missing. Makes this process a subreaper (`prctl(2)`), so that
-    /// the first processes of sandboxes become its children when what started them has gone: only a parent is told how
-    /// a process ended. [`crate::try_out`] tells whether sandboxes can be made at all.
+    /// the first processes of sandboxes become its children when the process that started them has ended: only a parent
+    /// learns how a process ended. [`crate::try_out`] tells whether sandboxes can be made at all.
     ///
     /// # Errors
     /// [`SandboxError::RunDir`] when it is too long, not ours, or open to others; [`SandboxError::BadSpec`] when the
@@ -178,12 +178,12 @@ impl Provisioner for NamespacesProvisioner {
             let inner = Arc::clone(&self.inner);
             blocking(move || {
                 let ids = inner.layout.sandboxes()?;
-                // Those of this process that stand by, or are being made, are nobody's.
+                // The standby sandboxes of this process, and those being made, have no owner.
                 let records = ids
                     .into_iter()
                     .filter(|id| !inner.members.is_starting(*id))
                     .filter_map(|id| Record::read(&inner.layout.record(id), id));
-                Ok(records.map(|record| usage::info(&record)).collect())
+                Ok(records.map(|record| record.info(Isolation::Namespaces)).collect())
             })
             .await?
         })
@@ -194,7 +194,7 @@ impl Provisioner for NamespacesProvisioner {
             let inner = Arc::clone(&self.inner);
             blocking(move || {
                 let record = Record::read(&inner.layout.record(id), id).ok_or(SandboxError::NotFound(id))?;
-                let mut info = usage::info(&record);
+                let mut info = record.info(Isolation::Namespaces);
                 info.usage = record.living_shim().map(|init| usage::usage(&record, init.id));
                 Ok(info)
             })

@@ -1,4 +1,4 @@
-//! What is written down of a sandbox of namespaces.
+//! The fields that the record of a namespaces sandbox has in addition to those of every record.
 
 use himalia_jail::HostIds;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The root of a sandbox: what of the host it has, and what is made for it.
+//! The root file system of a sandbox: mounts from the host, and files that are created for it.
 
 use std::collections::BTreeMap;
 use std::fs;

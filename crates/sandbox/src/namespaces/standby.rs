@@ -1,7 +1,7 @@
-//! Sandboxes that a zygote has made before anybody asked for them: one of each form that was asked for before.
+//! Standby sandboxes: created by a zygote in advance, one for each form that was requested before.
 //!
-//! Such a sandbox is whole, its limits in force, and nothing of a kernel is in it: its shim waits for the key, and so
-//! for its owner. When the gateway ends it reads the end of its pipe instead, and ends too.
+//! A standby sandbox is complete and its limits are in force, but no kernel runs in it: its shim waits for the key of
+//! its future owner. When the gateway ends, the shim reads the end of its pipe instead, and ends too.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,12 +21,12 @@ use crate::host::blocking;
 use crate::host::short;
 use crate::{Files, Limits, SandboxSpec, ZygoteSpec};
 
-/// Forms of which one stands by. One more makes room by ending the one that was made or wanted the longest time ago.
+/// The most forms with a standby sandbox. A new form evicts the one that was made or requested the longest time ago.
 const MAX_FORMS: usize = 8;
 /// How long after a start the next one is made: the kernel that was just started comes first.
 const AFTER: Duration = Duration::from_millis(100);
 
-/// A sandbox that nobody owns yet.
+/// A sandbox without an owner.
 #[derive(Debug)]
 pub(super) struct Standby {
     pub(super) record: Record,
@@ -36,11 +36,11 @@ pub(super) struct Standby {
     pub(super) key: File,
 }
 
-/// All that sets one sandbox apart from another while nobody owns them.
+/// All that distinguishes one sandbox from another while they have no owner.
 #[derive(Clone, Debug, PartialEq)]
 struct Form {
     limits: Limits,
-    /// Host paths that are bound, with device and inode: a directory that took the place of another one is another one.
+    /// Host paths that are bound, with device and inode: a directory that replaced another one is a different one.
     binds: Vec<(PathBuf, Option<(u64, u64)>)>,
     names: BTreeMap<&'static str, PathBuf>,
     orphan_ttl: Option<Duration>,
@@ -49,7 +49,7 @@ struct Form {
 }
 
 impl Form {
-    /// `None` where none stands by: without a zygote, and where the files belong to somebody. Looks at the disk.
+    /// `None` for a spec without a standby sandbox: no zygote, or files of a session. Reads the disk.
     fn of(spec: &SandboxSpec) -> Option<Self> {
         if spec.files != Files::Ephemeral {
             return None;
@@ -76,7 +76,7 @@ enum State {
     Ready(Box<Standby>),
 }
 
-/// All that stand by, those wanted last at the end.
+/// All standby sandboxes; the last requested are at the end.
 #[derive(Debug, Default)]
 pub(super) struct Standbys {
     all: Mutex<Vec<(Form, State)>>,
@@ -137,19 +137,19 @@ impl Standbys {
     }
 }
 
-/// Takes the sandbox that stands by for this spec, if there is one. Blocks.
+/// Takes the standby sandbox for this spec, if there is one. Blocks.
 pub(super) fn take(inner: &Arc<Inner>, spec: &SandboxSpec) -> Option<Fresh> {
     let standby = inner.standbys.take(&Form::of(spec)?)?;
     let id = standby.record.id;
     if standby.record.living_shim().is_none() {
-        tracing::warn!(sandbox = %short(id), "a sandbox that stood by has ended");
+        tracing::warn!(sandbox = %short(id), "a standby sandbox has ended");
         inner.discard(&standby.record);
         return None;
     }
     match Fresh::take(Arc::clone(inner), standby, spec) {
         Ok(fresh) => Some(fresh),
         Err(error) => {
-            tracing::warn!(sandbox = %short(id), %error, "a sandbox that stood by is of no use");
+            tracing::warn!(sandbox = %short(id), %error, "a standby sandbox cannot be used");
             None
         }
     }
@@ -157,7 +157,7 @@ pub(super) fn take(inner: &Arc<Inner>, spec: &SandboxSpec) -> Option<Fresh> {
 
 /// Has one made for the next start with a spec like this one, unless there is one. Needs the runtime.
 pub(super) fn refill(inner: &Arc<Inner>, mut spec: SandboxSpec) {
-    // It is nobody's: the labels go, and the key is not looked at.
+    // It has no owner: the labels are removed, and the key is not used.
     spec.labels.clear();
     let inner = Arc::downgrade(inner);
     tokio::spawn(async move {
@@ -188,10 +188,10 @@ fn make(inner: &Arc<Inner>, spec: &SandboxSpec, zygote: &Zygote) {
     if !wanted {
         return;
     }
-    let made = Fresh::stand_by(Arc::clone(inner), spec, zygote);
+    let made = Fresh::start_standby(Arc::clone(inner), spec, zygote);
     let standby = made.map(|(fresh, key)| fresh.into_standby(key));
     if let Err(error) = &standby {
-        tracing::warn!(%error, "the zygote made no sandbox ahead");
+        tracing::warn!(%error, "the zygote made no standby sandbox");
     }
     inner.standbys.settle(&form, standby.ok());
 }
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn one_stands_by_for_each_form_and_is_taken_once() {
+    fn there_is_one_for_each_form_and_it_is_taken_once() {
         let all = Standbys::default();
         assert!(all.reserve(&form(1)).0 && !all.reserve(&form(1)).0);
         assert!(all.take(&form(1)).is_none(), "it is still being made");
@@ -281,6 +281,6 @@ mod tests {
         std::fs::create_dir(&path).unwrap();
         assert_ne!(before, Form::of(&spec));
         spec.files = Files::Session("mine".to_owned());
-        assert!(Form::of(&spec).is_none(), "its files belong to somebody");
+        assert!(Form::of(&spec).is_none(), "its files belong to a session");
     }
 }

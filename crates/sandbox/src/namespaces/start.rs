@@ -1,4 +1,4 @@
-//! Making a sandbox.
+//! Starts a sandbox.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -100,7 +100,7 @@ impl Fresh {
     }
 
     /// Has the zygote start one whose shim waits for its key, which the given pipe takes. Blocks.
-    pub(super) fn stand_by(
+    pub(super) fn start_standby(
         inner: Arc<Inner>,
         spec: &SandboxSpec,
         zygote: &Zygote,
@@ -113,7 +113,7 @@ impl Fresh {
         Ok((fresh, later))
     }
 
-    /// Takes one that stood by, for this spec, and gives its shim the key. An error undoes it. Blocks.
+    /// Takes a standby sandbox for this spec, and gives its shim the key. An error undoes it. Blocks.
     pub(super) fn take(
         inner: Arc<Inner>,
         standby: Standby,
@@ -128,7 +128,7 @@ impl Fresh {
         fresh.record.labels.clone_from(&spec.labels);
         fresh.record.write(&fresh.inner.layout.record(fresh.record.id))?;
         let mut key = standby.key;
-        // The shim has ended if nobody reads.
+        // The write fails if the shim has ended.
         key.write_all(spec.key.expose().as_bytes())
             .map_err(|error| fresh.io(error))?;
         Ok(fresh)
@@ -146,7 +146,7 @@ impl Fresh {
         })
     }
 
-    /// Notes it down, makes its groups, and says how its place is made and its shim started.
+    /// Writes its record, makes its groups, and returns how it is made and how its shim is started.
     fn furnish(&mut self, spec: &SandboxSpec) -> Result<(Shim, himalia_jail::Plan), SandboxError> {
         let inner = Arc::clone(&self.inner);
         let (config, layout, id) = (&inner.config, &inner.layout, self.record.id);
@@ -213,11 +213,11 @@ impl Fresh {
                 .map_err(|error| SandboxError::io(path, error))
         };
         let cgroups: Vec<File> = shim.cgroups.iter().map(open).collect::<Result<_, _>>()?;
-        // Joining a group takes as long as making the place, and waits for nothing but the host's kernel.
+        // Joining a group takes as long as making the sandbox, and waits only for the host's kernel.
         let birth = zygote.begin(&cgroups)?;
-        let place = self.inner.jail.prepare(plan, &self.record.mark, again(&log)?)?;
+        let sandbox = self.inner.jail.prepare(plan, &self.record.mark, again(&log)?)?;
         let born = birth.enter(&Order {
-            place,
+            sandbox,
             key,
             log,
             rlimits: shim.rlimits.clone(),
@@ -271,7 +271,7 @@ impl Fresh {
         SandboxError::io(&self.inner.layout.log(self.record.id), error)
     }
 
-    /// Gives it over to those that stand by.
+    /// Makes it a standby sandbox.
     pub(super) fn into_standby(mut self, key: File) -> Standby {
         self.done = true;
         Standby {
@@ -315,7 +315,7 @@ struct Shim {
     cgroups: Vec<PathBuf>,
 }
 
-/// The limits that groups enforce. A full tmpfs must be a full disk, never a want of memory, so its size comes on top.
+/// The limits that groups enforce. A full tmpfs must be a full disk, never out of memory, so its size is added.
 pub(super) fn wanted(limits: &Limits, memory: Memory) -> Wanted {
     Wanted {
         memory_bytes: limits
@@ -376,7 +376,7 @@ fn env(mark: &str) -> BTreeMap<String, String> {
 
 fn rlimits(limits: &Limits, inner: &Inner) -> Vec<Rlimit> {
     use rustix::process::Resource as Ours;
-    // In its namespace nobody may raise what the gateway itself is held to.
+    // No process in its namespace may raise a limit that the gateway itself has.
     let limit = |resource, ours, value: u64| {
         let most = rustix::process::getrlimit(ours).maximum;
         let value = Some(most.map_or(value, |most| value.min(most)));

@@ -1,4 +1,4 @@
-//! Sandboxes and control groups that an earlier gateway process left.
+//! Removes sandboxes and control groups that an earlier gateway process left.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use super::record::Record;
 use crate::host::short;
 use crate::{SandboxError, SandboxId};
 
-/// Ends and removes what nobody watches and nobody wants to keep; gives back the sandboxes of which nothing is left.
+/// Ends and removes sandboxes that are neither watched nor in `keep`, and returns those that are completely removed.
 /// Blocks.
 pub(super) fn sweep(inner: &Inner, keep: &[SandboxId]) -> Result<Vec<SandboxId>, SandboxError> {
     // Groups first, records second: a sandbox that starts in between has its record before its groups.
@@ -18,12 +18,12 @@ pub(super) fn sweep(inner: &Inner, keep: &[SandboxId]) -> Result<Vec<SandboxId>,
     for id in ids {
         let record = ending::read_or_blank(id, &inner.layout);
         if let Err(error) = ending::kill(&record) {
-            tracing::error!(sandbox = %short(id), %error, "a sandbox that nobody knows remains");
+            tracing::error!(sandbox = %short(id), %error, "an unknown sandbox remains");
             continue;
         }
         inner.forget(&record);
         if inner.layout.sandboxes().is_ok_and(|left| !left.contains(&id)) {
-            tracing::info!(sandbox = %short(id), "removed a sandbox that nobody knows");
+            tracing::info!(sandbox = %short(id), "removed an unknown sandbox");
             removed.push(id);
         }
     }
@@ -42,7 +42,7 @@ fn remove_groups(inner: &Inner, groups: Vec<String>) -> Result<(), SandboxError>
         .collect();
     for name in groups.into_iter().filter(|name| !known.contains(name)) {
         if let Err(error) = inner.config.cgroups.all(&name).remove() {
-            tracing::warn!(%error, "a control group that nobody knows remains");
+            tracing::warn!(%error, "an unknown control group remains");
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Trying whether sandboxes of namespaces can be made here.
+//! Tests whether namespaces sandboxes work on this host.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

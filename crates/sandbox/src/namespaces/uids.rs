@@ -1,4 +1,4 @@
-//! Which sandbox has which user id on the host.
+//! Assigns a user id of the host to each sandbox.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -44,7 +44,7 @@ impl HostUids {
         })
     }
 
-    /// An id that nobody has; `None` for an ordinary user.
+    /// A free id; `None` if the gateway runs as an ordinary user.
     pub(super) fn take(&mut self) -> Result<Option<HostIds>, SandboxError> {
         let Some(Given { pool, .. }) = &mut self.given else {
             return Ok(None);

@@ -1,34 +1,14 @@
-//! What a sandbox is and uses, seen from outside.
+//! What a sandbox uses, measured from outside.
 
 use std::collections::HashMap;
 
 use super::record::Record;
-use crate::host::proc::{Process, ProcessId, family, resident};
-use crate::{Isolation, SandboxId, SandboxInfo, Usage};
-
-pub(super) fn info(record: &Record) -> SandboxInfo {
-    SandboxInfo {
-        id: record.id,
-        alive: record.living_shim().is_some(),
-        pid: record.shim.and_then(|init| u32::try_from(init.pid).ok()),
-        created: record.created(),
-        labels: record.labels.clone(),
-        isolation: Isolation::Namespaces,
-        usage: None,
-    }
-}
+use crate::host::proc::{self, Process, ProcessId, family, resident};
+use crate::{SandboxId, Usage};
 
 /// Its resource use; the memory is the control group's number where there is one.
 pub(super) fn usage(record: &Record, init: ProcessId) -> Usage {
-    let ticks_per_second = rustix::param::clock_ticks_per_second().max(1);
-    let family = family(&Process::all().unwrap_or_default(), init);
-    let sum = family.iter().fold(Usage::default(), |sum, process| Usage {
-        processes: sum.processes + 1,
-        rss_bytes: sum.rss_bytes.saturating_add(process.rss_bytes()),
-        cpu_millis: sum
-            .cpu_millis
-            .saturating_add(process.cpu_ticks.saturating_mul(1000) / ticks_per_second),
-    });
+    let sum = proc::usage(family(&Process::all().unwrap_or_default(), init).iter());
     Usage {
         rss_bytes: record.details.groups.memory_bytes().unwrap_or(sum.rss_bytes),
         ..sum

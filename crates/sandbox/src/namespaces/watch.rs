@@ -1,4 +1,4 @@
-//! The watch over memory, for sandboxes whose memory no control group limits.
+//! Enforces memory limits by measuring, for sandboxes without a control group.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -62,7 +62,7 @@ fn look_once(inner: &Weak<Inner>) -> Option<Duration> {
             continue;
         }
         let Some(biggest) = reading.biggest else { continue };
-        // Counted before: whoever sees its end looks at the count.
+        // Counted before the kill: the task that sees the end reads the count.
         member.watch_kills.fetch_add(1, Ordering::AcqRel);
         tracing::info!(sandbox = %short(member.id), bytes = reading.bytes, limit, "a sandbox is over its memory");
         if let Err(error) = biggest.signal(Signal::KILL) {

@@ -194,7 +194,7 @@ async fn an_engine_that_comes_back_is_caught_up_with() {
     let stopped = fixture.provisioner.stop(stays.id, Duration::ZERO).await;
     assert!(matches!(stopped, Err(SandboxError::Engine { .. })), "{stopped:?}");
     assert!(ends.exit.borrow().is_none());
-    proxy.mend();
+    proxy.restore();
     assert_eq!(ends.ended().await.unwrap().cause, ExitCause::Exited(0));
     assert!(stays.exit.borrow().is_none());
     fixture.stop(stays.id).await;
@@ -215,7 +215,7 @@ async fn an_engine_that_hangs_in_a_start_is_given_up_and_tidied_later() {
     proxy.mute_after(1);
     let text = refused(&fixture.provisioner, |_| {}).await;
     assert!(text.contains("no answer"), "{text}");
-    proxy.mend();
+    proxy.restore();
     until("the end of the files", async || {
         let left = std::fs::read_dir(&fixture.config.run_dir).unwrap().count();
         (left == 1).then_some(())

@@ -146,7 +146,7 @@ async fn one_that_an_operator_removes_ends_too() {
 
 #[tokio::test]
 #[ignore = "needs an engine: make test-docker"]
-async fn a_start_that_nobody_waits_for_leaves_nothing() {
+async fn a_start_whose_caller_is_dropped_leaves_nothing() {
     let fixture = Fixture::new();
     let provisioner = fixture.provisioner.clone();
     let start = tokio::spawn(async move { provisioner.start(spec()).await.map(|handle| handle.id) });

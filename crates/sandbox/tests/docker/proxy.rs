@@ -43,7 +43,8 @@ impl Proxy {
         std::fs::remove_file(&self.socket).unwrap();
     }
 
-    pub(crate) fn mend(&self) {
+    /// New connections pass again.
+    pub(crate) fn restore(&self) {
         let before = self.mode.send_replace(Mode::Through);
         if before == Mode::Cut {
             self.listen();

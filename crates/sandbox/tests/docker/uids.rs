@@ -70,7 +70,7 @@ async fn kept_files_keep_their_user() {
     let before = uid(&fixture, &first).await;
     fixture.stop(first.id).await;
     fixture.again();
-    // The id is the files' own while nobody uses them.
+    // The id stays assigned to the files while no sandbox uses them.
     let other = fixture.start(spec()).await;
     assert_ne!(uid(&fixture, &other).await, before);
     fixture.stop(other.id).await;

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use himalia_sandbox::Provisioner as _;
 
-use crate::fixture::{Place, spec, start};
+use crate::fixture::{Fixture, spec, start};
 
 #[tokio::test]
 async fn what_is_bound_is_at_its_own_place_and_cannot_be_written() {
-    let place = Place::new("");
-    // As the installation of an interpreter in somebody's home.
-    let home = place.path().join("home");
+    let fixture = Fixture::new("");
+    // As the installation of an interpreter in a user's home directory.
+    let home = fixture.path().join("home");
     let tool = home.join("versions/1/bin/tool");
     fs::create_dir_all(tool.parent().unwrap()).unwrap();
     fs::write(&tool, "#!/bin/sh\necho it runs\n").unwrap();
@@ -26,8 +26,8 @@ async fn what_is_bound_is_at_its_own_place_and_cannot_be_written() {
          touch {0}/versions/1/x || echo read-only\necho ready\nexec sleep 1000\n",
         base.display()
     );
-    fs::write(&place.config.shim, script).unwrap();
-    let provisioner = place.provisioner();
+    fs::write(&fixture.config.shim, script).unwrap();
+    let provisioner = fixture.provisioner();
     let mut wanted = spec();
     wanted.binds = vec![
         base.join("current/1"),
@@ -35,8 +35,8 @@ async fn what_is_bound_is_at_its_own_place_and_cannot_be_written() {
         base.join("versions/1/bin"),
     ];
     let handle = start(&provisioner, wanted).await;
-    place.printed(&handle, "ready").await;
-    let log = place.log(&handle);
+    fixture.printed(&handle, "ready").await;
+    let log = fixture.log(&handle);
     let lines: Vec<&str> = log.lines().filter(|line| !line.starts_with("touch")).collect();
     assert_eq!(
         lines,
@@ -52,8 +52,8 @@ async fn what_is_bound_is_at_its_own_place_and_cannot_be_written() {
     provisioner.stop(handle.id, Duration::ZERO).await.unwrap();
 
     let mut wanted = spec();
-    wanted.binds = vec![place.config.data_dir.clone()];
+    wanted.binds = vec![fixture.config.data_dir.clone()];
     let error = provisioner.start(wanted).await.unwrap_err();
     assert!(error.to_string().contains("gateway's own"), "{error}");
-    assert!(place.left().is_empty());
+    assert!(fixture.left().is_empty());
 }

@@ -9,7 +9,7 @@ use himalia_sandbox::{
 };
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::fixture::{FILL, Place, eventually, groups, spec, start};
+use crate::fixture::{FILL, Fixture, eventually, groups, spec, start};
 
 const MIB: u64 = 1 << 20;
 
@@ -60,11 +60,11 @@ fn change(from: &Limits, to: &Limits) -> LimitChange {
     }
 }
 
-async fn started(place: &Place, provisioner: &NamespacesProvisioner, limits: &Limits) -> SandboxHandle {
+async fn started(fixture: &Fixture, provisioner: &NamespacesProvisioner, limits: &Limits) -> SandboxHandle {
     let mut wanted = spec();
     wanted.limits = limits.clone();
     let handle = start(provisioner, wanted).await;
-    place.printed(&handle, "ready").await;
+    fixture.printed(&handle, "ready").await;
     handle
 }
 
@@ -86,16 +86,16 @@ fn in_groups(pid: u32, files: &[&str]) -> Option<String> {
     found.next().map(|text| text.trim().to_owned())
 }
 
-async fn end(place: &Place, provisioner: &NamespacesProvisioner, handle: &SandboxHandle) {
+async fn end(fixture: &Fixture, provisioner: &NamespacesProvisioner, handle: &SandboxHandle) {
     provisioner.stop(handle.id, Duration::ZERO).await.unwrap();
-    assert!(place.left().is_empty(), "{:?}", place.left());
+    assert!(fixture.left().is_empty(), "{:?}", fixture.left());
 }
 
-async fn less_memory_holds(place: Place) {
-    let provisioner = place.provisioner();
+async fn less_memory_holds(fixture: Fixture) {
+    let provisioner = fixture.provisioner();
     let (from, to) = (limits(2048), limits(200));
-    let handle = started(&place, &provisioner, &from).await;
-    let has_groups = place.config.cgroups != CgroupRoot::default();
+    let handle = started(&fixture, &provisioner, &from).await;
+    let has_groups = fixture.config.cgroups != CgroupRoot::default();
     let report = provisioner
         .change_limits(handle.id, change(&from, &to))
         .await
@@ -110,40 +110,40 @@ async fn less_memory_holds(place: Place) {
         assert_eq!(report.memory, Enforcement::Watched);
     }
     go(&provisioner, &handle).await;
-    place.printed(&handle, "child 9").await;
+    fixture.printed(&handle, "child 9").await;
     assert!(provisioner.oom_kills(handle.id).await.unwrap() >= 1);
-    end(&place, &provisioner, &handle).await;
+    end(&fixture, &provisioner, &handle).await;
 }
 
 #[tokio::test]
 async fn a_memory_bomb_dies_of_a_limit_that_came_later() {
-    less_memory_holds(Place::python(&bomb(1 << 20))).await;
+    less_memory_holds(Fixture::python(&bomb(1 << 20))).await;
 }
 
 #[tokio::test]
 async fn the_watch_knows_a_limit_that_came_later() {
-    less_memory_holds(Place::python_without_groups(&bomb(1 << 20))).await;
+    less_memory_holds(Fixture::python_without_groups(&bomb(1 << 20))).await;
 }
 
 #[tokio::test]
 async fn more_memory_can_be_used() {
-    let place = Place::python(&bomb(64));
-    let provisioner = place.provisioner();
+    let fixture = Fixture::python(&bomb(64));
+    let provisioner = fixture.provisioner();
     let (from, to) = (limits(200), limits(2048));
-    let handle = started(&place, &provisioner, &from).await;
+    let handle = started(&fixture, &provisioner, &from).await;
     provisioner
         .change_limits(handle.id, change(&from, &to))
         .await
         .unwrap();
     go(&provisioner, &handle).await;
-    place.printed(&handle, "child 0").await;
+    fixture.printed(&handle, "child 0").await;
     assert_eq!(provisioner.oom_kills(handle.id).await.unwrap(), 0);
-    end(&place, &provisioner, &handle).await;
+    end(&fixture, &provisioner, &handle).await;
 }
 
 #[tokio::test]
 async fn file_systems_processes_and_processors_follow() {
-    let place = Place::python(&on_signal(&format!(
+    let fixture = Fixture::python(&on_signal(&format!(
         "
 for path in ['/session', '/tmp', '/dev/shm']:{FILL}
 children = 0
@@ -155,7 +155,7 @@ try:
 except OSError as error:
     print('stopped', error.errno, children)",
     )));
-    let provisioner = place.provisioner();
+    let provisioner = fixture.provisioner();
     let from = Limits {
         pids: Some(200),
         ..limits(400)
@@ -168,13 +168,13 @@ except OSError as error:
         shm_bytes: Some(3 * MIB),
         ..limits(400)
     };
-    let handle = started(&place, &provisioner, &from).await;
+    let handle = started(&fixture, &provisioner, &from).await;
     let wanted = change(&from, &to);
     let fixed = provisioner.fixed_limit(&wanted);
     let can = provisioner.limits();
     if can.pids != Enforcement::Cgroup {
         assert_eq!(fixed.unwrap().field, "pids");
-        return end(&place, &provisioner, &handle).await;
+        return end(&fixture, &provisioner, &handle).await;
     }
     assert_eq!(fixed, None);
     let report = provisioner.change_limits(handle.id, wanted).await.unwrap();
@@ -188,21 +188,21 @@ except OSError as error:
     }
     go(&provisioner, &handle).await;
     eventually("the end of its work", || {
-        place.log(&handle).contains("stopped").then_some(())
+        fixture.log(&handle).contains("stopped").then_some(())
     })
     .await;
-    let log = place.log(&handle);
+    let log = fixture.log(&handle);
     for line in ["/session 28 24", "/tmp 28 2", "/dev/shm 28 3", "stopped 11 29"] {
         assert!(log.lines().any(|has| has == line), "{log}");
     }
-    end(&place, &provisioner, &handle).await;
+    end(&fixture, &provisioner, &handle).await;
 }
 
 #[tokio::test]
 async fn what_cannot_be_changed_is_told_before() {
-    let place = Place::python(&on_signal(""));
-    let provisioner = place.provisioner();
-    let handle = started(&place, &provisioner, &Limits::default()).await;
+    let fixture = Fixture::python(&on_signal(""));
+    let provisioner = fixture.provisioner();
+    let handle = started(&fixture, &provisioner, &Limits::default()).await;
     let nothing = Limits::default();
     let fixed = |from: &Limits, to: &Limits| {
         let fixed = provisioner.fixed_limit(&change(from, to));
@@ -224,15 +224,15 @@ async fn what_cannot_be_changed_is_told_before() {
         refused.unwrap_err().to_string(),
         "open_files is set when a process starts"
     );
-    end(&place, &provisioner, &handle).await;
+    end(&fixture, &provisioner, &handle).await;
 }
 
 #[tokio::test]
 async fn less_than_it_uses_is_refused() {
-    let place = Place::python(&format!("held = b'x' * (100 << 20)\n{}", on_signal("")));
-    let provisioner = place.provisioner();
+    let fixture = Fixture::python(&format!("held = b'x' * (100 << 20)\n{}", on_signal("")));
+    let provisioner = fixture.provisioner();
     let from = limits(400);
-    let handle = started(&place, &provisioner, &from).await;
+    let handle = started(&fixture, &provisioner, &from).await;
     let less_memory = provisioner
         .change_limits(handle.id, change(&from, &limits(32)))
         .await;
@@ -241,5 +241,5 @@ async fn less_than_it_uses_is_refused() {
         assert!(refused.contains("the sandbox has"), "{refused}");
         assert_eq!(provisioner.oom_kills(handle.id).await.unwrap(), 0);
     }
-    end(&place, &provisioner, &handle).await;
+    end(&fixture, &provisioner, &handle).await;
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use himalia_sandbox::{ExitCause, Limits, Provisioner as _, SandboxError};
 
-use crate::fixture::{Place, QUIET, eventually, family, groups, lives, spec, start};
+use crate::fixture::{Fixture, QUIET, eventually, family, groups, lives, spec, start};
 
 #[tokio::test]
 async fn a_stop_asks_first_and_leaves_nothing() {
-    let place = Place::new(&QUIET.replace("exit 0", "exit 3"));
-    let provisioner = place.provisioner();
+    let fixture = Fixture::new(&QUIET.replace("exit 0", "exit 3"));
+    let provisioner = fixture.provisioner();
     let mut wanted = spec();
     wanted.labels.insert("session".into(), "s1".into());
     wanted.limits = Limits {
@@ -19,7 +19,7 @@ async fn a_stop_asks_first_and_leaves_nothing() {
         ..Limits::default()
     };
     let handle = start(&provisioner, wanted).await;
-    place.printed(&handle, "ready").await;
+    fixture.printed(&handle, "ready").await;
     let info = provisioner.inspect(handle.id).await.unwrap();
     assert!(info.alive);
     assert_eq!(info.labels["session"], "s1");
@@ -31,7 +31,7 @@ async fn a_stop_asks_first_and_leaves_nothing() {
     assert!(groups.iter().all(|group| group.is_dir()), "{groups:?}");
     assert_eq!(
         groups.is_empty(),
-        place.config.cgroups == himalia_sandbox::CgroupRoot::default()
+        fixture.config.cgroups == himalia_sandbox::CgroupRoot::default()
     );
     assert_eq!(provisioner.list().await.unwrap().len(), 1);
 
@@ -44,22 +44,22 @@ async fn a_stop_asks_first_and_leaves_nothing() {
             .iter()
             .all(|group| !group.exists() && !group.parent().unwrap().exists())
     );
-    assert!(place.left().is_empty(), "{:?}", place.left());
+    assert!(fixture.left().is_empty(), "{:?}", fixture.left());
     assert!(provisioner.list().await.unwrap().is_empty());
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-    assert!(!mounts.contains(place.path().to_str().unwrap()));
+    assert!(!mounts.contains(fixture.path().to_str().unwrap()));
     let again = provisioner.stop(handle.id, Duration::ZERO).await;
     assert!(matches!(again, Err(SandboxError::NotFound(_))));
 }
 
 #[tokio::test]
 async fn nothing_survives_the_first_process() {
-    let place = Place::new(
+    let fixture = Fixture::new(
         "setsid sh -c 'setsid sleep 1000 & setsid nohup sleep 1000 & exec sleep 1000' &
          env -i /usr/bin/setsid /bin/sleep 1000 &
          trap '' TERM; echo ready; while :; do sleep 1000; done",
     );
-    let provisioner = place.provisioner();
+    let provisioner = fixture.provisioner();
     let handle = start(&provisioner, spec()).await;
     let pid = provisioner.inspect(handle.id).await.unwrap().pid.unwrap();
     let processes = eventually("all of them", || Some(family(pid)).filter(|all| all.len() >= 6)).await;
@@ -70,25 +70,25 @@ async fn nothing_survives_the_first_process() {
     assert_eq!(first.unwrap(), second.as_ref().unwrap().clone());
     assert_eq!(second.unwrap().cause, ExitCause::Signaled(9));
     assert!(!processes.into_iter().any(lives));
-    assert!(place.left().is_empty());
+    assert!(fixture.left().is_empty());
 }
 
 #[tokio::test]
 async fn an_end_by_itself_is_told_with_its_code_and_the_log() {
-    let place = Place::new("echo no such luck >&2; exit 7");
-    let provisioner = place.provisioner();
+    let fixture = Fixture::new("echo no such luck >&2; exit 7");
+    let provisioner = fixture.provisioner();
     let handle = start(&provisioner, spec()).await;
     let exit = handle.ended().await.unwrap();
     assert_eq!(exit.cause, ExitCause::Exited(7));
     assert_eq!(exit.log_tail, "no such luck\n");
     assert!(!exit.requested);
-    assert!(place.left().is_empty());
+    assert!(fixture.left().is_empty());
 }
 
 #[tokio::test]
-async fn a_start_that_nobody_waits_for_leaves_nothing() {
-    let place = Place::new(QUIET);
-    let provisioner = place.provisioner();
+async fn a_start_whose_caller_is_dropped_leaves_nothing() {
+    let fixture = Fixture::new(QUIET);
+    let provisioner = fixture.provisioner();
     let mut starting = provisioner.start(spec());
     std::future::poll_fn(|context| {
         let _ = starting.as_mut().poll(context);
@@ -96,8 +96,11 @@ async fn a_start_that_nobody_waits_for_leaves_nothing() {
     })
     .await;
     drop(starting);
-    eventually("an empty run directory", || place.left().is_empty().then_some(())).await;
-    let mark = place.path().to_str().unwrap().to_owned();
+    eventually("an empty run directory", || {
+        fixture.left().is_empty().then_some(())
+    })
+    .await;
+    let mark = fixture.path().to_str().unwrap().to_owned();
     eventually("the end of all processes", || {
         let all = std::fs::read_dir("/proc").unwrap();
         let ours = all

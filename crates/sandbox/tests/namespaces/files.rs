@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use himalia_sandbox::{Enforcement, Files, Limits, Provisioner as _, SandboxSpec};
 
-use crate::fixture::{Place, spec, start};
+use crate::fixture::{Fixture, spec, start};
 
 fn named(name: &str) -> SandboxSpec {
     let mut wanted = spec();
@@ -14,15 +14,15 @@ fn named(name: &str) -> SandboxSpec {
 
 #[tokio::test]
 async fn kept_files_are_there_in_the_next_sandbox_and_gone_when_removed() {
-    let place = Place::new(
+    let fixture = Fixture::new(
         "cat /session/note 2>/dev/null; echo written >/session/note; ln -s /etc/passwd /session/link
          mkdir -p /session/closed/inner; chmod 0 /session/closed; echo ready
          trap 'exit 0' TERM; while :; do sleep 1000 & wait $!; done",
     );
-    let provisioner = place.provisioner();
+    let provisioner = fixture.provisioner();
     let first = start(&provisioner, named("one")).await;
-    place.printed(&first, "ready").await;
-    assert!(!place.log(&first).contains("written"));
+    fixture.printed(&first, "ready").await;
+    assert!(!fixture.log(&first).contains("written"));
     let second = provisioner.start(named("one")).await.unwrap_err();
     assert!(second.to_string().contains("in use"), "{second}");
     let busy = provisioner.remove_files("one").await.unwrap_err();
@@ -32,15 +32,15 @@ async fn kept_files_are_there_in_the_next_sandbox_and_gone_when_removed() {
     provisioner.stop(first.id, Duration::ZERO).await.unwrap();
 
     // Another gateway process.
-    let provisioner = place.provisioner();
+    let provisioner = fixture.provisioner();
     let again = start(&provisioner, named("one")).await;
-    place.printed(&again, "ready").await;
-    place.printed(&again, "written").await;
+    fixture.printed(&again, "ready").await;
+    fixture.printed(&again, "written").await;
     provisioner.stop(again.id, Duration::ZERO).await.unwrap();
     provisioner.sweep(vec![]).await.unwrap();
     drop(other);
 
-    let path = place.config.data_dir.join("files/one");
+    let path = fixture.config.data_dir.join("files/one");
     assert!(path.is_dir());
     assert_eq!(provisioner.kept_files().await.unwrap(), ["one"]);
     provisioner.remove_files("one").await.unwrap();
@@ -50,15 +50,15 @@ async fn kept_files_are_there_in_the_next_sandbox_and_gone_when_removed() {
         assert!(provisioner.remove_files(bad).await.is_err());
         assert!(provisioner.start(named(bad)).await.is_err());
     }
-    assert!(place.left().is_empty(), "{:?}", place.left());
+    assert!(fixture.left().is_empty(), "{:?}", fixture.left());
 }
 
 #[tokio::test]
 async fn space_for_kept_files_is_watched() {
-    let place = Place::new(
+    let fixture = Fixture::new(
         "echo ready; trap : USR1; while :; do [ -e /session/go ] && head -c 4000000 /dev/zero >/session/big && echo full; sleep 0.05; done",
     );
-    let provisioner = place.provisioner();
+    let provisioner = fixture.provisioner();
     let mut wanted = named("two");
     wanted.limits = Limits {
         disk_bytes: Some(2 << 20),
@@ -66,11 +66,11 @@ async fn space_for_kept_files_is_watched() {
     };
     let handle = start(&provisioner, wanted).await;
     assert_eq!(handle.limits.disk, Enforcement::Watched);
-    place.printed(&handle, "ready").await;
+    fixture.printed(&handle, "ready").await;
     let before = provisioner.disk_use(handle.id).await.unwrap().unwrap();
     assert!(before.limit_bytes == 2 << 20 && !before.is_over(), "{before:?}");
-    std::fs::write(place.config.data_dir.join("files/two/go"), "").unwrap();
-    place.printed(&handle, "full").await;
+    std::fs::write(fixture.config.data_dir.join("files/two/go"), "").unwrap();
+    fixture.printed(&handle, "full").await;
     let after = provisioner.disk_use(handle.id).await.unwrap().unwrap();
     assert!(after.used_bytes >= 4_000_000 && after.is_over(), "{after:?}");
     provisioner.stop(handle.id, Duration::ZERO).await.unwrap();

@@ -1,4 +1,4 @@
-//! A place for sandboxes, and programs in place of the shim.
+//! Directories for sandboxes, and programs that replace the shim.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -37,8 +37,8 @@ pub(crate) fn is_root() -> bool {
 /// Set where control groups have to enforce all limits.
 pub(crate) const EXPECTS_GROUPS: &str = "HIMALIA_TEST_CGROUPS";
 
-/// Has this process enter the group that version 2 asks for, before it has a child in its present one and before another
-/// test asks as well.
+/// Has this process enter the group that version 2 asks for, before it has a child in its present one and before
+/// another test asks as well.
 pub(crate) fn settle() {
     static SETTLED: Once = Once::new();
     SETTLED.call_once(|| {
@@ -47,23 +47,23 @@ pub(crate) fn settle() {
     });
 }
 
-/// Directories of one gateway.
-pub(crate) struct Place {
+/// Directories and configuration of one gateway.
+pub(crate) struct Fixture {
     dir: TempDir,
     pub(crate) config: NamespacesConfig,
 }
 
-impl Place {
+impl Fixture {
     /// A gateway whose shim is this shell script. It may use control groups.
     pub(crate) fn new(script: &str) -> Self {
-        let mut place = Self::without_groups(script);
-        place.config.cgroups = CgroupRoot::detect(&place.config.run_dir);
+        let mut fixture = Self::without_groups(script);
+        fixture.config.cgroups = CgroupRoot::detect(&fixture.config.run_dir);
         if std::env::var_os(EXPECTS_GROUPS).is_some() {
-            let can = place.provisioner().limits();
+            let can = fixture.provisioner().limits();
             let enforced = [can.memory, can.pids, can.cpu];
             assert_eq!(enforced, [Enforcement::Cgroup; 3], "memory, processes, processor");
         }
-        place
+        fixture
     }
 
     /// The same without control groups.
@@ -202,7 +202,8 @@ pub(crate) fn groups(pid: u32) -> Vec<PathBuf> {
     found
 }
 
-/// Body of a loop over `path` in Python: fills the file system there, and prints the error that stops it and the MiB that it took.
+/// Body of a loop over `path` in Python: fills the file system there, and prints the error that stops it and the MiB
+/// that it took.
 pub(crate) const FILL: &str = "
     written = 0
     try:

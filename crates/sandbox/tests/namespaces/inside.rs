@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use himalia_sandbox::{DEFAULT_HOST_UIDS, Isolation, Provisioner as _};
 
-use crate::fixture::{Place, is_root, spec, start};
+use crate::fixture::{Fixture, is_root, spec, start};
 
 const PROBE: &str = r"
 import ctypes, errno, json, os, signal, socket, sys
@@ -45,15 +45,15 @@ signal.sigwait([signal.SIGTERM])
 async fn it_is_what_was_promised() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let place = Place::python(&PROBE.replace("PORT", &port.to_string()));
-    let provisioner = place.provisioner();
+    let fixture = Fixture::python(&PROBE.replace("PORT", &port.to_string()));
+    let provisioner = fixture.provisioner();
     let mut wanted = spec();
     wanted.orphan_ttl = Some(Duration::from_mins(10));
     let key = wanted.key.expose().to_owned();
     let handle = start(&provisioner, wanted).await;
     assert_eq!(handle.isolation, Isolation::Namespaces);
     let told = crate::fixture::eventually("the report", || {
-        let log = place.log(&handle);
+        let log = fixture.log(&handle);
         if let Some(exit) = handle.exit.borrow().as_ref() {
             panic!("it has ended: {exit:?}");
         }

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use himalia_sandbox::{ExitCause, Limits, Provisioner as _, SandboxError, SandboxHandle};
 
-use crate::fixture::{Place, QUIET, eventually, groups, lives, spec, start};
+use crate::fixture::{Fixture, QUIET, eventually, groups, lives, spec, start};
 
 /// Starts a sandbox in a runtime that is ended at once, as a gateway is that was killed.
-fn abandoned(place: &Place) -> (SandboxHandle, u32) {
+fn abandoned(fixture: &Fixture) -> (SandboxHandle, u32) {
     let gateway = tokio::runtime::Runtime::new().unwrap();
     gateway.block_on(async {
-        let provisioner = place.provisioner();
+        let provisioner = fixture.provisioner();
         let mut wanted = spec();
         wanted.limits = Limits {
             pids: Some(20),
             ..Limits::default()
         };
         let handle = start(&provisioner, wanted).await;
-        place.printed(&handle, "ready").await;
+        fixture.printed(&handle, "ready").await;
         let pid = provisioner.inspect(handle.id).await.unwrap().pid.unwrap();
         (handle, pid)
     })
@@ -29,11 +29,11 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 #[test]
 fn a_sandbox_outlives_its_gateway_and_is_adopted() {
-    let place = Place::new(QUIET);
-    let (old, pid) = abandoned(&place);
+    let fixture = Fixture::new(QUIET);
+    let (old, pid) = abandoned(&fixture);
     block_on(async {
         assert!(lives(pid));
-        let provisioner = place.provisioner();
+        let provisioner = fixture.provisioner();
         assert!(provisioner.list().await.unwrap()[0].alive);
         let (handle, again) = tokio::join!(provisioner.adopt(old.id), provisioner.adopt(old.id));
         let (handle, again) = (handle.unwrap(), again.unwrap());
@@ -47,41 +47,41 @@ fn a_sandbox_outlives_its_gateway_and_is_adopted() {
         assert_eq!(again.ended().await.unwrap(), exit);
         assert!(!lives(pid));
         assert!(groups.iter().all(|group| !group.exists()));
-        assert!(place.left().is_empty());
+        assert!(fixture.left().is_empty());
     });
 }
 
 #[test]
 fn one_that_died_meanwhile_is_cleared_away() {
-    let place = Place::new(QUIET);
-    let (old, pid) = abandoned(&place);
+    let fixture = Fixture::new(QUIET);
+    let (old, pid) = abandoned(&fixture);
     let groups = groups(pid);
     block_on(async {
         let id = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
         rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
         eventually("its end", || (!lives(pid)).then_some(())).await;
-        let provisioner = place.provisioner();
+        let provisioner = fixture.provisioner();
         assert!(matches!(
             provisioner.adopt(old.id).await,
             Err(SandboxError::NotFound(_))
         ));
         assert!(groups.iter().all(|group| !group.exists()));
-        assert!(place.left().is_empty());
+        assert!(fixture.left().is_empty());
     });
 }
 
 #[test]
-fn a_sweep_removes_what_nobody_knows_and_nothing_else() {
-    let place = Place::new(QUIET);
-    let (kept, unknown, unfinished) = (abandoned(&place), abandoned(&place), abandoned(&place));
+fn a_sweep_removes_unknown_sandboxes_and_nothing_else() {
+    let fixture = Fixture::new(QUIET);
+    let (kept, unknown, unfinished) = (abandoned(&fixture), abandoned(&fixture), abandoned(&fixture));
     // The gateway died between the start of this one and the second writing of its record.
-    let record = place.config.run_dir.join(format!("{}.json", unfinished.0.id));
+    let record = fixture.config.run_dir.join(format!("{}.json", unfinished.0.id));
     let mut text: serde_json::Value = serde_json::from_slice(&std::fs::read(&record).unwrap()).unwrap();
     text["shim"] = serde_json::Value::Null;
     std::fs::write(&record, text.to_string()).unwrap();
     let all_groups: Vec<_> = [unknown.1, unfinished.1].into_iter().flat_map(groups).collect();
     block_on(async {
-        let provisioner = place.provisioner();
+        let provisioner = fixture.provisioner();
         let live = start(&provisioner, spec()).await;
         let mut removed = provisioner.sweep(vec![kept.0.id]).await.unwrap();
         removed.sort();
@@ -93,6 +93,6 @@ fn a_sweep_removes_what_nobody_knows_and_nothing_else() {
         provisioner.stop(live.id, Duration::ZERO).await.unwrap();
         provisioner.adopt(kept.0.id).await.unwrap();
         provisioner.stop(kept.0.id, Duration::ZERO).await.unwrap();
-        assert!(place.left().is_empty());
+        assert!(fixture.left().is_empty());
     });
 }

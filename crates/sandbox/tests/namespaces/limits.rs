@@ -1,4 +1,4 @@
-//! Limits that hold, whoever enforces them.
+//! Limits hold, with control groups and without.
 
 use std::fs;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use himalia_sandbox::{
     CgroupRoot, Enforcement, ExitCause, Limits, NamespacesProvisioner, Provisioner as _, SandboxHandle,
 };
 
-use crate::fixture::{FILL, Place, eventually, groups, spec, start};
+use crate::fixture::{FILL, Fixture, eventually, groups, spec, start};
 
 /// PID 1 with a child that takes 8 MiB at a time until it is killed.
 const BOMB_BELOW: &str = "
@@ -39,32 +39,32 @@ async fn started(provisioner: &NamespacesProvisioner, limits: Limits) -> Sandbox
     start(provisioner, wanted).await
 }
 
-async fn a_bomb_is_killed_and_counted(place: Place) {
-    let provisioner = place.provisioner();
+async fn a_bomb_is_killed_and_counted(fixture: Fixture) {
+    let provisioner = fixture.provisioner();
     let handle = started(&provisioner, memory(200 << 20)).await;
-    let has_groups = place.config.cgroups != CgroupRoot::default();
+    let has_groups = fixture.config.cgroups != CgroupRoot::default();
     let expected = if has_groups {
         Enforcement::Cgroup
     } else {
         Enforcement::Watched
     };
     assert_eq!(handle.limits.memory, expected);
-    place.printed(&handle, "child 9").await;
+    fixture.printed(&handle, "child 9").await;
     assert!(provisioner.oom_kills(handle.id).await.unwrap() >= 1);
     let exit = provisioner.stop(handle.id, Duration::ZERO).await.unwrap();
     // This end was wanted, and the kill before is not its cause.
     assert_eq!(exit.cause, ExitCause::Signaled(9));
-    assert!(place.left().is_empty());
+    assert!(fixture.left().is_empty());
 }
 
 #[tokio::test]
 async fn a_memory_bomb_dies_and_the_sandbox_lives() {
-    a_bomb_is_killed_and_counted(Place::python(BOMB_BELOW)).await;
+    a_bomb_is_killed_and_counted(Fixture::python(BOMB_BELOW)).await;
 }
 
 #[tokio::test]
 async fn a_memory_bomb_dies_under_the_watch_too() {
-    a_bomb_is_killed_and_counted(Place::python_without_groups(BOMB_BELOW)).await;
+    a_bomb_is_killed_and_counted(Fixture::python_without_groups(BOMB_BELOW)).await;
 }
 
 #[tokio::test]
@@ -75,11 +75,11 @@ held = []
 while True:
     held.append(b'x' * (8 << 20))
     time.sleep(0.01)";
-    for place in [Place::python(code), Place::python_without_groups(code)] {
-        let provisioner = place.provisioner();
+    for fixture in [Fixture::python(code), Fixture::python_without_groups(code)] {
+        let provisioner = fixture.provisioner();
         let handle = started(&provisioner, memory(200 << 20)).await;
         assert_eq!(handle.ended().await.unwrap().cause, ExitCause::OutOfMemory);
-        assert!(place.left().is_empty());
+        assert!(fixture.left().is_empty());
     }
 }
 
@@ -96,14 +96,14 @@ try:
 except OSError as error:
     print('stopped', error.errno)
 signal.pause()";
-    for place in [Place::python(code), Place::python_without_groups(code)] {
-        let provisioner = place.provisioner();
+    for fixture in [Fixture::python(code), Fixture::python_without_groups(code)] {
+        let provisioner = fixture.provisioner();
         let limits = Limits {
             pids: Some(40),
             ..Limits::default()
         };
         let handle = started(&provisioner, limits).await;
-        let has_groups = place.config.cgroups != CgroupRoot::default();
+        let has_groups = fixture.config.cgroups != CgroupRoot::default();
         let expected = if has_groups {
             Enforcement::Cgroup
         } else {
@@ -111,7 +111,7 @@ signal.pause()";
         };
         assert_eq!(handle.limits.pids, expected);
         // EAGAIN
-        place.printed(&handle, "stopped 11").await;
+        fixture.printed(&handle, "stopped 11").await;
         let usage = provisioner.inspect(handle.id).await.unwrap().usage.unwrap();
         assert!((30..=40).contains(&usage.processes), "{usage:?}");
         provisioner.stop(handle.id, Duration::ZERO).await.unwrap();
@@ -120,14 +120,14 @@ signal.pause()";
 
 #[tokio::test]
 async fn a_full_disk_is_no_want_of_memory() {
-    let place = Place::python(&format!(
+    let fixture = Fixture::python(&format!(
         "
 import signal
 for path in ['/session', '/tmp', '/dev/shm', '/himalia/run']:{FILL}
 print('done')
 signal.pause()",
     ));
-    let provisioner = place.provisioner();
+    let provisioner = fixture.provisioner();
     let limits = Limits {
         memory_bytes: Some(64 << 20),
         disk_bytes: Some(48 << 20),
@@ -137,8 +137,8 @@ signal.pause()",
     };
     let handle = started(&provisioner, limits).await;
     assert_eq!(handle.limits.disk, Enforcement::Hard);
-    place.printed(&handle, "done").await;
-    let log = place.log(&handle);
+    fixture.printed(&handle, "done").await;
+    let log = fixture.log(&handle);
     // ENOSPC each time, at the size that was given.
     for line in [
         "/session 28 48",
@@ -165,7 +165,7 @@ fn throttled(pid: u32) -> u64 {
 
 #[tokio::test]
 async fn open_files_and_processor_time_are_limited() {
-    let place = Place::python(
+    let fixture = Fixture::python(
         "
 import os, resource, signal, time
 print('files', *resource.getrlimit(resource.RLIMIT_NOFILE))
@@ -175,23 +175,23 @@ while time.process_time() - worked < 0.5:
 print('slow' if time.monotonic() - begin > 1.5 else 'fast')
 signal.pause()",
     );
-    let provisioner = place.provisioner();
+    let provisioner = fixture.provisioner();
     let limits = Limits {
         open_files: Some(100),
         cpu_millis: Some(200),
         ..Limits::default()
     };
     let handle = started(&provisioner, limits).await;
-    place.printed(&handle, "files 100 100").await;
+    fixture.printed(&handle, "files 100 100").await;
     if handle.limits.cpu == Enforcement::Cgroup {
         // Half a second of work at a fifth of a processor. The first period may be free.
-        place.printed(&handle, "slow").await;
+        fixture.printed(&handle, "slow").await;
         // A machine that is busy is slow as well.
         let pid = provisioner.inspect(handle.id).await.unwrap().pid.unwrap();
         assert!(throttled(pid) > 5, "{}", throttled(pid));
     } else {
         assert_eq!(handle.limits.cpu, Enforcement::None);
-        eventually("its work", || place.log(&handle).lines().nth(1).map(drop)).await;
+        eventually("its work", || fixture.log(&handle).lines().nth(1).map(drop)).await;
     }
     provisioner.stop(handle.id, Duration::ZERO).await.unwrap();
 }

@@ -9,7 +9,7 @@ use himalia_sandbox::{
     ZygoteSpec,
 };
 
-use crate::fixture::{Place, QUIET, eventually, groups, lives, spec, start};
+use crate::fixture::{Fixture, QUIET, eventually, groups, lives, spec, start};
 
 /// It enters the namespaces, becomes the sandbox's user and executes the program. It loads no filter and hides nothing.
 const ZYGOTE: &str = r"
@@ -22,7 +22,7 @@ control = socket.socket(fileno=int(sys.argv[sys.argv.index('--control-fd') + 1])
 must(libc.prctl(36, 1, 0, 0, 0))
 say = lambda **what: control.send(json.dumps(what).encode())
 if os.environ.get('REFUSE'):
-    say(ready=False, reason='no wish to')
+    say(ready=False, reason='refused by choice')
     sys.exit()
 say(ready=True, python=os.environ['HIMALIA_PRELOAD'], preloaded=[], failed={}, pid=os.getpid(), threads=1)
 def reap(*_):
@@ -73,7 +73,7 @@ while True:
     if os.environ.get('DIE') == 'true':
         os._exit(1)
     if os.environ.get('DIE') == 'fail':
-        say(op='failed', id=request['id'], step='setns', error='no wish to')
+        say(op='failed', id=request['id'], step='setns', error='refused by choice')
         continue
     if os.environ.get('DIE') == 'mute':
         continue
@@ -97,10 +97,10 @@ while True:
     reap()
 ";
 
-fn place(script: &str) -> Place {
-    let place = Place::new(script);
-    write_zygote(&place.config.kernel_package_dir);
-    place
+fn fixture(script: &str) -> Fixture {
+    let fixture = Fixture::new(script);
+    write_zygote(&fixture.config.kernel_package_dir);
+    fixture
 }
 
 fn write_zygote(package_dir: &Path) {
@@ -131,10 +131,10 @@ async fn warm(provisioner: &NamespacesProvisioner, wanted: &SandboxSpec) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_is_a_sandbox_like_any_other() {
-    let place = place(&format!(
+    let fixture = fixture(&format!(
         "echo \"$@\"; cat /proc/sys/kernel/hostname; id -u; {QUIET}"
     ));
-    let provisioner = place.provisioner();
+    let provisioner = fixture.provisioner();
     let mut wanted = with_zygote(("A", "B"));
     wanted.limits = Limits {
         pids: Some(30),
@@ -149,10 +149,10 @@ async fn a_fork_is_a_sandbox_like_any_other() {
     assert!(
         handle.zygote,
         "{}",
-        fs::read_to_string(place.config.run_dir.join("zygotes.log")).unwrap()
+        fs::read_to_string(fixture.config.run_dir.join("zygotes.log")).unwrap()
     );
-    place.printed(&handle, "ready").await;
-    let log = place.log(&handle);
+    fixture.printed(&handle, "ready").await;
+    let log = fixture.log(&handle);
     assert!(
         log.contains("--zygote-fd") && log.contains("\nkernel\n1000\n"),
         "{log}"
@@ -161,7 +161,7 @@ async fn a_fork_is_a_sandbox_like_any_other() {
     let groups = groups(pid);
     assert_eq!(
         groups.is_empty(),
-        place.config.cgroups == himalia_sandbox::CgroupRoot::default()
+        fixture.config.cgroups == himalia_sandbox::CgroupRoot::default()
     );
     assert!(provisioner.adopt(handle.id).await.unwrap().zygote);
     let exit = provisioner.stop(handle.id, Duration::from_mins(1)).await.unwrap();
@@ -172,7 +172,7 @@ async fn a_fork_is_a_sandbox_like_any_other() {
     // Without the zygote sandboxes live on.
     let handle = start(&provisioner, wanted).await;
     assert!(handle.zygote);
-    place.printed(&handle, "ready").await;
+    fixture.printed(&handle, "ready").await;
     let pid = provisioner.inspect(handle.id).await.unwrap().pid.unwrap();
     provisioner.end_zygotes();
     let begin = Instant::now();
@@ -195,7 +195,7 @@ async fn a_fork_is_a_sandbox_like_any_other() {
     assert_eq!(exit.cause, ExitCause::Exited(0));
     provisioner.stop(cold.id, Duration::ZERO).await.unwrap();
     provisioner.close().await;
-    assert!(place.left().is_empty(), "{:?}", place.left());
+    assert!(fixture.left().is_empty(), "{:?}", fixture.left());
 }
 
 /// Prints the key, and waits for `TERM`.
@@ -207,7 +207,7 @@ text = b''
 while part := os.read(key, 999):
     text += part
 if not text:
-    sys.exit('nobody came')
+    sys.exit('no connection')
 print(text.decode())
 print('ready')
 while True:
@@ -215,9 +215,9 @@ while True:
 ";
 
 /// Ids of the sandboxes with a first process that are written down, and that process.
-fn noted(place: &Place) -> Vec<(String, u32)> {
-    let records = place.left().into_iter().filter_map(|name| {
-        let text = fs::read_to_string(place.config.run_dir.join(&name)).ok()?;
+fn noted(fixture: &Fixture) -> Vec<(String, u32)> {
+    let records = fixture.left().into_iter().filter_map(|name| {
+        let text = fs::read_to_string(fixture.config.run_dir.join(&name)).ok()?;
         let record: serde_json::Value = serde_json::from_str(&text).ok()?;
         let pid = record["shim"]["pid"].as_u64()?;
         Some((name.strip_suffix(".json")?.to_owned(), u32::try_from(pid).ok()?))
@@ -225,18 +225,18 @@ fn noted(place: &Place) -> Vec<(String, u32)> {
     records.collect()
 }
 
-/// Waits for the one that stands by beside those that are known. It is on record a moment before it is given out.
-async fn standby(place: &Place, known: &[&SandboxHandle]) -> (String, u32) {
-    eventually("one that stands by", || {
-        let mut others = noted(place);
+/// Waits for the standby sandbox, which is not in `known`. Its record is written a moment before a start can take it.
+async fn standby(fixture: &Fixture, known: &[&SandboxHandle]) -> (String, u32) {
+    eventually("a standby sandbox", || {
+        let mut others = noted(fixture);
         others.retain(|(id, _)| known.iter().all(|handle| handle.id.to_string() != *id));
         others.pop()
     })
     .await
 }
 
-/// Starts sandboxes until the one that stands by, `id`, is given out, and returns it. Starts that came before it was ready got
-/// sandboxes of their own, which end at once.
+/// Starts sandboxes until one is the standby sandbox `id`, and returns it. Starts before it was ready got other
+/// sandboxes, which end at once.
 async fn take(provisioner: &NamespacesProvisioner, wanted: &SandboxSpec, id: &str) -> SandboxHandle {
     for _ in 0..100 {
         let handle = start(provisioner, wanted.clone()).await;
@@ -246,29 +246,29 @@ async fn take(provisioner: &NamespacesProvisioner, wanted: &SandboxSpec, id: &st
         }
         provisioner.stop(handle.id, Duration::from_mins(1)).await.unwrap();
     }
-    panic!("{id} was never given out");
+    panic!("no start took {id}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_next_one_stands_by() {
-    let place = Place::new("exec /usr/bin/python3 -u /himalia/kernel/main.py \"$@\"");
-    write_zygote(&place.config.kernel_package_dir);
-    fs::write(place.config.kernel_package_dir.join("main.py"), TELLS_ITS_KEY).unwrap();
-    let provisioner = place.provisioner();
+async fn the_next_start_takes_a_standby_sandbox() {
+    let fixture = Fixture::new("exec /usr/bin/python3 -u /himalia/kernel/main.py \"$@\"");
+    write_zygote(&fixture.config.kernel_package_dir);
+    fs::write(fixture.config.kernel_package_dir.join("main.py"), TELLS_ITS_KEY).unwrap();
+    let provisioner = fixture.provisioner();
     let mut wanted = with_zygote(("A", "B"));
     wanted.limits.pids = Some(30);
     warm(&provisioner, &wanted).await;
     let first = start(&provisioner, wanted.clone()).await;
-    place.printed(&first, wanted.key.expose()).await;
+    fixture.printed(&first, wanted.key.expose()).await;
 
-    // It is nobody's, and whole.
-    let (id, pid) = standby(&place, &[&first]).await;
+    // It has no owner, and is complete.
+    let (id, pid) = standby(&fixture, &[&first]).await;
     assert_eq!(provisioner.list().await.unwrap().len(), 1);
     let before = groups(pid);
     wanted.key = SandboxKey::generate().unwrap();
     wanted.labels = [("whose".to_owned(), "mine".to_owned())].into();
     let second = take(&provisioner, &wanted, &id).await;
-    place.printed(&second, wanted.key.expose()).await;
+    fixture.printed(&second, wanted.key.expose()).await;
     let info = provisioner.inspect(second.id).await.unwrap();
     assert_eq!((info.pid, info.labels), (Some(pid), wanted.labels.clone()));
     assert_eq!(groups(pid), before);
@@ -277,7 +277,7 @@ async fn the_next_one_stands_by() {
     }
 
     // Who wants something else does not get it.
-    let (id, pid) = standby(&place, &[&first, &second]).await;
+    let (id, pid) = standby(&fixture, &[&first, &second]).await;
     let mut other = wanted.clone();
     other.limits.pids = Some(40);
     let third = start(&provisioner, other).await;
@@ -293,29 +293,29 @@ async fn the_next_one_stands_by() {
     wanted.key = SandboxKey::generate().unwrap();
     let fourth = start(&provisioner, wanted.clone()).await;
     assert!(fourth.zygote && fourth.id.to_string() != id);
-    place.printed(&fourth, wanted.key.expose()).await;
+    fixture.printed(&fourth, wanted.key.expose()).await;
 
     for handle in [first, second, third, fourth] {
         let exit = provisioner.stop(handle.id, Duration::from_mins(1)).await.unwrap();
         assert_eq!(exit.cause, ExitCause::Exited(0));
     }
-    // What nobody wanted ends with the provisioner, made already or not.
+    // A standby sandbox ends with the provisioner, ready or not.
     provisioner.close().await;
-    assert!(place.left().is_empty(), "{:?}", place.left());
+    assert!(fixture.left().is_empty(), "{:?}", fixture.left());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_the_zygote_fails_the_start_is_cold() {
-    let place = place(QUIET);
-    let provisioner = place.provisioner();
+    let fixture = fixture(QUIET);
+    let provisioner = fixture.provisioner();
     for how in ["fail", "true"] {
         let wanted = with_zygote(("DIE", how));
         warm(&provisioner, &wanted).await;
         let handle = start(&provisioner, wanted.clone()).await;
         assert!(!handle.zygote);
-        place.printed(&handle, "ready").await;
+        fixture.printed(&handle, "ready").await;
         provisioner.stop(handle.id, Duration::ZERO).await.unwrap();
-        // One that refuses one sandbox goes on; one that died comes back.
+        // A zygote that refuses one sandbox continues; one that died starts again.
         eventually("the next zygote", || {
             let zygote = wanted.zygote.clone().unwrap();
             let warm = provisioner.clone();
@@ -326,43 +326,43 @@ async fn where_the_zygote_fails_the_start_is_cold() {
         })
         .await;
     }
-    assert!(place.left().is_empty());
+    assert!(fixture.left().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_does_not_answer_is_given_up() {
-    let place = place(QUIET);
-    let provisioner = place.provisioner();
+    let fixture = fixture(QUIET);
+    let provisioner = fixture.provisioner();
     let wanted = with_zygote(("DIE", "mute"));
     warm(&provisioner, &wanted).await;
     let handle = start(&provisioner, wanted).await;
     assert!(!handle.zygote);
     provisioner.stop(handle.id, Duration::ZERO).await.unwrap();
-    assert!(place.left().is_empty());
+    assert!(fixture.left().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_refuses_says_why() {
-    let place = place(QUIET);
-    let provisioner = place.provisioner();
+    let fixture = fixture(QUIET);
+    let provisioner = fixture.provisioner();
     let wanted = with_zygote(("REFUSE", "yes"));
     let error = provisioner
         .warm(wanted.zygote.as_ref().unwrap())
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("no wish to"), "{error}");
+    assert!(error.to_string().contains("refused by choice"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_others_can_replace_becomes_no_zygote() {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let place = place(QUIET);
-    let provisioner = place.provisioner();
-    // As a session with kept files could place it, and as another user could.
+    let fixture = fixture(QUIET);
+    let provisioner = fixture.provisioner();
+    // As a session with kept files, or another user, could write it.
     for (dir, mode) in [("data/files/a", 0o755), ("open", 0o777)] {
-        let dir = place.path().join(dir);
-        let ran = place.path().join("ran");
+        let dir = fixture.path().join(dir);
+        let ran = fixture.path().join("ran");
         fs::create_dir_all(&dir).unwrap();
         let program = dir.join("python3");
         fs::write(&program, format!("#!/bin/sh\ntouch {}\n", ran.display())).unwrap();

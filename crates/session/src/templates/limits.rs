@@ -1,4 +1,4 @@
-//! Limits: what a template gives, what a caller asks for, what the sandbox is told.
+//! Limits: what a template gives, what a caller asks for, what the sandbox gets.
 
 use himalia_model::{EngineError, FilesMode, NotOffered, SessionLimits, Template};
 use himalia_sandbox::Limits;
@@ -58,7 +58,7 @@ pub(super) fn settle(template: &Template, asked: &SessionLimits) -> Result<Sessi
     Ok(shrink(settled, template, asked))
 }
 
-/// With `/tmp`, `/dev/shm` and files that are not kept in at most half of the memory, as far as nobody chose their sizes.
+/// With `/tmp`, `/dev/shm` and files that are not kept in at most half of the memory, as far as their sizes are defaults.
 fn shrink(mut limits: SessionLimits, template: &Template, asked: &SessionLimits) -> SessionLimits {
     let Some(memory) = limits.memory_bytes else {
         return limits;
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_nobody_chose_fit_into_half_of_the_memory() {
+    fn sizes_that_are_defaults_fit_into_half_of_the_memory() {
         let all = UsualSizes {
             disk: true,
             tmp: true,

@@ -1,4 +1,4 @@
-//! Templates: from a name and a caller's wishes to everything that a start needs to know.
+//! Templates: from a name and a caller's request to everything that a start needs to know.
 //!
 //! A name is a template of the configuration, or else a kernelspec, which is a template of its own with the
 //! configuration's defaults. A caller may ask for less than the template gives, and for more only up to its `max`.
@@ -48,7 +48,7 @@ impl Templates {
         self.named.iter().filter(|(_, template)| template.pool.size > 0)
     }
 
-    /// Names of the templates that want modules loaded before anybody asks.
+    /// Names of the templates that want modules loaded in advance.
     pub(crate) fn preloading(&self) -> impl Iterator<Item = &String> {
         let wants = |(_, template): &(&String, &Template)| !template.preload.is_empty();
         self.named.iter().filter(wants).map(|(name, _)| name)

@@ -1,12 +1,12 @@
-//! A start, settled: the template under the caller's wishes, and the provisioner that meets them.
+//! A start, settled: the template with what the caller requests, and the provisioner that provides it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_model::{
-    EngineConfig, EngineError, FilesMode, KernelSpec, NotOffered, ProvisionerChoice, SessionLimits,
-    StartKernel, Template,
+    EngineConfig, EngineError, FilesMode, GivenVariables, KernelSpec, NotOffered, Origin, ProvisionerChoice,
+    SandboxConfig, Session, SessionLimits, StartKernel, Template,
 };
 use himalia_sandbox::{
     Capabilities, Isolation, LimitChange, MAX_LABEL_BYTES, MAX_LABELS, Network, Provisioner, RootFiles,
@@ -26,23 +26,20 @@ pub(crate) struct Offer<'a> {
 /// Everything about a start that does not depend on the caller's variables.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Name of the template.
-    pub(crate) template: String,
+    /// The session that it will be; the provisioner adds what its sandbox is in fact.
+    pub(crate) session: Session,
     pub(crate) spec: KernelSpec,
     pub(crate) provisioner: Arc<dyn Provisioner>,
-    pub(crate) isolation: Isolation,
-    pub(crate) network: Network,
-    pub(crate) image: Option<String>,
+    /// Runtime of the container engine; `None` is the provisioner's own.
     pub(crate) runtime: Option<String>,
-    pub(crate) limits: SessionLimits,
-    pub(crate) files: FilesMode,
-    pub(crate) idle_timeout: Option<Duration>,
+    /// How long it lives at most.
     pub(crate) lifetime: Option<Duration>,
+    /// Variables of the template.
     pub(crate) env: BTreeMap<String, String>,
+    /// Modules that a zygote imports before its first fork.
     pub(crate) preload: Vec<String>,
-    /// Who may share a zygote with it; `None`: nobody.
+    /// Who may share a zygote with it; `None`: no other session.
     pub(crate) trust_domain: Option<String>,
-    pub(crate) labels: BTreeMap<String, String>,
     /// Why no kernel of the template's pool will do, whatever its variables.
     pub(crate) unlike_pool: Option<String>,
 }
@@ -62,9 +59,16 @@ impl Plan {
     pub(crate) fn change_from(&self, limits: &SessionLimits) -> LimitChange {
         LimitChange {
             from: limits::of_sandbox(limits),
-            to: limits::of_sandbox(&self.limits),
+            to: limits::of_sandbox(&self.session.sandbox.limits),
             runtime: self.runtime.clone(),
         }
+    }
+
+    /// When a session that was created at this time ends whatever it does, microseconds since 1970.
+    pub(crate) fn expires_micros(&self, created_micros: u64) -> Option<u64> {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.lifetime
+            .map(|time| created_micros.saturating_add(micros(time)))
     }
 
     /// Whether its kernels run in a container, with files of an image.
@@ -76,7 +80,7 @@ impl Plan {
 /// The trust domain of all where there are no tenants.
 const COMMON_DOMAIN: &str = "gateway";
 
-/// Who may share a zygote with a kernel of this template and owner; `None`: nobody.
+/// Who may share a zygote with a kernel of this template and owner; `None`: no other session.
 pub(crate) fn trust_domain(
     config: &EngineConfig,
     template: &Template,
@@ -124,23 +128,41 @@ pub(crate) fn plan(
     let limits = limits::settle(&template, &start.limits)?;
     let unlike_pool = unlike(&template, &limits, &wants, start, &*provisioner);
     let trust_domain = trust_domain(offer.config, &template, owner);
-    Ok(Plan {
-        unlike_pool,
-        isolation,
-        limits,
-        idle_timeout: duration("idle_timeout", template.idle_timeout, start.idle_timeout)?,
-        lifetime: duration("lifetime", template.lifetime, start.lifetime)?,
+    // A kernel of `/api` is never started from its row.
+    let given = match start.origin {
+        Origin::V1 => GivenVariables::of(&start.env, &start.secrets),
+        Origin::Jupyter => GivenVariables::default(),
+    };
+    let session = Session {
+        owner: owner.unwrap_or_default().to_owned(),
+        origin: start.origin,
+        name: start.session_name.clone(),
         template: name,
+        kernelspec: spec.name.clone(),
+        provisioner: provisioner.kind().to_string(),
+        sandbox: SandboxConfig {
+            isolation,
+            limits,
+            network,
+            image,
+            files: template.files,
+            given,
+            ..SandboxConfig::default()
+        },
+        idle_timeout: duration("idle_timeout", template.idle_timeout, start.idle_timeout)?,
+        labels: start.labels.clone(),
+        ..Session::default()
+    };
+    Ok(Plan {
+        session,
+        lifetime: duration("lifetime", template.lifetime, start.lifetime)?,
         spec,
         provisioner,
-        network,
-        image,
         runtime: template.runtime,
-        files: template.files,
         env: template.env,
         preload: template.preload,
         trust_domain,
-        labels: start.labels.clone(),
+        unlike_pool,
     })
 }
 
@@ -161,7 +183,7 @@ fn choose<'a>(all: &'a Provisioners, wants: &Wants<'_>) -> Result<&'a Arc<dyn Pr
         || *wants.network != Network::None;
     let (found, missing) = match wants.choice {
         ProvisionerChoice::Named(kind) => (all.of_kind(kind), format!("no provisioner {kind} is configured")),
-        // With nobody to run containers the refusal says what is missing.
+        // Without a provisioner of containers the refusal says what is missing.
         ProvisionerChoice::Auto => (
             all.with_images(containers),
             "no provisioner is configured".to_owned(),
@@ -198,7 +220,6 @@ fn refuse(wants: &Wants<'_>, provisioner: &dyn Provisioner) -> Result<(), Engine
     Ok(())
 }
 
-/// Less than the template's, or anything where that has none.
 /// A time that is asked for, or that of the template; not longer than that.
 pub(crate) fn duration(
     field: &'static str,
@@ -256,220 +277,4 @@ pub(crate) fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Engi
 }
 
 #[cfg(test)]
-mod tests {
-    use himalia_sandbox::ProvisionerKind;
-
-    use super::*;
-    use crate::testing::StubProvisioner;
-
-    struct Place {
-        provisioners: Provisioners,
-        config: EngineConfig,
-    }
-
-    fn place(levels: &[Isolation]) -> Place {
-        let stub = |level: &Isolation| -> Arc<dyn Provisioner> { Arc::new(StubProvisioner::new(*level)) };
-        let mut config = EngineConfig::new("/nowhere");
-        config.images = vec!["known".to_owned()];
-        config.networks = vec!["net".to_owned()];
-        Place {
-            provisioners: Provisioners::new(levels.iter().map(stub).collect()),
-            config,
-        }
-    }
-
-    impl Place {
-        fn plan(&self, template: &Template, start: &StartKernel) -> Result<Plan, EngineError> {
-            let offer = Offer {
-                provisioners: &self.provisioners,
-                config: &self.config,
-            };
-            let chosen = Chosen {
-                name: "t".to_owned(),
-                template: template.clone(),
-                spec: KernelSpec {
-                    name: "python3".to_owned(),
-                    spec: himalia_model::KernelJson::default(),
-                    resources: BTreeMap::new(),
-                    dir: "/specs/python3".into(),
-                    problem: None,
-                },
-            };
-            plan(offer, chosen, start, Some("operator"))
-        }
-
-        fn level(&self, template: &Template, start: &StartKernel) -> Isolation {
-            let plan = self.plan(template, start).unwrap();
-            plan.provisioner.capabilities().isolation
-        }
-
-        fn refusal(&self, start: &StartKernel) -> (&'static str, &'static str) {
-            match self.plan(&Template::default(), start).unwrap_err() {
-                EngineError::NotOffered { code, field, .. } => (code.as_str(), field),
-                other => panic!("{other}"),
-            }
-        }
-    }
-
-    fn image(name: &str) -> StartKernel {
-        StartKernel {
-            image: Some(name.to_owned()),
-            ..StartKernel::default()
-        }
-    }
-
-    fn network(name: &str) -> StartKernel {
-        StartKernel {
-            network: Some(Network::Open(name.to_owned())),
-            ..StartKernel::default()
-        }
-    }
-
-    fn level(isolation: Isolation) -> StartKernel {
-        StartKernel {
-            isolation: Some(isolation),
-            ..StartKernel::default()
-        }
-    }
-
-    /// A template that grants an image and a network.
-    fn generous() -> Template {
-        Template {
-            images: vec!["known".to_owned()],
-            networks: vec!["net".to_owned()],
-            ..Template::default()
-        }
-    }
-
-    #[test]
-    fn the_wishes_choose_the_provisioner() {
-        let place = place(&[Isolation::Namespaces, Isolation::Container]);
-        let auto = generous();
-        for (start, given) in [
-            (StartKernel::default(), Isolation::Namespaces),
-            (level(Isolation::Namespaces), Isolation::Namespaces),
-            (level(Isolation::Container), Isolation::Container),
-            (image("known"), Isolation::Container),
-            (network("net"), Isolation::Container),
-        ] {
-            assert_eq!(place.level(&auto, &start), given);
-        }
-        // Without a grant what the gateway has is not to be had.
-        for name in ["unknown", "known"] {
-            assert_eq!(place.refusal(&image(name)), ("image_not_allowed", "image"));
-        }
-        for name in ["host", "net"] {
-            assert_eq!(place.refusal(&network(name)), ("network_unsupported", "network"));
-        }
-        assert_eq!(
-            place.refusal(&level(Isolation::Microvm)),
-            ("isolation_unavailable", "isolation")
-        );
-    }
-
-    #[test]
-    fn without_containers_the_refusal_says_what_is_missing() {
-        let place = place(&[Isolation::None]);
-        assert_eq!(place.refusal(&network("net")), ("network_unsupported", "network"));
-        assert_eq!(place.refusal(&image("known")), ("image_not_allowed", "image"));
-        assert_eq!(
-            place.refusal(&level(Isolation::Namespaces)),
-            ("isolation_unavailable", "isolation")
-        );
-        let docker = Template {
-            provisioner: ProvisionerChoice::Named(ProvisionerKind::Docker),
-            ..Template::default()
-        };
-        let missing = place.plan(&docker, &StartKernel::default()).unwrap_err();
-        assert_eq!(
-            missing.to_string(),
-            "provisioner: no provisioner docker is configured"
-        );
-    }
-
-    #[test]
-    fn what_the_provisioner_cannot_do_is_refused() {
-        let named = Template {
-            provisioner: ProvisionerChoice::Named(ProvisionerKind::Docker),
-            files: FilesMode::Session,
-            ..generous()
-        };
-        let refusal = |change: fn(&mut Capabilities), start: &StartKernel| {
-            let stub = StubProvisioner::new(Isolation::Container).with(change);
-            let place = Place {
-                provisioners: Arc::new(stub).into(),
-                ..place(&[])
-            };
-            match place.plan(&named, start) {
-                Err(EngineError::NotOffered { field, .. }) => field,
-                Err(other) => panic!("{other}"),
-                Ok(_) => "",
-            }
-        };
-        let plain = StartKernel::default();
-        assert_eq!(refusal(|_| {}, &plain), "");
-        assert_eq!(refusal(|can| can.kept_files = false, &plain), "files");
-        assert_eq!(
-            refusal(|can| can.root = RootFiles::Built, &image("known")),
-            "image"
-        );
-        assert_eq!(refusal(|can| can.networks = false, &network("net")), "network");
-    }
-
-    #[test]
-    fn a_session_of_its_own_kind_does_not_come_from_the_pool() {
-        let place = place(&[Isolation::Namespaces, Isolation::Container]);
-        let template = Template {
-            idle_timeout: Some(Duration::from_mins(1)),
-            ..generous()
-        };
-        let unlike = |start: &StartKernel| place.plan(&template, start).unwrap().unlike_pool;
-        assert_eq!(unlike(&StartKernel::default()), None);
-        assert!(unlike(&image("known")).unwrap().contains("image"));
-        let mut start = StartKernel::default();
-        start.limits.memory_bytes = Some(5);
-        // The stub changes nothing of a sandbox that lives.
-        assert_eq!(
-            unlike(&start).as_deref(),
-            Some("limits.memory_bytes is set when a sandbox starts")
-        );
-        // Time and the log are the gateway's own.
-        let mut start = StartKernel::default();
-        start.limits.output_bytes = Some(5);
-        assert_eq!(unlike(&start), None);
-        let mut start = StartKernel::default();
-        start.limits.execution_ms = Some(5);
-        start.idle_timeout = Some(Duration::from_secs(5));
-        assert_eq!(unlike(&start), None);
-        start.idle_timeout = Some(Duration::from_hours(1));
-        assert!(place.plan(&template, &start).is_err());
-    }
-
-    #[test]
-    fn tenants_share_no_zygote_unless_the_template_says_so() {
-        let mut config = EngineConfig::new("/nowhere");
-        let (plain, named) = (
-            Template::default(),
-            Template {
-                trust_domain: Some("all".to_owned()),
-                ..Template::default()
-            },
-        );
-        let domain =
-            |config: &EngineConfig, template: &Template, owner| trust_domain(config, template, owner);
-        for owner in [None, Some("operator")] {
-            assert_eq!(domain(&config, &plain, owner).as_deref(), Some("gateway"));
-        }
-        config
-            .tenants
-            .insert("acme".to_owned(), himalia_model::TenantLimits::default());
-        let of = |owner| domain(&config, &plain, Some(owner)).unwrap();
-        assert_ne!(of("acme"), of("other"));
-        assert_ne!(of("acme"), of("operator"));
-        // Whose a pooled kernel will be is not known yet.
-        assert_eq!(domain(&config, &plain, None), None);
-        for owner in [None, Some("acme"), Some("other")] {
-            assert_eq!(domain(&config, &named, owner).as_deref(), Some("all"));
-        }
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! From a settled start to what the provisioner is told.
+//! From a settled start to what the provisioner gets.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use himalia_sandbox::{Files, RootFiles, SandboxKey, SandboxSpec, ZygoteSpec};
 
 use super::plan::Plan;
 use super::{binds, limits};
-use crate::pool::late;
+use crate::start::late_binding;
 
 /// The sandbox of a start, on the files that are kept under a name, if they are. Looks at the disk.
 ///
@@ -24,10 +24,11 @@ pub(crate) fn sandbox_spec(
     key: SandboxKey,
 ) -> Result<SandboxSpec, EngineError> {
     let mut spec = SandboxSpec::new(key);
-    spec.minimum = plan.isolation;
-    spec.limits = limits::of_sandbox(&plan.limits);
-    spec.network = plan.network.clone();
-    spec.image.clone_from(&plan.image);
+    let config = &plan.session.sandbox;
+    spec.minimum = config.isolation;
+    spec.limits = limits::of_sandbox(&config.limits);
+    spec.network = config.network.clone();
+    spec.image.clone_from(&config.image);
     spec.runtime.clone_from(&plan.runtime);
     spec.files = kept_files.map_or(Files::Ephemeral, |name| Files::Session(name.to_owned()));
     spec.labels = BTreeMap::from([("kernel".to_owned(), id.to_string())]);
@@ -41,10 +42,13 @@ pub(crate) fn sandbox_spec(
 }
 
 /// The zygote that a start can be forked from; `None` for kernels that are not ours, where there are no zygotes or a root is
-/// not built, and where nobody may share one.
+/// not built, and where no session may share one.
 pub(crate) fn zygote_spec(plan: &Plan, launch: &Launch) -> Option<ZygoteSpec> {
     let python = program_in_built_root(plan, launch)?;
-    if !plan.capabilities().zygotes || !is_ours(&plan.spec) || late::changed_at_start(launch).is_some() {
+    if !plan.capabilities().zygotes
+        || !is_ours(&plan.spec)
+        || late_binding::changed_at_start(launch).is_some()
+    {
         return None;
     }
     Some(ZygoteSpec {

@@ -1,6 +1,6 @@
 //! Opens what is below a directory and nothing else.
 //!
-//! The kernel whose files these are goes on meanwhile and is hostile. Links are followed as long as they stay below the
+//! The kernel whose files these are continues meanwhile and is hostile. Links are followed as long as they stay below the
 //! root; `openat2` sees to that, and where the system does not have it (gVisor) a walk that opens one name at a time
 //! without following and goes through links itself. Both hold against renames: neither ever opens a path that it has
 //! looked at before.

@@ -14,7 +14,7 @@ use rustix::fs::{CWD, RenameFlags, fstat, renameat_with};
 use super::beneath::{Resolver, Root};
 use super::get::READ;
 use super::path::Relative;
-use super::tests::place;
+use super::tests::dirs;
 
 const BOTH: [Resolver; 2] = [Resolver::System, Resolver::Walk];
 
@@ -37,16 +37,16 @@ fn content(fd: OwnedFd) -> String {
 #[test]
 fn a_directory_that_becomes_a_link_meanwhile_leads_nowhere() {
     for &resolver in resolvers() {
-        let place = place();
-        fs::create_dir(place.work.join("d")).unwrap();
-        fs::write(place.work.join("d/secret"), "inside").unwrap();
-        symlink("../work2", place.work.join("l")).unwrap();
-        let root = Root::with_resolver(&place.work, resolver);
+        let dirs = dirs();
+        fs::create_dir(dirs.work.join("d")).unwrap();
+        fs::write(dirs.work.join("d/secret"), "inside").unwrap();
+        symlink("../work2", dirs.work.join("l")).unwrap();
+        let root = Root::with_resolver(&dirs.work, resolver);
         let stop = AtomicBool::new(false);
         let (mut inside, mut refused) = (0, 0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let (d, l) = (place.work.join("d"), place.work.join("l"));
+                let (d, l) = (dirs.work.join("d"), dirs.work.join("l"));
                 while !stop.load(Ordering::Relaxed) {
                     renameat_with(CWD, &d, CWD, &l, RenameFlags::EXCHANGE).unwrap();
                 }
@@ -117,12 +117,12 @@ proptest! {
         nodes in prop::collection::vec(node(), 1..14),
         asked in prop::collection::vec(prop::collection::vec(name(), 0..6), 1..12),
     ) {
-        let place = place();
+        let dirs = dirs();
         for (path, node) in nodes {
-            let at = path.iter().fold(place.work.clone(), |at, name| at.join(name));
+            let at = path.iter().fold(dirs.work.clone(), |at, name| at.join(name));
             // Only where nothing leads out on the way, so that the tree is the one that is meant.
             let parent = at.parent().unwrap();
-            if parent.canonicalize().is_ok_and(|parent| parent.starts_with(&place.work)) {
+            if parent.canonicalize().is_ok_and(|parent| parent.starts_with(&dirs.work)) {
                 let _ = match node {
                     Node::Dir => fs::create_dir(&at),
                     Node::File => fs::write(&at, "").map(drop),
@@ -132,8 +132,8 @@ proptest! {
             }
         }
         let mut inside = BTreeSet::new();
-        inodes(&place.work, &mut inside);
-        let with = |&resolver: &Resolver| Root::with_resolver(&place.work, resolver);
+        inodes(&dirs.work, &mut inside);
+        let with = |&resolver: &Resolver| Root::with_resolver(&dirs.work, resolver);
         let roots: Vec<Root> = resolvers().iter().map(with).collect();
         for names in asked {
             let path = Relative::parse(&names.join("/")).unwrap();

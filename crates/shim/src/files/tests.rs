@@ -18,19 +18,19 @@ use super::staging::PREFIX;
 use super::{carry_out, tick};
 
 /// A work directory with a neighbour that nothing may reach.
-pub(super) struct Place {
+pub(super) struct TestDirs {
     _dir: TempDir,
     pub(super) work: std::path::PathBuf,
     outside: std::path::PathBuf,
 }
 
-pub(super) fn place() -> Place {
+pub(super) fn dirs() -> TestDirs {
     let dir = tempfile::tempdir().unwrap();
     let (work, outside) = (dir.path().join("work"), dir.path().join("work2"));
     fs::create_dir(&work).unwrap();
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("secret"), "outside").unwrap();
-    Place {
+    TestDirs {
         _dir: dir,
         work,
         outside,
@@ -143,41 +143,41 @@ fn paths(work: &Path) -> Vec<String> {
 
 #[test]
 fn a_file_is_written_and_read() {
-    let place = place();
+    let dirs = dirs();
     let content: Vec<u8> = (0..=255).cycle().take(70_000).collect();
-    let (done, _) = put(&place.work, "a/b/c.bin", &content).done();
+    let (done, _) = put(&dirs.work, "a/b/c.bin", &content).done();
     assert_eq!((done.bytes, done.created), (70_000, true));
-    let file = fs::metadata(place.work.join("a/b/c.bin")).unwrap();
+    let file = fs::metadata(dirs.work.join("a/b/c.bin")).unwrap();
     assert_eq!(file.permissions().mode() & 0o777, 0o644);
-    assert_eq!(get(&place.work, "a/b/c.bin", None).done().1, content);
+    assert_eq!(get(&dirs.work, "a/b/c.bin", None).done().1, content);
     let range = Some(ByteRange::From {
         first: 10,
         last: Some(19),
     });
-    assert_eq!(get(&place.work, "a/b/c.bin", range).done().1, content[10..20]);
+    assert_eq!(get(&dirs.work, "a/b/c.bin", range).done().1, content[10..20]);
     let range = Some(ByteRange::From {
         first: 70_000,
         last: None,
     });
-    assert_eq!(get(&place.work, "a/b/c.bin", range).code(), StreamFailure::Range);
-    assert!(!put(&place.work, "a/b/c.bin", b"x").done().0.created);
-    assert_eq!(get(&place.work, "a/b/c.bin", None).done().1, b"x");
+    assert_eq!(get(&dirs.work, "a/b/c.bin", range).code(), StreamFailure::Range);
+    assert!(!put(&dirs.work, "a/b/c.bin", b"x").done().0.created);
+    assert_eq!(get(&dirs.work, "a/b/c.bin", None).done().1, b"x");
 }
 
 /// So that no execution that begins afterwards takes them for its own.
 #[test]
 fn files_are_older_than_what_comes_after_they_were_sent() {
-    let place = place();
+    let dirs = dirs();
     let mut archive = Builder::new(Vec::new());
     entry(&mut archive, "unpacked", EntryType::Regular, "", b"1");
     let archive = archive.into_inner().unwrap();
     for _ in 0..20 {
         for (sent, name) in [
-            (put(&place.work, "put", b"1"), "put"),
-            (unpack(&place.work, &archive), "in/unpacked"),
+            (put(&dirs.work, "put", b"1"), "put"),
+            (unpack(&dirs.work, &archive), "in/unpacked"),
         ] {
             sent.done();
-            let stamps = fs::metadata(place.work.join(name)).unwrap();
+            let stamps = fs::metadata(dirs.work.join(name)).unwrap();
             let now = tick::now();
             assert!(
                 (stamps.ctime(), stamps.ctime_nsec()) < (now.tv_sec, now.tv_nsec),
@@ -189,21 +189,21 @@ fn files_are_older_than_what_comes_after_they_were_sent() {
 
 #[test]
 fn an_upload_that_breaks_off_or_is_too_large_leaves_the_file_as_it_was() {
-    let place = place();
-    put(&place.work, "f", b"before").done();
+    let dirs = dirs();
+    put(&dirs.work, "f", b"before").done();
     let task = FileTask::Put {
         path: "f".into(),
         max_bytes: 100_000,
     };
-    let broken = transfer(&place.work, task, b"half of what", false);
+    let broken = transfer(&dirs.work, task, b"half of what", false);
     assert_eq!(broken.code(), StreamFailure::Failed);
     assert_eq!(
-        put(&place.work, "f", &vec![7; 100_001]).code(),
+        put(&dirs.work, "f", &vec![7; 100_001]).code(),
         StreamFailure::TooLarge
     );
-    assert_eq!(fs::read(place.work.join("f")).unwrap(), b"before");
+    assert_eq!(fs::read(dirs.work.join("f")).unwrap(), b"before");
     assert_eq!(
-        fs::read_dir(&place.work).unwrap().count(),
+        fs::read_dir(&dirs.work).unwrap().count(),
         1,
         "nothing is left beside it"
     );
@@ -211,21 +211,21 @@ fn an_upload_that_breaks_off_or_is_too_large_leaves_the_file_as_it_was() {
 
 #[test]
 fn links_out_are_not_followed_and_are_replaced_themselves() {
-    let place = place();
-    symlink("../work2", place.work.join("relative")).unwrap();
-    symlink(&place.outside, place.work.join("absolute")).unwrap();
-    symlink("../work2/secret", place.work.join("file")).unwrap();
-    symlink("/proc/self/root", place.work.join("magic")).unwrap();
+    let dirs = dirs();
+    symlink("../work2", dirs.work.join("relative")).unwrap();
+    symlink(&dirs.outside, dirs.work.join("absolute")).unwrap();
+    symlink("../work2/secret", dirs.work.join("file")).unwrap();
+    symlink("/proc/self/root", dirs.work.join("magic")).unwrap();
     for path in ["relative/secret", "absolute/secret", "file", "magic/etc/passwd"] {
         assert_eq!(
-            get(&place.work, path, None).code(),
+            get(&dirs.work, path, None).code(),
             StreamFailure::Outside,
             "{path}"
         );
     }
     for path in ["relative/new", "absolute/secret", "relative/new/deep"] {
         assert_eq!(
-            put(&place.work, path, b"x").code(),
+            put(&dirs.work, path, b"x").code(),
             StreamFailure::Outside,
             "{path}"
         );
@@ -234,30 +234,30 @@ fn links_out_are_not_followed_and_are_replaced_themselves() {
             path,
             recursive: true,
         };
-        let said = transfer(&place.work, delete, b"", true);
+        let said = transfer(&dirs.work, delete, b"", true);
         assert_eq!(said.code(), StreamFailure::Outside);
     }
-    put(&place.work, "file", b"mine").done();
+    put(&dirs.work, "file", b"mine").done();
     let recursive = true;
     for path in ["relative", "absolute"] {
         let path = path.into();
-        transfer(&place.work, FileTask::Delete { path, recursive }, b"", true).done();
+        transfer(&dirs.work, FileTask::Delete { path, recursive }, b"", true).done();
     }
-    assert_eq!(paths(&place.work), ["file", "magic"]);
-    assert_eq!(fs::read(place.outside.join("secret")).unwrap(), b"outside");
-    assert_eq!(fs::read_dir(&place.outside).unwrap().count(), 1);
+    assert_eq!(paths(&dirs.work), ["file", "magic"]);
+    assert_eq!(fs::read(dirs.outside.join("secret")).unwrap(), b"outside");
+    assert_eq!(fs::read_dir(&dirs.outside).unwrap().count(), 1);
 }
 
 #[test]
 fn what_is_no_file_is_said() {
-    let place = place();
-    fs::create_dir_all(place.work.join("d/e")).unwrap();
-    fs::write(place.work.join("f"), "x").unwrap();
+    let dirs = dirs();
+    fs::create_dir_all(dirs.work.join("d/e")).unwrap();
+    fs::write(dirs.work.join("f"), "x").unwrap();
     let fifo = std::process::Command::new("mkfifo")
-        .arg(place.work.join("pipe"))
+        .arg(dirs.work.join("pipe"))
         .status();
     assert!(fifo.unwrap().success());
-    let _socket = std::os::unix::net::UnixListener::bind(place.work.join("socket")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(dirs.work.join("socket")).unwrap();
     for (path, code) in [
         ("pipe", StreamFailure::NotAFile),
         ("socket", StreamFailure::NotAFile),
@@ -267,13 +267,13 @@ fn what_is_no_file_is_said() {
         ("../work2/secret", StreamFailure::BadPath),
         ("", StreamFailure::BadPath),
     ] {
-        assert_eq!(get(&place.work, path, None).code(), code, "{path}");
+        assert_eq!(get(&dirs.work, path, None).code(), code, "{path}");
     }
-    assert_eq!(put(&place.work, "d", b"").code(), StreamFailure::IsADirectory);
-    assert_eq!(put(&place.work, "f/x", b"").code(), StreamFailure::NotADirectory);
+    assert_eq!(put(&dirs.work, "d", b"").code(), StreamFailure::IsADirectory);
+    assert_eq!(put(&dirs.work, "f/x", b"").code(), StreamFailure::NotADirectory);
     let delete = |path: &str, recursive| {
         let path = path.into();
-        transfer(&place.work, FileTask::Delete { path, recursive }, b"", true)
+        transfer(&dirs.work, FileTask::Delete { path, recursive }, b"", true)
     };
     assert_eq!(delete("d", false).code(), StreamFailure::NotEmpty);
     assert_eq!(delete("", true).code(), StreamFailure::BadPath);
@@ -283,57 +283,57 @@ fn what_is_no_file_is_said() {
 
 #[test]
 fn a_listing_is_bounded_and_counts_the_rest() {
-    let place = place();
-    fs::create_dir_all(place.work.join("a/b")).unwrap();
-    fs::create_dir_all(place.work.join(".branches/2")).unwrap();
+    let dirs = dirs();
+    fs::create_dir_all(dirs.work.join("a/b")).unwrap();
+    fs::create_dir_all(dirs.work.join(".branches/2")).unwrap();
     for (name, bytes) in [("a/b/x", 3), ("a/y", 4), ("z", 5)] {
-        fs::write(place.work.join(name), vec![0; bytes]).unwrap();
+        fs::write(dirs.work.join(name), vec![0; bytes]).unwrap();
     }
-    fs::write(place.work.join(format!("{PREFIX}1")), "x").unwrap();
-    symlink("z", place.work.join("l")).unwrap();
-    assert_eq!(paths(&place.work), ["a", "a/b", "a/b/x", "a/y", "l", "z"]);
-    let (done, entries) = list(&place.work, 1, 2);
+    fs::write(dirs.work.join(format!("{PREFIX}1")), "x").unwrap();
+    symlink("z", dirs.work.join("l")).unwrap();
+    assert_eq!(paths(&dirs.work), ["a", "a/b", "a/b/x", "a/y", "l", "z"]);
+    let (done, entries) = list(&dirs.work, 1, 2);
     assert_eq!((done.entries, done.bytes, done.truncated), (3, 5, true));
     assert_eq!(
         (entries.len(), entries[0].kind, entries[1].kind),
         (2, FileKind::Directory, FileKind::Symlink)
     );
-    let (done, _) = list(&place.work, 100, 100);
+    let (done, _) = list(&dirs.work, 100, 100);
     assert_eq!((done.entries, done.bytes, done.truncated), (6, 12, false));
 }
 
 #[test]
 fn archives_go_up_and_down() {
-    let place = place();
-    fs::create_dir_all(place.work.join("a/empty")).unwrap();
-    fs::write(place.work.join("a/run.sh"), "#!").unwrap();
-    fs::set_permissions(place.work.join("a/run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::write(place.work.join(format!("a/{}", "n".repeat(200))), vec![1; 5000]).unwrap();
-    symlink("run.sh", place.work.join("a/link")).unwrap();
-    symlink("/etc", place.work.join("a/out")).unwrap();
+    let dirs = dirs();
+    fs::create_dir_all(dirs.work.join("a/empty")).unwrap();
+    fs::write(dirs.work.join("a/run.sh"), "#!").unwrap();
+    fs::set_permissions(dirs.work.join("a/run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(dirs.work.join(format!("a/{}", "n".repeat(200))), vec![1; 5000]).unwrap();
+    symlink("run.sh", dirs.work.join("a/link")).unwrap();
+    symlink("/etc", dirs.work.join("a/out")).unwrap();
     let pack = |max_bytes| {
         let path = "a".into();
-        transfer(&place.work, FileTask::Pack { path, max_bytes }, b"", true)
+        transfer(&dirs.work, FileTask::Pack { path, max_bytes }, b"", true)
     };
     let (done, archive) = pack(10_000).done();
     assert_eq!((done.entries, done.bytes, done.skipped), (4, 5002, 1));
     let refused = pack(5000);
     assert!(refused.bytes.is_empty());
     assert_eq!(refused.code(), StreamFailure::TooLarge);
-    fs::create_dir(place.work.join("in")).unwrap();
-    fs::write(place.work.join("in/run.sh"), "old").unwrap();
-    fs::write(place.work.join("in/other"), "stays").unwrap();
-    unpack(&place.work, &archive).done();
+    fs::create_dir(dirs.work.join("in")).unwrap();
+    fs::write(dirs.work.join("in/run.sh"), "old").unwrap();
+    fs::write(dirs.work.join("in/other"), "stays").unwrap();
+    unpack(&dirs.work, &archive).done();
     let name = "n".repeat(200);
-    let mut names: Vec<_> = fs::read_dir(place.work.join("in"))
+    let mut names: Vec<_> = fs::read_dir(dirs.work.join("in"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
     names.sort();
     assert_eq!(names, ["empty", "link", &name[..], "other", "run.sh"]);
-    assert_eq!(fs::read(place.work.join("in/link")).unwrap(), b"#!");
+    assert_eq!(fs::read(dirs.work.join("in/link")).unwrap(), b"#!");
     assert_eq!(
-        fs::metadata(place.work.join("in/run.sh")).unwrap().mode() & 0o777,
+        fs::metadata(dirs.work.join("in/run.sh")).unwrap().mode() & 0o777,
         0o755
     );
 }
@@ -375,28 +375,28 @@ fn hostile_archives_are_refused_and_nothing_is_written() {
         ("twice", &[("f", Kind::Regular, ""), ("f", Kind::Regular, "")]),
     ];
     for (what, entries) in cases {
-        let place = place();
+        let dirs = dirs();
         let mut archive = Builder::new(Vec::new());
         entry(&mut archive, "good", Kind::Regular, "", b"x");
         for (name, kind, link) in entries {
             entry(&mut archive, name, *kind, link, b"");
         }
-        let said = unpack(&place.work, &archive.into_inner().unwrap());
+        let said = unpack(&dirs.work, &archive.into_inner().unwrap());
         assert_eq!(said.code(), StreamFailure::BadArchive, "{what}");
-        assert_eq!(paths(&place.work), ["in"], "{what}");
-        assert_eq!(fs::read_dir(place.work.join("in")).unwrap().count(), 0, "{what}");
-        assert_eq!(fs::read_dir(&place.outside).unwrap().count(), 1, "{what}");
+        assert_eq!(paths(&dirs.work), ["in"], "{what}");
+        assert_eq!(fs::read_dir(dirs.work.join("in")).unwrap().count(), 0, "{what}");
+        assert_eq!(fs::read_dir(&dirs.outside).unwrap().count(), 1, "{what}");
     }
 }
 
 #[test]
 fn archives_are_bounded() {
-    let place = place();
+    let dirs = dirs();
     let mut archive = Builder::new(Vec::new());
     entry(&mut archive, "a", EntryType::Regular, "", &vec![1; 60_000]);
     entry(&mut archive, "b", EntryType::Regular, "", &vec![1; 60_000]);
     let large = archive.into_inner().unwrap();
-    assert_eq!(unpack(&place.work, &large).code(), StreamFailure::TooLarge);
+    assert_eq!(unpack(&dirs.work, &large).code(), StreamFailure::TooLarge);
     // A name of 2 MiB, which a reader would keep in memory.
     let mut archive = Builder::new(Vec::new());
     entry(
@@ -407,18 +407,18 @@ fn archives_are_bounded() {
         &vec![b'n'; 2 << 20],
     );
     entry(&mut archive, "a", EntryType::Regular, "", b"");
-    let said = unpack(&place.work, &archive.into_inner().unwrap());
+    let said = unpack(&dirs.work, &archive.into_inner().unwrap());
     assert_eq!(said.code(), StreamFailure::BadArchive);
     for garbage in [&b""[..], b"no archive", &[0x1f; 2000]] {
-        assert_eq!(unpack(&place.work, garbage).code(), StreamFailure::BadArchive);
+        assert_eq!(unpack(&dirs.work, garbage).code(), StreamFailure::BadArchive);
     }
     // A file where the archive has a directory: found before anything is moved.
-    fs::create_dir_all(place.work.join("in")).unwrap();
-    fs::write(place.work.join("in/z"), "file").unwrap();
+    fs::create_dir_all(dirs.work.join("in")).unwrap();
+    fs::write(dirs.work.join("in/z"), "file").unwrap();
     let mut archive = Builder::new(Vec::new());
     entry(&mut archive, "a", EntryType::Regular, "", b"");
     entry(&mut archive, "z", EntryType::Directory, "", b"");
-    let said = unpack(&place.work, &archive.into_inner().unwrap());
+    let said = unpack(&dirs.work, &archive.into_inner().unwrap());
     assert_eq!(said.code(), StreamFailure::NotADirectory);
-    assert_eq!(paths(&place.work), ["in", "in/z"]);
+    assert_eq!(paths(&dirs.work), ["in", "in/z"]);
 }

@@ -1,7 +1,7 @@
 //! The clock that files are stamped with, which a timer sets every few milliseconds.
 //!
 //! A kernel knows the files that an execution wrote by their stamps (`himalia_kernel/files.py`). What was sent to the session
-//! before must be older than the execution: its sender hears of it when the clock has gone on.
+//! before must be older than the execution: its sender hears of it when the clock has advanced.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 //! A branch of a running kernel: files, process, sockets, a probe, and then a link of its own.
 //!
-//! `further` opens a link without a branch. `place` has the files, `process` what its process goes through, `socket_name` the name of its link's socket.
+//! `additional` opens a link without a branch. `parent_files` has the files, `process` what its process goes through, `socket_name` the name of its link's socket.
 
-mod further;
-mod place;
+mod additional;
+mod parent_files;
 mod process;
 mod refusal;
 mod socket_name;
@@ -22,8 +22,8 @@ use crate::link::Link;
 use crate::shim::Shim;
 use crate::text;
 use crate::work_dir::{Copied, WorkCopy};
-pub(crate) use further::add_link;
-use place::{Place, path_text};
+pub(crate) use additional::add_link;
+use parent_files::{ParentFiles, path_text};
 use process::Attempt;
 use refusal::{Refusal, not_running, refusal};
 use socket_name::SocketName;
@@ -98,21 +98,24 @@ async fn attempt(
     let mut ms = ForkTimes::default();
 
     let begin = Instant::now();
-    let place = Place::of(shim, link, parent, &parent_spec);
+    let parent_files = ParentFiles::of(shim, link, parent, &parent_spec);
     let (files, copied) = match order.files {
         BranchFiles::Share => (link.files().cloned(), Copied::default()),
         BranchFiles::Copy => {
-            let (copy, copied) = place.copy(shim, number, order.max_copy_bytes).await?;
+            let (copy, copied) = parent_files.copy(shim, number, order.max_copy_bytes).await?;
             (Some(Rc::new(copy)), copied)
         }
     };
     ms.copy = millis(begin);
 
     let copy = files.as_deref().filter(|_| order.files == BranchFiles::Copy);
-    let wanted = order.cwd.clone().or_else(|| copy.map(|copy| place.inside(copy)));
+    let wanted = order
+        .cwd
+        .clone()
+        .or_else(|| copy.map(|copy| parent_files.inside(copy)));
     let mut spec = (*parent_spec).clone();
     spec.env.extend(order.env.clone());
-    spec.cwd = wanted.clone().unwrap_or_else(|| path_text(&place.cwd));
+    spec.cwd = wanted.clone().unwrap_or_else(|| path_text(&parent_files.cwd));
     let spec = Rc::new(spec);
 
     let branch = Link::new(Rc::clone(shim), order.socket.clone(), Some(number), files.clone());
@@ -162,7 +165,7 @@ fn running_spec(shim: &Shim, parent: &Kernel) -> Result<Rc<KernelSpec>, Refusal>
     }
 }
 
-/// Removes a copy of files that nobody else uses.
+/// Removes a copy of files that nothing else uses.
 async fn remove(files: Option<Rc<WorkCopy>>) {
     if let Some(files) = files.and_then(Rc::into_inner) {
         files.remove().await;

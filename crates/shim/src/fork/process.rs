@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use super::place::path_text;
+use super::parent_files::path_text;
 use super::refusal::{Refusal, not_running, refusal};
 use super::{AFTER_KILL, millis};
 use crate::kernel::{self, Adoption, Kernel, Order, Unanswered, error_of};
@@ -162,7 +162,7 @@ impl Attempt<'_> {
                 }
                 return Err(refusal(
                     ForkFailure::ProbeFailed,
-                    "its sockets did not come up in time",
+                    "its sockets were not ready in time",
                 ));
             }
         }

@@ -70,7 +70,7 @@ enum Next {
 }
 
 impl Actor {
-    /// One order or one death. False when nobody can order any more.
+    /// One order or one death. False when no orders can come any more.
     async fn step(&mut self) -> bool {
         let next = match (self.backlog.pop_front(), &mut self.running) {
             (Some(order), _) => Next::Order(Some(order)),
@@ -196,7 +196,7 @@ impl Actor {
         Ok(Begun { pid, death, path })
     }
 
-    /// Goes on with a branch that its parent has forked.
+    /// Continues with a branch that its parent has forked.
     fn adopt(&mut self, adoption: Adoption) {
         let Adoption {
             spec,

@@ -43,7 +43,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects as soon as somebody listens at `path`, and shakes hands. Waits for ever: the caller has the patience. What
+    /// Connects as soon as the kernel listens at `path`, and shakes hands. Waits for ever: the caller has the patience. What
     /// comes is urgent where there is a `Linger`.
     pub(super) async fn open(
         path: &Path,
@@ -209,7 +209,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
         let serve = async {
-            // Somebody may be waiting already.
+            // A request may be waiting already.
             tokio::task::yield_now().await;
             let listener = UnixListener::bind(&path).unwrap();
             let (mut stream, _) = listener.accept().await.unwrap();

@@ -56,7 +56,7 @@ pub(crate) enum Order {
     },
     /// Stop it, then start it again.
     Restart { request: RequestId, grace: Duration },
-    /// Go on with a process that exists: a branch.
+    /// Continue with a process that exists: a branch.
     Adopt(Box<Adoption>),
     /// Nothing more will be ordered.
     End,
@@ -75,7 +75,7 @@ pub(crate) struct Adoption {
     pub(crate) death: oneshot::Receiver<Death>,
     /// The parent, whose standard output it shares.
     pub(crate) parent: Rc<Kernel>,
-    /// For its sockets to come up.
+    /// For its sockets to be ready.
     pub(crate) patience: Duration,
 }
 

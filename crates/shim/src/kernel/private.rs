@@ -72,7 +72,7 @@ impl Private {
         Some(receiver)
     }
 
-    /// Takes in what the kernel says to us. Gives the content of a reply that nobody waits for any more.
+    /// Takes in what the kernel says to us. Gives the content of a reply that no task waits for any more.
     pub(super) fn take(&self, channel: Channel, parts: &Parts) -> Option<Value> {
         self.linger.set(Some(Instant::now() + LINGER));
         let id = header::peek_parent(&parts.parent_header)

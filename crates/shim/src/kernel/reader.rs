@@ -11,7 +11,7 @@ use super::connection::Received;
 use super::private;
 use super::session::Flow;
 use super::sockets::Receiver;
-use crate::outlet::Nature;
+use crate::outlet::Flush;
 
 /// Messages from this size on are verified on another thread, so that the now lane is not behind them, and are sent from the
 /// memory that they were received in.
@@ -32,7 +32,7 @@ pub(super) struct Reader {
 struct Framed {
     signature: Bytes,
     answers: Option<RequestId>,
-    nature: Nature,
+    flush: Flush,
     /// What it says of the kernel, where it is a status.
     busy: Option<bool>,
     content: Content,
@@ -120,10 +120,10 @@ impl Reader {
         if let Some(busy) = framed.busy {
             self.kernel.busy.set(busy);
         }
-        let nature = if is_followed(self.channel, self.kernel.busy.get()) {
-            Nature::Patient
+        let flush = if is_followed(self.channel, self.kernel.busy.get()) {
+            Flush::Coalesce
         } else {
-            framed.nature
+            framed.flush
         };
         let origin = Origin {
             incarnation: self.incarnation,
@@ -131,7 +131,7 @@ impl Reader {
         };
         self.kernel
             .outlet
-            .message(self.kernel.number, self.channel, origin, frame, nature);
+            .message(self.kernel.number, self.channel, origin, frame, flush);
     }
 
     /// Says what was dropped, ever more rarely: the 1st, 2nd, 4th, 8th … time.
@@ -162,13 +162,13 @@ fn check(
             .iter()
             .find_map(|identity| RequestId::from_identity(identity))
     };
-    let (nature, busy) = if iopub {
-        nature(
+    let (flush, busy) = if iopub {
+        flush(
             &header::peek(&message.parts.header)?.msg_type,
             &message.parts.content,
         )
     } else {
-        (Nature::Prompt, None)
+        (Flush::Immediate, None)
     };
     let content = if private.is_some_and(|session| private::is_for(session, &message.parts)) {
         Content::Private(message.parts)
@@ -180,7 +180,7 @@ fn check(
     Ok(Framed {
         signature: message.signature,
         answers,
-        nature,
+        flush,
         busy,
         content,
     })
@@ -191,15 +191,15 @@ fn is_followed(channel: Channel, busy: bool) -> bool {
     channel == Channel::Shell && busy
 }
 
-/// What kind of message of iopub this is, and whether the kernel is busy if it says so. The content of a status is looked
+/// How a message of iopub is sent, and whether the kernel is busy if it says so. The content of a status is looked
 /// at, not parsed: a wrong guess costs a moment.
-fn nature(msg_type: &str, content: &[u8]) -> (Nature, Option<bool>) {
+fn flush(msg_type: &str, content: &[u8]) -> (Flush, Option<bool>) {
     match msg_type {
-        "stream" | "display_data" | "update_display_data" => (Nature::Droppable, None),
-        "execute_input" => (Nature::Patient, None),
-        "status" if content.windows(6).any(|word| word == b"\"busy\"") => (Nature::Patient, Some(true)),
-        "status" => (Nature::Prompt, Some(false)),
-        _ => (Nature::Prompt, None),
+        "stream" | "display_data" | "update_display_data" => (Flush::Lossy, None),
+        "execute_input" => (Flush::Coalesce, None),
+        "status" if content.windows(6).any(|word| word == b"\"busy\"") => (Flush::Coalesce, Some(true)),
+        "status" => (Flush::Immediate, Some(false)),
+        _ => (Flush::Immediate, None),
     }
 }
 
@@ -208,14 +208,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beginnings_and_replies_before_their_idle_wait_for_company() {
-        let busy = nature("status", br#"{"execution_state": "busy"}"#);
-        assert_eq!(busy, (Nature::Patient, Some(true)));
-        let idle = nature("status", br#"{"execution_state": "idle"}"#);
-        assert_eq!(idle, (Nature::Prompt, Some(false)));
-        assert_eq!(nature("execute_input", b"{}"), (Nature::Patient, None));
-        assert_eq!(nature("stream", b"\"busy\""), (Nature::Droppable, None));
-        assert_eq!(nature("error", b"{}"), (Nature::Prompt, None));
+    fn beginnings_and_replies_before_their_idle_are_coalesced() {
+        let busy = flush("status", br#"{"execution_state": "busy"}"#);
+        assert_eq!(busy, (Flush::Coalesce, Some(true)));
+        let idle = flush("status", br#"{"execution_state": "idle"}"#);
+        assert_eq!(idle, (Flush::Immediate, Some(false)));
+        assert_eq!(flush("execute_input", b"{}"), (Flush::Coalesce, None));
+        assert_eq!(flush("stream", b"\"busy\""), (Flush::Lossy, None));
+        assert_eq!(flush("error", b"{}"), (Flush::Immediate, None));
         assert!(is_followed(Channel::Shell, true));
         assert!(!is_followed(Channel::Shell, false));
         // What is asked of a person, and what a busy kernel says on control, waits for nothing.

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use himalia_shim_protocol::{KernelState, Lane, RefusalKind, RequestId};
-use himalia_wire::{Channel, Limits, Parts};
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, Limits};
 
 use super::Kernel;
 use super::session::Outlets;
@@ -20,64 +21,54 @@ pub(super) const NOT_RUNNING: &str = "the kernel is not running";
 pub(super) struct Waiting {
     lane: Lane,
     request: RequestId,
-    channel: Channel,
-    parts: Parts,
+    frame: Frame,
 }
 
 impl Kernel {
     /// Passes a message of the gateway on. What cannot be passed on is refused with a reason.
-    pub(crate) fn send(&self, lane: Lane, request: RequestId, frame: &Bytes) {
+    pub(crate) fn send(&self, lane: Lane, request: RequestId, frame: Bytes) {
         let refuse = |kind, reason: &str| self.refuse(lane, request, kind, reason);
-        let (channel, parts) = match himalia_wire::v1::decode(frame, &Limits::KERNEL) {
-            Ok(message) => message,
+        let frame = match Frame::parse(frame, &Limits::KERNEL) {
+            Ok(frame) => frame,
             Err(error) => return refuse(RefusalKind::Never, &error.to_string()),
         };
+        let channel = frame.channel();
         if channel == Channel::Iopub || lane_of(channel) != lane {
             let reason = format!("{} does not belong on lane {lane}", channel.as_str());
             return refuse(RefusalKind::Never, &reason);
         }
         match self.view.get().state {
-            KernelState::Running | KernelState::Stopping => self.pass(lane, request, channel, &parts),
+            KernelState::Running | KernelState::Stopping => self.pass(lane, request, &frame),
             state if state == KernelState::Connecting || self.starting.get() > 0 => {
                 let mut waiting = self.waiting.borrow_mut();
-                let bytes: usize = waiting.iter().map(|other| other.parts.byte_len()).sum();
-                if waiting.len() >= WAITING_MAX || bytes + parts.byte_len() > WAITING_BYTES {
+                let bytes: usize = waiting.iter().map(|other| other.frame.bytes().len()).sum();
+                if waiting.len() >= WAITING_MAX || bytes + frame.bytes().len() > WAITING_BYTES {
                     drop(waiting);
                     let reason = "the kernel is starting and too many messages wait for it";
                     return refuse(RefusalKind::Full, reason);
                 }
-                // A copy: the received bytes would keep the whole read buffer.
-                let parts = Parts {
-                    buffers: parts
-                        .buffers
-                        .iter()
-                        .map(|buffer| Bytes::copy_from_slice(buffer))
-                        .collect(),
-                    header: Bytes::copy_from_slice(&parts.header),
-                    parent_header: Bytes::copy_from_slice(&parts.parent_header),
-                    metadata: Bytes::copy_from_slice(&parts.metadata),
-                    content: Bytes::copy_from_slice(&parts.content),
-                };
                 waiting.push(Waiting {
                     lane,
                     request,
-                    channel,
-                    parts,
+                    // The received bytes would keep the whole read buffer.
+                    frame: frame.to_unshared(),
                 });
             }
             _ => refuse(RefusalKind::NotRunning, NOT_RUNNING),
         }
     }
 
-    fn pass(&self, lane: Lane, request: RequestId, channel: Channel, parts: &Parts) {
+    fn pass(&self, lane: Lane, request: RequestId, frame: &Frame) {
+        let channel = frame.channel();
         let answered = matches!(channel, Channel::Shell | Channel::Control)
-            && himalia_wire::header::peek(&parts.header)
-                .is_ok_and(|head| head.msg_type.ends_with("_request"));
+            && frame
+                .peek()
+                .is_ok_and(|header| header.msg_type.ends_with("_request"));
         if answered && self.echoes.get() != Some(false) {
             self.outlet.link(|link| link.track(self.number, request));
         }
         let sent = match &mut *self.outlets.borrow_mut() {
-            Some(outlets) => outlets.send(channel, Some(request), parts),
+            Some(outlets) => outlets.send(channel, Some(request), &frame.to_parts()),
             None => Err((RefusalKind::NotRunning, NOT_RUNNING.to_owned())),
         };
         match sent {
@@ -91,14 +82,8 @@ impl Kernel {
     pub(super) fn connected(&self, outlets: Outlets) {
         *self.outlets.borrow_mut() = Some(outlets);
         self.set_state(KernelState::Running);
-        for Waiting {
-            lane,
-            request,
-            channel,
-            parts,
-        } in self.waiting.take()
-        {
-            self.pass(lane, request, channel, &parts);
+        for Waiting { lane, request, frame } in self.waiting.take() {
+            self.pass(lane, request, &frame);
         }
     }
 

@@ -109,7 +109,7 @@ pub(super) async fn run(
     let sockets = match timeout(patience, sockets::connect(&file, &identity, &kernel.linger)).await {
         Ok(Ok(sockets)) => sockets,
         Ok(Err(error)) => return error,
-        Err(_) => return format!("its sockets did not come up within {} ms", patience.as_millis()),
+        Err(_) => return format!("its sockets were not ready within {} ms", patience.as_millis()),
     };
     let mut readers = JoinSet::new();
     let (shell, control, stdin) = (sockets.shell, sockets.control, sockets.stdin);

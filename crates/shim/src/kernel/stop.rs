@@ -13,9 +13,9 @@ use crate::proc_tree::{self, Process};
 /// After SIGKILL, for the kernel to be gone.
 const AFTER_KILL: Duration = Duration::from_secs(2);
 
-/// The rungs: at each the kernel is told to end more plainly.
+/// The steps of a stop, each harder than the one before.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Rung {
+enum Step {
     Ask,
     Terminate,
     Kill,
@@ -32,14 +32,14 @@ impl Actor {
         self.kernel.set_state(KernelState::Stopping);
         let mut begin = Instant::now();
         let mut grace = grace;
-        let mut rung = if grace.is_zero() { Rung::Kill } else { Rung::Ask };
+        let mut step = if grace.is_zero() { Step::Kill } else { Step::Ask };
         loop {
             let due = begin
-                + match rung {
-                    Rung::Ask => Duration::ZERO,
-                    Rung::Terminate => grace / 2,
-                    Rung::Kill => grace,
-                    Rung::GiveUp => grace + AFTER_KILL,
+                + match step {
+                    Step::Ask => Duration::ZERO,
+                    Step::Terminate => grace / 2,
+                    Step::Kill => grace,
+                    Step::GiveUp => grace + AFTER_KILL,
                 };
             let Some(running) = &mut self.running else { return };
             tokio::select! {
@@ -48,18 +48,18 @@ impl Actor {
                     return self.exited(death.unwrap_or(UNKNOWN), true, String::new()).await;
                 }
                 () = sleep_until(due) => {
-                    match rung {
-                        Rung::Ask => self.ask(restart),
-                        Rung::Terminate => self.kernel.signal(Signal::TERM),
-                        Rung::Kill => self.kernel.signal(Signal::KILL),
-                        Rung::GiveUp => {
+                    match step {
+                        Step::Ask => self.ask(restart),
+                        Step::Terminate => self.kernel.signal(Signal::TERM),
+                        Step::Kill => self.kernel.signal(Signal::KILL),
+                        Step::GiveUp => {
                             return self.exited(UNKNOWN, true, "it survived SIGKILL for 2 s".into()).await;
                         }
                     }
-                    rung = match rung {
-                        Rung::Ask => Rung::Terminate,
-                        Rung::Terminate => Rung::Kill,
-                        Rung::Kill | Rung::GiveUp => Rung::GiveUp,
+                    step = match step {
+                        Step::Ask => Step::Terminate,
+                        Step::Terminate => Step::Kill,
+                        Step::Kill | Step::GiveUp => Step::GiveUp,
                     };
                 }
                 order = self.inbox.recv() => {
@@ -68,8 +68,8 @@ impl Actor {
                         && Instant::now() + *new < begin + grace
                     {
                         (begin, grace) = (Instant::now(), *new);
-                        if grace.is_zero() && rung != Rung::GiveUp {
-                            rung = Rung::Kill;
+                        if grace.is_zero() && step != Step::GiveUp {
+                            step = Step::Kill;
                         }
                     }
                     self.backlog.push_back(order);

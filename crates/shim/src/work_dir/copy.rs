@@ -1,6 +1,6 @@
 //! Copies what is in a directory.
 //!
-//! The kernel whose files are copied goes on meanwhile and is hostile: every directory is opened below the one before
+//! The kernel whose files are copied continues meanwhile and is hostile: every directory is opened below the one before
 //! without following links, files are opened without waiting, and every count is bounded.
 
 use std::ffi::CStr;

@@ -23,7 +23,7 @@ pub(crate) fn root(options: &Options, copy: Option<&WorkCopy>, started_in: &Path
     }
 }
 
-/// The files of a branch. Removed when nobody uses them any more.
+/// The files of a branch. Removed with their last user.
 #[derive(Debug)]
 pub(crate) struct WorkCopy {
     path: PathBuf,
@@ -58,7 +58,7 @@ impl WorkCopy {
         let _ = tokio::task::spawn_blocking(move || remove(&dirs.0, &dirs.1)).await;
     }
 
-    /// Removes it, whoever still uses it. Blocks.
+    /// Removes it, even if it is still in use. Blocks.
     pub(crate) fn remove_now(&self) {
         remove(&self.path, &self.base);
     }

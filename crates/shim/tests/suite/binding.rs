@@ -106,7 +106,7 @@ async fn sides_of_version_2_work_without_it_and_say_so() {
     world.start(fake_spec(&[])).await;
     world.ready().await;
     assert_eq!(world.run("print two").await.1, "two\n");
-    // It sends one all the same: refused, and the connection goes on.
+    // It sends one all the same: refused, and the connection continues.
     let number = world.link.next_request().number + 1000;
     let command = ToShim::Command {
         kernel: KERNEL,

@@ -202,7 +202,7 @@ async fn links_are_closed_one_by_one_and_the_shim_ends_with_the_last() {
     assert!(exited(&mut first).await.asked);
     first.until_closed().await;
     assert!(!lives(one.pid) && lives(two.pid) && lives(three.pid));
-    // The name can be used again: nobody dials it.
+    // The name can be used again: it is not dialled.
     fs::remove_file(first.root.path().join("g/k2.sock")).unwrap();
     let (mut again, _) = branch(&mut parent, order("k2.sock")).await;
     assert_eq!(again.run("print again").await.1, "again\n");

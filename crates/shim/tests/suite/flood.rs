@@ -1,4 +1,4 @@
-//! A gateway that does not read: the kernel goes on, memory stays bounded, what is lost is marked.
+//! A gateway that does not read: the kernel continues, memory stays bounded, what is lost is marked.
 #![allow(clippy::unwrap_used, clippy::large_futures, reason = "a test")]
 
 use crate::support;
@@ -10,13 +10,13 @@ use himalia_wire::{Channel, build};
 use support::{World, execute, resident};
 
 #[tokio::test]
-async fn a_data_lane_that_is_not_read_stalls_nobody() {
+async fn a_data_lane_that_is_not_read_stalls_nothing() {
     let mut world = World::with_kernel(&["--window", "4000000", "--spill-quota", "32000000"]).await;
     let done = world.root.path().join("done");
     // 200 MB of output, then something that must be kept.
     let code = format!("count 10000 20000\nresult kept\ntouch {}\nhang", done.display());
     let request = execute(&code);
-    // The data lane is held open and not read; the now lane goes on.
+    // The data lane is held open and not read; the now lane continues.
     let id = world.message(Channel::Shell, &request).await;
     let data = world.lanes.data.take();
     let end = Instant::now() + support::PATIENCE;

@@ -1,4 +1,4 @@
-//! Kernels that break the rules harm only their own sandbox: the shim goes on, or dies alone and takes them along.
+//! Kernels that break the rules harm only their own sandbox: the shim continues, or dies alone and takes them along.
 #![allow(clippy::unwrap_used, clippy::large_futures, reason = "a test")]
 
 use crate::support;
@@ -15,9 +15,9 @@ const LIMIT: u64 = 400 << 20;
 /// What may come of an attack.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Outcome {
-    /// The shim goes on, control answers, the kernel can be stopped.
+    /// The shim continues, control answers, the kernel can be stopped.
     Survives,
-    /// The shim may be aborted for want of memory. The kernel dies with it.
+    /// The shim may be aborted for lack of memory. The kernel dies with it.
     MayAbort,
 }
 

@@ -60,7 +60,7 @@ async fn the_kernel_gets_its_environment_and_nothing_of_the_shims() {
 }
 
 /// `/proc/PID/mem` of an ordinary user's process is that user's, and root's once the process is undumpable. Of a process of root it
-/// is root's in any case, so the shim is run by somebody else here.
+/// is root's in any case, so the shim is run by another user here.
 #[tokio::test]
 async fn the_shim_cannot_be_dumped_by_its_own_user() {
     let (mut world, user) = World::spawn_as_ordinary_user();
@@ -271,7 +271,7 @@ async fn a_shim_without_a_gateway_ends_itself_and_leaves_nothing() {
     let pid = pids(&world.run("pid").await.1)[0];
     let child = pids(&world.run("fork 1 own-group").await.1)[0];
     world.crash();
-    // Nobody listens: dials fail or hang without a welcome.
+    // Nothing listens: dials fail or hang without a welcome.
     std::fs::remove_file(world.root.path().join("g/gw.sock")).unwrap();
     assert_eq!(world.shim_ends().await, 0);
     assert!(!lives(pid) && !lives(child));

@@ -2,10 +2,10 @@
 //!
 //! One program for all files: each would link the whole crate again.
 
+mod additional;
 mod binding;
 mod branches;
 mod flood;
-mod further;
 mod hostile;
 mod life;
 mod link;

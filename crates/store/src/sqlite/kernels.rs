@@ -1,42 +1,35 @@
 //! The rows of kernels.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::{OptionalExtension as _, Row, Transaction, named_params};
-use serde::Serialize;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::claims::{Claims, epoch};
 use super::{Failure, SqliteStore, conflict};
-use crate::{KernelLife, KernelRecord, Owner, StoreError};
+use crate::{KernelLife, KernelRecord, Owner, RuntimePaths, StoreError};
 
 pub(super) const INSERT: &str = "
-INSERT INTO kernels (id, owner, kernelspec, session_dir, run_dir, sandbox_id, sandbox_key_hash, isolation,
-    incarnation, created_micros, launch, life, dead_cause, provisioner, socket, parent, template, start_path,
-    start_reason, sandbox, labels, idle_timeout_ms, expires_micros, origin, name, role, replica, fence)
-VALUES (:id, :owner, :kernelspec, :session_dir, :run_dir, :sandbox_id, :sandbox_key_hash, :isolation,
-    :incarnation, :created_micros, :launch, :life, :dead_cause, :provisioner, :socket, :parent, :template, :start_path,
-    :start_reason, :sandbox, :labels, :idle_timeout_ms, :expires_micros, :origin, :name, :role, :replica, 1)";
+INSERT INTO kernels (id, owner, name, created_micros, session, session_dir, sandbox_id, sandbox_key_hash, socket,
+    incarnation, life, dead_cause, replica, fence)
+VALUES (:id, :owner, :name, :created_micros, :session, :session_dir, :sandbox_id, :sandbox_key_hash, :socket,
+    :incarnation, :life, :dead_cause, :replica, 1)";
 
 pub(super) const UPDATE: &str = "
-UPDATE kernels SET owner = :owner, kernelspec = :kernelspec, session_dir = :session_dir, run_dir = :run_dir,
-    sandbox_id = :sandbox_id, sandbox_key_hash = :sandbox_key_hash, isolation = :isolation,
-    incarnation = :incarnation, created_micros = :created_micros, launch = :launch, life = :life,
-    dead_cause = :dead_cause, provisioner = :provisioner, socket = :socket, parent = :parent,
-    template = :template, start_path = :start_path, start_reason = :start_reason, sandbox = :sandbox,
-    labels = :labels, idle_timeout_ms = :idle_timeout_ms, expires_micros = :expires_micros, origin = :origin,
-    name = :name, role = :role, replica = :replica
+UPDATE kernels SET owner = :owner, name = :name, created_micros = :created_micros, session = :session,
+    session_dir = :session_dir, sandbox_id = :sandbox_id, sandbox_key_hash = :sandbox_key_hash, socket = :socket,
+    incarnation = :incarnation, life = :life, dead_cause = :dead_cause, replica = :replica
 WHERE id = :id";
 
 pub(super) const SET_LIFE: &str =
     "UPDATE kernels SET life = ?2, incarnation = ?3, dead_cause = ?4 WHERE id = ?1";
 pub(super) const MOVE: &str = "
-UPDATE kernels SET run_dir = :run_dir, sandbox_id = :sandbox_id, sandbox_key_hash = :sandbox_key_hash,
-    isolation = :isolation, incarnation = :incarnation, launch = :launch, life = :life, dead_cause = :dead_cause,
-    provisioner = :provisioner, socket = :socket, start_path = :start_path, start_reason = :start_reason,
-    sandbox = :sandbox
+UPDATE kernels SET sandbox_id = :sandbox_id, sandbox_key_hash = :sandbox_key_hash, socket = :socket,
+    incarnation = :incarnation, life = 'starting', dead_cause = NULL
 WHERE id = :id";
+pub(super) const SESSION: &str = "SELECT session FROM kernels WHERE id = ?1";
+pub(super) const SET_SESSION: &str = "UPDATE kernels SET session = ?2 WHERE id = ?1";
 /// No other gateway has the file open, so every kernel in it can be taken.
 pub(super) const TAKE: &str = "UPDATE kernels SET replica = ?1, fence = fence + 1";
 pub(super) const DELETE: &str = "DELETE FROM kernels WHERE id = ?1";
@@ -107,25 +100,22 @@ impl SqliteStore {
         .await
     }
 
-    pub(super) async fn do_move_kernel(&self, kernel: KernelRecord) -> Result<bool, StoreError> {
-        self.change(kernel.id, move |transaction| {
-            let changed = transaction.prepare_cached(MOVE)?.execute(named_params! {
-                ":id": kernel.id.to_string(),
-                ":run_dir": kernel.run_dir,
-                ":sandbox_id": kernel.sandbox_id,
-                ":sandbox_key_hash": kernel.sandbox_key_hash,
-                ":isolation": kernel.isolation,
-                ":incarnation": kernel.incarnation,
-                ":launch": json("launch", &kernel.launch)?,
-                ":life": kernel.life.as_str(),
-                ":dead_cause": kernel.dead_cause,
-                ":provisioner": kernel.provisioner,
-                ":socket": kernel.socket,
-                ":start_path": kernel.start_path,
-                ":start_reason": kernel.start_reason,
-                ":sandbox": json("sandbox", &kernel.sandbox)?,
+    pub(super) async fn do_move_kernel(
+        &self,
+        id: Uuid,
+        paths: RuntimePaths,
+        incarnation: u32,
+        changes: Map<String, Value>,
+    ) -> Result<bool, StoreError> {
+        self.change(id, move |transaction| {
+            transaction.prepare_cached(MOVE)?.execute(named_params! {
+                ":id": id.to_string(),
+                ":sandbox_id": paths.sandbox_id,
+                ":sandbox_key_hash": paths.sandbox_key_hash,
+                ":socket": paths.socket,
+                ":incarnation": incarnation,
             })?;
-            Ok(changed)
+            amend(transaction, id, changes)
         })
         .await
     }
@@ -149,38 +139,13 @@ impl SqliteStore {
         .await
     }
 
-    pub(super) async fn do_set_kernel_start_path(
+    pub(super) async fn do_amend_session(
         &self,
         id: Uuid,
-        path: &'static str,
+        changes: Map<String, Value>,
     ) -> Result<bool, StoreError> {
-        self.change(id, move |transaction| {
-            let changed = transaction
-                .prepare_cached("UPDATE kernels SET start_path = ?2 WHERE id = ?1")?
-                .execute((id.to_string(), path))?;
-            Ok(changed)
-        })
-        .await
-    }
-
-    pub(super) async fn do_set_kernel_terms(
-        &self,
-        id: Uuid,
-        labels: BTreeMap<String, String>,
-        idle_timeout_ms: Option<u64>,
-        expires_micros: Option<i64>,
-    ) -> Result<bool, StoreError> {
-        self.change(id, move |transaction| {
-            let idle = idle_timeout_ms.map(i64::try_from).transpose();
-            let idle = idle.map_err(|error| bad("idle_timeout_ms", error.to_string()))?;
-            let changed = transaction
-                .prepare_cached(
-                    "UPDATE kernels SET labels = ?2, idle_timeout_ms = ?3, expires_micros = ?4 WHERE id = ?1",
-                )?
-                .execute((id.to_string(), json("labels", &labels)?, idle, expires_micros))?;
-            Ok(changed)
-        })
-        .await
+        self.change(id, move |transaction| amend(transaction, id, changes))
+            .await
     }
 
     pub(super) async fn do_delete_kernel(&self, id: Uuid) -> Result<bool, StoreError> {
@@ -221,90 +186,62 @@ fn put(
     kernel: &KernelRecord,
     replica: &str,
 ) -> Result<usize, Failure> {
-    let launch = json("launch", &kernel.launch)?;
-    let idle = kernel.idle_timeout_ms.map(i64::try_from).transpose();
     Ok(transaction.prepare_cached(sql)?.execute(named_params! {
         ":id": kernel.id.to_string(),
         ":owner": kernel.owner,
-        ":kernelspec": kernel.kernelspec,
-        ":session_dir": kernel.session_dir,
-        ":run_dir": kernel.run_dir,
-        ":sandbox_id": kernel.sandbox_id,
-        ":sandbox_key_hash": kernel.sandbox_key_hash.as_slice(),
-        ":isolation": kernel.isolation,
-        ":incarnation": kernel.incarnation,
+        ":name": kernel.name,
         ":created_micros": kernel.created_micros,
-        ":launch": launch,
+        ":session": kernel.session.to_string(),
+        ":session_dir": kernel.paths.session_dir,
+        ":sandbox_id": kernel.paths.sandbox_id,
+        ":sandbox_key_hash": kernel.paths.sandbox_key_hash.as_slice(),
+        ":socket": kernel.paths.socket,
+        ":incarnation": kernel.incarnation,
         ":life": kernel.life.as_str(),
         ":dead_cause": kernel.dead_cause,
-        ":provisioner": kernel.provisioner,
-        ":socket": kernel.socket,
-        ":parent": kernel.parent.map(|parent| parent.to_string()),
-        ":template": kernel.template,
-        ":start_path": kernel.start_path,
-        ":start_reason": kernel.start_reason,
-        ":sandbox": json("sandbox", &kernel.sandbox)?,
-        ":labels": json("labels", &kernel.labels)?,
-        ":idle_timeout_ms": idle.map_err(|error| bad("idle_timeout_ms", error.to_string()))?,
-        ":expires_micros": kernel.expires_micros,
-        ":origin": kernel.origin,
-        ":name": kernel.name,
-        ":role": kernel.role,
         ":replica": replica,
     })?)
+}
+
+/// Sets members of a kernel's session; how many kernels there are of this id.
+fn amend(transaction: &Transaction<'_>, id: Uuid, changes: Map<String, Value>) -> Result<usize, Failure> {
+    let id = id.to_string();
+    let text: String = transaction
+        .prepare_cached(SESSION)?
+        .query_row([&id], |row| row.get(0))?;
+    let mut session: Map<String, Value> = parsed("session", &text)?;
+    session.extend(changes);
+    let text = Value::Object(session).to_string();
+    Ok(transaction.prepare_cached(SET_SESSION)?.execute([&id, &text])?)
 }
 
 fn read(row: &Row<'_>) -> Result<KernelRecord, Failure> {
     let id: String = row.get("id")?;
     let hash: Vec<u8> = row.get("sandbox_key_hash")?;
     let life: String = row.get("life")?;
-    let parent: Option<String> = row.get("parent")?;
-    let idle: Option<i64> = row.get("idle_timeout_ms")?;
+    let session: String = row.get("session")?;
     Ok(KernelRecord {
         id: Uuid::try_parse(&id).map_err(|error| bad("id", error.to_string()))?,
         owner: row.get("owner")?,
-        kernelspec: row.get("kernelspec")?,
-        session_dir: row.get("session_dir")?,
-        run_dir: row.get("run_dir")?,
-        sandbox_id: row.get("sandbox_id")?,
-        sandbox_key_hash: hash
-            .try_into()
-            .map_err(|_| bad("sandbox_key_hash", "is not 32 bytes".to_owned()))?,
-        isolation: row.get("isolation")?,
-        incarnation: row.get("incarnation")?,
+        name: row.get("name")?,
         created_micros: row.get("created_micros")?,
-        launch: parsed(row, "launch")?,
+        session: parsed("session", &session)?,
+        paths: RuntimePaths {
+            session_dir: row.get("session_dir")?,
+            sandbox_id: row.get("sandbox_id")?,
+            sandbox_key_hash: hash
+                .try_into()
+                .map_err(|_| bad("sandbox_key_hash", "is not 32 bytes".to_owned()))?,
+            socket: row.get("socket")?,
+        },
+        incarnation: row.get("incarnation")?,
         life: KernelLife::parse(&life)?,
         dead_cause: row.get("dead_cause")?,
-        provisioner: row.get("provisioner")?,
-        socket: row.get("socket")?,
-        parent: parent
-            .map(|parent| Uuid::try_parse(&parent))
-            .transpose()
-            .map_err(|error| bad("parent", error.to_string()))?,
-        template: row.get("template")?,
-        start_path: row.get("start_path")?,
-        start_reason: row.get("start_reason")?,
-        sandbox: parsed(row, "sandbox")?,
-        labels: parsed(row, "labels")?,
-        idle_timeout_ms: idle
-            .map(u64::try_from)
-            .transpose()
-            .map_err(|error| bad("idle_timeout_ms", error.to_string()))?,
-        expires_micros: row.get("expires_micros")?,
-        origin: row.get("origin")?,
-        name: row.get("name")?,
-        role: row.get("role")?,
     })
 }
 
-fn json<T: Serialize>(column: &'static str, value: &T) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| bad(column, error.to_string()))
-}
-
-fn parsed<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: &'static str) -> Result<T, Failure> {
-    let text: String = row.get(column)?;
-    Ok(serde_json::from_str(&text).map_err(|error| bad(column, error.to_string()))?)
+fn parsed<T: serde::de::DeserializeOwned>(column: &'static str, text: &str) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(|error| bad(column, error.to_string()))
 }
 
 fn bad(column: &'static str, reason: String) -> StoreError {

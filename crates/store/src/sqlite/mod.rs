@@ -20,15 +20,16 @@ mod open;
 mod schema;
 mod worker;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::{
-    EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Owner, Space, Store, StoreError, StoreFuture,
+    EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Owner, RuntimePaths, Space, Store,
+    StoreError, StoreFuture,
 };
 use claims::Claims;
 use failure::{Failure, conflict};
@@ -167,8 +168,14 @@ impl Store for SqliteStore {
         Box::pin(self.do_update_kernel(kernel))
     }
 
-    fn move_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_move_kernel(kernel))
+    fn move_kernel(
+        &self,
+        id: Uuid,
+        paths: RuntimePaths,
+        incarnation: u32,
+        changes: Map<String, Value>,
+    ) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_move_kernel(id, paths, incarnation, changes))
     }
 
     fn set_kernel_life(
@@ -181,18 +188,8 @@ impl Store for SqliteStore {
         Box::pin(self.do_set_kernel_life(id, life, incarnation, dead_cause))
     }
 
-    fn set_kernel_start_path(&self, id: Uuid, path: &'static str) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_set_kernel_start_path(id, path))
-    }
-
-    fn set_kernel_terms(
-        &self,
-        id: Uuid,
-        labels: BTreeMap<String, String>,
-        idle_timeout_ms: Option<u64>,
-        expires_micros: Option<i64>,
-    ) -> StoreFuture<'_, bool> {
-        Box::pin(self.do_set_kernel_terms(id, labels, idle_timeout_ms, expires_micros))
+    fn amend_session(&self, id: Uuid, changes: Map<String, Value>) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_amend_session(id, changes))
     }
 
     fn delete_kernel(&self, id: Uuid) -> StoreFuture<'_, bool> {

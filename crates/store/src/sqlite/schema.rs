@@ -8,10 +8,10 @@ use super::Failure;
 pub(super) const APPLICATION_ID: i64 = 0x4849_4d41;
 
 /// The schema version that this code writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: i64 = 7;
+pub const SCHEMA_VERSION: i64 = 8;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8];
 
 const V1: &str = "
 CREATE TABLE meta (
@@ -100,6 +100,34 @@ ALTER TABLE kernels ADD COLUMN replica TEXT NOT NULL DEFAULT '';
 ALTER TABLE kernels ADD COLUMN fence INTEGER NOT NULL DEFAULT 0 CHECK (fence >= 0);
 ";
 
+/// The session of a kernel as one JSON object, in place of a column for each of its attributes; and without what was never read.
+const V8: &str = "
+ALTER TABLE kernels ADD COLUMN session TEXT NOT NULL DEFAULT '{}';
+UPDATE kernels SET session = json_object(
+    'owner', owner, 'origin', origin, 'name', name, 'created_micros', created_micros, 'template', template,
+    'kernelspec', kernelspec, 'provisioner', provisioner, 'sandbox', json_set(sandbox, '$.isolation', isolation),
+    'cwd', json_extract(launch, '$.cwd'), 'start_path', start_path, 'start_reason', start_reason,
+    'role', role, 'parent', parent, 'idle_timeout', NULL, 'expires_micros', expires_micros, 'labels', json(labels));
+UPDATE kernels SET session = json_set(session, '$.idle_timeout',
+    json_object('secs', idle_timeout_ms / 1000, 'nanos', idle_timeout_ms % 1000 * 1000000))
+WHERE idle_timeout_ms IS NOT NULL;
+ALTER TABLE kernels DROP COLUMN kernelspec;
+ALTER TABLE kernels DROP COLUMN run_dir;
+ALTER TABLE kernels DROP COLUMN isolation;
+ALTER TABLE kernels DROP COLUMN launch;
+ALTER TABLE kernels DROP COLUMN provisioner;
+ALTER TABLE kernels DROP COLUMN parent;
+ALTER TABLE kernels DROP COLUMN template;
+ALTER TABLE kernels DROP COLUMN start_path;
+ALTER TABLE kernels DROP COLUMN start_reason;
+ALTER TABLE kernels DROP COLUMN sandbox;
+ALTER TABLE kernels DROP COLUMN labels;
+ALTER TABLE kernels DROP COLUMN idle_timeout_ms;
+ALTER TABLE kernels DROP COLUMN expires_micros;
+ALTER TABLE kernels DROP COLUMN origin;
+ALTER TABLE kernels DROP COLUMN role;
+";
+
 /// The schema version of an open file.
 pub(super) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
@@ -129,6 +157,6 @@ pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 7 && SCHEMA_VERSION == 7,
+    MIGRATIONS.len() == 8 && SCHEMA_VERSION == 8,
     "a step and its version come together"
 );

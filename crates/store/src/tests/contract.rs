@@ -1,6 +1,5 @@
 //! What every store promises.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
@@ -27,7 +26,7 @@ pub(crate) async fn a_kernel_is_kept_and_changed_and_forgotten<P: Fixture>() {
     (expected.life, expected.incarnation, expected.dead_cause) = (KernelLife::Dead, 3, cause);
     assert_eq!(store.kernels().await.unwrap(), vec![expected.clone()]);
 
-    expected.sandbox_id = "other".into();
+    expected.paths.sandbox_id = "other".into();
     assert!(store.update_kernel(expected.clone()).await.unwrap());
     place.close().await;
     let store = place.open("main");
@@ -62,21 +61,23 @@ pub(crate) async fn a_name_is_one_kernels_and_what_its_owner_may_change_is_kept<
     taken.owner = "another".into();
     store.insert_kernel(taken).await.unwrap();
 
-    let (one, labels) = (
-        Uuid::from_u128(1),
-        BTreeMap::from([("a".to_owned(), "b".to_owned())]),
-    );
-    let changed = store.set_kernel_terms(one, labels.clone(), None, Some(9)).await;
-    assert!(changed.unwrap());
+    let one = Uuid::from_u128(1);
+    let terms = serde_json::json!({ "labels": { "a": "b" }, "idle_timeout": null, "expires_micros": 9 });
+    assert!(store.amend_session(one, changes(&terms)).await.unwrap());
     let expected = KernelRecord {
-        labels,
-        idle_timeout_ms: None,
-        expires_micros: Some(9),
+        session: serde_json::json!({
+            "template": "analysis",
+            "start_reason": "another image",
+            "sandbox": { "limits": { "memory_bytes": 5 } },
+            "labels": { "a": "b" },
+            "idle_timeout": null,
+            "expires_micros": 9,
+        }),
         ..kernel(1)
     };
     assert_eq!(store.kernel(one).await.unwrap(), Some(expected));
     let absent = store
-        .set_kernel_terms(Uuid::from_u128(9), BTreeMap::new(), None, None)
+        .amend_session(Uuid::from_u128(9), serde_json::Map::new())
         .await;
     assert!(!absent.unwrap());
 }
@@ -85,22 +86,23 @@ pub(crate) async fn a_kernel_moves_and_keeps_its_log_and_its_terms<P: Fixture>()
     let place = P::new();
     let store = place.open("main");
     store.insert_kernel(kernel(1)).await.unwrap();
-    let moved = KernelRecord {
-        sandbox_id: "another".into(),
-        sandbox_key_hash: [9; 32],
-        run_dir: "/run/another".into(),
-        incarnation: 4,
-        ..kernel(1)
-    };
-    let asked = KernelRecord {
+    let mut moved = kernel(1);
+    moved.paths.sandbox_id = "another".into();
+    moved.paths.sandbox_key_hash = [9; 32];
+    moved.incarnation = 4;
+    moved.session["sandbox"] = serde_json::json!({ "isolation": "container" });
+    let asked = RuntimePaths {
         session_dir: "elsewhere".into(),
-        labels: BTreeMap::from([("not".to_owned(), "set".to_owned())]),
-        owner: "another".into(),
-        ..moved.clone()
+        ..moved.paths.clone()
     };
-    assert!(store.move_kernel(asked).await.unwrap());
+    let sandbox = serde_json::json!({ "sandbox": { "isolation": "container" } });
+    let done = store.move_kernel(moved.id, asked, 4, changes(&sandbox)).await;
+    assert!(done.unwrap());
     assert_eq!(store.kernel(moved.id).await.unwrap(), Some(moved));
-    assert!(!store.move_kernel(kernel(2)).await.unwrap());
+    let absent = store
+        .move_kernel(Uuid::from_u128(2), kernel(2).paths, 1, serde_json::Map::new())
+        .await;
+    assert!(!absent.unwrap());
 }
 
 pub(crate) async fn a_session_is_kept_and_changed_and_forgotten<P: Fixture>() {
@@ -215,12 +217,11 @@ async fn writes(store: &dyn Store) -> Vec<Result<bool, StoreError>> {
     let id = kernel(1).id;
     vec![
         store.update_kernel(kernel(1)).await,
-        store.move_kernel(kernel(1)).await,
-        store.set_kernel_life(id, KernelLife::Starting, 0, None).await,
-        store.set_kernel_start_path(id, "fork").await,
         store
-            .set_kernel_terms(id, kernel(1).labels, Some(60_000), Some(7))
+            .move_kernel(id, kernel(1).paths, 0, changes(&kernel(1).session))
             .await,
+        store.set_kernel_life(id, KernelLife::Starting, 0, None).await,
+        store.amend_session(id, changes(&kernel(1).session)).await,
         store.end_kernel(ended(1)).await.map(|()| true),
         store.delete_kernel(id).await,
     ]
@@ -241,7 +242,7 @@ pub(crate) async fn a_replica_that_lost_a_kernel_writes_nothing_more_to_it<P: Fi
     assert!(b.ended_sessions().await.unwrap().is_empty());
     // All but the last, which finds that the one before has ended it.
     let written: Vec<bool> = writes(&*b).await.into_iter().map(Result::unwrap).collect();
-    assert_eq!(written, [true, true, true, true, true, true, false]);
+    assert_eq!(written, [true, true, true, true, true, false]);
     assert!(b.kernels().await.unwrap().is_empty());
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use himalia_testkit::hostile;
 
-/// A kernel that attacks whoever reads its sockets.
+/// A kernel that attacks the readers of its sockets.
 #[derive(Parser, Debug)]
 #[command(version, after_help = hostile::HELP)]
 struct Args {

@@ -1,4 +1,4 @@
-//! What came back for one request.
+//! The messages that were received for one request.
 
 use himalia_wire::Channel;
 use serde_json::Value;

@@ -97,7 +97,7 @@ pub struct WsClient {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     framing: Framing,
     session: String,
-    /// Messages for others, or for nobody, that came while something else was awaited.
+    /// Messages for other requests, or for none, that arrived during a wait for something else.
     unclaimed: VecDeque<Received>,
 }
 
@@ -214,7 +214,7 @@ impl WsClient {
         Ok(execution)
     }
 
-    /// The next message, whoever it is for.
+    /// The next message, of any request.
     pub async fn next(&mut self) -> Result<Received> {
         match self.unclaimed.pop_front() {
             Some(received) => Ok(received),

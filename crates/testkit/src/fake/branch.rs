@@ -38,7 +38,7 @@ pub enum ForkMode {
     Busy,
     /// Something does not survive a fork.
     Hazard,
-    /// The answer comes when nobody waits for it any more.
+    /// The answer arrives after the wait for it has ended.
     Late,
     /// The answer names a process that is none of ours.
     Stranger,

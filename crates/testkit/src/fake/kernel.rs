@@ -45,7 +45,7 @@ pub struct Options {
     pub mute: bool,
 }
 
-/// Runs the kernel until it is told to end; the value is the exit code.
+/// Runs the kernel until it receives the request to end; returns the exit code.
 pub async fn run(options: Options) -> Result<i32> {
     let json = std::fs::read(&options.connection_file)
         .with_context(|| format!("cannot read {}", options.connection_file.display()))?;

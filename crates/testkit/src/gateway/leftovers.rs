@@ -1,5 +1,5 @@
-//! What a gateway may leave: processes that outlive it on purpose, and must not outlive a test; and nothing at all once it was told
-//! to end its kernels.
+//! What a gateway may leave: processes that outlive it on purpose, and must not outlive a test; and nothing at all after a stop
+//! that ends its kernels.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
+use himalia_proc::Stat;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Alive processes that name `root` in their command line, their environment or their mounts (a sandbox's directories
@@ -15,14 +16,14 @@ pub(super) fn find(root: &Path) -> BTreeSet<u32> {
     let own = std::process::id();
     let mut parents = BTreeMap::new();
     let mut found = BTreeSet::new();
-    for pid in pids().filter(|pid| *pid != own) {
-        let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        let Some((state, parent)) = state_and_parent(&read("stat")) else {
+    for stat in Stat::all().into_iter().flatten().filter(|stat| !stat.ended) {
+        let (Ok(pid), Ok(parent)) = (u32::try_from(stat.pid), u32::try_from(stat.parent)) else {
             continue;
         };
-        if state == b'Z' {
+        if pid == own {
             continue;
         }
+        let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
         parents.insert(pid, parent);
         let needle = root.as_os_str().as_bytes();
         if [read("cmdline"), read("environ"), read("mountinfo")]
@@ -146,19 +147,6 @@ fn walk(dir: &Path, look: &mut impl FnMut(&Path, fs::FileType)) {
     }
 }
 
-fn pids() -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-/// From `/proc/<pid>/stat`: the name in brackets may hold anything, so what follows the last one counts.
-fn state_and_parent(stat: &[u8]) -> Option<(u8, u32)> {
-    let text = String::from_utf8_lossy(stat);
-    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
-    let state = *fields.next()?.as_bytes().first()?;
-    Some((state, fields.next()?.parse().ok()?))
-}
-
 fn contains(text: &[u8], needle: &[u8]) -> bool {
     !needle.is_empty() && text.windows(needle.len()).any(|window| window == needle)
 }
@@ -186,11 +174,5 @@ mod tests {
         kill(root.path());
         assert!(!child.wait().unwrap().success());
         assert!(find(root.path()).is_empty());
-    }
-
-    #[test]
-    fn odd_process_names() {
-        assert_eq!(state_and_parent(b"12 (a) b) S 7 12 12"), Some((b'S', 7)));
-        assert_eq!(state_and_parent(b"12 a"), None);
     }
 }

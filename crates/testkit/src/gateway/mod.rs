@@ -1,4 +1,4 @@
-//! A gateway to start, kill and start again.
+//! A gateway that tests start, kill and start again.
 
 mod kernelspecs;
 mod leftovers;
@@ -59,7 +59,7 @@ impl Builder {
         self
     }
 
-    /// Starts the gateway and waits until `GET /healthz` answers 200.
+    /// Starts the gateway and waits until `GET /healthz` returns 200.
     pub async fn start(self) -> Result<Gateway> {
         let root = match self.root {
             Some(root) => root,

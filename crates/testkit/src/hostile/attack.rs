@@ -12,19 +12,19 @@ Code of an execute_request, one attack per request; N and BYTES have defaults:
   attack unknown-command         a ZMTP command that does not exist
   attack wrong-hmac [N]          messages with wrong, short, long and absent signatures
   attack forged-replies [N]      replies and output for requests of others, seen and guessed
-  attack stray-replies [N]       N replies to nobody, and one of another type, on the way of the request's own
+  attack stray-replies [N]       N replies to no request, and one of another type, on the way of the request's own
   attack replay-reply [N]        the request's reply, N times, before the reply itself
   attack forged-status           `dead` and `restarting`, as if the server had said so
   attack replay [N]              one properly signed message, N times
   attack big-header [BYTES]      1 MB of header
-  attack big-reply [BYTES]       100 MB of banner in a kernel_info_reply that nobody asked for
+  attack big-reply [BYTES]       100 MB of banner in an unsolicited kernel_info_reply
   attack many-parts [N]          100,000 buffers
   attack few-parts               messages that end early, or hold no delimiter, or nothing at all
   attack invalid-utf8            in header and content
   attack not-json                in each of the four parts
   attack depth-bomb [N]          N brackets, in header and in content
   attack wrong-channel           replies on iopub, output on shell
-  attack input-storm [N]         input_requests that nobody allowed
+  attack input-storm [N]         input_requests that were not allowed
   attack flood [N] [BYTES]       stream messages as fast as they go
 Every other code is printed back. After an attack that leaves the stream whole the request is answered.
 ";

@@ -31,7 +31,7 @@ impl Attack {
             }
             Self::Cut => {
                 send(asked, Target::Iopub, &[MORE, 200, 1, 2, 3])?;
-                // The kernel ends: there is no other way to close a connection in mid-message.
+                // The kernel ends: there is no other way to close a connection within a message.
                 std::process::exit(3);
             }
             Self::PingStorm(pings) => {

@@ -1,4 +1,4 @@
-//! Unix and TCP sockets behind one face.
+//! Unix and TCP sockets behind one interface.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};

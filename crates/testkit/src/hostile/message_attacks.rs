@@ -179,10 +179,10 @@ fn wrong_hmac(asked: &Asked<'_>, times: usize) {
 /// Replies under the identity of the running request that are none to it.
 fn stray_replies(asked: &mut Asked<'_>, times: usize) -> io::Result<()> {
     let error = json!({ "status": "error", "ename": "Stray", "evalue": "", "traceback": [] });
-    let nobody = Bytes::from_static(br#"{"msg_id":"nobody","session":"x","msg_type":"execute_request"}"#);
+    let unknown = Bytes::from_static(br#"{"msg_id":"unknown","session":"x","msg_type":"execute_request"}"#);
     for number in 0..times {
         let parent = if number % 2 == 0 {
-            nobody.clone()
+            unknown.clone()
         } else {
             Bytes::from_static(b"{}")
         };

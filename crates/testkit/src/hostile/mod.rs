@@ -1,4 +1,4 @@
-//! A kernel that attacks whoever reads its sockets. It speaks ZMTP itself, since a library would not let it.
+//! A kernel that attacks the readers of its sockets. It implements ZMTP itself, since a library would prevent the attacks.
 //!
 //! It behaves as a plain kernel until the `code` of an `execute_request` names an [`Attack`], or misbehaves
 //! from the first byte ([`AtStart`]).

@@ -1,4 +1,4 @@
-//! As much HTTP/1.1 as a test needs: one request per connection, and event streams.
+//! A minimal HTTP/1.1 client for tests: one request per connection, and event streams.
 //!
 //! It parses little and adds nothing, so that tests see and send exactly what is on the wire.
 

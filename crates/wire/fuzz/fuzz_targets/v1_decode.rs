@@ -2,15 +2,16 @@
 //! A v1 frame that is accepted is exactly the frame that we would write.
 
 use bytes::Bytes;
-use himalia_wire::{Limits, header, legacy, v1};
+use himalia_wire::{Limits, legacy, v1};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let frame = Bytes::copy_from_slice(data);
-    if let Ok((channel, parts)) = v1::decode(&frame, &Limits::CLIENT) {
-        assert_eq!(v1::encode(channel, &parts), frame);
-        let _ = header::peek(&parts.header);
-        let _ = header::peek_parent(&parts.parent_header);
-        let _ = legacy::encode(channel, &parts);
+    if let Ok(frame) = v1::Frame::parse(Bytes::copy_from_slice(data), &Limits::CLIENT) {
+        let parts = frame.to_parts();
+        assert_eq!(v1::Frame::new(frame.channel(), &parts), frame);
+        assert_eq!([frame.header(), frame.content()], [&parts.header[..], &parts.content]);
+        let _ = frame.peek();
+        let _ = frame.peek_parent();
+        let _ = legacy::encode(frame.channel(), &parts);
     }
 });

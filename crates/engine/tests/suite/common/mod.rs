@@ -25,14 +25,14 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Directories of one engine, and how to open it again.
-pub struct Place {
+pub struct TestEngine {
     pub data: TempDir,
     pub run: TempDir,
     pub specs: TempDir,
     pub change: fn(&mut EngineConfig),
 }
 
-impl Place {
+impl TestEngine {
     pub fn new() -> Self {
         Self::with(|_| {})
     }
@@ -113,7 +113,7 @@ impl Place {
         (config, provisioner)
     }
 
-    /// The next gateway, for which the time of all that is over is over.
+    /// The next gateway, for which the retention time of everything that has ended has passed.
     pub async fn open_past_retention(&mut self, engine: Engine) -> Engine {
         engine.drain(&op(), Drain::StopKernels).await.unwrap();
         drop(engine);
@@ -136,7 +136,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestEngine {
     /// A failed test leaves no processes: every one of a sandbox names the run directory.
     fn drop(&mut self) {
         let run = self.run.path().to_string_lossy().into_owned();
@@ -175,7 +175,7 @@ pub async fn stop(engine: Engine) {
         .unwrap();
 }
 
-/// What came of an execution, once it is over and written down.
+/// What came of an execution, once it is complete and written down.
 pub async fn settled(engine: &Engine, principal: &Principal, id: ExecutionId) -> ExecutionResult {
     let mut feed = engine.follow_execution(principal, id, None).await.unwrap();
     within("the end of an execution", feed.wait(Until::Settled))
@@ -234,7 +234,7 @@ impl Client {
         let msg_id = header::peek(&parts.header).unwrap().msg_id.into_owned();
         self.attachment
             .requests
-            .send(channel, v1::encode(channel, &parts))
+            .send(v1::Frame::new(channel, &parts))
             .await
             .unwrap();
         msg_id
@@ -373,8 +373,14 @@ pub fn none() -> BTreeMap<String, String> {
     BTreeMap::new()
 }
 
-pub fn bytes(text: &str) -> Bytes {
-    Bytes::copy_from_slice(text.as_bytes())
+/// A message with this header and nothing else.
+pub fn frame(channel: Channel, header: &str) -> v1::Frame {
+    let header = Bytes::copy_from_slice(header.as_bytes());
+    let parts = Parts {
+        header,
+        ..Parts::default()
+    };
+    v1::Frame::new(channel, &parts)
 }
 
 pub fn parent_of(pid: i32) -> i32 {
@@ -402,7 +408,7 @@ pub fn kill_with_shim(pid: i32) {
 }
 
 /// The gateway ends, after it this kernel and its shim, and the next gateway finds the kernel dead.
-pub async fn lose_while_away(place: &Place, engine: Engine, id: KernelId, pid: i32) -> Engine {
+pub async fn lose_while_away(place: &TestEngine, engine: Engine, id: KernelId, pid: i32) -> Engine {
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
     drop(engine);
     kill_with_shim(pid);

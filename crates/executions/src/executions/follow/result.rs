@@ -1,4 +1,4 @@
-//! What came of an execution, as callers are told.
+//! What came of an execution, as callers see it.
 
 use himalia_model::{from_micros, wall_micros};
 use himalia_outcome::Excerpt;

@@ -1,4 +1,4 @@
-//! Headers that a message has as an HTTP request, from what is in it.
+//! Computes the HTTP headers of a message from its content.
 //!
 //! Revision 2026-07-28 names revision, method and object of each request in headers
 //! ([transports](https://modelcontextprotocol.io/specification/2026-07-28/basic/transports)); those before it name the

@@ -1,11 +1,12 @@
 //! `himalia mcp`: MCP over standard input and output, for hosts that start their servers themselves.
 //!
-//! Each line is one JSON-RPC message and becomes one request to `/mcp` of the gateway; what comes back becomes lines again.
-//! The gateway has all the tools and keeps no state between requests, so there is nothing here that could be lost with it:
-//! a gateway that is restarted meanwhile, also at another address, is found again.
+//! Each line is one JSON-RPC message and becomes one request to `/mcp` of the gateway; what comes back becomes lines
+//! again. The gateway has all the tools and keeps no state between requests, so there is nothing here that could be
+//! lost with it: a gateway that is restarted meanwhile, also at another address, is found again.
 //!
-//! Messages are passed on as they are. rmcp's client would read each into its own types and hold a session, an `initialize` and a
-//! protocol revision of its own, so that a host would get what rmcp knows of MCP instead of what the gateway says.
+//! Messages are passed on as they are. rmcp's client would read each into its own types and hold a session, an
+//! `initialize` and a protocol revision of its own, so that a host would get what rmcp knows of MCP instead of what the
+//! gateway says.
 
 mod headers;
 mod sse;
@@ -40,10 +41,10 @@ const RECONNECT: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_millis(300);
 /// How long answers are waited for when the host has closed standard input.
 const GRACE: Duration = Duration::from_secs(2);
-/// What a host is told when an answer does not come.
+/// What a host receives if no answer comes.
 const LOST: &str =
-    "the gateway's answer was lost; what it started goes on, and session(op=\"list\", session) finds it";
-/// JSON-RPC: the message cannot be used; nobody could answer it.
+    "the gateway's answer was lost; what it started continues, and session(op=\"list\", session) finds it";
+/// JSON-RPC: the message cannot be used, and cannot be answered.
 const INVALID: i32 = -32600;
 const FAILED: i32 = -32000;
 
@@ -81,7 +82,7 @@ pub(super) async fn serve(gateway: GatewayArgs) -> anyhow::Result<ExitCode> {
         while tasks.try_join_next().is_some() {}
     }
     let rest = async { while tasks.join_next().await.is_some() {} };
-    // Whoever does not wait for an answer stops nothing by that.
+    // A host that does not wait for an answer stops nothing by that.
     let _ = tokio::time::timeout(GRACE, rest).await;
     Ok(ExitCode::SUCCESS)
 }
@@ -104,7 +105,7 @@ async fn next_line(stdin: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> anyhow
 }
 
 impl Proxy {
-    /// A message as JSON; the host is told of one that is none.
+    /// A message as JSON; if it is not JSON, the host receives an error.
     async fn read(&self, line: &[u8]) -> anyhow::Result<Option<Value>> {
         if let Ok(message @ Value::Object(_)) = serde_json::from_slice(line) {
             return Ok(Some(message));
@@ -138,8 +139,8 @@ impl Proxy {
         }
     }
 
-    /// Whether a message takes a request back. Its connection is closed then, as the HTTP transport has it; the code that
-    /// it started goes on.
+    /// Whether a message takes a request back. Its connection is closed then, as the HTTP transport has it; the code
+    /// that it started continues.
     fn cancels(&self, message: &Value) -> bool {
         if message["method"] != "notifications/cancelled" {
             return false;

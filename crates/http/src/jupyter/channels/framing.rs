@@ -3,8 +3,8 @@
 //! A legacy client's messages are converted when they are sent to it, for each client anew: 1 µs for a small message and 1 ns for each
 //! byte of a large one, less than sharing the result between clients would cost.
 
-use bytes::Bytes;
 use himalia_engine::Delivery;
+use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Error, Limits, legacy, v1};
 
 use crate::jupyter::quirks::Quirks;
@@ -24,7 +24,7 @@ pub(super) enum Framing {
 pub(super) enum Refusal {
     /// The connection has to end.
     Close(Close),
-    /// The message is dropped; the connection goes on.
+    /// The message is dropped; the connection continues.
     Drop(&'static str),
 }
 
@@ -37,14 +37,11 @@ impl Framing {
         }
     }
 
-    /// Checks a client's message and gives it as a v1 frame; v1 frames stay as they are, byte for byte. `limits` are those for
-    /// the message, so that it is refused before anything is parsed.
-    pub(super) fn decode(&self, incoming: &Incoming, limits: &Limits) -> Result<(Channel, Bytes), Refusal> {
-        let (channel, frame) = match (self, incoming) {
-            (Self::V1, Incoming::Binary(frame)) => {
-                let (channel, _) = v1::view(frame, limits).map_err(refusal)?;
-                (channel, frame.clone())
-            }
+    /// Checks a client's message; v1 frames stay as they are, byte for byte. `limits` are those for the message, so that it is
+    /// refused before anything is parsed.
+    pub(super) fn decode(&self, incoming: &Incoming, limits: &Limits) -> Result<Frame, Refusal> {
+        let frame = match (self, incoming) {
+            (Self::V1, Incoming::Binary(bytes)) => Frame::parse(bytes.clone(), limits).map_err(refusal)?,
             (Self::V1, _) => {
                 return Err(Refusal::Close(Close::unsupported(
                     "this subprotocol has binary messages only",
@@ -61,13 +58,13 @@ impl Framing {
                     tracing::debug!("a message without a channel is taken for shell");
                     Channel::Shell
                 });
-                (channel, v1::encode(channel, &parts))
+                Frame::new(channel, &parts)
             }
         };
-        if channel == Channel::Iopub {
+        if frame.channel() == Channel::Iopub {
             return Err(Refusal::Drop("clients cannot send on iopub"));
         }
-        Ok((channel, frame))
+        Ok(frame)
     }
 
     /// Puts a message for the client into the outbox. Returns where it ends; `None` if it could not be converted.
@@ -106,6 +103,7 @@ fn refusal(error: Error) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
     use himalia_wire::Parts;
 
     fn parts() -> Parts {
@@ -126,20 +124,26 @@ mod tests {
     #[test]
     fn v1_frames_pass_unchanged() {
         let frame = v1::encode(Channel::Control, &parts());
-        let (channel, passed) = Framing::V1
+        let passed = Framing::V1
             .decode(&Incoming::Binary(frame.clone()), &Limits::CLIENT)
             .unwrap();
-        assert_eq!((channel, passed.as_ptr()), (Channel::Control, frame.as_ptr()));
+        assert_eq!(
+            (passed.channel(), passed.bytes().as_ptr()),
+            (Channel::Control, frame.as_ptr())
+        );
     }
 
     #[test]
     fn legacy_text_becomes_v1() {
         let text = legacy::encode_text(Channel::Shell, &parts()).unwrap();
-        let (channel, frame) = legacy()
+        let frame = legacy()
             .decode(&Incoming::Text(text.into()), &Limits::CLIENT)
             .unwrap();
-        assert_eq!(channel, Channel::Shell);
-        assert_eq!(v1::decode(&frame, &Limits::CLIENT).unwrap().0, Channel::Shell);
+        assert_eq!(frame.channel(), Channel::Shell);
+        assert_eq!(
+            v1::decode(frame.bytes(), &Limits::CLIENT).unwrap().0,
+            Channel::Shell
+        );
     }
 
     #[test]

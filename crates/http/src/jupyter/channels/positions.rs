@@ -2,7 +2,7 @@
 //!
 //! A Jupyter socket carries no acknowledgement of messages, but TCP acknowledges bytes. Each message is marked with where
 //! it ends in the stream of bytes; those whose end the peer's TCP has acknowledged count as got, and a client that
-//! returns with its `session_id` goes on behind them. The peer's TCP, not the program behind it: a client that dies with
+//! returns with its `session_id` continues behind them. The peer's TCP, not the program behind it: a client that dies with
 //! messages in its receive buffer has got them. Behind a proxy it is the proxy's TCP.
 
 use std::collections::VecDeque;

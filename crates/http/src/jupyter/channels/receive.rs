@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
 use himalia_engine::{EngineError, KernelId};
-use himalia_wire::{Channel, Limits, v1};
+use himalia_wire::v1::Frame;
+use himalia_wire::{Channel, Limits};
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
@@ -18,12 +18,12 @@ use crate::ws::{Close, Incoming, Reader};
 /// Where requests go. A seam for tests; [`himalia_engine::Requests`] is the real one.
 pub(super) trait Sink: Send + Sync {
     /// As [`himalia_engine::Requests::send`].
-    fn send(&self, channel: Channel, frame: Bytes) -> impl Future<Output = Result<(), EngineError>> + Send;
+    fn send(&self, frame: Frame) -> impl Future<Output = Result<(), EngineError>> + Send;
 }
 
 impl Sink for himalia_engine::Requests {
-    async fn send(&self, channel: Channel, frame: Bytes) -> Result<(), EngineError> {
-        Self::send(self, channel, frame).await
+    async fn send(&self, frame: Frame) -> Result<(), EngineError> {
+        Self::send(self, frame).await
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Receive<'a, R, S> {
 }
 
 /// A request and what became of it.
-type Sent = (Channel, Bytes, Result<(), EngineError>);
+type Sent = (Frame, Result<(), EngineError>);
 
 impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
     /// Until the connection has to end.
@@ -70,15 +70,15 @@ impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
             if sending.is_none()
                 && let Some(frame) = backlog.pop()
             {
-                sending.set(Some(send(requests, Channel::Shell, frame)));
+                sending.set(Some(send(requests, frame)));
             }
             let has_room = backlog.has_room();
             self.signs.paused.store(!has_room, Ordering::Relaxed);
             let incoming = tokio::select! {
                 biased;
-                (channel, frame, sent) = completed(sending.as_mut()), if sending.is_some() => {
+                (frame, sent) = completed(sending.as_mut()), if sending.is_some() => {
                     sending.set(None);
-                    match self.judge(channel, &frame, sent) {
+                    match self.judge(&frame, sent) {
                         Some(end) => return end,
                         None => continue,
                     }
@@ -99,10 +99,10 @@ impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
                 Err(close) => return End::Close(close),
             };
             match self.framing.decode(&message, &self.limits) {
-                Ok((Channel::Shell, frame)) => backlog.push(frame),
-                Ok((channel, frame)) => {
-                    let (channel, frame, sent) = send(requests, channel, frame).await;
-                    if let Some(end) = self.judge(channel, &frame, sent) {
+                Ok(frame) if frame.channel() == Channel::Shell => backlog.push(frame),
+                Ok(frame) => {
+                    let (frame, sent) = send(requests, frame).await;
+                    if let Some(end) = self.judge(&frame, sent) {
                         return end;
                     }
                 }
@@ -113,7 +113,7 @@ impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
     }
 
     /// What became of a request. A kernel that is gone says so in the other direction.
-    fn judge(&self, channel: Channel, frame: &Bytes, sent: Result<(), EngineError>) -> Option<End> {
+    fn judge(&self, frame: &Frame, sent: Result<(), EngineError>) -> Option<End> {
         match sent {
             Ok(()) => None,
             Err(error) if error.is_absent() => None,
@@ -121,10 +121,9 @@ impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
                 Some(End::Close(Close::invalid(error.to_string())))
             }
             Err(error) => {
+                let channel = frame.channel();
                 tracing::warn!(kernel = %self.kernel, %channel, %error, "a client's message was not sent");
-                let parent = v1::decode(frame, &self.limits)
-                    .map(|(_, parts)| parts.header)
-                    .unwrap_or_default();
+                let parent = frame.share(frame.header());
                 let text = format!("himalia: a message was not sent to the kernel: {error}\n");
                 let _ = self.out.try_send(Outgoing::Notice { parent, text });
                 None
@@ -133,9 +132,9 @@ impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
     }
 }
 
-async fn send(requests: &impl Sink, channel: Channel, frame: Bytes) -> Sent {
-    let sent = requests.send(channel, frame.clone()).await;
-    (channel, frame, sent)
+async fn send(requests: &impl Sink, frame: Frame) -> Sent {
+    let sent = requests.send(frame.clone()).await;
+    (frame, sent)
 }
 
 async fn completed(sending: Pin<&mut Option<impl Future<Output = Sent>>>) -> Sent {
@@ -145,7 +144,7 @@ async fn completed(sending: Pin<&mut Option<impl Future<Output = Sent>>>) -> Sen
     }
 }
 
-/// Messages of a client that go nowhere, as those on a channel that there is not: the connection goes on, as with `jupyter_server`.
+/// Messages of a client that are dropped, for example on an unknown channel: the connection continues, as with `jupyter_server`.
 #[derive(Debug)]
 struct Drops {
     kernel: KernelId,
@@ -176,19 +175,19 @@ impl Drop for Drops {
 
 #[derive(Debug, Default)]
 struct Backlog {
-    frames: VecDeque<Bytes>,
+    frames: VecDeque<Frame>,
     bytes: usize,
 }
 
 impl Backlog {
-    fn push(&mut self, frame: Bytes) {
-        self.bytes += frame.len();
+    fn push(&mut self, frame: Frame) {
+        self.bytes += frame.bytes().len();
         self.frames.push_back(frame);
     }
 
-    fn pop(&mut self) -> Option<Bytes> {
+    fn pop(&mut self) -> Option<Frame> {
         let frame = self.frames.pop_front()?;
-        self.bytes -= frame.len();
+        self.bytes -= frame.bytes().len();
         Some(frame)
     }
 

@@ -117,7 +117,7 @@ impl Session {
 }
 
 /// Closes a connection whose client has opened another one. The client may have written requests before it sees that, which
-/// nobody would send again: they are taken until it answers the close.
+/// no client would send again: they are taken until it answers the close.
 async fn hand_over<F: Source>(close: Close, receiving: impl Future<Output = End>, mut transmit: Transmit<F>) {
     transmit.settle();
     let Transmit {

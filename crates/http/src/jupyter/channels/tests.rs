@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use himalia_engine::{Closed, Delivery, EngineError, KernelId};
+use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits, build, legacy, v1};
 use time::OffsetDateTime;
 use tokio::io::AsyncReadExt;
@@ -56,14 +57,15 @@ struct Kernel {
 }
 
 impl Sink for Kernel {
-    async fn send(&self, channel: Channel, frame: Bytes) -> Result<(), EngineError> {
+    async fn send(&self, frame: Frame) -> Result<(), EngineError> {
+        let channel = frame.channel();
         if channel == Channel::Shell {
             self.shell.acquire().await.unwrap().forget();
         }
         if channel == Channel::Stdin {
-            return Err(EngineError::unavailable("nobody asked"));
+            return Err(EngineError::unavailable("unexpected request"));
         }
-        self.sent.send((channel, frame)).unwrap();
+        self.sent.send((channel, frame.into_bytes())).unwrap();
         Ok(())
     }
 }
@@ -265,7 +267,7 @@ async fn a_request_that_cannot_be_sent_is_told() {
     assert_eq!(channel, Channel::Iopub);
     let content = String::from_utf8(parts.content.to_vec()).unwrap();
     assert!(
-        content.contains("stderr") && content.contains("nobody asked"),
+        content.contains("stderr") && content.contains("unexpected request"),
         "{content}"
     );
     assert!(String::from_utf8_lossy(&parts.header).contains("kernel-session"));

@@ -55,7 +55,7 @@ pub(super) enum Outgoing {
 }
 
 /// Acknowledgements are looked at after a write. One that follows the last look within this time and these bytes is looked
-/// at when the time is over.
+/// at when the time has passed.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 const LOOK_AGAIN_BYTES: u64 = 64 << 10;
 /// What was not acknowledged at a look is looked at again after this, without a write.

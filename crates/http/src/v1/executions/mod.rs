@@ -1,4 +1,4 @@
-//! `/v1/sessions/{id}/executions`, `/v1/executions`: code, run once, and what came of it at any later time.
+//! `/v1/sessions/{id}/executions`, `/v1/executions`: code that runs once, and its result at any later time.
 
 mod request;
 mod stream;
@@ -27,7 +27,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
-use request::{Form, NewExecution, WAIT_MOST, Wish};
+use request::{Form, NewExecution, Requested, WAIT_MOST};
 use stream::Growing;
 use taken::Taken;
 
@@ -46,9 +46,10 @@ pub(crate) struct Executions {
 
 /// `POST /v1/sessions/{id}/executions`.
 ///
-/// With `Accept: application/json` (or none) it answers when the execution is over, or after `wait_s`: 200 with the result,
-/// 202 while it waits or runs. With `text/event-stream` or `application/x-ndjson` it answers with its events. `background`
-/// answers at once: 202. `Location` names the execution in every case, and a caller that goes away stops nothing.
+/// With `Accept: application/json` (or none) it responds when the execution has ended, or after `wait_s`: 200 with the
+/// result, 202 while it waits or runs. With `text/event-stream` or `application/x-ndjson` it responds with its events.
+/// `background` responds at once: 202. `Location` names the execution in every case, and a caller that disconnects
+/// stops nothing.
 pub(crate) async fn create(
     State(app): State<App>,
     Caller(principal): Caller,
@@ -59,7 +60,7 @@ pub(crate) async fn create(
     Members(wanted): Members<NewExecution>,
 ) -> Result<Taken, ApiError> {
     let form = Form::of(&headers);
-    let Wish {
+    let Requested {
         execute,
         background,
         wait,
@@ -91,7 +92,7 @@ pub(crate) async fn create(
     })
 }
 
-/// A result with 200 when it is over, and else with 202.
+/// A result with 200 when the execution has ended, and else with 202.
 #[derive(Debug)]
 pub(crate) struct SoFar(StatusCode, ExecutionResult);
 
@@ -119,7 +120,7 @@ async fn waited(app: &App, mut feed: ExecutionFeed, until: Until, wait: Duration
     let result = match result {
         Ok(Some(result)) => result,
         Err(Closed::Storage) => return Err(ApiError::internal("reading a kernel's log")),
-        // Its time is over, it goes on without this gateway, or its session is gone: as far as it is known.
+        // The wait has expired, the gateway stops, or its session is gone: the result so far.
         Ok(None) | Err(_) => feed.result(),
     };
     Ok(SoFar(status_of(&result), result))
@@ -133,7 +134,8 @@ fn status_of(result: &ExecutionResult) -> StatusCode {
     }
 }
 
-/// `GET /v1/sessions/{id}/executions?kernel=`: those that are not over, and the latest thousand that are, oldest first.
+/// `GET /v1/sessions/{id}/executions?kernel=`: those that have not ended, and the latest thousand that have, oldest
+/// first.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
@@ -166,8 +168,8 @@ pub(crate) struct Patience {
     wait_s: Option<Wait<WAIT_MOST>>,
 }
 
-/// `GET /v1/executions/{id}?wait_s=`: 200 with the result, and where it comes from. With `wait_s` it answers when the execution
-/// is over or asks for input, or after that time.
+/// `GET /v1/executions/{id}?wait_s=`: 200 with the result, and where it comes from. With `wait_s` it responds when the
+/// execution has ended or asks for input, or after that time.
 pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
@@ -196,8 +198,8 @@ pub(crate) struct Page {
     limit: Option<Whole<1, PAGE_MOST>>,
 }
 
-/// `GET /v1/executions/{id}/output?offset=&limit=`: a part of the text. With `Accept: text/plain` all of it from `offset` on, as it
-/// is now, as one stream.
+/// `GET /v1/executions/{id}/output?offset=&limit=`: a part of the text. With `Accept: text/plain` all of it from
+/// `offset` on, as it is now, as one stream.
 pub(crate) async fn output(
     State(app): State<App>,
     Caller(principal): Caller,

@@ -1,4 +1,4 @@
-//! What `POST /v1/sessions/{id}/executions` asks for.
+//! The body of `POST /v1/sessions/{id}/executions`.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use super::stream::Framing;
 use crate::error::ApiError;
 use crate::v1::input::{Text, Wait, Whole};
 
-/// How long an answer waits for the end of an execution, unless the caller says. The execution goes on then.
+/// How long a response waits for the end of an execution by default. The execution continues afterwards.
 const WAIT: Duration = Duration::from_mins(5);
 /// The longest wait, seconds.
 pub(super) const WAIT_MOST: u64 = 600;
 
 /// An execution, and how long it is waited for.
 #[derive(Debug)]
-pub(super) struct Wish {
+pub(super) struct Requested {
     pub(super) execute: Execute,
     /// It is answered at once, whatever the form of the answer.
     pub(super) background: bool,
@@ -100,7 +100,7 @@ struct Budget {
 
 impl NewExecution {
     /// For the engine. `header` is the idempotency key of the header.
-    pub(super) fn read(self, header: Option<String>) -> Result<Wish, ApiError> {
+    pub(super) fn read(self, header: Option<String>) -> Result<Requested, ApiError> {
         let plain = Execute::default();
         let background = self.background.unwrap_or(false);
         let wait = match self.wait_s {
@@ -133,7 +133,7 @@ impl NewExecution {
             key: key(self.idempotency_key.map(|Text(key)| key), header)?,
             client: None,
         };
-        Ok(Wish {
+        Ok(Requested {
             execute,
             background,
             wait,
@@ -158,7 +158,7 @@ mod tests {
     use crate::v1::input::members;
     use axum::http::HeaderValue;
 
-    fn wish(body: &str, headers: &[(&'static str, &'static str)]) -> Result<Wish, ApiError> {
+    fn requested(body: &str, headers: &[(&'static str, &'static str)]) -> Result<Requested, ApiError> {
         let named = |wanted| {
             headers
                 .iter()
@@ -170,8 +170,8 @@ mod tests {
 
     #[test]
     fn how_long_an_answer_waits_is_no_part_of_what_runs() {
-        let wish = |body| wish(body, &[]).unwrap();
-        let plain = wish(r#"{"code": "x"}"#);
+        let requested = |body| requested(body, &[]).unwrap();
+        let plain = requested(r#"{"code": "x"}"#);
         assert_eq!((plain.execute.timeout, plain.wait), (None, WAIT));
         for (body, wait) in [
             (r#"{"code": "x", "background": true}"#, Duration::ZERO),
@@ -179,10 +179,10 @@ mod tests {
             (r#"{"code": "x", "wait_s": 0.5}"#, Duration::from_millis(500)),
             (r#"{"code": "x", "wait_s": 600}"#, Duration::from_secs(WAIT_MOST)),
         ] {
-            let other = wish(body);
+            let other = requested(body);
             assert_eq!((other.wait, other.execute), (wait, plain.execute.clone()));
         }
-        let one = wish(r#"{"code": "x", "timeout_ms": 7, "budget": {"text_chars": 9}}"#);
+        let one = requested(r#"{"code": "x", "timeout_ms": 7, "budget": {"text_chars": 9}}"#);
         assert_eq!(
             (one.execute.on_timeout, one.execute.text_chars, one.wait),
             (OnTimeout::Interrupt, 9, WAIT)
@@ -224,12 +224,12 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                wish(body, &[("idempotency-key", "b")]).unwrap_err().message,
+                requested(body, &[("idempotency-key", "b")]).unwrap_err().message,
                 wanted
             );
         }
         assert_eq!(
-            wish(r#"{"code": "x"}"#, &[("idempotency-key", "b")])
+            requested(r#"{"code": "x"}"#, &[("idempotency-key", "b")])
                 .unwrap()
                 .execute
                 .key

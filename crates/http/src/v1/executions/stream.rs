@@ -1,4 +1,4 @@
-//! The events of an execution as a body that grows.
+//! The events of an execution as a streamed body.
 //!
 //! ```text
 //! id: 17                                             one line of application/x-ndjson is the data alone:
@@ -87,7 +87,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// A reply whose body is the events, until the execution is over, the client leaves or the gateway stops.
+/// A reply whose body is the events, until the execution has ended, the client leaves or the gateway stops.
 pub(super) fn of(app: &App, id: ExecutionId, feed: ExecutionFeed, framing: Framing) -> Growing {
     let events = Events {
         id,

@@ -1,4 +1,4 @@
-//! The answer to an execution that was taken.
+//! The response to an execution that was accepted.
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};

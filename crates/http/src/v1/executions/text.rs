@@ -1,4 +1,4 @@
-//! The text of an execution as one plain text.
+//! The text of an execution as one streamed plain text.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, header};

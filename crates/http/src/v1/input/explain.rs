@@ -1,8 +1,9 @@
-//! Errors of serde in the words of the API: the member that is at fault, and never its value, which may be a secret.
+//! Translates errors of serde: names the invalid member, and never its value, which may be a secret.
 
 use serde_json::Value;
 use serde_path_to_error::{Error, Path, Segment};
 
+use crate::body::kind;
 use crate::error::ApiError;
 
 /// The error of a body that was `value`.
@@ -74,15 +75,4 @@ fn at<'a>(value: &'a Value, path: &Path) -> Option<&'a Value> {
         Segment::Seq { index } => value.get(index),
         _ => None,
     })
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
 }

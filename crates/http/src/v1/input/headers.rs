@@ -1,4 +1,4 @@
-//! Headers that are read, as types.
+//! Request headers as types.
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderValue;

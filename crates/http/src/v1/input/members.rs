@@ -11,8 +11,8 @@ use crate::body;
 use crate::error::ApiError;
 use crate::openapi::{Operation, Part, codes};
 
-/// The members of a body, read within the limits of size and time. An empty body is an empty object, and what content type
-/// it says is not looked at. `T` refuses members that it does not have.
+/// The members of a body, read within the limits of size and time. An empty body is an empty object, and what content
+/// type it says is not looked at. `T` refuses members that it does not have.
 #[derive(Debug)]
 pub(crate) struct Members<T>(pub(in crate::v1) T);
 
@@ -64,7 +64,7 @@ mod tests {
 
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
-    struct Wish {
+    struct Example {
         code: Text<1, 5>,
         limits: Option<Inner>,
         secrets: Option<BTreeMap<String, String>>,
@@ -111,15 +111,15 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                parse::<Wish>(body.as_bytes()).unwrap_err().message,
+                parse::<Example>(body.as_bytes()).unwrap_err().message,
                 wanted,
                 "{body}"
             );
         }
-        let wish: Wish =
+        let example: Example =
             parse(br#"{"code": "x", "limits": {"pids": 2}, "word": "one", "flag": null}"#).unwrap();
-        assert_eq!((wish.code.0.as_str(), wish.flag), ("x", None));
-        assert_eq!(wish.limits.and_then(|limits| limits.pids), Some(Whole(2)));
-        assert!(matches!(wish.word, Some(Word::One)) && wish.secrets.is_none());
+        assert_eq!((example.code.0.as_str(), example.flag), ("x", None));
+        assert_eq!(example.limits.and_then(|limits| limits.pids), Some(Whole(2)));
+        assert!(matches!(example.word, Some(Word::One)) && example.secrets.is_none());
     }
 }

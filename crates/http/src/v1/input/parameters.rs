@@ -16,8 +16,8 @@ use super::explain;
 use crate::error::ApiError;
 use crate::openapi::{Operation, Part};
 
-/// The parameters of a query. `T` refuses those that it does not have, and those that come more than once where it has no
-/// list; the token may stand there for clients that cannot set a header.
+/// The parameters of a query. `T` refuses those that it does not have, and those that come more than once where it has
+/// no list; the token may stand there for clients that cannot set a header.
 #[derive(Debug)]
 pub(crate) struct Parameters<T>(pub(in crate::v1) T);
 
@@ -199,7 +199,7 @@ mod tests {
 
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
-    struct Wish {
+    struct Example {
         limit: Option<Whole<1, 9>>,
         #[serde(default)]
         label: Vec<String>,
@@ -209,20 +209,20 @@ mod tests {
         wait_s: Option<Wait<600>>,
     }
 
-    fn wish(query: &str) -> Result<Wish, String> {
+    fn example(query: &str) -> Result<Example, String> {
         parse(&format!("/x?{query}").parse().unwrap()).map_err(|error| error.message)
     }
 
     #[test]
     fn values_are_decoded_and_typed() {
-        let one = wish("limit=3&label=a%3Db&label=&deep=true&path=%2Fp+q&token=t").unwrap();
+        let one = example("limit=3&label=a%3Db&label=&deep=true&path=%2Fp+q&token=t").unwrap();
         assert_eq!(one.limit, Some(Whole(3)));
         assert_eq!(
             (one.label, one.deep),
             (vec!["a=b".to_owned(), String::new()], true)
         );
         assert_eq!(one.path.as_deref(), Some("/p q"));
-        let waits = wish("wait_s=0.25").unwrap().wait_s;
+        let waits = example("wait_s=0.25").unwrap().wait_s;
         assert_eq!(waits, Some(Wait(Duration::from_millis(250))));
     }
 
@@ -240,7 +240,7 @@ mod tests {
             ("wait_s=soon", "wait_s: expected a number"),
             ("deep=1", "deep: expected true or false"),
         ] {
-            assert_eq!(wish(query).unwrap_err(), wanted, "{query}");
+            assert_eq!(example(query).unwrap_err(), wanted, "{query}");
         }
     }
 }

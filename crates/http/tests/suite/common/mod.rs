@@ -1,4 +1,4 @@
-//! A gateway on loopback without any kernel, and a bare HTTP client that sends what it is told, byte by byte.
+//! A gateway on loopback without any kernel, and a bare HTTP client that sends the given bytes.
 #![allow(
     dead_code,
     unreachable_pub,

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 
 use super::{get, place, session, slowly, uses};
-use crate::tenants::place::{ADA, EVE, stop};
+use crate::tenants::fixture::{ADA, EVE, stop};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_readers_of_notebooks_hold_no_more_than_their_tenants_part() {

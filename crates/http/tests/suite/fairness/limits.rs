@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{get, is_refusal, place, place_with, request, session, slowly, uses, with_body};
 use crate::common::Reply;
-use crate::tenants::place::{ADA, EVE, Request, call, made, stop};
+use crate::tenants::fixture::{ADA, EVE, Request, call, made, stop};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenants_connections_leave_room_for_others() {
@@ -43,7 +43,7 @@ async fn a_tenants_connections_leave_room_for_others() {
         uses(&engine, "evil")
     );
 
-    // Of idle ones the oldest gives way.
+    // The oldest idle connection is evicted.
     let mut idle = Vec::new();
     for _ in 0..100 {
         let mut stream = gateway.connect().await;
@@ -120,7 +120,7 @@ async fn polls_and_starts_have_a_rate() {
         assert!(answered < 10_000, "no refusal");
     }
     assert!(answered >= 20, "{answered}");
-    // Whoever asks on at once gets its refusals slowly: they cost as much as answers.
+    // A caller that asks again at once receives its refusals slowly: they cost as much as answers.
     let (begun, mut refused) = (Instant::now(), 0);
     while refused < 3 {
         refused += u32::from(is_refusal(&get(&gateway, EVE, "/v1/sessions").await));
@@ -251,7 +251,7 @@ async fn sessions_that_come_and_go_take_no_more_than_is_kept_and_nothing_of_othe
             .map(|file| file.len())
             .sum::<u64>()
     };
-    // Nobody collects, and no tick comes: the end of a session is enough.
+    // No collection is requested, and no tick comes: the end of a session is enough.
     assert_eventually!(bytes() <= 3 << 20, "{}", bytes());
     let path = format!("/v1/executions/{}", kept["id"].as_str().unwrap());
     assert_eq!(get(&gateway, ADA, &path).await.status, 200);

@@ -7,7 +7,7 @@ mod limits;
 use std::sync::Arc;
 
 use crate::common::{Gateway, Reply};
-use crate::tenants::place::{Request, call, gateway_with, made};
+use crate::tenants::fixture::{Request, call, gateway_with, made};
 use himalia_engine::{BudgetUse, Engine, EngineConfig, Principal, Share, TenantLimits};
 use himalia_testkit::patience::within;
 use serde_json::{Value, json};

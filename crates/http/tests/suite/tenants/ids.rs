@@ -6,7 +6,7 @@ use axum::http::Method;
 use himalia_http::Route;
 use serde_json::{Value, json};
 
-use super::place::{Request, made};
+use super::fixture::{Request, made};
 use crate::common::{Gateway, Reply};
 
 /// The ids that addresses have: of something that is there, or of nothing.
@@ -15,8 +15,8 @@ pub(crate) struct Ids {
     pub(crate) kernel: String,
     pub(crate) jupyter_session: String,
     pub(crate) session: String,
-    /// A further kernel of the session.
-    pub(crate) further: String,
+    /// An additional kernel of the session.
+    pub(crate) additional: String,
     pub(crate) name: String,
     pub(crate) execution: String,
     pub(crate) sha256: String,
@@ -29,7 +29,7 @@ impl Ids {
             kernel: uuid::Uuid::new_v4().to_string(),
             jupyter_session: uuid::Uuid::new_v4().to_string(),
             session: kernel.to_string(),
-            further: uuid::Uuid::new_v4().to_string(),
+            additional: uuid::Uuid::new_v4().to_string(),
             name: "nobodys".into(),
             execution: format!("exe_{}_1", kernel.simple()),
             sha256: "0".repeat(64),
@@ -43,7 +43,7 @@ impl Ids {
         let jupyter = made(gateway, token, "POST", "/api/sessions", new).await;
         let new = json!({ "cwd": cwd });
         let session = made(gateway, token, "PUT", "/v1/sessions/analysis", new).await;
-        let further = made(gateway, token, "POST", "/v1/sessions/analysis/kernels", json!({})).await;
+        let additional = made(gateway, token, "POST", "/v1/sessions/analysis/kernels", json!({})).await;
         let code = json!({"code": "display image/png 4000"});
         let ran = made(gateway, token, "POST", "/v1/sessions/analysis/executions", code).await;
         let artifact = text(&ran["outputs"][0]["data"]["image/png"]["artifact"]);
@@ -59,7 +59,7 @@ impl Ids {
             kernel: text(&kernel["id"]),
             jupyter_session: text(&jupyter["id"]),
             session: text(&session["id"]),
-            further: text(&further["id"]),
+            additional: text(&additional["id"]),
             name: "analysis".into(),
             execution: text(&ran["id"]),
             sha256: artifact.trim_start_matches("sha256:").to_owned(),
@@ -74,7 +74,7 @@ impl Ids {
             (&self.kernel, "KERNEL"),
             (&self.jupyter_session, "JUPYTER"),
             (&self.session, "SESSION"),
-            (&self.further, "FURTHER"),
+            (&self.additional, "ADDITIONAL"),
             (&self.name, "NAME"),
             (&self.sha256, "SHA256"),
         ] {
@@ -83,10 +83,11 @@ impl Ids {
         text
     }
 
-    /// What is asked of a route about these ids. A parameter that is not known here is a new kind of object: whose is it?
+    /// What is asked of a route about these ids. A parameter that is not known here is a new kind of object: whose is
+    /// it?
     pub(crate) fn requests(&self, route: &Route) -> Vec<Request> {
         let jupyter = route.path.starts_with("/api/");
-        let kernel = if jupyter { &self.kernel } else { &self.further };
+        let kernel = if jupyter { &self.kernel } else { &self.additional };
         let mut sessions = vec![if jupyter {
             &self.jupyter_session
         } else {

@@ -1,18 +1,18 @@
 //! Two tenants behind one door: every route, with what the other one has.
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
+pub(crate) mod fixture;
 mod ids;
-pub(crate) mod place;
 
 use std::io::ErrorKind;
 
 use crate::common::{self, Gateway, Reply, UPGRADE};
 use axum::http::Method;
+use fixture::{ADA, BOB, EVE, Request, call, gateway, made, stop};
 use himalia_engine::Principal;
 use himalia_http::{Access, ROUTES, Token};
 use himalia_testkit::patience::within;
 use ids::{Ids, shown};
-use place::{ADA, BOB, EVE, Request, call, gateway, made, stop};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -421,8 +421,8 @@ async fn signing_out_ends_the_streams_and_sockets_of_that_browser_alone() {
     }
     for stream in &open[3..] {
         let read = stream.try_read(&mut [0]);
-        let goes_on = read.map_or_else(|error| error.kind() == ErrorKind::WouldBlock, |bytes| bytes > 0);
-        assert!(goes_on, "the other browser's goes on");
+        let continues = read.map_or_else(|error| error.kind() == ErrorKind::WouldBlock, |bytes| bytes > 0);
+        assert!(continues, "the other browser's connections continue");
     }
     drop(open);
     stop(engine).await;

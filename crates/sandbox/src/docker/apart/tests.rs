@@ -98,7 +98,7 @@ async fn containers_that_answer_each_other_are_not_apart() {
 
 #[tokio::test]
 async fn a_trial_that_cannot_be_made_proves_nothing() {
-    // The image has no Python, or the one that is called has gone, so that nobody could answer.
+    // The image has no Python, or the called container has ended, so that nothing could answer.
     for (code, runs) in [(127, true), (0, false)] {
         let (apart, _) = tried(code, runs).await;
         assert!(apart.as_ref().unwrap_err().contains("cannot try"), "{apart:?}");

@@ -1,4 +1,4 @@
-//! The gateway goes away and another one comes.
+//! A gateway ends, and the next one starts.
 
 use super::*;
 use crate::{ExitCause, SandboxError, SandboxId};
@@ -6,10 +6,10 @@ use crate::{ExitCause, SandboxError, SandboxId};
 const QUIET: &str = "sleep 1000 & echo $! >$rt/child; echo $$ >$rt/shim; wait";
 
 /// Starts a sandbox in a runtime that is ended at once, as a gateway is that was killed.
-fn abandoned(place: &Place) -> SandboxHandle {
+fn abandoned(fixture: &Fixture) -> SandboxHandle {
     let gateway = tokio::runtime::Runtime::new().unwrap();
     let handle = gateway.block_on(async {
-        let handle = start(&place.provisioner()).await;
+        let handle = start(&fixture.provisioner()).await;
         text(&handle, "shim").await;
         handle
     });
@@ -19,13 +19,13 @@ fn abandoned(place: &Place) -> SandboxHandle {
 
 #[test]
 fn a_sandbox_outlives_its_gateway_and_is_adopted() {
-    let place = Place::new(QUIET);
-    let old = abandoned(&place);
+    let fixture = Fixture::new(QUIET);
+    let old = abandoned(&fixture);
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let shim = pid(&old, "shim").await;
         let child = pid(&old, "child").await;
         assert!(lives(shim) && lives(child));
-        let provisioner = place.provisioner();
+        let provisioner = fixture.provisioner();
         assert!(provisioner.list().await.unwrap()[0].alive);
         let (handle, again) = tokio::join!(provisioner.adopt(old.id), provisioner.adopt(old.id));
         let (handle, again) = (handle.unwrap(), again.unwrap());
@@ -37,21 +37,21 @@ fn a_sandbox_outlives_its_gateway_and_is_adopted() {
         assert_eq!((exit.cause, exit.leftovers), (ExitCause::Lost, 1));
         assert_eq!(again.ended().await.unwrap(), exit);
         assert!(!lives(child));
-        assert!(place.files().is_empty());
+        assert!(fixture.files().is_empty());
     });
 }
 
 #[test]
 fn one_that_died_meanwhile_is_cleared_away() {
-    let place = Place::new(QUIET);
-    let old = abandoned(&place);
+    let fixture = Fixture::new(QUIET);
+    let old = abandoned(&fixture);
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let child = pid(&old, "child").await;
         pid(&old, "shim").await.signal(Signal::KILL).unwrap();
-        let provisioner = place.provisioner();
+        let provisioner = fixture.provisioner();
         eventually("the end of the shim", || {
             let shim =
-                super::super::noted::Record::read(&place.run().join(format!("{}.json", old.id)), old.id);
+                super::super::noted::Record::read(&fixture.run().join(format!("{}.json", old.id)), old.id);
             shim.unwrap().living_shim().is_none().then_some(())
         })
         .await;
@@ -60,25 +60,25 @@ fn one_that_died_meanwhile_is_cleared_away() {
             Err(SandboxError::NotFound(_))
         ));
         assert!(!lives(child));
-        assert!(place.files().is_empty());
+        assert!(fixture.files().is_empty());
     });
 }
 
 #[test]
-fn a_sweep_removes_what_nobody_knows_and_nothing_else() {
-    let place = Place::new(QUIET);
-    let (kept, unknown, unfinished) = (abandoned(&place), abandoned(&place), abandoned(&place));
+fn a_sweep_removes_unknown_sandboxes_and_nothing_else() {
+    let fixture = Fixture::new(QUIET);
+    let (kept, unknown, unfinished) = (abandoned(&fixture), abandoned(&fixture), abandoned(&fixture));
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let (kept_shim, unknown_shim) = (pid(&kept, "shim").await, pid(&unknown, "shim").await);
         let unfinished_shim = pid(&unfinished, "shim").await;
         // The gateway died between the start of this one and the second writing of its record.
-        fs::remove_file(place.run().join(format!("{}.json", unfinished.id))).unwrap();
+        fs::remove_file(fixture.run().join(format!("{}.json", unfinished.id))).unwrap();
         // Files without processes, and files that are not ours.
         let empty = SandboxId::generate().unwrap();
-        fs::create_dir(place.run().join(empty.to_string())).unwrap();
-        fs::write(place.run().join("notes.txt"), "mine").unwrap();
+        fs::create_dir(fixture.run().join(empty.to_string())).unwrap();
+        fs::write(fixture.run().join("notes.txt"), "mine").unwrap();
 
-        let provisioner = place.provisioner();
+        let provisioner = fixture.provisioner();
         let live = start(&provisioner).await;
         let mut removed = provisioner.sweep(vec![kept.id]).await.unwrap();
         removed.sort();
@@ -91,27 +91,27 @@ fn a_sweep_removes_what_nobody_knows_and_nothing_else() {
         provisioner.stop(live.id, Duration::ZERO).await.unwrap();
         provisioner.adopt(kept.id).await.unwrap();
         provisioner.stop(kept.id, Duration::ZERO).await.unwrap();
-        assert_eq!(place.files(), ["notes.txt"]);
+        assert_eq!(fixture.files(), ["notes.txt"]);
     });
 }
 
 #[test]
 fn a_record_of_an_earlier_boot_names_no_process() {
-    let place = Place::new(QUIET);
-    let old = abandoned(&place);
+    let fixture = Fixture::new(QUIET);
+    let old = abandoned(&fixture);
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let path = place.run().join(format!("{}.json", old.id));
+        let path = fixture.run().join(format!("{}.json", old.id));
         let mut record = super::super::noted::Record::read(&path, old.id).unwrap();
         let shim = record.shim.unwrap();
         let child = pid(&old, "child").await;
         record.boot = "earlier".into();
         record.write(&path).unwrap();
-        let provisioner = place.provisioner();
+        let provisioner = fixture.provisioner();
         assert!(matches!(
             provisioner.adopt(old.id).await,
             Err(SandboxError::NotFound(_))
         ));
-        assert!(place.files().is_empty());
+        assert!(fixture.files().is_empty());
         assert!(lives(shim));
         child.signal(Signal::KILL).unwrap();
         shim.signal(Signal::KILL).unwrap();

@@ -3,12 +3,13 @@ use crate::{Isolation, SandboxError};
 
 #[tokio::test]
 async fn a_sandbox_has_its_directories_and_nothing_of_our_environment() {
-    let place = Place::new("env >$rt/env.new; mv $rt/env.new $rt/env; cat $gw/key >$rt/key; exec sleep 1000");
-    let provisioner = place.provisioner();
+    let fixture =
+        Fixture::new("env >$rt/env.new; mv $rt/env.new $rt/env; cat $gw/key >$rt/key; exec sleep 1000");
+    let provisioner = fixture.provisioner();
     let spec = spec();
     let handle = start_with(&provisioner, spec.clone()).await;
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
-    assert_eq!(mode(&place.run()), 0o700);
+    assert_eq!(mode(&fixture.run()), 0o700);
     assert_eq!(mode(gateway_dir(&handle)), 0o711);
     assert_eq!(mode(&handle.runtime_dir), 0o700);
     assert_eq!(mode(&gateway_dir(&handle).join("key")), 0o600);
@@ -29,21 +30,21 @@ async fn a_sandbox_has_its_directories_and_nothing_of_our_environment() {
     assert!(environment.contains(&handle.kernel_env["HIMALIA_SANDBOX_MARK"]));
 
     provisioner.stop(handle.id, Duration::ZERO).await.unwrap();
-    assert!(place.files().is_empty());
+    assert!(fixture.files().is_empty());
 }
 
 #[tokio::test]
 async fn the_shim_is_told_what_was_configured_and_stands_apart() {
-    let place = Place::new("echo $$ >$rt/shim; echo \"$@\" >$rt/arguments; exec sleep 1000");
-    let mut config = place.config();
-    config.spill_dir = Some(place.dir.path().join("spill"));
+    let fixture = Fixture::new("echo $$ >$rt/shim; echo \"$@\" >$rt/arguments; exec sleep 1000");
+    let mut config = fixture.config();
+    config.spill_dir = Some(fixture.dir.path().join("spill"));
     let provisioner = LocalProvisioner::new(config).unwrap();
     let mut wanted = spec();
     wanted.orphan_ttl = Some(Duration::from_mins(10));
     wanted.protocol_max = Some(1);
     let handle = start_with(&provisioner, wanted).await;
     let arguments = text(&handle, "arguments").await;
-    let spill = place.dir.path().join("spill");
+    let spill = fixture.dir.path().join("spill");
     let expected = format!(
         "--gateway-dir {} --runtime-dir {} --orphan-ttl 600 --protocol-max 1 --spill-dir {} --memory-limit 1610612736\n",
         gateway_dir(&handle).display(),
@@ -60,20 +61,20 @@ async fn the_shim_is_told_what_was_configured_and_stands_apart() {
 
 #[tokio::test]
 async fn a_shim_that_does_not_exist_leaves_nothing() {
-    let place = Place::new("");
-    let mut config = place.config();
-    config.shim = place.dir.path().join("missing");
+    let fixture = Fixture::new("");
+    let mut config = fixture.config();
+    config.shim = fixture.dir.path().join("missing");
     let provisioner = LocalProvisioner::new(config).unwrap();
     let error = provisioner.start(spec()).await.unwrap_err();
     assert!(matches!(error, SandboxError::Spawn { .. }), "{error}");
-    assert!(place.files().is_empty());
+    assert!(fixture.files().is_empty());
     assert!(provisioner.list().await.unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn a_start_that_nobody_waits_for_leaves_nothing() {
-    let place = Place::new("echo $$ >>${gw%/*}/../pids; exec sleep 1000");
-    let provisioner = place.provisioner();
+async fn a_start_whose_caller_is_dropped_leaves_nothing() {
+    let fixture = Fixture::new("echo $$ >>${gw%/*}/../pids; exec sleep 1000");
+    let provisioner = fixture.provisioner();
     let mut start = provisioner.start(spec());
     std::future::poll_fn(|context| {
         let _ = start.as_mut().poll(context);
@@ -83,11 +84,11 @@ async fn a_start_that_nobody_waits_for_leaves_nothing() {
     drop(start);
     // Whether it got as far as a process or not, it is undone.
     eventually("an empty run directory", || {
-        place.files().is_empty().then_some(())
+        fixture.files().is_empty().then_some(())
     })
     .await;
     eventually("an empty list", || provisioner.is_empty().then_some(())).await;
-    for line in fs::read_to_string(place.dir.path().join("pids"))
+    for line in fs::read_to_string(fixture.dir.path().join("pids"))
         .unwrap_or_default()
         .lines()
     {
@@ -97,8 +98,8 @@ async fn a_start_that_nobody_waits_for_leaves_nothing() {
 
 #[tokio::test]
 async fn more_isolation_than_there_is_and_bad_labels_are_refused() {
-    let place = Place::new("");
-    let provisioner = place.provisioner();
+    let fixture = Fixture::new("");
+    let provisioner = fixture.provisioner();
     let mut wanted = spec();
     wanted.minimum = Isolation::Container;
     let error = provisioner.start(wanted).await.unwrap_err();
@@ -119,26 +120,26 @@ async fn more_isolation_than_there_is_and_bad_labels_are_refused() {
     let mut wanted = spec();
     wanted.labels.insert("a".into(), "b".repeat(512));
     assert!(provisioner.start(wanted).await.is_err());
-    assert!(place.files().is_empty());
+    assert!(fixture.files().is_empty());
 }
 
 #[test]
 fn a_run_directory_that_others_can_use_or_that_is_too_long_is_refused() {
     let refusal = |config| LocalProvisioner::new(config).unwrap_err().to_string();
-    let place = Place::new("");
-    fs::create_dir(place.run()).unwrap();
-    fs::set_permissions(place.run(), fs::Permissions::from_mode(0o750)).unwrap();
-    assert!(refusal(place.config()).contains("chmod 700"));
+    let fixture = Fixture::new("");
+    fs::create_dir(fixture.run()).unwrap();
+    fs::set_permissions(fixture.run(), fs::Permissions::from_mode(0o750)).unwrap();
+    assert!(refusal(fixture.config()).contains("chmod 700"));
 
-    let link = place.dir.path().join("link");
-    fs::set_permissions(place.run(), fs::Permissions::from_mode(0o700)).unwrap();
-    std::os::unix::fs::symlink(place.run(), &link).unwrap();
+    let link = fixture.dir.path().join("link");
+    fs::set_permissions(fixture.run(), fs::Permissions::from_mode(0o700)).unwrap();
+    std::os::unix::fs::symlink(fixture.run(), &link).unwrap();
     assert!(refusal(LocalConfig::new(link, "/bin/true")).contains("symbolic link"));
     assert!(refusal(LocalConfig::new("relative", "/bin/true")).contains("absolute"));
-    let long = place.dir.path().join("x".repeat(60));
+    let long = fixture.dir.path().join("x".repeat(60));
     assert!(refusal(LocalConfig::new(&long, "/bin/true")).contains("at most"));
     assert!(!long.exists());
-    let file = place.dir.path().join("file");
+    let file = fixture.dir.path().join("file");
     fs::write(&file, "").unwrap();
     assert!(LocalProvisioner::new(LocalConfig::new(file, "/bin/true")).is_err());
 }

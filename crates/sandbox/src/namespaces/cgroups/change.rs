@@ -1,10 +1,10 @@
-//! Other limits for groups with processes in them.
+//! Changes to the limits of groups that have processes.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::{Groups, Place, Version, Wanted, make};
+use super::{ControllerDir, Groups, Version, Wanted, make};
 use crate::SandboxError;
 
 /// Looks at the processes of a sandbox, each of which lets those join that did not; its kernel is idle, so that two are
@@ -34,26 +34,26 @@ impl Groups {
         let old = had.dirs();
         let new: Vec<&Path> = self.dirs().into_iter().filter(|dir| !old.contains(dir)).collect();
         new.iter().try_for_each(|dir| make(dir))?;
-        if let (Some(place), Some(bytes)) = (&self.memory, to.memory_bytes)
+        if let (Some(group), Some(bytes)) = (&self.memory, to.memory_bytes)
             && from.memory_bytes != to.memory_bytes
         {
-            place.change_memory(bytes)?;
+            group.change_memory(bytes)?;
         }
-        if let (Some(place), Some(pids)) = (&self.pids, to.pids)
+        if let (Some(group), Some(pids)) = (&self.pids, to.pids)
             && from.pids != to.pids
         {
-            place.write("pids.max", &pids.to_string())?;
+            group.write("pids.max", &pids.to_string())?;
         }
-        if let (Some(place), Some(millis)) = (&self.cpu, to.cpu_millis)
+        if let (Some(group), Some(millis)) = (&self.cpu, to.cpu_millis)
             && from.cpu_millis != to.cpu_millis
         {
-            place.limit_cpu(millis)?;
+            group.limit_cpu(millis)?;
         }
         new.iter().try_for_each(|dir| join(dir, &processes))
     }
 }
 
-impl Place {
+impl ControllerDir {
     fn change_memory(&self, bytes: u64) -> Result<(), SandboxError> {
         let number = |file: &str| self.read(file)?.trim().parse::<u64>().ok();
         // Version 2 would kill processes until the rest fits.

@@ -1,13 +1,13 @@
-//! Finding out where control groups can be made.
+//! Detects where control groups can be created.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{CgroupRoot, Groups, Place, Version, Wanted};
+use super::{CgroupRoot, ControllerDir, Groups, Version, Wanted};
 
-/// The group that a gateway moves itself into where version 2 asks for it, or is started in (`DelegateSubgroup=` of a systemd unit): a
-/// group with processes in it cannot limit those below.
+/// The group that a gateway moves itself into where version 2 asks for it, or is started in (`DelegateSubgroup=` of a
+/// systemd unit): a group with processes in it cannot limit those below.
 const GATEWAY_GROUP: &str = "himalia-gateway";
 /// Name of the group that is made to see whether one can be made.
 const TRIAL: &str = "trial";
@@ -34,8 +34,8 @@ impl CgroupRoot {
     /// Finds the controllers in which this process can make groups, by making one in each. `run_dir` names the gateway:
     /// those of other gateways are left alone.
     ///
-    /// Under version 2 and outside the root group this process may move itself into a group of its own below the one that
-    /// it was started in (a systemd unit needs `Delegate=yes`), unless it was started in such a one.
+    /// Under version 2 and outside the root group this process may move itself into a group of its own below the one
+    /// that it was started in (a systemd unit needs `Delegate=yes`), unless it was started in such a one.
     pub fn detect(run_dir: &Path) -> Self {
         let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
         let mounted = parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
@@ -43,8 +43,8 @@ impl CgroupRoot {
         let mut root = Self::default();
         for found in &mounted {
             let Some(parent) = found.parent() else { continue };
-            let place = || {
-                Some(Place {
+            let group = || {
+                Some(ControllerDir {
                     version: found.version,
                     dir: parent.join(&name),
                 })
@@ -59,7 +59,7 @@ impl CgroupRoot {
                 ("cpu", &mut root.cpu),
             ] {
                 if slot.is_none() && has(controller) {
-                    *slot = place();
+                    *slot = group();
                 }
             }
         }
@@ -68,24 +68,25 @@ impl CgroupRoot {
 
     /// Keeps what works.
     pub(super) fn tried(mut self) -> Self {
-        let works = |memory: Option<&Place>, pids: Option<&Place>, cpu: Option<&Place>| {
-            let only = Self {
-                memory: memory.cloned(),
-                pids: pids.cloned(),
-                cpu: cpu.cloned(),
+        let works =
+            |memory: Option<&ControllerDir>, pids: Option<&ControllerDir>, cpu: Option<&ControllerDir>| {
+                let only = Self {
+                    memory: memory.cloned(),
+                    pids: pids.cloned(),
+                    cpu: cpu.cloned(),
+                };
+                let groups: Groups = only.plan(TRIAL, TRIAL_LIMITS);
+                let created = groups.create(TRIAL_LIMITS);
+                let removed = groups.remove();
+                if let Err(error) = created.and(removed) {
+                    tracing::debug!(%error, "a control group cannot be used");
+                    return false;
+                }
+                true
             };
-            let groups: Groups = only.plan(TRIAL, TRIAL_LIMITS);
-            let created = groups.create(TRIAL_LIMITS);
-            let removed = groups.remove();
-            if let Err(error) = created.and(removed) {
-                tracing::debug!(%error, "a control group cannot be used");
-                return false;
-            }
-            true
-        };
-        self.memory = self.memory.filter(|place| works(Some(place), None, None));
-        self.pids = self.pids.filter(|place| works(None, Some(place), None));
-        self.cpu = self.cpu.filter(|place| works(None, None, Some(place)));
+        self.memory = self.memory.filter(|group| works(Some(group), None, None));
+        self.pids = self.pids.filter(|group| works(None, Some(group), None));
+        self.cpu = self.cpu.filter(|group| works(None, None, Some(group)));
         self
     }
 }
@@ -104,7 +105,7 @@ impl Mounted {
             // Who started us there may have left that to us, as systemd does.
             return delegate(parent).is_ok().then(|| parent.to_owned());
         }
-        // Moving out of the way is right only if nobody else lives in our group.
+        // Moving to a subgroup is right only if no other process is in our group.
         let procs = fs::read_to_string(self.own.join("cgroup.procs")).ok()?;
         if procs.trim() != std::process::id().to_string() {
             return None;

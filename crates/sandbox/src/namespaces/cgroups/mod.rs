@@ -31,14 +31,14 @@ const CPU_QUOTA_MIN: u64 = 1_000;
 /// Where groups are made: one parent directory for each controller that can be used.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct CgroupRoot {
-    memory: Option<Place>,
-    pids: Option<Place>,
-    cpu: Option<Place>,
+    memory: Option<ControllerDir>,
+    pids: Option<ControllerDir>,
+    cpu: Option<ControllerDir>,
 }
 
 /// A directory of a control group file system.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct ControllerDir {
     version: Version,
     dir: PathBuf,
 }
@@ -61,18 +61,18 @@ pub(super) struct Wanted {
 /// The groups of one sandbox, as its record keeps them.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 pub(super) struct Groups {
-    pub(super) memory: Option<Place>,
-    pub(super) pids: Option<Place>,
-    pub(super) cpu: Option<Place>,
+    pub(super) memory: Option<ControllerDir>,
+    pub(super) pids: Option<ControllerDir>,
+    pub(super) cpu: Option<ControllerDir>,
 }
 
 impl CgroupRoot {
     /// The groups that a sandbox of this name gets. Nothing is made yet.
     pub(super) fn plan(&self, name: &str, wanted: Wanted) -> Groups {
-        let below = |place: &Option<Place>, is_wanted: bool| {
-            place.as_ref().filter(|_| is_wanted).map(|place| Place {
-                version: place.version,
-                dir: place.dir.join(name),
+        let below = |group: &Option<ControllerDir>, is_wanted: bool| {
+            group.as_ref().filter(|_| is_wanted).map(|group| ControllerDir {
+                version: group.version,
+                dir: group.dir.join(name),
             })
         };
         Groups {
@@ -92,12 +92,12 @@ impl CgroupRoot {
         self.plan(name, everything)
     }
 
-    /// Names of the groups that lie below this root, whoever made them.
+    /// Names of all groups below this root.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = [&self.memory, &self.pids, &self.cpu]
             .into_iter()
             .flatten()
-            .filter_map(|place| fs::read_dir(&place.dir).ok())
+            .filter_map(|group| fs::read_dir(&group.dir).ok())
             .flatten()
             .filter_map(Result::ok)
             .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
@@ -127,14 +127,14 @@ impl Groups {
         for dir in self.dirs() {
             make(dir)?;
         }
-        if let (Some(place), Some(bytes)) = (&self.memory, wanted.memory_bytes) {
-            place.limit_memory(bytes)?;
+        if let (Some(group), Some(bytes)) = (&self.memory, wanted.memory_bytes) {
+            group.limit_memory(bytes)?;
         }
-        if let (Some(place), Some(pids)) = (&self.pids, wanted.pids) {
-            place.write("pids.max", &pids.to_string())?;
+        if let (Some(group), Some(pids)) = (&self.pids, wanted.pids) {
+            group.write("pids.max", &pids.to_string())?;
         }
-        if let (Some(place), Some(millis)) = (&self.cpu, wanted.cpu_millis) {
-            place.limit_cpu(millis)?;
+        if let (Some(group), Some(millis)) = (&self.cpu, wanted.cpu_millis) {
+            group.limit_cpu(millis)?;
         }
         Ok(())
     }
@@ -147,23 +147,24 @@ impl Groups {
             .collect()
     }
 
-    /// How many processes the kernel killed for want of memory; `None` without a group.
+    /// How many processes the kernel killed because they were out of memory; `None` without a group.
     pub(super) fn oom_kills(&self) -> Option<u64> {
-        let place = self.memory.as_ref()?;
-        place.field(place.pick("memory.oom_control", "memory.events"), "oom_kill")
+        let group = self.memory.as_ref()?;
+        group.field(group.pick("memory.oom_control", "memory.events"), "oom_kill")
     }
 
     /// Memory in use, in bytes, the files in its tmpfs included; `None` without a group.
     pub(super) fn memory_bytes(&self) -> Option<u64> {
-        let place = self.memory.as_ref()?;
-        place
-            .read(place.pick("memory.usage_in_bytes", "memory.current"))?
+        let group = self.memory.as_ref()?;
+        group
+            .read(group.pick("memory.usage_in_bytes", "memory.current"))?
             .trim()
             .parse()
             .ok()
     }
 
-    /// Kills what is left and removes the directories. Blocks for at most 10 s. A directory that is not there is removed.
+    /// Kills what is left and removes the directories. Blocks for at most 10 s. A directory that is not there is
+    /// removed.
     pub(super) fn remove(&self) -> Result<(), SandboxError> {
         let mut first = Ok(());
         for dir in self.dirs() {
@@ -184,14 +185,14 @@ impl Groups {
         let mut dirs: Vec<&Path> = [&self.memory, &self.pids, &self.cpu]
             .into_iter()
             .flatten()
-            .map(|place| place.dir.as_path())
+            .map(|group| group.dir.as_path())
             .collect();
         dirs.dedup();
         dirs
     }
 }
 
-impl Place {
+impl ControllerDir {
     fn pick(&self, v1: &'static str, v2: &'static str) -> &'static str {
         match self.version {
             Version::V1 => v1,

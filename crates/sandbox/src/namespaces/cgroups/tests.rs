@@ -11,8 +11,8 @@ const LIMITS: Wanted = Wanted {
 };
 
 fn root(version: Version, dir: &Path) -> CgroupRoot {
-    let place = |name: &str| {
-        Some(Place {
+    let group = |name: &str| {
+        Some(ControllerDir {
             version,
             dir: match version {
                 Version::V1 => dir.join(name).join("himalia"),
@@ -21,9 +21,9 @@ fn root(version: Version, dir: &Path) -> CgroupRoot {
         })
     };
     CgroupRoot {
-        memory: place("memory"),
-        pids: place("pids"),
-        cpu: place("cpu"),
+        memory: group("memory"),
+        pids: group("pids"),
+        cpu: group("cpu"),
     }
 }
 

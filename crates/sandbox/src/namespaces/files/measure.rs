@@ -63,7 +63,7 @@ pub(in crate::namespaces) fn measure(dir: &Path) -> Result<Measured, SandboxErro
         match child {
             Ok(child) if path.len() < MAX_DEPTH => path.push(child),
             Err(rustix::io::Errno::NOENT) => {}
-            // Too deep, or the sandbox closed it to everybody: what is in it is not known.
+            // Too deep, or without any permission: its content is unknown.
             Ok(_) | Err(_) => sum.truncated = true,
         }
     }

@@ -30,7 +30,7 @@ impl KeptFiles {
     pub(super) fn open(data_dir: &Path) -> Result<Self, SandboxError> {
         let dir = data_dir.join("files");
         private_dir(&dir)?;
-        // A symbolic link in the path would not be the same place for everybody who looks.
+        // A symbolic link in the path would not be the same directory for every process.
         let dir = fs::canonicalize(&dir).map_err(|error| SandboxError::io(&dir, error))?;
         Ok(Self { dir })
     }

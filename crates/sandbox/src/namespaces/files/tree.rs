@@ -1,4 +1,4 @@
-//! Removing a directory whose contents an enemy made: any depth, any modes, links to anywhere.
+//! Removes a directory with hostile contents: any depth, any modes, links to any path.
 
 use std::ffi::CString;
 use std::io;

@@ -1,4 +1,4 @@
-//! A first process in the making: it is asked for before its sandbox stands, and enters it when that stands.
+//! The start of a sandbox's first process by a zygote: it is forked before its sandbox exists, and enters it afterwards.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,12 +14,12 @@ use super::process::send_now;
 use super::protocol::{Enter, Join};
 use crate::SandboxError;
 use crate::host::proc::ProcessId;
-use crate::namespaces::jail::Place;
+use crate::namespaces::jail::PreparedSandbox;
 
 /// How a first process enters its sandbox.
 #[derive(Debug)]
 pub(in crate::namespaces) struct Order {
-    pub(in crate::namespaces) place: Place,
+    pub(in crate::namespaces) sandbox: PreparedSandbox,
     /// Gives the sandbox's key and ends.
     pub(in crate::namespaces) key: OwnedFd,
     /// Its standard output and error.
@@ -66,10 +66,10 @@ impl Birth {
 
     /// Has it enter. Blocks; the answer comes within seconds in any case.
     pub(in crate::namespaces) fn enter(self, order: &Order) -> Result<Born, SandboxError> {
-        let namespaces = order.place.namespaces.iter().map(AsFd::as_fd);
+        let namespaces = order.sandbox.namespaces.iter().map(AsFd::as_fd);
         let fds: Vec<_> = namespaces.chain([order.key.as_fd(), order.log.as_fd()]).collect();
         let told = tell(&self.order, &Enter::new(order), &fds);
-        // A process that failed before is not there to be told, but its zygote says why.
+        // A process that failed before cannot receive the order, but its zygote says why.
         match (self.born.blocking_recv(), told) {
             (Ok(answer), _) => answer,
             (Err(_), Err(error)) => Err(error),

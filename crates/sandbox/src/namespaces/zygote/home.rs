@@ -1,7 +1,7 @@
 //! The home directory of a zygote: empty when it starts, private, and gone when its modules are loaded.
 //!
-//! A zygote runs in the namespaces of the host, where the work directory of sandboxes is no place of the gateway's: whoever
-//! made it would decide what the zygote imports.
+//! A zygote runs in the namespaces of the host, where the work directory of sandboxes does not belong to the gateway:
+//! its creator would decide what the zygote imports.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -40,8 +40,8 @@ impl Home {
         Ok(Self(dir))
     }
 
-    /// Variables for a zygote of kernels with these variables: the work directory of sandboxes, which `HOME` mostly is, is
-    /// this directory wherever it is named.
+    /// Variables for a zygote of kernels with these variables: the work directory of sandboxes, which `HOME` mostly is,
+    /// is this directory wherever it is named.
     pub(super) fn env(&self, of_kernels: &BTreeMap<String, String>) -> BTreeMap<String, OsString> {
         let mut env: BTreeMap<String, OsString> = of_kernels
             .iter()

@@ -140,8 +140,8 @@ impl Zygotes {
         }
     }
 
-    /// Ends all zygotes and waits, for a bounded time, until those that still load have left nothing behind. None is started
-    /// after that.
+    /// Ends all zygotes and waits, for a bounded time, until those that still load have left nothing behind. None is
+    /// started after that.
     pub(super) async fn close(&self) {
         let ended: Vec<_> = self
             .all
@@ -153,7 +153,7 @@ impl Zygotes {
             .collect();
         let all = async {
             for mut state in ended {
-                // Its task is over when nobody can say anything new.
+                // Its task has ended when the sender of its state is dropped.
                 while state.changed().await.is_ok() {}
             }
         };

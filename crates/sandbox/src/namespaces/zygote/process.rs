@@ -54,7 +54,7 @@ pub(super) struct ZygoteProcess {
 }
 
 impl ZygoteProcess {
-    /// Starts `<python> -P -m himalia_kernel.zygote --control-fd 3` in the gateway's own namespaces, if nobody but root and
+    /// Starts `<python> -P -m himalia_kernel.zygote --control-fd 3` in the gateway's own namespaces, if only root and
     /// this user can have put the program there. Blocks, and needs the runtime.
     pub(super) fn start(spec: &ZygoteSpec, surroundings: &Surroundings) -> Result<Self, SandboxError> {
         let failed = |source: io::Error| SandboxError::Spawn {
@@ -164,7 +164,7 @@ impl Drop for ZygoteProcess {
                 left = left.saturating_sub(PAUSE);
             }
         };
-        // The socket closes when this function has returned; the reaping goes on beside it.
+        // The socket closes when this function has returned; the thread continues to reap.
         if std::thread::Builder::new()
             .name("zygote-end".into())
             .spawn(end)

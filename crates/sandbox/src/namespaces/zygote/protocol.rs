@@ -40,7 +40,7 @@ pub(super) struct Enter<'a> {
 
 impl<'a> Enter<'a> {
     pub(super) fn new(order: &'a super::Order) -> Self {
-        let prepared = &order.place.prepared;
+        let prepared = &order.sandbox.prepared;
         let namespaces = prepared.fds.iter().map(|kind| kind.name());
         Self {
             op: "enter",

@@ -1,4 +1,4 @@
-//! The task that owns one zygote: it starts it, asks it, listens to it, and starts it again when it has died.
+//! The task that owns one zygote: starts it, sends it requests, reads its replies, and restarts it after its death.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd as _;
@@ -13,13 +13,15 @@ use super::birth::Born;
 use super::process::{Surroundings, ZygoteProcess};
 use super::protocol::{Hello, Reply, Spawn};
 use super::{Request, State};
+use crate::host::backoff::Backoff;
 use crate::host::blocking;
 use crate::host::proc::Process;
 use crate::{SandboxError, ZygoteSpec};
 
 /// How long a zygote may import modules.
 const READY_PATIENCE: Duration = Duration::from_mins(3);
-/// How long a fork may take, with the making of its sandbox; it takes milliseconds. Longer than the zygote's own patience.
+/// How long a fork may take, with the making of its sandbox; it takes milliseconds. Longer than the zygote's own
+/// patience.
 const SPAWN_PATIENCE: Duration = Duration::from_secs(15);
 /// Forks under way at once. Fewer than a socket holds, so that asking never waits while the zygote answers.
 const MAX_PENDING: usize = 4;
@@ -34,7 +36,7 @@ struct Pending {
     deadline: Instant,
 }
 
-/// Runs until nobody holds the other end of `requests`.
+/// Runs until all senders of `requests` are dropped.
 pub(super) async fn run(
     spec: ZygoteSpec,
     surroundings: Surroundings,
@@ -42,7 +44,7 @@ pub(super) async fn run(
     state: watch::Sender<State>,
 ) {
     let spec = Arc::new(spec);
-    let mut pause = BACK_OFF.0;
+    let mut backoff = Backoff::new(BACK_OFF);
     loop {
         state.send_replace(State::Starting);
         let reason = match start(&spec, surroundings.clone(), &mut requests).await {
@@ -60,24 +62,24 @@ pub(super) async fn run(
                     return;
                 };
                 if since.elapsed() >= HEALTHY {
-                    pause = BACK_OFF.0;
+                    backoff.reset();
                 }
                 reason
             }
             Err(error) => error.to_string(),
         };
+        let pause = backoff.pause();
         tracing::warn!(python = %spec.python.display(), reason, ?pause, "a zygote is gone; sandboxes start cold meanwhile");
         state.send_replace(State::Down(reason));
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = refuse(&mut requests, "it has died and is started again later") => return,
         }
-        pause = (pause * 2).min(BACK_OFF.1);
     }
 }
 
-/// Starts a process and waits until it is ready. `None` when nobody asks any more: its process and its home directory are
-/// gone then.
+/// Starts a process and waits until it is ready. `None` when all senders of `requests` are dropped: its process and its
+/// home directory are gone then.
 async fn start(
     spec: &Arc<ZygoteSpec>,
     surroundings: Surroundings,
@@ -85,8 +87,8 @@ async fn start(
 ) -> Result<Option<ZygoteProcess>, SandboxError> {
     let asked = Instant::now();
     let starting = Arc::clone(spec);
-    // Only the wait for a message is given up early. A start that is given up would leave its process and its directory to
-    // a thread for which the end of the gateway does not wait.
+    // Only the wait for a message is given up early. A start that is given up would leave its process and its directory
+    // to a thread for which the end of the gateway does not wait.
     let mut process = blocking(move || ZygoteProcess::start(&starting, &surroundings)).await??;
     let failed = |source: std::io::Error| SandboxError::Spawn {
         program: spec.python.clone(),
@@ -144,7 +146,7 @@ struct Serving {
 }
 
 impl Serving {
-    /// Serves until the zygote dies; tells why. `None` when nobody asks any more.
+    /// Serves until the zygote dies, and returns why. `None` when all senders of `requests` are dropped.
     async fn serve(&mut self, requests: &mut mpsc::Receiver<Request>) -> Option<String> {
         loop {
             let next = self.pending.values().map(|pending| pending.deadline).min();
@@ -219,12 +221,12 @@ impl Serving {
                     let _ = ended.send(status);
                 }
             }
-            Err(error) => tracing::warn!(%error, "a zygote says what nobody understands"),
+            Err(error) => tracing::warn!(%error, "a zygote sent an unknown message"),
         }
     }
 }
 
-/// Ends a sandbox that nobody wants any more.
+/// Ends a sandbox whose caller is gone.
 fn kill(process: Option<crate::host::proc::ProcessId>) {
     if let Some(process) = process {
         let _ = process.signal(Signal::KILL);

@@ -1,4 +1,4 @@
-//! Whether a program may run outside of every sandbox: only if nobody but root and this user can have put it there.
+//! Decides whether a program may run outside of every sandbox: only if no user except root and this one could write it.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
@@ -8,16 +8,16 @@ use std::path::{Component, Path, PathBuf};
 const MAX_LINKS: usize = 40;
 /// Write permission of group and others.
 const OTHERS_WRITE: u32 = 0o022;
-/// In such a directory nobody can replace what belongs to somebody else.
+/// In such a directory no user can replace what belongs to another user.
 const STICKY: u32 = 0o1000;
 /// Directories above a program in which Python looks for `pyvenv.cfg`, so that a new file there would count.
 const NEAR: usize = 2;
 
 /// Refuses a program that another user can replace, and one that lies in `private` directories.
 ///
-/// The program, each directory on every way to it and each symbolic link must belong to root or to this user, and
-/// nobody else may write there: group members neither, unless the group is root's or this user's own. A sticky directory
-/// as `/tmp` may be on the way, but not right above the program.
+/// The program, each directory on every way to it and each symbolic link must belong to root or to this user, and no
+/// other user may write there, not even members of the group, unless the group is root's or this user's own. A sticky
+/// directory as `/tmp` may be on the way, but not right above the program.
 ///
 /// # Errors
 /// What is wrong, with the path.
@@ -108,14 +108,14 @@ mod tests {
 
     use super::*;
 
-    struct Place(tempfile::TempDir);
+    struct ProgramTree(tempfile::TempDir);
 
-    impl Place {
+    impl ProgramTree {
         fn new() -> Self {
-            let place = Self(tempfile::tempdir().unwrap());
-            fs::create_dir_all(place.path("env/bin")).unwrap();
-            fs::write(place.path("env/bin/python"), "").unwrap();
-            place
+            let tree = Self(tempfile::tempdir().unwrap());
+            fs::create_dir_all(tree.path("env/bin")).unwrap();
+            fs::write(tree.path("env/bin/python"), "").unwrap();
+            tree
         }
 
         fn path(&self, name: &str) -> PathBuf {
@@ -132,10 +132,10 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_may_write_on_the_way() {
-        let place = Place::new();
+    fn no_other_user_may_write_on_the_way() {
+        let tree = ProgramTree::new();
         // The directory of the test lies below a sticky one.
-        assert_eq!(check(&place.path("env/bin/python"), &[]), Ok(()));
+        assert_eq!(check(&tree.path("env/bin/python"), &[]), Ok(()));
         for (name, mode, usual) in [
             ("env/bin/python", 0o777, 0o755),
             ("env/bin", 0o757, 0o755),
@@ -143,37 +143,37 @@ mod tests {
             ("env", 0o1777, 0o755),
             ("env", 0o702, 0o755),
         ] {
-            place.mode(name, mode);
-            let refused = place.refusal("env/bin/python");
+            tree.mode(name, mode);
+            let refused = tree.refusal("env/bin/python");
             assert!(
-                refused.starts_with(&format!("{} can be written", place.path(name).display())),
+                refused.starts_with(&format!("{} can be written", tree.path(name).display())),
                 "{refused}"
             );
-            place.mode(name, usual);
+            tree.mode(name, usual);
         }
-        assert!(place.refusal("env/bin/other").contains("No such file"));
+        assert!(tree.refusal("env/bin/other").contains("No such file"));
         assert!(check(Path::new("python"), &[]).unwrap_err().contains("absolute"));
     }
 
     #[test]
     fn both_sides_of_a_link_count() {
-        let place = Place::new();
-        fs::create_dir_all(place.path("real/bin")).unwrap();
-        fs::write(place.path("real/bin/python3.11"), "").unwrap();
-        symlink("python3.11", place.path("real/bin/python3")).unwrap();
-        symlink("../../real/bin/python3", place.path("env/bin/link")).unwrap();
-        assert_eq!(check(&place.path("env/bin/link"), &[]), Ok(()));
+        let tree = ProgramTree::new();
+        fs::create_dir_all(tree.path("real/bin")).unwrap();
+        fs::write(tree.path("real/bin/python3.11"), "").unwrap();
+        symlink("python3.11", tree.path("real/bin/python3")).unwrap();
+        symlink("../../real/bin/python3", tree.path("env/bin/link")).unwrap();
+        assert_eq!(check(&tree.path("env/bin/link"), &[]), Ok(()));
         for dir in ["env/bin", "real/bin", "real"] {
-            place.mode(dir, 0o777);
-            assert!(place.refusal("env/bin/link").contains("can be written"), "{dir}");
-            place.mode(dir, 0o755);
+            tree.mode(dir, 0o777);
+            assert!(tree.refusal("env/bin/link").contains("can be written"), "{dir}");
+            tree.mode(dir, 0o755);
         }
-        symlink("loop", place.path("env/bin/loop")).unwrap();
-        assert!(place.refusal("env/bin/loop").contains("symbolic links"));
+        symlink("loop", tree.path("env/bin/loop")).unwrap();
+        assert!(tree.refusal("env/bin/loop").contains("symbolic links"));
         // A link into a directory of the gateway is as bad as a path there.
-        let refused = check(&place.path("env/bin/link"), &[place.path("real")]).unwrap_err();
+        let refused = check(&tree.path("env/bin/link"), &[tree.path("real")]).unwrap_err();
         assert!(refused.contains("where sandboxes have files"), "{refused}");
-        let refused = check(&place.path("env/bin/link"), &[place.path("env")]).unwrap_err();
+        let refused = check(&tree.path("env/bin/link"), &[tree.path("env")]).unwrap_err();
         assert!(refused.contains("where sandboxes have files"), "{refused}");
     }
 
@@ -184,14 +184,14 @@ mod tests {
             assert_eq!(check(Path::new("/usr/bin/env"), &[]), Ok(()));
             return;
         }
-        let place = Place::new();
+        let tree = ProgramTree::new();
         for name in ["env/bin/python", "env/bin", "env"] {
-            chown(place.path(name), Some(64_123), None).unwrap();
+            chown(tree.path(name), Some(64_123), None).unwrap();
             assert!(
-                place.refusal("env/bin/python").contains("belongs to user 64123"),
+                tree.refusal("env/bin/python").contains("belongs to user 64123"),
                 "{name}"
             );
-            chown(place.path(name), Some(0), None).unwrap();
+            chown(tree.path(name), Some(0), None).unwrap();
         }
     }
 }

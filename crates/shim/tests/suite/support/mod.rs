@@ -32,7 +32,7 @@ pub use lanes::*;
 pub use seen::*;
 
 pub const KERNEL: u16 = 1;
-/// A user that nobody is.
+/// A user without processes.
 const ORDINARY_USER: u32 = 64_124;
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -81,7 +81,7 @@ impl World {
         })
     }
 
-    /// The same, whose shim runs as somebody without privileges; and who that is.
+    /// The same, whose shim runs as a user without privileges; and which one.
     pub fn spawn_as_ordinary_user() -> (Self, u32) {
         let own = rustix::process::geteuid().as_raw();
         if own != 0 {
@@ -213,12 +213,9 @@ impl World {
                 resume,
             }))
             .await;
-        for pending in self.link.pending(lane) {
-            connection.stream.write_all(&pending.head).await.unwrap();
-            connection.stream.write_all(&pending.body).await.unwrap();
-        }
         self.hello = Some(hello);
         self.lanes[lane] = Some(connection);
+        self.write_ready(lane).await;
         lane
     }
 
@@ -236,9 +233,8 @@ impl World {
     }
 
     pub async fn command(&mut self, command: Command) -> RequestId {
-        let id = self.link.next_request();
-        let pending = self.link.command(&command).unwrap();
-        self.write(Lane::Now, &pending.head, &pending.body).await;
+        let id = self.link.command(&command).unwrap();
+        self.write_ready(Lane::Now).await;
         id
     }
 
@@ -248,16 +244,19 @@ impl World {
         } else {
             Lane::Data
         };
-        let id = self.link.next_request();
-        let pending = self.link.message(lane, v1::encode(channel, parts)).unwrap();
-        self.write(lane, &pending.head, &pending.body).await;
+        let id = self.link.message(lane, v1::encode(channel, parts)).unwrap();
+        self.link.recorded(lane, id.number, id.number);
+        self.write_ready(lane).await;
         id
     }
 
-    async fn write(&mut self, lane: Lane, head: &[u8], body: &[u8]) {
-        if let Some(connection) = &mut self.lanes[lane] {
-            connection.stream.write_all(head).await.unwrap();
-            connection.stream.write_all(body).await.unwrap();
+    async fn write_ready(&mut self, lane: Lane) {
+        let Some(connection) = &mut self.lanes[lane] else {
+            return;
+        };
+        while let Some(pending) = self.link.take_ready(lane) {
+            connection.stream.write_all(&pending.head).await.unwrap();
+            connection.stream.write_all(&pending.body).await.unwrap();
         }
     }
 
@@ -441,7 +440,7 @@ impl World {
             if let Some(status) = self.shim.as_mut().unwrap().try_wait().unwrap() {
                 return status.code().unwrap_or(-1);
             }
-            assert!(Instant::now() < end, "the shim goes on");
+            assert!(Instant::now() < end, "the shim continues");
             let _ = tokio::time::timeout(Duration::from_millis(20), self.receive()).await;
         }
     }

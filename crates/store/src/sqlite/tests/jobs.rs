@@ -25,11 +25,11 @@ async fn a_row_that_was_tampered_with_is_an_error() {
     store.insert_kernel(kernel(1)).await.unwrap();
     store.close().await.unwrap();
     raw(&place.path())
-        .execute("UPDATE kernels SET launch = 'no json'", [])
+        .execute("UPDATE kernels SET session = 'no json'", [])
         .unwrap();
     let error = place.open().unwrap().kernels().await.unwrap_err();
     assert!(
-        error.to_string().contains("table kernels, column launch"),
+        error.to_string().contains("table kernels, column session"),
         "{error}"
     );
 }

@@ -167,20 +167,14 @@ async fn a_file_of_version_1_is_brought_up_and_keeps_its_rows() {
     let store = place.open().unwrap();
     let row = store.kernel(Uuid::from_u128(1)).await.unwrap().unwrap();
     assert_eq!((row.incarnation, row.life), (2, KernelLife::Live));
-    assert_eq!(
-        (
-            row.provisioner.as_str(),
-            row.socket.as_str(),
-            row.template.as_str(),
-            row.origin.as_str()
-        ),
-        ("local", "gw.sock", "python3", "jupyter")
-    );
-    assert_eq!(
-        (row.parent, row.idle_timeout_ms, row.expires_micros),
-        (None, None, None)
-    );
-    assert!(row.labels.is_empty() && row.name.is_none());
+    assert_eq!((row.paths.socket.as_str(), &row.name), ("gw.sock", &None));
+    let session = serde_json::json!({
+        "owner": "operator", "origin": "jupyter", "name": null, "created_micros": 5, "template": "python3",
+        "kernelspec": "python3", "provisioner": "local", "sandbox": { "isolation": "none" }, "cwd": "/",
+        "start_path": "cold", "start_reason": null, "role": "session", "parent": null, "idle_timeout": null,
+        "expires_micros": null, "labels": {},
+    });
+    assert_eq!(row.session, session);
     // It has no owner until it is taken.
     let no_owner = Owner {
         replica: String::new(),
@@ -201,7 +195,8 @@ async fn a_file_of_version_1_is_brought_up_and_keeps_its_rows() {
         store.owner(row.id).await.unwrap().map(|owner| owner.epoch),
         Some(1)
     );
-    assert!(store.set_kernel_start_path(row.id, "zygote").await.unwrap());
+    let zygote = changes(&serde_json::json!({ "start_path": "zygote" }));
+    assert!(store.amend_session(row.id, zygote).await.unwrap());
     store.insert_kernel(kernel(2)).await.unwrap();
     assert_eq!(store.kernel(Uuid::from_u128(2)).await.unwrap(), Some(kernel(2)));
 }
@@ -219,18 +214,55 @@ async fn a_file_of_version_4_knows_its_branches_and_takes_additional_kernels() {
     drop(old);
     let store = place.open().unwrap();
     let roles = store.kernels().await.unwrap();
-    let roles: Vec<_> = roles.iter().map(|row| row.role.as_str()).collect();
+    let roles: Vec<_> = roles.iter().map(|row| row.session["role"].clone()).collect();
     assert_eq!(roles, ["session", "branch"]);
-    let additional = KernelRecord {
-        role: "kernel".into(),
-        parent: Some(Uuid::from_u128(1)),
-        ..kernel(3)
-    };
+    let mut additional = kernel(3);
+    additional.session["role"] = "kernel".into();
     store.insert_kernel(additional.clone()).await.unwrap();
     assert_eq!(store.kernel(additional.id).await.unwrap(), Some(additional));
-    let odd = KernelRecord {
-        role: "guest".into(),
-        ..kernel(4)
+}
+
+/// A row as version 7 wrote it, with every column.
+const ROW_OF_VERSION_7: &str = r#"
+INSERT INTO kernels VALUES ('00000000-0000-0000-0000-000000000001', 'acme', 'python3', 'kernels/1', '/run/himalia', 'aa',
+    zeroblob(32), 'gvisor', 2, 5, '{"argv":["python3"],"cwd":"/session","interrupt_mode":"signal"}', 'dead', 'oom', 'docker',
+    'k2.sock', '00000000-0000-0000-0000-000000000009', 'analysis', 'fork', 'another image',
+    '{"isolation":"gvisor","limits":{"memory_bytes":5},"network":{"open":"lab"}}', '{"team":"a"}', 1500, 7, 'v1', 'eda',
+    'branch', 'main', 3)"#;
+
+#[tokio::test]
+async fn a_file_of_version_7_keeps_every_attribute_of_its_sessions() {
+    let place = Fixture::new();
+    let mut old = raw(&place.path());
+    schema::migrate(&mut old, &schema::MIGRATIONS[..7]).unwrap();
+    old.execute_batch(ROW_OF_VERSION_7).unwrap();
+    drop(old);
+    let store = place.open().unwrap();
+    let row = store.kernel(Uuid::from_u128(1)).await.unwrap().unwrap();
+    let expected = KernelRecord {
+        id: Uuid::from_u128(1),
+        owner: "acme".into(),
+        name: Some("eda".into()),
+        created_micros: 5,
+        session: serde_json::json!({
+            "owner": "acme", "origin": "v1", "name": "eda", "created_micros": 5, "template": "analysis",
+            "kernelspec": "python3", "provisioner": "docker",
+            "sandbox": { "isolation": "gvisor", "limits": { "memory_bytes": 5 }, "network": { "open": "lab" } },
+            "cwd": "/session", "start_path": "fork", "start_reason": "another image", "role": "branch",
+            "parent": "00000000-0000-0000-0000-000000000009", "idle_timeout": { "secs": 1, "nanos": 500_000_000 },
+            "expires_micros": 7, "labels": { "team": "a" },
+        }),
+        paths: RuntimePaths {
+            session_dir: "kernels/1".into(),
+            sandbox_id: "aa".into(),
+            sandbox_key_hash: [0; 32],
+            socket: "k2.sock".into(),
+        },
+        incarnation: 2,
+        life: KernelLife::Dead,
+        dead_cause: Some("oom".into()),
     };
-    assert!(store.insert_kernel(odd).await.is_err());
+    assert_eq!(row, expected);
+    let owner = store.owner(row.id).await.unwrap().unwrap();
+    assert_eq!((owner.replica.as_str(), owner.epoch), ("main", 3));
 }

@@ -1,0 +1,158 @@
+//! What the state machine wants done, and what the world sees of it.
+
+use std::sync::atomic::Ordering;
+
+use himalia_journal::{JournalError, may_block};
+use himalia_shim_protocol::{Lane, ToShim, Welcome};
+
+use super::Running;
+use crate::event::{Effect, Event, Now};
+use crate::handle::record;
+use crate::meta::RecordKind;
+
+/// A batch from this size on is written where a blocking thread is expected.
+const BLOCKING_BYTES: usize = 1 << 20;
+
+impl Running {
+    pub(super) fn step(&mut self, event: Event, now: Now) {
+        let mut effects = std::mem::take(&mut self.effects);
+        self.actor.core.step(event, now, &mut effects);
+        for effect in effects.drain(..) {
+            self.carry_out(effect);
+        }
+        self.effects = effects;
+    }
+
+    pub(super) fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Welcome(lane, resume) => {
+                let welcome = Welcome {
+                    protocol: self.protocol,
+                    epoch: self.actor.epoch,
+                    resume: vec![resume],
+                };
+                self.queue(lane, &ToShim::Welcome(welcome));
+            }
+            Effect::Send(lane, pending) => {
+                if let Some(io) = &mut self.lanes[lane] {
+                    io.queue(&pending.head, &pending.body);
+                }
+            }
+            Effect::Ack(lane, link) => {
+                let kernel = self.actor.link_kernel;
+                self.queue(Lane::Now, &ToShim::Ack { kernel, lane, link });
+            }
+            Effect::Fetch(seq) => self.fetches.push(seq),
+            Effect::Done(waiter, result) => self.answers.push((waiter, result)),
+            Effect::ProcessStarted(pid, path) => {
+                let incarnation = self.actor.core.snapshot().incarnation;
+                self.actor.host.process_started(pid, incarnation, path);
+            }
+            Effect::CheckMemory => self.actor.host.check_memory(self.memory.0.clone()),
+            Effect::MeasureDisk => self.actor.host.measure_disk(self.disk.0.clone()),
+            Effect::WantSandbox => {
+                // One that is not asked for now is asked for by the next request.
+                let _ = self.actor.wants.try_send(self.actor.handle.id());
+            }
+            Effect::Over { forget } => self.over = Some(forget),
+        }
+    }
+
+    pub(super) fn queue(&mut self, lane: Lane, frame: &ToShim) {
+        if let Some(io) = &mut self.lanes[lane]
+            && let Err(error) = io.queue_with(|out| frame.encode(out))
+        {
+            tracing::error!(%error, "a frame for a shim is too large");
+        }
+    }
+
+    /// Journals what waits, sends what may go, and shows what has changed.
+    pub(super) fn write_and_send(&mut self, now: Now) {
+        for seq in std::mem::take(&mut self.fetches) {
+            let record = may_block(|| record(&self.actor.handle.journal, seq));
+            self.step(Event::Fetched { seq, record }, now);
+        }
+        while let Some(batch) = self.actor.core.take_batch() {
+            let shows = batch
+                .iter()
+                .any(|record| record.kind != RecordKind::Request as u8);
+            let bytes: usize = batch.iter().map(|record| record.body.len()).sum();
+            let journal = &self.actor.handle.journal;
+            let written = maybe_blocking(bytes, || journal.append_batch(&batch));
+            match written {
+                Ok(seqs) => {
+                    self.actor.handle.dirty.store(true, Ordering::Release);
+                    if shows {
+                        self.actor.handle.shown.send_replace(seqs.end.saturating_sub(1));
+                    }
+                    self.roll_due = journal.roll_due();
+                    self.step(
+                        Event::Written {
+                            first_seq: seqs.start,
+                            batch,
+                        },
+                        now,
+                    );
+                }
+                Err(error) => {
+                    self.roll_due |= matches!(error, JournalError::RollOverdue { .. });
+                    tracing::error!(kernel = %self.actor.handle.id(), %error, "cannot write a kernel's log");
+                    self.step(Event::WriteFailed { batch }, now);
+                    self.roll();
+                }
+            }
+        }
+        if self.roll_due && self.actor.core.is_written() {
+            self.roll();
+        }
+        for lane in Lane::ALL {
+            if let Some(io) = &mut self.lanes[lane]
+                && let Err(error) = io.flush()
+            {
+                self.close(lane, &error.to_string(), now);
+            }
+        }
+        self.publish();
+    }
+
+    pub(super) fn roll(&mut self) {
+        if !self.roll_due {
+            return;
+        }
+        self.roll_due = false;
+        if let Err(error) = self.actor.handle.journal.roll(&self.actor.core.checkpoint()) {
+            tracing::error!(kernel = %self.actor.handle.id(), %error, "cannot begin a new segment");
+        }
+    }
+
+    pub(super) fn publish(&mut self) {
+        let handle = &self.actor.handle;
+        handle
+            .last_activity
+            .store(self.actor.core.last_activity(), Ordering::Relaxed);
+        handle
+            .disk_failing
+            .store(self.actor.core.disk_failing(), Ordering::Relaxed);
+        if let Some(snapshot) = self.actor.core.take_changed() {
+            self.actor.mailboxes.snapshot.send_if_modified(|old| {
+                let changed = *old != snapshot;
+                *old = snapshot;
+                changed
+            });
+        }
+        for (waiter, result) in self.answers.drain(..) {
+            if let Some(reply) = self.waiters.remove(&waiter) {
+                // The caller may have gone.
+                let _ = reply.send(result);
+            }
+        }
+    }
+}
+
+fn maybe_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    if bytes >= BLOCKING_BYTES {
+        may_block(work)
+    } else {
+        work()
+    }
+}

@@ -1,0 +1,63 @@
+//! Commands that come while the sandbox is not connected: after a gateway's start its two connections come back one after
+//! the other, and a broken one is made again. A command waits for that, for a while.
+
+use crate::event::Command;
+
+/// How long a command waits, microseconds. Less than callers wait for its answer.
+const WAIT: u64 = 20_000_000;
+/// Commands that wait; additional ones are refused.
+const MAX: usize = 64;
+
+/// A command that waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) waiter: u64,
+    pub(super) command: Command,
+    deadline: u64,
+}
+
+impl Waiting {
+    /// It has waited long enough.
+    pub(super) fn has_expired(&self, mono: u64) -> bool {
+        self.deadline <= mono
+    }
+}
+
+/// Commands that wait, in the order in which they came.
+#[derive(Debug, Default)]
+pub(crate) struct CommandsAwaitingLink(Vec<Waiting>);
+
+impl CommandsAwaitingLink {
+    /// Whether none waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// One more waits from now on. `false` if too many do.
+    pub(super) fn add(&mut self, waiter: u64, command: Command, mono: u64) -> bool {
+        let has_room = self.0.len() < MAX;
+        if has_room {
+            self.0.push(Waiting {
+                waiter,
+                command,
+                deadline: mono + WAIT,
+            });
+        }
+        has_room
+    }
+
+    /// All that wait.
+    pub(super) fn take(&mut self) -> Vec<Waiting> {
+        std::mem::take(&mut self.0)
+    }
+
+    /// One waits still, behind those that came before it.
+    pub(super) fn put_back(&mut self, waiting: Waiting) {
+        self.0.push(waiting);
+    }
+
+    /// When the first of them has waited long enough, monotonic microseconds.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        self.0.iter().map(|waiting| waiting.deadline).min()
+    }
+}

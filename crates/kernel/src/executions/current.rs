@@ -1,0 +1,138 @@
+//! The execution that was sent to the kernel: its time, its question, its stop.
+
+use himalia_outcome::Replied;
+use serde::{Deserialize, Serialize};
+
+use super::queued::Queued;
+use super::records::{End, StopReason};
+
+/// The one that was sent. Times are monotonic; those of a checkpoint and while a journal is read are wall time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one request")]
+pub(super) struct Current {
+    pub(super) queued: Queued,
+    /// The process that it was sent to.
+    pub(super) incarnation: u32,
+    /// The kernel works on it.
+    pub(super) began: bool,
+    pub(super) due: Option<u64>,
+    /// What is left of its time while it waits for input.
+    pub(super) left: Option<u64>,
+    /// Header of the question that waits for its answer.
+    pub(super) asked: Option<String>,
+    pub(super) stop: Option<Stop>,
+    pub(super) raised: bool,
+    pub(super) aborted: bool,
+    /// Reply and idle were seen.
+    pub(super) done: bool,
+    /// Its process ended before it began, and until this time it is waited for to know whether it was lost with it.
+    #[serde(skip)]
+    pub(super) undecided: Option<u64>,
+}
+
+/// The stop of an execution under way.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Stop {
+    pub(super) reason: StopReason,
+    /// When the next interrupt is due; `None` when there is none to come.
+    pub(super) due: Option<u64>,
+    pub(super) interrupts: u8,
+}
+
+impl Current {
+    pub(super) fn new(queued: Queued, incarnation: u32) -> Self {
+        Self {
+            queued,
+            incarnation,
+            began: false,
+            due: None,
+            left: None,
+            asked: None,
+            stop: None,
+            raised: false,
+            aborted: false,
+            done: false,
+            undecided: None,
+        }
+    }
+
+    /// The kernel works on it since `at`.
+    pub(super) fn begin(&mut self, at: u64) {
+        if self.began {
+            return;
+        }
+        self.began = true;
+        self.undecided = None;
+        let limit = self.queued.submission.timeout_ms;
+        self.due = limit.map(|ms| at.saturating_add(ms.saturating_mul(1000)));
+        if let Some(stop) = &mut self.stop {
+            stop.due = Some(at);
+        }
+    }
+
+    /// It waits for input since `at`: its time stands still.
+    pub(super) fn ask(&mut self, header: String, at: u64) {
+        self.asked = Some(header);
+        if let Some(due) = self.due.take() {
+            self.left = Some(due.saturating_sub(at));
+        }
+    }
+
+    /// Its question is answered.
+    pub(super) fn answered(&mut self, at: u64) {
+        self.asked = None;
+        if let Some(left) = self.left.take() {
+            self.due = Some(at.saturating_add(left));
+        }
+    }
+
+    pub(super) fn reply(&mut self, replied: Replied) {
+        self.raised = replied == Replied::Error;
+        self.aborted = replied == Replied::Aborted;
+        self.asked = None;
+        self.due = None;
+        self.left = None;
+    }
+
+    /// How it ended, once it is done.
+    pub(super) fn end(&self) -> End {
+        match self.stop.map(|stop| stop.reason) {
+            // Also of code that continued in spite of the interrupts: it did not end within its time.
+            Some(StopReason::Timeout) => End::Timeout,
+            Some(StopReason::Interrupt) if self.raised => End::Interrupted,
+            None if self.raised => End::Error,
+            Some(StopReason::Interrupt) | None => End::Ok,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::records::{Language, OnTimeout, Submission};
+    use super::*;
+
+    #[test]
+    fn time_stands_still_while_a_question_is_open() {
+        let submission = Submission {
+            code: "x".into(),
+            language: Language::Kernel,
+            timeout_ms: Some(10),
+            on_timeout: OnTimeout::Interrupt,
+            text_chars: 1,
+            allow_stdin: true,
+            store_history: true,
+            expect_incarnation: None,
+            key: None,
+            max_failures: None,
+            caller: String::new(),
+            client: None,
+        };
+        let mut current = Current::new(Queued::new(1, 0, submission, 1), 1);
+        current.begin(1_000);
+        assert_eq!(current.due, Some(11_000));
+        current.ask("{}".into(), 4_000);
+        assert_eq!(current.due, None);
+        current.answered(100_000);
+        assert_eq!(current.due, Some(107_000));
+    }
+}

@@ -1,0 +1,257 @@
+//! A native execution from its submission to its end, whatever that is.
+
+use himalia_outcome::Replied;
+
+use super::current::Current;
+use super::names::Names;
+use super::queue::{Executions, Submitting};
+use super::queued::Queued;
+use super::records::{End, ExecutionRecord, Replaced, Submission, owner_of};
+use crate::event::{Answer, CommandError, Effect, Request};
+use crate::log::Log;
+use crate::writes::Next;
+
+/// The cause of death by lack of memory.
+const OOM: &str = "oom";
+/// How long it takes at most until the shim has said what became of a request that was on its way when a process ended,
+/// microseconds. Without a connection it is waited for again.
+pub(super) const VERDICT_WAIT: u64 = 2_000_000;
+
+/// What the end of a process is for an execution.
+fn end_of(cause: &str) -> End {
+    if cause == OOM {
+        End::OomKilled
+    } else {
+        End::KernelDied
+    }
+}
+
+/// Where ends are written, and what was in the process that ended.
+#[derive(Debug)]
+pub(super) struct Ends<'a> {
+    pub(super) log: Log<'a>,
+    pub(super) names: &'a Names,
+}
+
+impl Executions {
+    /// One goes to the journal. Its caller is answered when it is there.
+    pub(super) fn submit(&mut self, waiter: u64, submission: Submission, log: &mut Log<'_>) {
+        let turn = self.turn_of(&submission);
+        let record = ExecutionRecord::Submitted {
+            submission: submission.clone(),
+            ahead: self.ahead_of(turn),
+            turn,
+        };
+        self.submitting.push(Submitting {
+            waiters: vec![waiter],
+            submission,
+            turn,
+        });
+        log.execution(0, &record, Next::Submitted(waiter));
+    }
+
+    /// Another caller waits for one that is on its way to the journal.
+    pub(super) fn join(&mut self, at: usize, waiter: u64) {
+        self.submitting[at].waiters.push(waiter);
+    }
+
+    fn take_submitting(&mut self, waiter: u64) -> Option<Submitting> {
+        let mut all = self.submitting.iter();
+        let at = all.position(|one| one.waiters.first() == Some(&waiter))?;
+        Some(self.submitting.remove(at))
+    }
+
+    /// One is in the journal: it waits for its turn. `wall` is microseconds since 1970.
+    pub(crate) fn submitted(&mut self, waiter: u64, seq: u64, wall: u64, out: &mut Vec<Effect>) {
+        let Some(Submitting {
+            waiters,
+            submission,
+            turn,
+        }) = self.take_submitting(waiter)
+        else {
+            return;
+        };
+        self.enqueue(Queued::new(seq, wall, submission, turn));
+        for (at, waiter) in waiters.into_iter().enumerate() {
+            let repeated = at > 0;
+            out.push(Effect::Done(waiter, Ok(Answer::Submitted { seq, repeated })));
+        }
+    }
+
+    /// One could not be written.
+    pub(crate) fn not_submitted(&mut self, waiter: u64, out: &mut Vec<Effect>) {
+        let waiters = self.take_submitting(waiter).map(|one| one.waiters);
+        let failed = |waiter| Effect::Done(waiter, Err(CommandError::DiskFailing));
+        out.extend(waiters.into_iter().flatten().map(failed));
+    }
+
+    /// Whether one waits and could be sent.
+    pub(super) fn wants_to_send(&self) -> bool {
+        self.current.is_none() && !self.queue.is_empty()
+    }
+
+    /// The next one, which is to be sent or to end.
+    pub(super) fn take_next(&mut self) -> Option<Queued> {
+        self.queue.pop_front()
+    }
+
+    /// The process that the latest one was sent to, 0 = none was.
+    pub(super) fn last_incarnation(&self) -> u32 {
+        self.last_incarnation
+    }
+
+    /// One goes to a process; `replaced` is the process before, if this is the first one in it.
+    pub(super) fn send(
+        &mut self,
+        mut queued: Queued,
+        incarnation: u32,
+        replaced: Option<Replaced>,
+        log: &mut Log<'_>,
+    ) -> Request {
+        queued.attempts += 1;
+        let (seq, attempt) = (queued.seq, queued.attempts);
+        let request = queued.request();
+        self.last_incarnation = incarnation;
+        self.served = self.served.max(queued.turn);
+        self.current = Some(Current::new(queued, incarnation));
+        let record = ExecutionRecord::Sent { attempt, replaced };
+        log.execution(owner_of(seq), &record, Next::Nothing);
+        request
+    }
+
+    /// The kernel works on it, in this process, since `mono`.
+    pub(super) fn began(&mut self, seq: u64, incarnation: u32, mono: u64) {
+        if let Some(current) = self.current(seq) {
+            current.begin(mono);
+            current.incarnation = incarnation;
+        }
+    }
+
+    /// It asks for input, with this header.
+    pub(super) fn asked(&mut self, seq: u64, header: &[u8], mono: u64) {
+        if let Some(current) = self.current(seq) {
+            current.ask(String::from_utf8_lossy(header).into_owned(), mono);
+        }
+    }
+
+    /// Its reply is there.
+    pub(super) fn replied(&mut self, seq: u64, replied: Replied) {
+        if let Some(current) = self.current(seq) {
+            current.reply(replied);
+        }
+    }
+
+    /// Reply and idle are there.
+    pub(super) fn done(&mut self, seq: u64) {
+        if let Some(current) = self.current(seq) {
+            current.done = true;
+        }
+    }
+
+    /// The execution that was sent, as the owner of its requests.
+    pub(super) fn current_owner(&self) -> Option<u64> {
+        self.current.as_ref().map(|current| owner_of(current.queued.seq))
+    }
+
+    /// The process that this one was sent to, if it was.
+    pub(super) fn sent_to(&mut self, seq: u64) -> Option<u32> {
+        self.current(seq).map(|current| current.incarnation)
+    }
+
+    /// The one that is done ends, once the record of its last message is on its way.
+    pub(super) fn finish(&mut self, ends: &mut Ends<'_>) {
+        let Some(current) = self.current.take_if(|current| current.done) else {
+            return;
+        };
+        if current.aborted {
+            self.queue.push_front(current.queued);
+            return;
+        }
+        self.end(&current.queued, current.end(), None, true, ends);
+    }
+
+    /// One ends. `ran`: the kernel had begun with it.
+    pub(super) fn end(
+        &mut self,
+        queued: &Queued,
+        status: End,
+        cause: Option<String>,
+        ran: bool,
+        ends: &mut Ends<'_>,
+    ) {
+        let incarnation = ends.log.incarnation();
+        let failed_before = self.ended(queued, status, incarnation, ran);
+        let died = matches!(status, End::KernelDied | End::OomKilled);
+        let record = ExecutionRecord::Ended {
+            status,
+            cause,
+            ran,
+            failed_before,
+            variables_lost: died.then(|| ends.names.of(incarnation)).flatten(),
+            failures: self.failures(),
+            turn: queued.turn,
+        };
+        ends.log.execution(owner_of(queued.seq), &record, Next::Nothing);
+    }
+
+    /// The one that was sent ends without having run, if it is this one.
+    pub(super) fn end_unrun(&mut self, seq: u64, status: End, cause: Option<String>, ends: &mut Ends<'_>) {
+        if let Some(current) = self.current.take_if(|current| current.queued.seq == seq) {
+            self.end(&current.queued, status, cause, false, ends);
+        }
+    }
+
+    /// The process has ended, and with it what was sent to it and what was meant for it. With `on_its_way` it is not known
+    /// yet whether the process had the one that was sent: the shim takes it for that process, gives it back, or takes it
+    /// for the next one. The owner whose waiting requests are of no use any more, if there is one.
+    pub(super) fn lost(
+        &mut self,
+        cause: &str,
+        on_its_way: bool,
+        mono: u64,
+        ends: &mut Ends<'_>,
+    ) -> Option<u64> {
+        let status = end_of(cause);
+        let mut owner = None;
+        if let Some(current) = self
+            .current
+            .as_mut()
+            .filter(|current| on_its_way && !current.began)
+        {
+            current.undecided = Some(mono.saturating_add(VERDICT_WAIT));
+        } else if let Some(current) = self.current.take() {
+            owner = Some(owner_of(current.queued.seq));
+            self.end(
+                &current.queued,
+                status,
+                Some(cause.to_owned()),
+                current.began,
+                ends,
+            );
+        }
+        for queued in std::mem::take(&mut self.queue) {
+            self.end(&queued, status, Some(cause.to_owned()), false, ends);
+        }
+        owner
+    }
+
+    /// Whether it is time to decide about one whose process had ended before it began.
+    pub(super) fn is_undecided(&self, mono: u64) -> bool {
+        let due = |current: &Current| current.undecided.is_some_and(|due| due <= mono);
+        self.current.as_ref().is_some_and(due)
+    }
+
+    /// It is decided at this time, monotonic microseconds, unless it begins before.
+    pub(super) fn decide_at(&mut self, at: u64) {
+        if let Some(current) = &mut self.current {
+            current.undecided = Some(at);
+        }
+    }
+
+    /// It was lost with its process.
+    pub(super) fn give_up(&mut self, cause: String, ends: &mut Ends<'_>) {
+        if let Some(current) = self.current.take() {
+            self.end(&current.queued, end_of(&cause), Some(cause), false, ends);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! A kernel whose sandbox is gone continues in a new one, in the same log: its processes are numbered on, and nothing that
+//! the sandbox before may have done is done again.
+
+use super::phase::Phase;
+use super::records::LifecycleRecord;
+use crate::core::Core;
+use crate::event::{Answer, CommandError, Effect};
+use crate::executions::records::SandboxLoss;
+use crate::rules::Rules;
+
+impl Core {
+    /// The kernel has a new sandbox. Its first process is still to be ordered.
+    pub(crate) fn new_sandbox(
+        &mut self,
+        waiter: u64,
+        rules: Rules,
+        lost: SandboxLoss,
+        out: &mut Vec<Effect>,
+    ) {
+        let refused = if self.life.phase != Phase::Dead || !self.life.sandbox_gone {
+            Some(CommandError::Superseded)
+        } else if !self.writes.is_empty() {
+            // Records of the sandbox before are still to be written: their links would be taken for those of this one.
+            Some(CommandError::DiskFailing)
+        } else {
+            None
+        };
+        if let Some(error) = refused {
+            out.push(Effect::Done(waiter, Err(error)));
+            return;
+        }
+        let cause = self.life.cause();
+        self.decide(&LifecycleRecord::NewSandbox {
+            cause: cause.clone(),
+            processes: self.life.incarnation,
+            lost: lost.clone(),
+        });
+        self.say("restarting");
+        self.leave_sandbox();
+        self.life.move_in(&cause, lost);
+        self.set_rules(rules);
+        self.changed = true;
+        out.push(Effect::Done(waiter, Ok(Answer::Done)));
+    }
+
+    /// What was sent to the sandbox before is given up.
+    pub(crate) fn leave_sandbox(&mut self) {
+        self.outbox.begin_again();
+        // What an earlier gateway had sent to the sandbox before was done there, or is lost with it.
+        for carried in [&mut self.carried.now, &mut self.carried.data] {
+            carried.retain(|_, carried| carried.confirmed);
+        }
+        self.forget_accepted();
+        self.readiness.process_started();
+    }
+}

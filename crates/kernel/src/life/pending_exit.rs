@@ -1,0 +1,79 @@
+//! A process that has ended, while its last output, or the cause of its death, is still to come.
+
+use himalia_shim_protocol::{Cause, Exited};
+
+use super::records::StopBy;
+
+/// How long a death by SIGKILL waits until it is known whether the kernel ran out of memory, microseconds, at most.
+pub const MEMORY_WAIT: u64 = 2_000_000;
+/// How long a death waits for the output before it, microseconds.
+const FLUSH_WAIT: u64 = 5_000_000;
+/// Characters of a detail, or of the last line of standard error, that a cause carries.
+const DETAIL_CHARS: usize = 200;
+/// Signal 9, whatever the architecture.
+const SIGKILL: i32 = 9;
+
+/// The end of a process that is not dealt with yet.
+#[derive(Debug)]
+pub(super) struct PendingExit {
+    pub(super) exited: Exited,
+    /// Until when its output is waited for, monotonic.
+    pub(super) deadline: u64,
+    /// The stop that it belongs to is complete.
+    pub(super) stopped: Option<StopBy>,
+    /// Until when it is waited for to know whether memory was the cause, monotonic.
+    pub(super) memory: Option<u64>,
+    /// It was.
+    pub(super) oom: bool,
+}
+
+impl PendingExit {
+    pub(super) fn new(exited: Exited, mono: u64) -> Self {
+        Self {
+            exited,
+            deadline: mono + FLUSH_WAIT,
+            stopped: None,
+            memory: None,
+            oom: false,
+        }
+    }
+
+    /// Whether the kernel may have been killed because it ran out of memory.
+    pub(super) fn may_be_oom(&self) -> bool {
+        !self.exited.asked && self.exited.cause == (Cause::Signal { signal: SIGKILL })
+    }
+
+    /// The cause of death.
+    pub(super) fn cause(&self) -> String {
+        if self.oom {
+            "oom".to_owned()
+        } else {
+            cause_text(&self.exited)
+        }
+    }
+}
+
+/// How a cause of death reads.
+fn cause_text(exited: &Exited) -> String {
+    let mut text = match exited.cause {
+        Cause::Exit { code } => format!("exit({code})"),
+        Cause::Signal { signal } => format!("signal({signal})"),
+        Cause::ProtocolAbort => "protocol_abort".to_owned(),
+        Cause::Unknown => "unknown".to_owned(),
+    };
+    let last_line = exited
+        .stderr_tail
+        .lines()
+        .rev()
+        .find(|line| !line.trim().is_empty());
+    let more = if exited.detail.is_empty() {
+        last_line.unwrap_or_default().trim()
+    } else {
+        &exited.detail
+    };
+    if !more.is_empty() {
+        text.push_str(": ");
+        text.extend(more.chars().filter(|char| !char.is_control()).take(DETAIL_CHARS));
+    }
+    text
+}

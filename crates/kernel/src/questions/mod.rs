@@ -1,0 +1,51 @@
+//! Questions of the engine itself that one reply answers: what variables there are, how code may be completed.
+//!
+//! Clients see nothing of them, and they do not count as activity. A question is in the journal before it is sent, like every
+//! request; of its reply the journal has that it came, without its body. The caller receives
+//! - the reply;
+//! - [`CommandError::NotKnown`], when the kernel went idle below the question and no reply followed within a second: so do
+//!   kernels that do not know a type;
+//! - [`CommandError::NoAnswer`], when its time has expired;
+//! - [`CommandError::NotRunning`], when the process ended before.
+//!
+//! [`open::Questions`] knows those that are open; what is here sends them.
+
+pub(super) mod open;
+pub(super) mod question;
+#[cfg(test)]
+mod tests;
+
+use super::core::Core;
+use super::event::{CommandError, Commanded};
+use super::held::Held;
+use question::Question;
+
+impl Core {
+    /// Asks the kernel.
+    pub(super) fn ask(&mut self, waiter: u64, question: &Question) -> Commanded {
+        if !self.life.runs() {
+            return Err(CommandError::NotRunning);
+        }
+        if self.writes.failing() {
+            return Err(CommandError::DiskFailing);
+        }
+        if !self.questions.has_room(question.channel, &self.ledger) {
+            return Err(CommandError::TooManyQuestions);
+        }
+        let request = open::request(question);
+        let Ok(id) = self.admit(Held { request, again: 0 }) else {
+            return Err(CommandError::Refused(
+                "the sandbox holds too much already".to_owned(),
+            ));
+        };
+        self.questions.add(id, waiter, question, self.now.mono);
+        Ok(false)
+    }
+
+    /// Gives up questions whose time has expired.
+    pub(super) fn expire_questions(&mut self) {
+        if self.questions.expire(self.now.mono, &mut self.ledger) {
+            self.release();
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Sessions that end by themselves: those idle for too long, those too old. The times are in their rows, so that a
+//! deadline that passed while there was no gateway is met by the next one.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use himalia_kernel::{Command, Phase};
+use himalia_model::{ExecutionState, Session};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::end::Sessions;
+use crate::{SessionKernel, SessionManager};
+
+/// How often it is looked.
+const EVERY: Duration = Duration::from_secs(1);
+/// Looks from one at the count of memory kills to the next: a kill is put down to a death within 5 to 10 s.
+const MEMORY_EVERY: u32 = 5;
+
+/// Why a session is to be ended now, if it is. A client that is attached, and code that runs, keep it from being idle; a
+/// lifetime is kept whatever happens.
+fn due(
+    session: &Session,
+    state: ExecutionState,
+    connections: u32,
+    last_micros: u64,
+    now_micros: u64,
+) -> Option<&'static str> {
+    if session.expires_micros.is_some_and(|at| at <= now_micros) {
+        return Some("ttl");
+    }
+    let idle = Duration::from_micros(now_micros.saturating_sub(last_micros));
+    let is_idle = connections == 0 && state != ExecutionState::Busy;
+    (is_idle && session.idle_timeout.is_some_and(|timeout| idle > timeout)).then_some("idle_culled")
+}
+
+fn ends(handle: &SessionKernel, sessions: &Sessions<'_>, now_micros: u64) -> Option<&'static str> {
+    let phase = handle.snapshot.borrow().phase;
+    if matches!(phase, Phase::Stopping | Phase::Over) {
+        return None;
+    }
+    let cull = sessions.cull_facts(handle)?;
+    due(
+        &handle.session(),
+        cull.state,
+        cull.connections,
+        cull.last_micros,
+        now_micros,
+    )
+}
+
+impl SessionManager {
+    /// Ends sessions whose time has come, until the engine stops.
+    pub(crate) async fn keep_lifetimes(self: Arc<Self>) {
+        let mut ticks = interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut looks = self.time().looks();
+        let mut under_way = HashSet::new();
+        let mut count = 0_u32;
+        loop {
+            tokio::select! {
+                () = self.draining.cancelled() => return,
+                _ = ticks.tick() => {}
+            }
+            let Some(now) = looks.look() else { continue };
+            let all = self.registry.all_unordered();
+            under_way.retain(|id| all.iter().any(|handle| handle.id() == *id));
+            let sessions = Sessions::of(&all);
+            for handle in &all {
+                if let Some(cause) = ends(handle, &sessions, now)
+                    && under_way.insert(handle.id())
+                {
+                    let handle = Arc::clone(handle);
+                    tracing::info!(kernel = %handle.id(), cause, "the time of a session has come");
+                    self.background.spawn(async move {
+                        handle.order(Command::Stop(cause)).await;
+                    });
+                }
+            }
+            count = count.wrapping_add(1);
+            if count.is_multiple_of(MEMORY_EVERY) {
+                self.look_at_memory().await;
+            }
+        }
+    }
+
+    async fn look_at_memory(&self) {
+        let leases: Vec<_> = self
+            .leases
+            .lock()
+            .iter()
+            .filter_map(std::sync::Weak::upgrade)
+            .collect();
+        for lease in leases {
+            lease.look_at_memory().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(idle: Option<u64>, expires: Option<u64>) -> Session {
+        Session {
+            idle_timeout: idle.map(Duration::from_micros),
+            expires_micros: expires,
+            ..Session::default()
+        }
+    }
+
+    #[test]
+    fn idle_is_without_clients_and_without_running_code() {
+        let timed = session(Some(10), None);
+        assert_eq!(due(&timed, ExecutionState::Idle, 0, 5, 15), None);
+        assert_eq!(due(&timed, ExecutionState::Idle, 0, 5, 16), Some("idle_culled"));
+        assert_eq!(due(&timed, ExecutionState::Idle, 1, 5, 16), None);
+        assert_eq!(due(&timed, ExecutionState::Busy, 0, 5, 16), None);
+        assert_eq!(due(&timed, ExecutionState::Dead, 0, 5, 16), Some("idle_culled"));
+        assert_eq!(
+            due(&session(None, None), ExecutionState::Idle, 0, 0, u64::MAX),
+            None
+        );
+    }
+
+    #[test]
+    fn a_lifetime_ends_whatever_happens() {
+        let old = session(None, Some(10));
+        assert_eq!(due(&old, ExecutionState::Busy, 3, 9, 9), None);
+        assert_eq!(due(&old, ExecutionState::Busy, 3, 9, 10), Some("ttl"));
+    }
+}

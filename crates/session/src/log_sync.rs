@@ -1,0 +1,48 @@
+//! Flushing the logs of kernels at intervals, so that a power failure loses little.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::{SessionKernel, SessionManager};
+
+impl SessionManager {
+    /// Flushes logs that have grown, at the configured interval, until the engine stops.
+    pub(crate) async fn keep_synced(self: Arc<Self>) {
+        let mut ticks = interval(self.config.sync_interval.max(Duration::from_millis(1)));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = self.stop_actors.cancelled() => return,
+                _ = ticks.tick() => {}
+            }
+            self.sync_logs().await;
+        }
+    }
+
+    /// Flushes every log that has grown. Failures are logged and tried again.
+    pub(crate) async fn sync_logs(&self) {
+        let dirty: Vec<Arc<SessionKernel>> = self
+            .registry
+            .all_unordered()
+            .into_iter()
+            .filter(|handle| handle.dirty.swap(false, Ordering::AcqRel))
+            .collect();
+        if dirty.is_empty() {
+            return;
+        }
+        let synced = tokio::task::spawn_blocking(move || {
+            for handle in dirty {
+                if let Err(error) = handle.journal.sync() {
+                    handle.dirty.store(true, Ordering::Release);
+                    tracing::error!(kernel = %handle.id(), %error, "cannot flush a kernel's log");
+                }
+            }
+        });
+        if let Err(error) = synced.await {
+            tracing::error!(%error, "flushing logs failed");
+        }
+    }
+}

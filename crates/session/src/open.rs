@@ -1,0 +1,174 @@
+//! Opening the data directory, and stopping.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use himalia_budget::Budget;
+use himalia_kernel::Command;
+use himalia_kernelspecs::{Catalog, HostEnvironment};
+use himalia_model::{EngineConfig, EngineError};
+use himalia_store::{SqliteStore, Store, StoreError};
+use time::OffsetDateTime;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::end::OpenLogs;
+use crate::start::KernelLimits;
+use crate::start::WANTS;
+use crate::{
+    EndedSessions, MemoryGauge, Pool, Provisioners, Registry, Remembered, SessionManager, Templates,
+    templates,
+};
+
+/// Beyond its grace, how long the end of what waits in pools may take.
+const POOL_SLACK: Duration = Duration::from_secs(5);
+
+impl SessionManager {
+    /// Opens the data directory, takes the next epoch and adopts the kernels that an earlier gateway left. Returns as soon as
+    /// commands can be served. Must be called within a tokio runtime.
+    ///
+    /// Two gateways on one data directory: [`EngineError::Conflict`]; a template that cannot work:
+    /// [`EngineError::BadRequest`].
+    pub async fn open(config: EngineConfig, provisioners: Provisioners) -> Result<Arc<Self>, EngineError> {
+        if provisioners.first().is_none() {
+            return Err(EngineError::bad_request("provisioners", "there is none"));
+        }
+        templates::check(&config, &provisioners)?;
+        let (dir, replica) = (config.data_dir.clone(), config.replica.clone());
+        let opened = tokio::task::spawn_blocking(move || {
+            let made = std::fs::create_dir_all(dir.join("kernels"));
+            made.map_err(|error| EngineError::internal("cannot make the data directory", error))?;
+            SqliteStore::open(&dir.join("himalia.db"), &replica).map_err(|error| match error {
+                StoreError::Locked { .. } => EngineError::Conflict {
+                    reason: error.to_string(),
+                },
+                other => EngineError::Internal {
+                    context: other.to_string(),
+                },
+            })
+        });
+        let store = opened
+            .await
+            .map_err(|error| EngineError::internal("opening the store", error))??;
+        let store: Arc<dyn Store> = Arc::new(store);
+        let ended = store.ended_sessions().await;
+        let ended =
+            ended.map_err(|error| EngineError::internal("cannot read the list of ended sessions", error))?;
+        let catalog = Catalog::of(&config, HostEnvironment::of_this_process());
+        let (wants, wanted) = mpsc::channel(WANTS);
+        let inner = Arc::new(SessionManager {
+            wants,
+            provisioners,
+            templates: Templates::of(&config),
+            pools: OnceLock::new(),
+            leases: parking_lot::Mutex::default(),
+            store,
+            registry: Arc::new(Registry::default()),
+            ended: Arc::new(EndedSessions::new(config.retention, ended).with_clock(config.clock.clone())),
+            open_logs: OpenLogs::default(),
+            executions: Remembered::default(),
+            histories: Remembered::default(),
+            catalog,
+            gate: Arc::default(),
+            started: OffsetDateTime::now_utc(),
+            last_command: AtomicU64::new(config.clock.micros()),
+            kernel_limits: KernelLimits::of(&config),
+            unproven: Arc::default(),
+            budget: Budget::of(&config),
+            memory: MemoryGauge::default(),
+            draining: CancellationToken::new(),
+            stop_actors: CancellationToken::new(),
+            actors: TaskTracker::new(),
+            background: TaskTracker::new(),
+            drained: AtomicBool::new(false),
+            clock: Instant::now(),
+            config,
+        });
+        inner.adopt().await?;
+        inner.background.spawn(Arc::clone(&inner).keep_synced());
+        inner.background.spawn(Arc::clone(&inner).keep_lifetimes());
+        inner.background.spawn(Arc::clone(&inner).keep_collected());
+        inner.background.spawn(Arc::clone(&inner).keep_resumed(wanted));
+        if !inner.config.cull.idle_timeout.is_zero() {
+            inner.background.spawn(Arc::clone(&inner).keep_culling());
+        }
+        for name in inner.templates.preloading() {
+            inner
+                .background
+                .spawn(Arc::clone(&inner).warm_template(name.clone()));
+        }
+        let pools = inner.templates.pooled().map(|(name, template)| {
+            let pool = Pool::start(&inner, name, template.pool);
+            (name.clone(), pool)
+        });
+        // It is set here alone.
+        let _ = inner.pools.set(pools.collect());
+        Ok(inner)
+    }
+
+    /// Stops: ends all feeds, syncs the logs, keeps or ends the kernels. Returns when that is done. A second call does nothing.
+    pub async fn stop(&self, stop_kernels: bool) -> Result<(), EngineError> {
+        let inner = self;
+        inner.draining.cancel();
+        if inner.drained.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        // What waits is of no use to the next gateway.
+        let mut closes = JoinSet::new();
+        for pool in inner.pools.get().into_iter().flat_map(|pools| pools.values()) {
+            let pool = pool.clone();
+            closes.spawn(async move { pool.close().await });
+        }
+        // One that is just being started may take long; the next gateway's sweep removes what is left then.
+        let limit = inner.config.shutdown_grace + POOL_SLACK;
+        if tokio::time::timeout(limit, closes.join_all()).await.is_err() {
+            tracing::warn!("a pool is not empty in time");
+        }
+        inner.provisioners.close().await;
+        let mut ended = Vec::new();
+        if stop_kernels {
+            let mut ends = JoinSet::new();
+            for handle in inner.registry.all_unordered() {
+                ends.spawn(async move {
+                    handle.order(Command::Stop("gateway_stopped")).await;
+                    handle.gone().await;
+                    handle
+                });
+            }
+            ended = ends.join_all().await;
+        }
+        inner.stop_actors.cancel();
+        inner.actors.close();
+        inner.actors.wait().await;
+        inner.sync_logs().await;
+        let removed =
+            tokio::task::spawn_blocking(move || ended.iter().for_each(|handle| handle.remove_log()));
+        removed
+            .await
+            .map_err(|error| EngineError::internal("cannot remove logs", error))?;
+        inner
+            .store
+            .close()
+            .await
+            .map_err(|error| EngineError::internal("cannot close the store", error))
+    }
+
+    /// A command was given now.
+    pub fn note_command(&self) {
+        self.last_command.store(self.time().micros(), Ordering::Relaxed);
+    }
+
+    /// When the latest command was given, microseconds since 1970.
+    pub fn last_command(&self) -> u64 {
+        self.last_command.load(Ordering::Relaxed)
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+}

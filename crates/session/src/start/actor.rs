@@ -1,0 +1,195 @@
+//! The row, the log and the actor of a kernel; and how nothing stays behind of one that was not started.
+
+use std::sync::Arc;
+
+use himalia_journal::Journal;
+use himalia_kernel::{Actor, Core, Handle, Link};
+use himalia_link::FIRST_LINK;
+use himalia_model::{EngineError, KernelId, Session};
+use himalia_store::{KernelLife, RuntimePaths};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::kernel_limit::KernelPermit;
+use crate::end::{Teardown, forget_kept_files};
+use crate::record::record;
+use crate::sandbox_lease::Share;
+use crate::{SessionKernel, SessionManager};
+
+/// The kernel's number on its link: every kernel has a link of its own.
+pub(crate) const LINK_KERNEL: u16 = 1;
+
+/// A kernel before it exists: what it will be, its part of a sandbox, and the link on which its shim will call.
+pub(crate) struct PreparedKernel {
+    pub(crate) id: KernelId,
+    pub(crate) session: Session,
+    /// `metadata.cull_idle_timeout` of its kernelspec, seconds.
+    pub(crate) cull_timeout: Option<f64>,
+    pub(crate) share: Share,
+    pub(crate) link: Link,
+    pub(crate) paths: RuntimePaths,
+}
+
+/// What an actor is made from.
+pub(crate) struct NewActor {
+    pub(crate) id: KernelId,
+    pub(crate) session: Session,
+    pub(crate) cull_timeout: Option<f64>,
+    pub(crate) core: Core,
+    pub(crate) journal: Journal,
+    pub(crate) share: Share,
+    /// Name of the socket that its link calls.
+    pub(crate) socket: String,
+    /// Where its shim calls; `None` when its sandbox is gone.
+    pub(crate) link: Option<Link>,
+    pub(crate) permit: Option<KernelPermit>,
+    pub(crate) adoption_deadline: Option<Instant>,
+}
+
+impl SessionManager {
+    /// Writes the row by which a later gateway finds the kernel.
+    pub(super) async fn insert_row(&self, prepared: &PreparedKernel) -> Result<(), EngineError> {
+        let row = record(
+            prepared.id,
+            &prepared.session,
+            &prepared.paths,
+            KernelLife::Starting,
+            0,
+        );
+        self.store
+            .insert_kernel(row)
+            .await
+            .map_err(|error| EngineError::internal("cannot note a new kernel", error))
+    }
+
+    /// Opens the log of a kernel and starts its actor. A failure leaves nothing of the kernel.
+    pub(super) async fn start_actor(
+        self: &Arc<Self>,
+        prepared: PreparedKernel,
+        core: Core,
+        permit: Option<KernelPermit>,
+        adoption_deadline: Option<Instant>,
+    ) -> Result<Arc<SessionKernel>, EngineError> {
+        let (inner, dir) = (Arc::clone(self), prepared.paths.session_dir.clone());
+        let limits = prepared.session.sandbox.limits.clone();
+        let opened = tokio::task::spawn_blocking(move || inner.open_log(&dir, &limits)).await;
+        let opened = opened
+            .map_err(|error| EngineError::internal("opening a log", error))
+            .and_then(|opened| opened);
+        match opened {
+            Ok((journal, _)) => Ok(self.spawn(NewActor {
+                id: prepared.id,
+                session: prepared.session,
+                cull_timeout: prepared.cull_timeout,
+                core,
+                journal,
+                share: prepared.share,
+                socket: prepared.paths.socket,
+                link: Some(prepared.link),
+                permit,
+                adoption_deadline,
+            })),
+            Err(error) => {
+                self.discard(prepared).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// A new state machine for a kernel of this session.
+    pub(super) fn new_core(&self, session: &Session) -> Core {
+        let mut core = Core::new(self.settings(), self.now());
+        core.set_rules(self.rules(session.origin, &session.sandbox));
+        core
+    }
+
+    /// A kernel was not started: its row, its log and its part of the sandbox go.
+    pub(super) async fn discard(&self, prepared: PreparedKernel) {
+        let id = prepared.id;
+        if let Err(error) = self.store.delete_kernel(id.0).await {
+            tracing::error!(kernel = %id, %error, "cannot forget a kernel that was not started");
+        }
+        match std::fs::remove_dir_all(self.config.data_dir.join(&prepared.paths.session_dir)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::error!(kernel = %id, %error, "cannot remove the log of a failed start");
+            }
+            _ => {}
+        }
+        self.release(prepared).await;
+    }
+
+    /// Gives back a kernel's part of a sandbox. Its last part ends the sandbox and removes its files.
+    pub(super) async fn release(&self, prepared: PreparedKernel) {
+        let PreparedKernel {
+            session,
+            share,
+            link,
+            paths,
+            ..
+        } = prepared;
+        drop(link);
+        let lease = Arc::clone(share.lease());
+        if let Some(sandbox) = lease.sandbox().filter(|_| paths.socket != FIRST_LINK) {
+            sandbox.endpoint.remove_link(&paths.socket);
+        }
+        share.end().await;
+        forget_kept_files(&self.registry, &lease, &session.sandbox).await;
+    }
+
+    /// Starts the actor of a kernel.
+    pub(super) fn spawn(&self, new: NewActor) -> Arc<SessionKernel> {
+        let NewActor {
+            id,
+            session,
+            cull_timeout,
+            core,
+            journal,
+            share,
+            socket,
+            link,
+            permit,
+            adoption_deadline,
+        } = new;
+        let lease = Arc::clone(share.lease());
+        let (arrivals, streams, done) = match link {
+            Some(link) => (Some(link.arrivals), link.streams, link.done),
+            None => (None, Arc::default(), CancellationToken::new().drop_guard()),
+        };
+        let sandbox_exit = lease
+            .sandbox()
+            .map(|sandbox| self.watch_sandbox(id, sandbox.clone(), &done));
+        let (handle, mailboxes) = Handle::new(id, journal, streams, &core);
+        let kernel = Arc::new(SessionKernel::new(session, cull_timeout, lease, handle));
+        *kernel.permit.lock() = permit;
+        let actor = Actor {
+            core,
+            handle: Arc::clone(kernel.handle()),
+            mailboxes,
+            arrivals,
+            link_kernel: LINK_KERNEL,
+            host: Box::new(self.host(&kernel, share, socket)),
+            sandbox_exit,
+            stop: self.stop_actors.child_token(),
+            done,
+            wants: self.wants.clone(),
+            adoption_deadline,
+            epoch: self.store.epoch(),
+            started: self.clock,
+            time: self.config.clock.clone(),
+        };
+        self.actors.spawn(actor.run());
+        kernel
+    }
+
+    /// What is above a kernel in this sandbox, for its actor.
+    pub(super) fn host(&self, kernel: &Arc<SessionKernel>, share: Share, socket: String) -> Teardown {
+        Teardown::new(
+            Arc::clone(kernel),
+            share,
+            socket,
+            self.store.clone(),
+            Arc::clone(&self.registry),
+            Arc::clone(&self.ended),
+        )
+    }
+}

@@ -1,0 +1,34 @@
+//! Work that its caller cannot stop half-way.
+
+use himalia_model::EngineError;
+use tokio::sync::oneshot;
+
+use crate::SessionManager;
+
+impl SessionManager {
+    /// Does work in a task of its own, and gives what comes of it. If the caller goes away meanwhile, the work is done all the
+    /// same, and `unclaimed` gets its result.
+    pub(super) fn detached<T, W, U, F>(
+        &self,
+        work: W,
+        unclaimed: U,
+    ) -> impl Future<Output = Result<T, EngineError>> + use<T, W, U, F>
+    where
+        T: Send + 'static,
+        W: Future<Output = Result<T, EngineError>> + Send + 'static,
+        U: FnOnce(T) -> F + Send + 'static,
+        F: Future<Output = ()> + Send,
+    {
+        let (reply, answer) = oneshot::channel();
+        self.background.spawn(async move {
+            if let Err(Ok(result)) = reply.send(work.await) {
+                unclaimed(result).await;
+            }
+        });
+        async {
+            answer
+                .await
+                .map_err(|_| EngineError::unavailable("the gateway is stopping"))?
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Sessions by the names that their owners gave them: a start with a name, which may find the session that has it.
+
+use std::future::ready;
+use std::sync::Arc;
+
+use himalia_kernel::Phase;
+use himalia_model::{EngineError, KernelId, Principal, StartKernel};
+
+use crate::{SessionKernel, SessionManager};
+
+/// Characters of a name, as of a label of the DNS.
+pub const MAX_NAME_CHARS: usize = 63;
+/// What a name looks like, as a regular expression.
+pub const NAME_PATTERN: &str = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$";
+
+/// Whether a text may be a session's name: no id, and nothing that has to be quoted in an address or a shell.
+fn check_name(name: &str) -> Result<(), EngineError> {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let fits = !name.is_empty() && name.len() <= MAX_NAME_CHARS && name.bytes().all(inner);
+    if !fits || name.starts_with('-') || name.ends_with('-') {
+        return Err(EngineError::bad_request(
+            "name",
+            format!(
+                "must have 1 to {MAX_NAME_CHARS} lower-case letters, digits and hyphens, with a letter or digit at both ends"
+            ),
+        ));
+    }
+    if name.parse::<KernelId>().is_ok() {
+        return Err(EngineError::bad_request("name", "must not look like an id"));
+    }
+    Ok(())
+}
+
+impl SessionManager {
+    /// The session of this name, one that is ending included.
+    pub fn named(&self, owner: &str, name: &str) -> Option<Arc<SessionKernel>> {
+        let all = self.registry.all_unordered();
+        all.into_iter().find(|handle| {
+            let session = handle.session();
+            session.owner == owner && session.name.as_deref() == Some(name)
+        })
+    }
+
+    /// Starts a session with a name; with `attach`, only if there is none of that name. Gives whether it was started.
+    pub async fn start_named(
+        self: &Arc<Self>,
+        principal: &Principal,
+        start: StartKernel,
+        attach: bool,
+    ) -> Result<(Arc<SessionKernel>, bool), EngineError> {
+        self.check_open()?;
+        let name = start.session_name.clone().unwrap_or_default();
+        check_name(&name)?;
+        let (manager, principal) = (Arc::clone(self), principal.clone());
+        // The next caller is not let in while a start is under way.
+        let work = async move {
+            let turn = format!("{}/{name}", principal.owner());
+            let _turn = manager.gate.enter(&turn).await;
+            manager.start_in_turn(&principal, &name, start, attach).await
+        };
+        // The session has a name by which it is found.
+        self.detached(work, |_| ready(())).await
+    }
+
+    async fn start_in_turn(
+        self: &Arc<Self>,
+        principal: &Principal,
+        name: &str,
+        start: StartKernel,
+        attach: bool,
+    ) -> Result<(Arc<SessionKernel>, bool), EngineError> {
+        while let Some(handle) = self.named(principal.owner(), name) {
+            if handle.ends() {
+                // Its name is free when nothing of it is left.
+                handle.gone().await;
+                self.check_open()?;
+                self.registry.remove(&handle);
+                continue;
+            }
+            let template = handle.session().template.clone();
+            return match &start.name {
+                _ if !attach => Err(EngineError::Conflict {
+                    reason: format!("a session has this name: {name}"),
+                }),
+                Some(wanted) if *wanted != template => Err(EngineError::Conflict {
+                    reason: format!("the session {name} is of the template {template}"),
+                }),
+                _ => {
+                    if handle.snapshot.borrow().phase == Phase::Dead {
+                        self.revive(&handle, Some(start)).await?;
+                    }
+                    Ok((handle, false))
+                }
+            };
+        }
+        self.start_kernel(principal, start)
+            .await
+            .map(|handle| (handle, true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain_and_no_ids() {
+        for good in ["a", "eda", "q3-report", "0", &"x".repeat(63)] {
+            assert!(check_name(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "-a",
+            "a-",
+            "A",
+            "a b",
+            "a/b",
+            "a.b",
+            "ä",
+            "..",
+            &"x".repeat(64),
+            "67e55044-10b1-426f-9247-bb680e5fe0c8",
+        ] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
+    }
+}

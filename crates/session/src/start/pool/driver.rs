@@ -1,0 +1,263 @@
+//! The task of one pool: it alone touches the state machine.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use himalia_model::{PoolConfig, PoolStatus};
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::task::TaskTracker;
+
+use super::core::{Core, Counts, Effect, Event, Rules};
+use super::member::Pooled;
+use crate::SessionManager;
+
+/// Messages to the task that wait. Claims wait for room; there are never more starts under way than the pool is large.
+const INBOX: usize = 256;
+
+/// What the task receives.
+#[derive(Debug)]
+pub(super) enum Message {
+    Claim(oneshot::Sender<Option<Pooled>>),
+    Started(u64, Box<Result<Pooled, String>>),
+    Died(u64),
+    Stale,
+    Close(oneshot::Sender<()>),
+}
+
+/// A pool, as the rest of the engine sees it.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    template: String,
+    inbox: mpsc::Sender<Message>,
+    counts: Arc<Mutex<Counts>>,
+}
+
+impl Pool {
+    /// Starts the pool of a template.
+    pub(crate) fn start(inner: &Arc<SessionManager>, template: &str, config: PoolConfig) -> Self {
+        let (inbox, messages) = mpsc::channel(INBOX);
+        let rules = Rules {
+            size: config.size,
+            max: config.max,
+            max_age: u64::try_from(config.max_age.as_micros()).unwrap_or(u64::MAX),
+        };
+        let core = Core::new(rules);
+        let counts = Arc::new(Mutex::new(core.counts(0)));
+        let task = Task {
+            inner: Arc::clone(inner),
+            template: template.to_owned(),
+            core,
+            members: HashMap::new(),
+            claims: HashMap::new(),
+            next_claim: 0,
+            counts: Arc::clone(&counts),
+            me: inbox.clone(),
+            ends: TaskTracker::new(),
+            begun: Instant::now(),
+        };
+        inner.background.spawn(task.run(messages));
+        Self {
+            template: template.to_owned(),
+            inbox,
+            counts,
+        }
+    }
+
+    /// A kernel that is ready; `None` when there is none, or the gateway stops. It is the caller's to use or to end.
+    pub(crate) async fn claim(&self) -> Option<Pooled> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.send(Message::Claim(reply)).await.ok()?;
+        answer.await.ok().flatten()
+    }
+
+    /// What waits was made from something that has changed since: it is replaced.
+    pub(crate) async fn stale(&self) {
+        // A task that has ended holds nothing stale.
+        let _ = self.inbox.send(Message::Stale).await;
+    }
+
+    /// Ends what waits. Returns when it is gone.
+    pub(crate) async fn close(&self) {
+        let (reply, done) = oneshot::channel();
+        if self.inbox.send(Message::Close(reply)).await.is_ok() {
+            let _ = done.await;
+        }
+    }
+
+    /// Its numbers.
+    pub fn status(&self) -> PoolStatus {
+        let counts = self.counts.lock().clone();
+        PoolStatus {
+            template: self.template.clone(),
+            ready: counts.ready,
+            starting: counts.starting,
+            target: counts.target,
+            size: counts.size,
+            max: counts.max,
+            hits: counts.hits,
+            misses: counts.misses,
+            failures: counts.failures,
+            problem: counts.problem,
+        }
+    }
+}
+
+struct Task {
+    inner: Arc<SessionManager>,
+    template: String,
+    core: Core,
+    members: HashMap<u64, Pooled>,
+    claims: HashMap<u64, oneshot::Sender<Option<Pooled>>>,
+    next_claim: u64,
+    counts: Arc<Mutex<Counts>>,
+    me: mpsc::Sender<Message>,
+    /// Kernels that are being ended, or were being started when the pool was closed.
+    ends: TaskTracker,
+    begun: Instant,
+}
+
+impl Task {
+    async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
+        self.step(Event::Tick);
+        loop {
+            let deadline = self.core.deadline(self.now());
+            let message = tokio::select! {
+                message = messages.recv() => message,
+                () = until(deadline.map(|at| self.begun + Duration::from_micros(at))) => {
+                    self.step(Event::Tick);
+                    continue;
+                }
+            };
+            match message {
+                None => return,
+                Some(Message::Close(done)) => return self.close(messages, done).await,
+                Some(message) => self.take(message),
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Claim(reply) => {
+                let claim = self.next_claim;
+                self.next_claim += 1;
+                self.claims.insert(claim, reply);
+                self.step(Event::Claim(claim));
+            }
+            Message::Started(member, started) => match *started {
+                Ok(pooled) => {
+                    self.watch(member, &pooled);
+                    self.members.insert(member, pooled);
+                    self.step(Event::Ready(member));
+                }
+                Err(problem) => {
+                    tracing::warn!(template = %self.template, problem, "cannot start a kernel for a pool");
+                    self.step(Event::Failed(member, problem));
+                }
+            },
+            Message::Died(member) => {
+                if let Some(pooled) = self.members.remove(&member) {
+                    tracing::warn!(template = %self.template, "a pooled kernel has died");
+                    self.ends.spawn(pooled.end());
+                    self.step(Event::Died(member));
+                }
+            }
+            Message::Stale => self.step(Event::Stale),
+            Message::Close(_) => {}
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        let now = self.now();
+        let mut out = Vec::new();
+        self.core.step(event, now, &mut out);
+        for effect in out {
+            self.carry_out(effect);
+        }
+        *self.counts.lock() = self.core.counts(now);
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Start(member) => {
+                let (inner, template, me) = (Arc::clone(&self.inner), self.template.clone(), self.me.clone());
+                self.ends.spawn(async move {
+                    let started = inner.start_pooled(&template).await;
+                    let started = started.map_err(|error| error.to_string());
+                    let message = Message::Started(member, Box::new(started));
+                    if let Err(unheard) = me.send(message).await
+                        && let Message::Started(_, started) = unheard.0
+                        && let Ok(pooled) = *started
+                    {
+                        pooled.end().await;
+                    }
+                });
+            }
+            Effect::Grant { claim, member } => {
+                let (reply, pooled) = (self.claims.remove(&claim), self.members.remove(&member));
+                let Some(reply) = reply else { return };
+                if let Err(Some(pooled)) = reply.send(pooled) {
+                    // Used or not, it was promised to one caller.
+                    self.ends.spawn(pooled.end());
+                }
+            }
+            Effect::Miss { claim } => {
+                if let Some(reply) = self.claims.remove(&claim) {
+                    // The caller may have gone.
+                    let _ = reply.send(None);
+                }
+            }
+            Effect::End(member) => {
+                // One that is still being started is ended when it is up.
+                if let Some(pooled) = self.members.remove(&member) {
+                    self.ends.spawn(pooled.end());
+                }
+            }
+        }
+    }
+
+    /// Tells the task when a member is not fit to be claimed any more.
+    fn watch(&self, member: u64, pooled: &Pooled) {
+        let (unfit, me) = (pooled.unfit(), self.me.clone());
+        tokio::spawn(async move {
+            unfit.await;
+            // The pool may be closed.
+            let _ = me.send(Message::Died(member)).await;
+        });
+    }
+
+    /// Ends everything, what is being started included.
+    async fn close(mut self, mut messages: mpsc::Receiver<Message>, done: oneshot::Sender<()>) {
+        self.step(Event::Close);
+        self.ends.close();
+        let ends = self.ends.clone();
+        loop {
+            let message = tokio::select! {
+                biased;
+                message = messages.recv() => message,
+                // The last word of a task that has ended may still wait: it can be a kernel that is to be ended.
+                () = ends.wait() => messages.try_recv().ok(),
+            };
+            match message {
+                Some(Message::Close(other)) => drop(other),
+                Some(message) => self.take(message),
+                None => break,
+            }
+        }
+        let _ = done.send(());
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

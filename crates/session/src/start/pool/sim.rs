@@ -1,0 +1,364 @@
+//! Schedules of claims, bursts, failures, deaths and ageing, driven by one seed, over a world that really has
+//! processes to lose.
+//!
+//! - `HIMALIA_POOL_SEED=n` runs one schedule and prints what happened in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::core::{BACK_OFF, BACK_OFF_MAX, COURTESY, Core, Effect, Event, RATE_WINDOW, Rules};
+
+const SCHEDULES: u64 = 20_000;
+const STEPS: u64 = 120;
+const MAX_AGE: u64 = 100_000_000;
+
+/// `SplitMix64`.
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Process {
+    Starting,
+    /// Since when.
+    Ready(u64),
+}
+
+struct World {
+    rng: Rng,
+    core: Core,
+    now: u64,
+    /// Every process that the pool made and has neither assigned nor ended.
+    processes: BTreeMap<u64, Process>,
+    /// Ended while they were being started: told of when they are up.
+    abandoned: BTreeSet<u64>,
+    used: BTreeSet<u64>,
+    asked: Vec<u64>,
+    answered: Vec<u64>,
+    max: u32,
+    size: u32,
+    /// Failures in a row, and when the last one was.
+    failures: u32,
+    last_failure: u64,
+    closed: bool,
+    trace: Option<Vec<String>>,
+}
+
+impl World {
+    fn new(seed: u64, trace: bool) -> Self {
+        let mut rng = Rng(seed);
+        let size = u32::try_from(rng.below(5)).unwrap();
+        let max = size + u32::try_from(rng.below(5)).unwrap();
+        let core = Core::new(Rules {
+            size,
+            max,
+            max_age: MAX_AGE,
+        });
+        Self {
+            rng,
+            core,
+            now: 1,
+            processes: BTreeMap::new(),
+            abandoned: BTreeSet::new(),
+            used: BTreeSet::new(),
+            asked: Vec::new(),
+            answered: Vec::new(),
+            max,
+            size,
+            failures: 0,
+            last_failure: 0,
+            closed: false,
+            trace: trace.then(Vec::new),
+        }
+    }
+
+    fn step(&mut self, event: Event) -> Result<(), String> {
+        if let Some(trace) = &mut self.trace {
+            trace.push(format!("{:>10} {event:?}", self.now));
+        }
+        let mut out = Vec::new();
+        self.core.step(event, self.now, &mut out);
+        if let Some(trace) = &mut self.trace {
+            trace.push(format!("           {out:?}"));
+        }
+        for effect in out {
+            self.carry_out(effect)?;
+        }
+        self.check()
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Result<(), String> {
+        match effect {
+            Effect::Start(member) => {
+                if self.closed {
+                    return Err("a start after the end".to_owned());
+                }
+                if !self.used.insert(member) {
+                    return Err(format!("member {member} twice"));
+                }
+                if self.failures > 0 {
+                    let pause = (BACK_OFF << (self.failures - 1).min(16)).min(BACK_OFF_MAX);
+                    if self.now < self.last_failure + pause {
+                        return Err(format!(
+                            "a start {} us after failure {}",
+                            self.now - self.last_failure,
+                            self.failures
+                        ));
+                    }
+                }
+                self.processes.insert(member, Process::Starting);
+            }
+            Effect::Grant { claim, member } => {
+                self.answered.push(claim);
+                match self.processes.remove(&member) {
+                    Some(Process::Ready(since)) => {
+                        let older = self
+                            .processes
+                            .values()
+                            .any(|other| matches!(other, Process::Ready(at) if *at < since));
+                        if older {
+                            return Err(format!("claim {claim} got a younger one than there was"));
+                        }
+                    }
+                    other => return Err(format!("claim {claim} got {member}, which is {other:?}")),
+                }
+            }
+            Effect::Miss { claim } => {
+                self.answered.push(claim);
+                let ready = self
+                    .processes
+                    .values()
+                    .any(|process| matches!(process, Process::Ready(_)));
+                if ready && !self.closed {
+                    return Err(format!("claim {claim} got none although one was ready"));
+                }
+            }
+            Effect::End(member) => match self.processes.remove(&member) {
+                Some(Process::Starting) => drop(self.abandoned.insert(member)),
+                Some(Process::Ready(_)) => {}
+                None if self.abandoned.remove(&member) => {}
+                None => return Err(format!("{member} is ended and was not there")),
+            },
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let count = u32::try_from(self.processes.len()).unwrap();
+        if count > self.max {
+            return Err(format!("{count} processes, at most {} are allowed", self.max));
+        }
+        if self.asked != self.answered {
+            return Err("a claim was not answered, or not in order".to_owned());
+        }
+        let counts = self.core.counts(self.now);
+        if counts.ready + counts.starting != count {
+            return Err(format!("{counts:?} does not tell of {count} processes"));
+        }
+        if self.closed && count > 0 {
+            return Err("something is left after the end".to_owned());
+        }
+        Ok(())
+    }
+
+    /// A member in this state, if there is one.
+    fn pick(&mut self, ready: bool) -> Option<u64> {
+        let all: Vec<u64> = self
+            .processes
+            .iter()
+            .filter(|(_, process)| matches!(process, Process::Ready(_)) == ready)
+            .map(|(member, _)| *member)
+            .collect();
+        let at = self.rng.below(all.len().max(1) as u64);
+        all.get(usize::try_from(at).unwrap()).copied()
+    }
+
+    fn comes_up(&mut self, member: u64) -> Result<(), String> {
+        self.processes.insert(member, Process::Ready(self.now));
+        self.failures = 0;
+        self.step(Event::Ready(member))
+    }
+
+    fn fails(&mut self, member: u64, event: Event) -> Result<(), String> {
+        self.processes.remove(&member);
+        self.failures += 1;
+        self.last_failure = self.now;
+        self.step(event)
+    }
+
+    fn play(&mut self) -> Result<(), String> {
+        for _ in 0..STEPS {
+            self.now += self.rng.below(3_000_000);
+            match self.rng.below(100) {
+                0..30 => {
+                    let claim = self.asked.len() as u64;
+                    self.asked.push(claim);
+                    self.step(Event::Claim(claim))?;
+                }
+                30..60 => {
+                    if let Some(member) = self.pick(false) {
+                        self.comes_up(member)?;
+                    }
+                }
+                60..68 => {
+                    if let Some(member) = self.pick(false) {
+                        self.fails(member, Event::Failed(member, "no".to_owned()))?;
+                    }
+                }
+                68..74 => {
+                    if let Some(member) = self.pick(true) {
+                        self.fails(member, Event::Died(member))?;
+                    }
+                }
+                74..78 => {
+                    if let Some(member) = self.abandoned.first().copied() {
+                        self.step(Event::Ready(member))?;
+                    }
+                }
+                78..80 => self.step(Event::Stale)?,
+                80..83 => {
+                    // A burst, so that it grows; quiet makes it shrink again.
+                    for _ in 0..self.rng.below(8) {
+                        let claim = self.asked.len() as u64;
+                        self.asked.push(claim);
+                        self.step(Event::Claim(claim))?;
+                    }
+                }
+                83 => {
+                    self.now += self.rng.below(2 * MAX_AGE);
+                    self.step(Event::Tick)?;
+                }
+                84 if self.rng.below(20) == 0 => {
+                    self.closed = true;
+                    return self.step(Event::Close);
+                }
+                _ => self.step(Event::Tick)?,
+            }
+        }
+        self.rest()
+    }
+
+    /// Nothing goes wrong any more: the pool comes to its size and stays there.
+    fn rest(&mut self) -> Result<(), String> {
+        self.now += RATE_WINDOW + BACK_OFF_MAX;
+        for _ in 0..100 {
+            self.step(Event::Tick)?;
+            while let Some(member) = self.pick(false) {
+                self.comes_up(member)?;
+            }
+            self.now += 1000;
+        }
+        let counts = self.core.counts(self.now);
+        if (counts.ready, counts.starting) != (self.size, 0) {
+            return Err(format!("it rests at {counts:?}, its size is {}", self.size));
+        }
+        // Aged ones go, all of them.
+        self.now += MAX_AGE;
+        self.step(Event::Tick)?;
+        let oldest = self.now - MAX_AGE;
+        let aged = self
+            .processes
+            .values()
+            .any(|process| matches!(process, Process::Ready(since) if *since <= oldest));
+        if aged {
+            return Err("one is older than allowed".to_owned());
+        }
+        if self.size > 0 && self.core.deadline(self.now).is_none() && self.processes.is_empty() {
+            return Err("nothing would wake it".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn run(seed: u64, trace: bool) -> Result<(), String> {
+    let mut world = World::new(seed, trace);
+    let result = world.play();
+    for line in world.trace.iter().flatten() {
+        println!("{line}");
+    }
+    result.map_err(|reason| format!("seed {seed}: {reason} (HIMALIA_POOL_SEED={seed} shows it)"))
+}
+
+#[test]
+fn every_schedule_keeps_the_promises() {
+    if let Some(seed) = std::env::var("HIMALIA_POOL_SEED")
+        .ok()
+        .map(|text| text.parse().unwrap())
+    {
+        return run(seed, true).unwrap();
+    }
+    for seed in 0..SCHEDULES {
+        run(seed, false).unwrap();
+    }
+}
+
+#[test]
+fn a_burst_makes_it_grow_and_quiet_makes_it_shrink() {
+    let mut core = Core::new(Rules {
+        size: 1,
+        max: 3,
+        max_age: u64::MAX,
+    });
+    let mut out = Vec::new();
+    core.step(Event::Tick, 0, &mut out);
+    assert_eq!(out, [Effect::Start(1)]);
+    core.step(Event::Ready(1), 1, &mut out);
+    for claim in 0..5 {
+        core.step(Event::Claim(claim), 2, &mut out);
+    }
+    assert_eq!(core.counts(2).target, 3);
+    assert_eq!(core.deadline(2), Some(2 + RATE_WINDOW));
+    for member in [2, 3] {
+        core.step(Event::Ready(member), 3, &mut out);
+    }
+    core.step(Event::Ready(4), 4, &mut out);
+    assert_eq!(core.counts(4).ready, 3);
+    out.clear();
+    core.step(Event::Tick, 2 + RATE_WINDOW, &mut out);
+    assert_eq!(out, [Effect::End(2), Effect::End(3)]);
+    assert_eq!(core.counts(2 + RATE_WINDOW).ready, 1);
+}
+
+#[test]
+fn who_claims_has_the_machine_first_while_others_wait() {
+    let mut core = Core::new(Rules {
+        size: 4,
+        max: 4,
+        max_age: u64::MAX,
+    });
+    let mut out = Vec::new();
+    core.step(Event::Tick, 0, &mut out);
+    for member in 1..=4 {
+        core.step(Event::Ready(member), 1, &mut out);
+    }
+    out.clear();
+    core.step(Event::Claim(1), 10, &mut out);
+    assert_eq!(out, [Effect::Grant { claim: 1, member: 1 }]);
+    assert_eq!(core.deadline(10), Some(10 + COURTESY));
+    // The second does not put it off; after the third less than half is left.
+    core.step(Event::Claim(2), 20, &mut out);
+    assert_eq!(core.deadline(20), Some(10 + COURTESY));
+    out.clear();
+    core.step(Event::Claim(3), 30, &mut out);
+    assert_eq!(
+        out,
+        [
+            Effect::Grant { claim: 3, member: 3 },
+            Effect::Start(5),
+            Effect::Start(6)
+        ]
+    );
+    core.step(Event::Ready(5), 40, &mut out);
+    out.clear();
+    core.step(Event::Ready(6), 50, &mut out);
+    assert_eq!(out, [], "at ease again");
+    core.step(Event::Tick, 10 + COURTESY, &mut out);
+    assert_eq!(out, [Effect::Start(7)]);
+}

@@ -1,0 +1,214 @@
+use himalia_sandbox::ProvisionerKind;
+
+use super::*;
+use crate::testing::StubProvisioner;
+
+struct TestOffer {
+    provisioners: Provisioners,
+    config: EngineConfig,
+}
+
+fn place(levels: &[Isolation]) -> TestOffer {
+    let stub = |level: &Isolation| -> Arc<dyn Provisioner> { Arc::new(StubProvisioner::new(*level)) };
+    let mut config = EngineConfig::new("/nowhere");
+    config.images = vec!["known".to_owned()];
+    config.networks = vec!["net".to_owned()];
+    TestOffer {
+        provisioners: Provisioners::new(levels.iter().map(stub).collect()),
+        config,
+    }
+}
+
+impl TestOffer {
+    fn plan(&self, template: &Template, start: &StartKernel) -> Result<Plan, EngineError> {
+        let offer = Offer {
+            provisioners: &self.provisioners,
+            config: &self.config,
+        };
+        let chosen = Chosen {
+            name: "t".to_owned(),
+            template: template.clone(),
+            spec: KernelSpec {
+                name: "python3".to_owned(),
+                spec: himalia_model::KernelJson::default(),
+                resources: BTreeMap::new(),
+                dir: "/specs/python3".into(),
+                problem: None,
+            },
+        };
+        plan(offer, chosen, start, Some("operator"))
+    }
+
+    fn level(&self, template: &Template, start: &StartKernel) -> Isolation {
+        let plan = self.plan(template, start).unwrap();
+        plan.provisioner.capabilities().isolation
+    }
+
+    fn refusal(&self, start: &StartKernel) -> (&'static str, &'static str) {
+        match self.plan(&Template::default(), start).unwrap_err() {
+            EngineError::NotOffered { code, field, .. } => (code.as_str(), field),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+fn image(name: &str) -> StartKernel {
+    StartKernel {
+        image: Some(name.to_owned()),
+        ..StartKernel::default()
+    }
+}
+
+fn network(name: &str) -> StartKernel {
+    StartKernel {
+        network: Some(Network::Open(name.to_owned())),
+        ..StartKernel::default()
+    }
+}
+
+fn level(isolation: Isolation) -> StartKernel {
+    StartKernel {
+        isolation: Some(isolation),
+        ..StartKernel::default()
+    }
+}
+
+/// A template that grants an image and a network.
+fn generous() -> Template {
+    Template {
+        images: vec!["known".to_owned()],
+        networks: vec!["net".to_owned()],
+        ..Template::default()
+    }
+}
+
+#[test]
+fn the_request_chooses_the_provisioner() {
+    let place = place(&[Isolation::Namespaces, Isolation::Container]);
+    let auto = generous();
+    for (start, given) in [
+        (StartKernel::default(), Isolation::Namespaces),
+        (level(Isolation::Namespaces), Isolation::Namespaces),
+        (level(Isolation::Container), Isolation::Container),
+        (image("known"), Isolation::Container),
+        (network("net"), Isolation::Container),
+    ] {
+        assert_eq!(place.level(&auto, &start), given);
+    }
+    // Without a grant what the gateway has is not to be had.
+    for name in ["unknown", "known"] {
+        assert_eq!(place.refusal(&image(name)), ("image_not_allowed", "image"));
+    }
+    for name in ["host", "net"] {
+        assert_eq!(place.refusal(&network(name)), ("network_unsupported", "network"));
+    }
+    assert_eq!(
+        place.refusal(&level(Isolation::Microvm)),
+        ("isolation_unavailable", "isolation")
+    );
+}
+
+#[test]
+fn without_containers_the_refusal_says_what_is_missing() {
+    let place = place(&[Isolation::None]);
+    assert_eq!(place.refusal(&network("net")), ("network_unsupported", "network"));
+    assert_eq!(place.refusal(&image("known")), ("image_not_allowed", "image"));
+    assert_eq!(
+        place.refusal(&level(Isolation::Namespaces)),
+        ("isolation_unavailable", "isolation")
+    );
+    let docker = Template {
+        provisioner: ProvisionerChoice::Named(ProvisionerKind::Docker),
+        ..Template::default()
+    };
+    let missing = place.plan(&docker, &StartKernel::default()).unwrap_err();
+    assert_eq!(
+        missing.to_string(),
+        "provisioner: no provisioner docker is configured"
+    );
+}
+
+#[test]
+fn what_the_provisioner_cannot_do_is_refused() {
+    let named = Template {
+        provisioner: ProvisionerChoice::Named(ProvisionerKind::Docker),
+        files: FilesMode::Session,
+        ..generous()
+    };
+    let refusal = |change: fn(&mut Capabilities), start: &StartKernel| {
+        let stub = StubProvisioner::new(Isolation::Container).with(change);
+        let place = TestOffer {
+            provisioners: Arc::new(stub).into(),
+            ..place(&[])
+        };
+        match place.plan(&named, start) {
+            Err(EngineError::NotOffered { field, .. }) => field,
+            Err(other) => panic!("{other}"),
+            Ok(_) => "",
+        }
+    };
+    let plain = StartKernel::default();
+    assert_eq!(refusal(|_| {}, &plain), "");
+    assert_eq!(refusal(|can| can.kept_files = false, &plain), "files");
+    assert_eq!(
+        refusal(|can| can.root = RootFiles::Built, &image("known")),
+        "image"
+    );
+    assert_eq!(refusal(|can| can.networks = false, &network("net")), "network");
+}
+
+#[test]
+fn a_session_of_its_own_kind_does_not_come_from_the_pool() {
+    let place = place(&[Isolation::Namespaces, Isolation::Container]);
+    let template = Template {
+        idle_timeout: Some(Duration::from_mins(1)),
+        ..generous()
+    };
+    let unlike = |start: &StartKernel| place.plan(&template, start).unwrap().unlike_pool;
+    assert_eq!(unlike(&StartKernel::default()), None);
+    assert!(unlike(&image("known")).unwrap().contains("image"));
+    let mut start = StartKernel::default();
+    start.limits.memory_bytes = Some(5);
+    // The stub changes nothing of a sandbox that lives.
+    assert_eq!(
+        unlike(&start).as_deref(),
+        Some("limits.memory_bytes is set when a sandbox starts")
+    );
+    // Time and the log are the gateway's own.
+    let mut start = StartKernel::default();
+    start.limits.output_bytes = Some(5);
+    assert_eq!(unlike(&start), None);
+    let mut start = StartKernel::default();
+    start.limits.execution_ms = Some(5);
+    start.idle_timeout = Some(Duration::from_secs(5));
+    assert_eq!(unlike(&start), None);
+    start.idle_timeout = Some(Duration::from_hours(1));
+    assert!(place.plan(&template, &start).is_err());
+}
+
+#[test]
+fn tenants_share_no_zygote_unless_the_template_says_so() {
+    let mut config = EngineConfig::new("/nowhere");
+    let (plain, named) = (
+        Template::default(),
+        Template {
+            trust_domain: Some("all".to_owned()),
+            ..Template::default()
+        },
+    );
+    let domain = |config: &EngineConfig, template: &Template, owner| trust_domain(config, template, owner);
+    for owner in [None, Some("operator")] {
+        assert_eq!(domain(&config, &plain, owner).as_deref(), Some("gateway"));
+    }
+    config
+        .tenants
+        .insert("acme".to_owned(), himalia_model::TenantLimits::default());
+    let of = |owner| domain(&config, &plain, Some(owner)).unwrap();
+    assert_ne!(of("acme"), of("other"));
+    assert_ne!(of("acme"), of("operator"));
+    // Whose a pooled kernel will be is not known yet.
+    assert_eq!(domain(&config, &plain, None), None);
+    for owner in [None, Some("acme"), Some("other")] {
+        assert_eq!(domain(&config, &named, owner).as_deref(), Some("all"));
+    }
+}

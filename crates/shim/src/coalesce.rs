@@ -1,0 +1,86 @@
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// An `accepted`, and what announces that something begins, wait at most this long for other frames.
+pub(crate) const COALESCE_WINDOW: Duration = Duration::from_millis(10);
+
+/// Since when something of a lane waits to be sent along with something else, and the timer that ends the wait.
+///
+/// The timer continues when all has been sent, since each new deadline costs tokio a write to its own eventfd. What it
+/// was set for may be gone when it fires, and what waits may have come a moment ago: cells shorter than the wait are not cut
+/// in two.
+#[derive(Debug, Default)]
+pub(crate) struct Coalescer {
+    since: Option<Instant>,
+    armed: bool,
+}
+
+/// What is to be done when the timer has fired.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Due {
+    /// Send what waits.
+    Send,
+    /// Set the timer to this time.
+    Again(Instant),
+    /// Nothing waits.
+    Nothing,
+}
+
+impl Coalescer {
+    /// Something waits from now on. Gives the time to set the timer to, if it does not run.
+    pub(crate) fn add(&mut self, now: Instant) -> Option<Instant> {
+        let since = *self.since.get_or_insert(now);
+        (!std::mem::replace(&mut self.armed, true)).then(|| since + COALESCE_WINDOW)
+    }
+
+    /// Everything was sent.
+    pub(crate) fn sent(&mut self) {
+        self.since = None;
+    }
+
+    /// Does the timer run?
+    pub(crate) fn is_armed(&self) -> bool {
+        self.armed
+    }
+
+    /// The timer has fired.
+    pub(crate) fn timer_fired(&mut self, now: Instant) -> Due {
+        let over = self.since.map(|since| since + COALESCE_WINDOW);
+        self.armed = over.is_some_and(|over| over > now);
+        match over {
+            None => Due::Nothing,
+            Some(over) if self.armed => Due::Again(over),
+            Some(_) => Due::Send,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_waits_longer_than_it_may_and_what_came_late_waits_as_long() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut coalescer = Coalescer::default();
+        assert_eq!(coalescer.add(at(0)), Some(at(10)));
+        assert_eq!(coalescer.add(at(4)), None, "the timer runs");
+        assert_eq!(coalescer.timer_fired(at(10)), Due::Send);
+        coalescer.sent();
+        assert!(!coalescer.is_armed());
+        // The first went along with something, the second came at 19.
+        assert_eq!(coalescer.add(at(12)), Some(at(22)));
+        coalescer.sent();
+        assert_eq!(coalescer.add(at(19)), None);
+        assert_eq!(coalescer.timer_fired(at(22)), Due::Again(at(29)));
+        assert!(coalescer.is_armed());
+        assert_eq!(coalescer.timer_fired(at(29)), Due::Send);
+        coalescer.sent();
+        assert_eq!(coalescer.add(at(30)), Some(at(40)));
+        coalescer.sent();
+        assert_eq!(coalescer.timer_fired(at(40)), Due::Nothing);
+        assert!(!coalescer.is_armed());
+    }
+}
