@@ -20,8 +20,8 @@ CARGO_DENY := 0.20.2
 CARGO_MACHETE := 0.9.2
 # How often a test that fails runs again, at most. CI sets 1.
 RERUNS ?= 0
-# Python tests that run at the same time; 0: one after the other. Those of sandboxes exhaust memory and processes, and never run in parallel.
-PYTEST_WORKERS ?= 0
+# Python tests that run at the same time; 0: one after the other. Those of sandboxes fill memory and process tables, and never run in parallel.
+PYTEST_WORKERS ?= 2
 
 # Tools are built for a short build, not for speed.
 INSTALL = CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked --root $(TOOLS) --target-dir $(TARGET)/tools-build
