@@ -122,13 +122,13 @@ async fn the_next_execution_starts_another_sandbox() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sandbox_that_is_told_to_end_from_outside_ends_no_session() {
+async fn a_sandbox_that_is_ended_from_outside_ends_no_session() {
     let place = TestEngine::new();
     let (engine, id) = begun(&place).await;
     end_from_outside(&engine, id).await;
     let reason = engine.kernel(&op(), id).unwrap().reason.unwrap();
     assert!(reason.starts_with("sandbox_lost: "), "{reason}");
-    assert!(reason.ends_with("to end from outside"), "{reason}");
+    assert!(reason.ends_with("it was ended from outside"), "{reason}");
 
     let after = run(&engine, id, code("print back")).await;
     assert_eq!((after.text.as_str(), after.kernel.incarnation), ("back\n", 2));
