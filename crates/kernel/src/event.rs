@@ -12,8 +12,8 @@ use himalia_wire::v1::Frame;
 
 use super::executions::brief::Brief;
 use super::executions::records::{SandboxLoss, Submission};
-use super::ledger::{RequestKind, parent_key};
 use super::questions::question::{Question, Reply};
+use super::requests::ledger::{RequestKind, parent_key};
 use super::rules::Rules;
 
 /// The present, as the driver sees it.
@@ -162,7 +162,7 @@ pub enum CommandError {
     /// The shim refused or holds too much already.
     #[error("{0}")]
     Refused(String),
-    /// So many executions are not over yet.
+    /// So many executions have not ended yet.
     #[error("{0} executions wait for this kernel")]
     QueueFull(u32),
     /// The kernel has another process than the caller believes.

@@ -76,8 +76,7 @@ impl Core {
             _ if stopped == Some(StopBy::Outside) => self.executions_lost(ENDED_FROM_OUTSIDE),
             _ => self.executions_lost("restart"),
         }
-        self.forget_accepted();
-        self.iopub_parent = None;
+        self.requests.process_ended(&self.outbox);
         self.changed = true;
         match self.life.phase {
             Phase::Running | Phase::Starting if self.life.asked_to_end => {
@@ -93,12 +92,6 @@ impl Core {
         if let Some(by) = stopped {
             self.stop_completed(by, out);
         }
-    }
-
-    /// What a process had accepted is lost with it; what is still on its way goes to the next one.
-    pub(super) fn forget_accepted(&mut self) {
-        let outbox = &self.outbox;
-        self.ledger.lose(|id| outbox.is_on_its_way(id));
     }
 
     /// Ends the kernel's process, as the rules for a crash say.
@@ -134,7 +127,7 @@ impl Core {
             self.say("dead");
         }
         self.life.died(cause);
-        self.forget_accepted();
+        self.requests.lose_accepted(&self.outbox);
         self.changed = true;
         self.life.fail_waiters(out);
     }
@@ -154,7 +147,7 @@ impl Core {
             self.say("dead");
         }
         self.life.ended(cause);
-        self.held.clear();
+        self.requests.forget_waiting();
         self.changed = true;
         out.push(Effect::Over { forget: true });
         self.life.fail_waiters(out);

@@ -267,7 +267,7 @@ fn rest(world: &World) -> Result<(), String> {
     if !core.is_written() {
         return Err("something is not written".to_owned());
     }
-    let open = core.open_requests();
+    let open = core.requests.count_open();
     if open > 0 && world.shim.deaths == 0 && told_all {
         return Err(format!("{open} requests seem to be open"));
     }

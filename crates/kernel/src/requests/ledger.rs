@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::ops::Bound;
 
-use himalia_shim_protocol::RequestId;
+use himalia_shim_protocol::{Lane, RequestId};
 use himalia_wire::Channel;
 
-use super::event::Request;
+use crate::event::Request;
 
 /// Requests that are kept; beyond it the oldest one that is not an unanswered `execute_request` is forgotten.
 pub(crate) const MAX_OPEN: usize = 4096;
@@ -57,6 +57,15 @@ impl Entry {
             replied: false,
             idle: false,
             overtaken: false,
+        }
+    }
+
+    /// The lane that the request came on.
+    pub(super) fn lane(&self) -> Lane {
+        if self.channel == Channel::Control {
+            Lane::Now
+        } else {
+            Lane::Data
         }
     }
 }
