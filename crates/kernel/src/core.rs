@@ -311,7 +311,7 @@ impl Core {
         match self.life.phase() {
             Phase::New | Phase::Starting => ExecutionState::Starting,
             Phase::Restarting => ExecutionState::Restarting,
-            Phase::Dead | Phase::Over => ExecutionState::Dead,
+            Phase::Dead | Phase::Ended => ExecutionState::Dead,
             Phase::Running | Phase::Stopping if !self.outbox.greeted() => ExecutionState::Unknown,
             Phase::Running | Phase::Stopping => self.activity.state,
         }

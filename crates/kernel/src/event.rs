@@ -272,5 +272,5 @@ pub(crate) enum Effect {
     WantSandbox,
     /// The kernel has ended: once the journal is written, end its sandbox. `forget` is whether it was meant to end, so that
     /// it is not listed any more; otherwise it stays listed as dead.
-    Over { forget: bool },
+    Ended { forget: bool },
 }

@@ -42,7 +42,7 @@ impl Running {
                 Ok(Wake::Stop) => return,
                 Ok(wake) => self.round(wake),
                 Err(_) => {
-                    tracing::warn!(kernel = %self.actor.handle.id(), "a sandbox does not close the link of a kernel that is over");
+                    tracing::warn!(kernel = %self.actor.handle.id(), "a sandbox does not close the link of a kernel that has ended");
                     return;
                 }
             }

@@ -71,7 +71,7 @@ impl Core {
 
     fn may_submit(&self, submission: &Submission) -> Result<(), CommandError> {
         match self.life.phase() {
-            Phase::Over | Phase::Stopping => return Err(CommandError::NotRunning),
+            Phase::Ended | Phase::Stopping => return Err(CommandError::NotRunning),
             Phase::Dead if !self.rules.revive => return Err(CommandError::KernelDead(self.life.cause())),
             _ => {}
         }

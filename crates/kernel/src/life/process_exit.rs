@@ -87,7 +87,7 @@ impl Core {
             // Asked for by an earlier gateway; what comes next says whether it was a restart.
             Phase::Running if asked => self.life.phase = Phase::Restarting,
             Phase::Running | Phase::Starting => self.process_crashed(exit.cause(), out),
-            Phase::New | Phase::Restarting | Phase::Stopping | Phase::Dead | Phase::Over => {}
+            Phase::New | Phase::Restarting | Phase::Stopping | Phase::Dead | Phase::Ended => {}
         }
         if let Some(by) = stopped {
             self.stop_completed(by, out);
@@ -134,7 +134,7 @@ impl Core {
 
     /// The kernel ends: no client can have it any more.
     pub(crate) fn end_kernel(&mut self, cause: &str, out: &mut Vec<Effect>) {
-        if self.life.phase == Phase::Over {
+        if self.life.phase == Phase::Ended {
             return;
         }
         self.executions_lost(cause);
@@ -149,7 +149,7 @@ impl Core {
         self.life.ended(cause);
         self.requests.forget_waiting();
         self.changed = true;
-        out.push(Effect::Over { forget: true });
+        out.push(Effect::Ended { forget: true });
         self.life.fail_waiters(out);
     }
 
@@ -161,7 +161,7 @@ impl Core {
         }
         let ours = self.stopwatch.stopped();
         match self.life.phase {
-            Phase::Over => {}
+            Phase::Ended => {}
             Phase::Stopping => self.end_kernel(&self.life.cause(), out),
             // The shim starts nothing any more.
             _ if by == StopBy::Outside => {

@@ -25,7 +25,7 @@ impl Core {
             return (0, false);
         };
         let again = refused.kind != RefusalKind::Never
-            && self.life.phase() != Phase::Over
+            && self.life.phase() != Phase::Ended
             && entry.seq != 0
             && !entry.kind.is_engines()
             // A native execution goes back to its own queue.
