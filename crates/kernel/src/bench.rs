@@ -17,7 +17,7 @@ use super::core::{Core, Settings};
 use super::event::{Answer, Command, CommandError, Effect, Event, Now, Request};
 use super::life::records::LifecycleRecord;
 use super::meta::{RecordKind, RecordMeta};
-use super::requests::ledger::{RequestKind, parent_key};
+use super::requests::kind::{RequestKind, parent_key};
 
 const KERNEL: u16 = 1;
 

@@ -13,7 +13,7 @@ use himalia_wire::v1::Frame;
 use super::executions::brief::Brief;
 use super::executions::records::{SandboxLoss, Submission};
 use super::questions::question::{Question, Reply};
-use super::requests::ledger::{RequestKind, parent_key};
+use super::requests::kind::{RequestKind, parent_key};
 use super::rules::Rules;
 
 /// The present, as the driver sees it.

@@ -71,7 +71,7 @@ pub use link::Link;
 pub use messages::word;
 pub use meta::{RecordKind, RecordMeta};
 pub use questions::question::{Question, Reply};
-pub use requests::ledger::{RequestKind, parent_key};
+pub use requests::kind::{RequestKind, parent_key};
 pub use rules::Rules;
 pub use synthetic::notice;
 

@@ -13,7 +13,8 @@ use super::core::Core;
 use super::event::Effect;
 use super::executions::records::execution_of;
 use super::meta::{RecordKind, RecordMeta};
-use super::requests::ledger::{Progress, RequestKind, parent_key};
+use super::requests::kind::{RequestKind, lane_of, parent_key};
+use super::requests::ledger::Progress;
 use super::writes::Next;
 
 /// Bits of a message record's `word`: all that recovery needs to know of a message.
@@ -80,7 +81,7 @@ impl Core {
             ..Limits::KERNEL
         };
         let observed = match Frame::parse(bytes, &limits) {
-            Ok(frame) if (frame.channel() == Channel::Control) == (lane == Lane::Now) => {
+            Ok(frame) if lane_of(frame.channel()) == lane => {
                 self.observe(&frame, origin).map(|meta| (meta, frame))
             }
             Ok(frame) => Err(format!("{} on lane {lane}", frame.channel())),

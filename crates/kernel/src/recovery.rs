@@ -16,7 +16,7 @@ use super::event::Now;
 use super::life::records::LifecycleRecord;
 use super::messages::word;
 use super::meta::{RecordKind, RecordMeta};
-use super::requests::ledger::RequestKind;
+use super::requests::kind::RequestKind;
 use super::shim::outbox::Outbox;
 
 /// Links of a sandbox that has said nothing yet.

@@ -16,7 +16,7 @@ impl Running {
     /// Tells the sandbox to close this kernel's link, and waits until it has: what it still has to say is taken, since it
     /// closes when all of it is acknowledged.
     pub(super) async fn close_link(&mut self) {
-        if self.actor.core.sandbox_is_gone() {
+        if self.actor.core.life.sandbox_is_gone() {
             return;
         }
         let end = Instant::now() + PATIENCE;
@@ -46,7 +46,7 @@ impl Running {
                     return;
                 }
             }
-            if self.actor.core.sandbox_is_gone() {
+            if self.actor.core.life.sandbox_is_gone() {
                 return;
             }
         }

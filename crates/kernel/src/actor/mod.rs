@@ -317,7 +317,7 @@ impl Running {
         };
         let waiter = self.keep(reply);
         self.step(Event::NewSandbox { waiter, rules, lost }, now);
-        if self.actor.core.sandbox_is_gone() {
+        if self.actor.core.life.sandbox_is_gone() {
             // Refused: the caller that made it ends it.
             return;
         }

@@ -4,7 +4,7 @@ use himalia_model::DiskUse;
 use serde::Deserialize;
 
 use crate::event::{Effect, Request};
-use crate::requests::ledger::RequestKind;
+use crate::requests::kind::RequestKind;
 
 /// In the first line of an execution, in whatever way its language writes comments: it is going to delete files.
 pub(super) const FREE_SPACE: &str = "himalia: free space";

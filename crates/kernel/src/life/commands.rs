@@ -1,6 +1,6 @@
 //! A caller starts, interrupts, restarts, revives or stops a kernel.
 
-use himalia_shim_protocol::{Command as ShimCommand, KernelSpec, Lane, Start, Stop};
+use himalia_shim_protocol::{Command as ShimCommand, KernelSpec, Start, Stop};
 
 use super::phase::Phase;
 use super::waiters::Awaited;
@@ -101,8 +101,7 @@ impl Core {
                 let stop = Stop {
                     grace_ms: self.settings.grace_ms,
                 };
-                let connected = self.outbox.connected(Lane::Now) && self.outbox.greeted();
-                if !connected || self.order(&ShimCommand::Stop(stop), out).is_err() {
+                if !self.outbox.takes_commands() || self.order(&ShimCommand::Stop(stop), out).is_err() {
                     // Its sandbox is ended as a whole.
                     self.end_kernel(cause, out);
                     return;

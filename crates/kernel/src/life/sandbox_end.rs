@@ -7,11 +7,6 @@ use crate::core::Core;
 use crate::event::Effect;
 
 impl Core {
-    /// Whether the sandbox has ended.
-    pub(crate) fn sandbox_is_gone(&self) -> bool {
-        self.life.sandbox_gone
-    }
-
     /// The sandbox has ended. `cause` is one line.
     pub(crate) fn sandbox_gone(&mut self, cause: String, out: &mut Vec<Effect>) {
         self.life.lose_sandbox();

@@ -8,7 +8,7 @@ use super::records::LifecycleRecord;
 use super::waiters::Awaited;
 use crate::core::{Core, Settings};
 use crate::event::{Answer, CommandError, Effect, Now, Request};
-use crate::requests::ledger::RequestKind;
+use crate::requests::kind::RequestKind;
 
 impl Core {
     /// A process has started.

@@ -6,7 +6,7 @@ use himalia_wire::{Channel, build};
 
 use super::question::{Question, Reply};
 use crate::event::{Answer, CommandError, Effect, Request};
-use crate::requests::ledger::RequestKind;
+use crate::requests::kind::RequestKind;
 use crate::requests::state::Requests;
 use crate::synthetic::ENGINE_SESSION;
 

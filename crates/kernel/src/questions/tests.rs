@@ -12,7 +12,7 @@ use crate::bench::{Bench, settings};
 use crate::core::Core;
 use crate::event::{Answer, Command, CommandError, Event};
 use crate::meta::{RecordKind, RecordMeta};
-use crate::requests::ledger::RequestKind;
+use crate::requests::kind::RequestKind;
 
 const WAIT: u64 = 5_000_000;
 

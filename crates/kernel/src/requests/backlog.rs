@@ -194,7 +194,7 @@ mod tests {
     use himalia_wire::Parts;
     use himalia_wire::v1::Frame;
 
-    use super::super::ledger::RequestKind;
+    use super::super::kind::RequestKind;
     use super::*;
 
     /// A request that says which one it is by its parent.

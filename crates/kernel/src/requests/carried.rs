@@ -6,7 +6,7 @@ use himalia_wire::Limits;
 use himalia_wire::v1::Frame;
 
 use super::backlog::Held;
-use super::ledger::{RequestKind, parent_key};
+use super::kind::{RequestKind, parent_key};
 use crate::event::Request;
 use crate::meta::RecordMeta;
 

@@ -5,7 +5,8 @@ use himalia_wire::Channel;
 use serde::{Deserialize, Serialize};
 
 use super::carried::Carried;
-use super::ledger::{Entry, RequestKind};
+use super::kind::{RequestKind, lane_of};
+use super::ledger::Entry;
 use super::state::Requests;
 use crate::shim::outbox::Outbox;
 
@@ -63,7 +64,7 @@ impl Requests {
         let held = recorded.map(|held| Unaccepted {
             id: RequestId { epoch: 0, number: 0 },
             seq: held.again,
-            lane: held.request.lane(),
+            lane: lane_of(held.request.channel()),
             confirmed: true,
         });
         let carried = Lane::ALL.into_iter().flat_map(|lane| {

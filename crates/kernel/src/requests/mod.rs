@@ -8,7 +8,7 @@
 //! | Its record is stored, so it is sent, until the shim has accepted it | `Core::written`, [`Outbox`] |
 //! | The disk refuses its record: it waits again | `take_back`, here |
 //! | The shim refuses it: it is sent again, or ends | [`refusal`] |
-//! | Reply and idle come: `messages.rs` asks which request they are for | [`ledger`], [`parent`] |
+//! | Reply and idle come: `messages.rs` asks which request they are for | [`kind`], [`ledger`], [`parent`] |
 //! | Its process, its sandbox or its gateway ends before | [`state`], [`carried`] |
 //! | The next gateway reads it from the journal | [`checkpoint`], [`recovery`] |
 //!
@@ -19,6 +19,7 @@
 pub(super) mod backlog;
 mod carried;
 pub(super) mod checkpoint;
+pub(super) mod kind;
 pub(super) mod ledger;
 mod parent;
 mod recovery;
@@ -27,7 +28,7 @@ mod secrets;
 pub(super) mod state;
 
 use himalia_journal::NewRecord;
-use himalia_shim_protocol::{Lane, RequestId};
+use himalia_shim_protocol::RequestId;
 use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits, build};
 
@@ -37,18 +38,8 @@ use super::meta::{RecordKind, RecordMeta};
 use super::synthetic::ENGINE_SESSION;
 use super::writes::Next;
 use backlog::Held;
-use ledger::{Entry, RequestKind};
-
-impl Request {
-    /// The lane that its channel uses.
-    pub(super) fn lane(&self) -> Lane {
-        if self.channel() == Channel::Control {
-            Lane::Now
-        } else {
-            Lane::Data
-        }
-    }
-}
+use kind::{RequestKind, lane_of};
+use ledger::Entry;
 
 impl Core {
     /// A request: sent once it is in the journal, or kept until there is a process that could take it.
@@ -78,7 +69,7 @@ impl Core {
     /// Numbers a request and writes its record. Gives it back when the shim holds too much already.
     pub(super) fn admit(&mut self, held: Held) -> Result<RequestId, Held> {
         let Held { request, again } = held;
-        let lane = request.lane();
+        let lane = lane_of(request.channel());
         let Ok(id) = self.outbox.message(lane, request.frame.bytes().clone()) else {
             return Err(Held { request, again });
         };

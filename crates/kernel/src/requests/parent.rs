@@ -3,7 +3,8 @@
 use himalia_shim_protocol::RequestId;
 use himalia_wire::v1::Frame;
 
-use super::ledger::{Ledger, parent_key};
+use super::kind::parent_key;
+use super::ledger::Ledger;
 use super::state::Requests;
 use crate::activity::tracked;
 use crate::executions::records::execution_of;

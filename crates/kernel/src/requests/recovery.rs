@@ -8,7 +8,8 @@ use himalia_shim_protocol::Lane;
 use himalia_wire::Channel;
 
 use super::carried::{Carried, held_again};
-use super::ledger::{Entry, Progress, RequestKind};
+use super::kind::{RequestKind, lane_of};
+use super::ledger::{Entry, Progress};
 use super::state::Requests;
 use crate::messages::word;
 use crate::meta::RecordMeta;
@@ -18,7 +19,7 @@ impl Requests {
     pub(crate) fn fold_request(&mut self, record: &Record, meta: &RecordMeta) -> Option<RequestKind> {
         let held = held_again(record)?;
         let id = meta.request_id();
-        let (kind, lane) = (held.request.kind, held.request.lane());
+        let (kind, lane) = (held.request.kind, lane_of(held.request.channel()));
         if meta.link != 0
             && let Some(old) = self.carried[lane].remove(&meta.link)
         {

@@ -10,7 +10,7 @@ use himalia_journal::Record;
 use himalia_shim_protocol::{Lane, RefusalKind, Refused};
 
 use super::carried::{Carried, held_again};
-use super::ledger::RequestKind;
+use super::kind::RequestKind;
 use crate::core::Core;
 use crate::event::{CommandError, Effect};
 use crate::executions::records::execution_of;

@@ -7,7 +7,8 @@ use himalia_wire::Channel;
 
 use super::backlog::RequestBacklog;
 use super::carried::Carried;
-use super::ledger::{Entry, Ledger, Progress, RequestKind};
+use super::kind::RequestKind;
+use super::ledger::{Entry, Ledger, Progress};
 use super::parent::IopubParent;
 use super::secrets;
 use crate::shim::outbox::Outbox;

@@ -62,8 +62,9 @@ impl Outbox {
         self.greeted
     }
 
-    pub(crate) fn connected(&self, lane: Lane) -> bool {
-        self.connected[lane]
+    /// Whether a command gets to the shim at once.
+    pub(crate) fn takes_commands(&self) -> bool {
+        self.connected.now && self.greeted
     }
 
     pub(crate) fn position(&self, lane: Lane) -> u64 {
