@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 use super::core::{Core, Settings};
 use super::event::{Answer, Command, CommandError, Effect, Event, Now, Request};
-use super::ledger::{RequestKind, parent_key};
 use super::life::records::LifecycleRecord;
 use super::meta::{RecordKind, RecordMeta};
+use super::requests::kind::{RequestKind, parent_key};
 
 const KERNEL: u16 = 1;
 

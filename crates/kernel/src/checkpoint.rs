@@ -2,23 +2,23 @@
 
 use himalia_model::ExecutionState;
 use himalia_shim_protocol::{Lane, PerLane, RequestId};
-use himalia_wire::Channel;
 use serde::{Deserialize, Serialize};
 
 use super::activity::Activity;
-use super::carried::Carried;
 use super::core::Core;
 use super::executions::names::Names;
 use super::executions::queue::Executions;
-use super::ledger::{Entry, RequestKind};
 use super::life::LifeCheckpoint;
 use super::messages::word;
+use super::requests::checkpoint::RequestsCheckpoint;
 
 /// The state as of a place in the journal. JSON; unknown fields of later versions are ignored.
 #[derive(Debug, Serialize, Deserialize)]
 struct Checkpoint {
     #[serde(flatten)]
     life: LifeCheckpoint,
+    #[serde(flatten)]
+    requests: RequestsCheckpoint,
     state: u32,
     last_activity: u64,
     kernel_session: String,
@@ -28,35 +28,10 @@ struct Checkpoint {
     /// The execution under way.
     #[serde(default)]
     executing: Option<Executing>,
-    open: Vec<OpenRequest>,
-    unaccepted: Vec<Unaccepted>,
     #[serde(default)]
     executions: Executions,
     #[serde(default)]
-    secret_asked: bool,
-    #[serde(default)]
     names: Names,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent facts of a file format, not a state machine"
-)]
-struct OpenRequest {
-    id: RequestId,
-    seq: u64,
-    owner: u64,
-    parent: u64,
-    control: bool,
-    kind: u32,
-    replied: bool,
-    idle: bool,
-    #[serde(default)]
-    overtaken: bool,
-    /// A process has ended that may have had it.
-    #[serde(default)]
-    lost: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -66,62 +41,13 @@ struct Executing {
     began: u64,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Unaccepted {
-    id: RequestId,
-    seq: u64,
-    lane: Lane,
-    confirmed: bool,
-}
-
 impl Core {
     /// The state for [`himalia_journal::Journal::roll`]. Only while [`Core::is_written`].
     pub(crate) fn checkpoint(&self) -> Vec<u8> {
-        let pending = Lane::ALL.into_iter().flat_map(|lane| {
-            let epoch = self.settings.epoch;
-            let unaccepted = move |(number, seq)| Unaccepted {
-                id: RequestId { epoch, number },
-                seq,
-                lane,
-                confirmed: false,
-            };
-            self.outbox.unaccepted(lane).map(unaccepted)
-        });
-        let held = self
-            .held
-            .iter()
-            .filter(|held| held.again != 0)
-            .map(|held| Unaccepted {
-                id: RequestId { epoch: 0, number: 0 },
-                seq: held.again,
-                lane: held.request.lane(),
-                confirmed: true,
-            });
-        let carried = Lane::ALL.into_iter().flat_map(|lane| {
-            self.carried[lane].iter().map(move |(&seq, carried)| Unaccepted {
-                id: carried.id,
-                seq,
-                lane,
-                confirmed: carried.confirmed,
-            })
-        });
-        let lost = self.ledger.iter_lost().map(|(id, entry)| (id, entry, true));
-        let open = self.ledger.iter().map(|(id, entry)| (id, entry, false));
-        let open = open.chain(lost).map(|(id, entry, lost)| OpenRequest {
-            id,
-            seq: entry.seq,
-            owner: entry.owner,
-            parent: entry.parent,
-            control: entry.channel == Channel::Control,
-            kind: entry.kind as u32,
-            replied: entry.replied,
-            idle: entry.idle,
-            overtaken: entry.overtaken,
-            lost,
-        });
         let (replied, heard) = self.readiness.checkpoint();
         let checkpoint = Checkpoint {
             life: self.life.checkpoint(),
+            requests: self.requests.checkpoint(&self.outbox),
             state: word::of_state(self.activity.state),
             last_activity: self.activity.last_micros,
             kernel_session: self.kernel_session.to_string(),
@@ -135,10 +61,7 @@ impl Core {
                 .stopwatch
                 .running()
                 .map(|(id, began)| Executing { id, began }),
-            open: open.collect(),
-            unaccepted: pending.chain(held).chain(carried).collect(),
             executions: self.executions.for_checkpoint(self.now.mono, self.now.wall),
-            secret_asked: self.secret_asked,
             names: self.names.clone(),
         };
         serde_json::to_vec(&checkpoint).unwrap_or_default()
@@ -155,50 +78,13 @@ impl Core {
             last_micros: checkpoint.last_activity,
         };
         self.kernel_session = checkpoint.kernel_session.into();
-        self.secret_asked = checkpoint.secret_asked;
         self.names = checkpoint.names;
         if let Some(Executing { id, began }) = checkpoint.executing {
             self.stopwatch.began(id, began);
         }
         self.executions = checkpoint.executions;
         self.readiness.restore(checkpoint.replied, checkpoint.heard);
-        for open in checkpoint.open {
-            let entry = Entry {
-                seq: open.seq,
-                owner: open.owner,
-                parent: open.parent,
-                channel: if open.control {
-                    Channel::Control
-                } else {
-                    Channel::Shell
-                },
-                kind: RequestKind::from_word(open.kind),
-                replied: open.replied,
-                idle: open.idle,
-                overtaken: open.overtaken,
-            };
-            if open.lost {
-                self.ledger.insert_lost(open.id, entry);
-            } else {
-                self.ledger.insert(open.id, entry);
-            }
-        }
-        for Unaccepted {
-            id,
-            seq,
-            lane,
-            confirmed,
-        } in checkpoint.unaccepted
-        {
-            self.carried[lane].insert(
-                seq,
-                Carried {
-                    id,
-                    confirmed,
-                    held: None,
-                },
-            );
-        }
+        self.requests.restore(checkpoint.requests);
         Ok(checkpoint.stored)
     }
 }
@@ -233,7 +119,7 @@ mod tests {
         });
         let mut core = Core::new(settings(1), Now::default());
         let stored = core.restore(&serde_json::to_vec(&checkpoint).unwrap()).unwrap();
-        core.outbox = crate::outbox::Outbox::new(1, 1, stored);
+        core.outbox = crate::shim::outbox::Outbox::new(1, 1, stored);
         let again: Value = serde_json::from_slice(&core.checkpoint()).unwrap();
         assert_eq!(again, checkpoint);
     }

@@ -4,29 +4,24 @@
 //! ([`Core::take_batch`]), writes it, and reports that as an event too. What may only happen once a record is stored (a
 //! request being sent, a message being acknowledged) waits for that report.
 
-use std::collections::BTreeMap;
-
 use himalia_journal::NewRecord;
 use himalia_model::{ExecutionState, Unresponsive};
 use himalia_shim_protocol::PerLane;
 use himalia_wire::Channel;
 
 use super::activity::Activity;
-use super::carried::Carried;
 use super::commands::awaiting_link::CommandsAwaitingLink;
 use super::disk::watch::DiskWatch;
 use super::event::{Effect, Event, Now};
 use super::executions::names::Names;
 use super::executions::queue::Executions;
-use super::held::RequestBacklog;
-use super::ledger::Ledger;
 use super::life::Phase;
 use super::life::state::Life;
-use super::messages::IopubParent;
-use super::outbox::Outbox;
 use super::questions::open::Questions;
 use super::readiness::state::Readiness;
+use super::requests::state::Requests;
 use super::rules::Rules;
+use super::shim::outbox::Outbox;
 use super::time_limit::stopwatch::Stopwatch;
 use super::writes::{Next, Writes};
 
@@ -81,24 +76,18 @@ pub struct Core {
     pub(super) now: Now,
     pub(super) outbox: Outbox,
     pub(super) writes: Writes,
-    pub(super) ledger: Ledger,
+    pub(super) requests: Requests,
     pub(super) activity: Activity,
     pub(super) life: Life,
     pub(super) readiness: Readiness,
     pub(super) kernel_session: std::sync::Arc<str>,
-    pub(super) iopub_parent: Option<IopubParent>,
-    pub(super) held: RequestBacklog,
     pub(super) executions: Executions,
     pub(super) names: Names,
     pub(super) questions: Questions,
     pub(super) awaiting_link: CommandsAwaitingLink,
-    /// Requests of earlier epochs that the shim may not have accepted.
-    pub(super) carried: PerLane<BTreeMap<u64, Carried>>,
     pub(super) rules: Rules,
     pub(super) stopwatch: Stopwatch,
     pub(super) disk: DiskWatch,
-    /// The kernel's latest question is for a password: its answers are not written.
-    pub(super) secret_asked: bool,
     pub(super) changed: bool,
 }
 
@@ -185,25 +174,21 @@ impl Core {
             now,
             outbox: Outbox::new(settings.kernel, settings.epoch, PerLane::default()),
             writes: Writes::default(),
-            ledger: Ledger::default(),
+            requests: Requests::default(),
             activity: Activity::new(now.wall),
             life: Life::new(),
             readiness: Readiness::default(),
             kernel_session: "".into(),
-            iopub_parent: None,
-            held: RequestBacklog::default(),
             executions: Executions::default(),
             names: Names::default(),
             questions: Questions::default(),
             awaiting_link: CommandsAwaitingLink::default(),
-            carried: PerLane::default(),
             rules: Rules {
                 restart_limit: settings.restart_limit,
                 ..Rules::default()
             },
             stopwatch: Stopwatch::default(),
             disk: DiskWatch::default(),
-            secret_asked: false,
             changed: true,
         }
     }
@@ -258,7 +243,7 @@ impl Core {
                 Next::Nothing => {}
                 Next::Stored(lane, link) => self.outbox.stored(lane, link, self.now.mono),
                 Next::Send(lane, id) => {
-                    self.ledger.set_seq(id, seq);
+                    self.requests.recorded(id, seq);
                     self.outbox.may_send(lane, id, seq, out);
                 }
                 Next::Greet => self.greet(out),
@@ -267,17 +252,6 @@ impl Core {
         }
         self.writes.reuse(then);
         self.release();
-    }
-
-    fn end_pauses(&mut self, _: &mut Vec<Effect>) {
-        self.writes.end_pause(self.now.mono);
-        self.held.end_pauses(self.now.mono);
-        self.release();
-    }
-
-    fn pauses_end(&self) -> Option<u64> {
-        let pauses = [self.writes.retry_at(), self.held.pause_ends()];
-        pauses.into_iter().flatten().min()
     }
 
     /// The version that the sandbox speaks, as negotiated for the connection that has just come.
@@ -297,8 +271,7 @@ impl Core {
 
     /// Whether more requests of clients are accepted on the channel.
     pub(crate) fn takes_requests(&self, channel: Channel) -> bool {
-        let full = channel == Channel::Shell && self.ledger.is_full();
-        self.held.has_room(channel) && !full && !self.writes.failing()
+        self.requests.has_room(channel) && !self.writes.failing()
     }
 
     /// Whether the journal refuses records at present.
@@ -338,7 +311,7 @@ impl Core {
         match self.life.phase() {
             Phase::New | Phase::Starting => ExecutionState::Starting,
             Phase::Restarting => ExecutionState::Restarting,
-            Phase::Dead | Phase::Over => ExecutionState::Dead,
+            Phase::Dead | Phase::Ended => ExecutionState::Dead,
             Phase::Running | Phase::Stopping if !self.outbox.greeted() => ExecutionState::Unknown,
             Phase::Running | Phase::Stopping => self.activity.state,
         }
@@ -347,11 +320,5 @@ impl Core {
     /// Microseconds since 1970.
     pub(crate) fn last_activity(&self) -> u64 {
         self.activity.last_micros
-    }
-
-    /// Requests whose end was not seen.
-    #[cfg(test)]
-    pub(super) fn open_requests(&self) -> usize {
-        self.ledger.len()
     }
 }

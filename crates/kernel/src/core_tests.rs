@@ -250,5 +250,5 @@ fn an_order_of_an_earlier_gateway_ends_the_kernel_for_good() {
     bench.hello(Lane::Data, KernelState::Running);
     bench.ended_by_shim(1);
     bench.stopped(1, Some(RequestId { epoch: 1, number: 2 }));
-    assert_eq!(bench.core.snapshot().phase, Phase::Over);
+    assert_eq!(bench.core.snapshot().phase, Phase::Ended);
 }

@@ -12,8 +12,8 @@ use himalia_wire::v1::Frame;
 
 use super::executions::brief::Brief;
 use super::executions::records::{SandboxLoss, Submission};
-use super::ledger::{RequestKind, parent_key};
 use super::questions::question::{Question, Reply};
+use super::requests::kind::{RequestKind, parent_key};
 use super::rules::Rules;
 
 /// The present, as the driver sees it.
@@ -162,7 +162,7 @@ pub enum CommandError {
     /// The shim refused or holds too much already.
     #[error("{0}")]
     Refused(String),
-    /// So many executions are not over yet.
+    /// So many executions have not ended yet.
     #[error("{0} executions wait for this kernel")]
     QueueFull(u32),
     /// The kernel has another process than the caller believes.
@@ -272,5 +272,5 @@ pub(crate) enum Effect {
     WantSandbox,
     /// The kernel has ended: once the journal is written, end its sandbox. `forget` is whether it was meant to end, so that
     /// it is not listed any more; otherwise it stays listed as dead.
-    Over { forget: bool },
+    Ended { forget: bool },
 }

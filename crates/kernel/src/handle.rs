@@ -235,7 +235,7 @@ impl Handle {
 
     /// Whether it has ended permanently.
     pub fn is_over(&self) -> bool {
-        self.snapshot.borrow().phase == Phase::Over || *self.stage.borrow() != Stage::Present
+        self.snapshot.borrow().phase == Phase::Ended || *self.stage.borrow() != Stage::Present
     }
 
     /// Removes the log once its last reader is gone.

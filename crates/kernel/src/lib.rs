@@ -9,19 +9,19 @@
 //!        ▼        ▼        ▼          ▼           ▼          ▼          ▼
 //!      life    requests  executions  time_limit  disk    readiness  questions
 //!   process,   backlog,   queue,     stopwatch   watch   probes,    open ones
-//!   phase,     ledger,    current                        heartbeat
-//!   waiters    outbox
+//!   phase,     ledger     current                        heartbeat
+//!   waiters
 //!        └────────┴────────┴──── log ─▶ writes ─▶ journal
 //! ```
 //!
 //! A sub-machine keeps its state to its folder: a closed type decides, and takes what it needs of the others as arguments.
-//! Requests have no folder; their types are in `held`, `ledger`, `outbox` and `carried`, and `requests` connects them.
 //! The file `mod.rs` of the folder, or those that its table names, connect it with the others as methods of [`Core`]. When
 //! each is due, and in which order they are called, is one list in `core.rs`: a new one is one more entry there.
 //!
 //! Open first:
 //! - [`Core`] (`core.rs`): what an event does;
 //! - `life/`: what happens when a kernel starts, dies, is stopped, or loses its sandbox;
+//! - `requests/`: how a request gets to the shim, and its reply back; `shim/`: the link that it uses;
 //! - `executions/`: what happens to native executions;
 //! - `recovery.rs`, `checkpoint.rs`: how all of it is rebuilt from the log;
 //! - `sim/`: the whole of it under random schedules of faults.
@@ -29,7 +29,6 @@
 mod activity;
 mod actor;
 mod alarm;
-mod carried;
 mod checkpoint;
 mod commands;
 mod core;
@@ -37,23 +36,18 @@ mod disk;
 mod event;
 mod executions;
 mod handle;
-mod held;
 mod host;
-mod ledger;
 mod life;
 mod link;
 mod log;
 mod messages;
 mod meta;
 mod notices;
-mod outbox;
 mod questions;
 mod readiness;
 mod recovery;
-mod refusal;
 mod requests;
 mod rules;
-mod secrets;
 mod shim;
 mod synthetic;
 mod time_limit;
@@ -72,12 +66,12 @@ pub use executions::records::{
 };
 pub use handle::{Envelope, Handle, Mailboxes, Move, Seat, Stage, record};
 pub use host::{HostFuture, KernelHost};
-pub use ledger::{RequestKind, parent_key};
 pub use life::{MEMORY_WAIT, Phase};
 pub use link::Link;
 pub use messages::word;
 pub use meta::{RecordKind, RecordMeta};
 pub use questions::question::{Question, Reply};
+pub use requests::kind::{RequestKind, parent_key};
 pub use rules::Rules;
 pub use synthetic::notice;
 

@@ -4,19 +4,17 @@ use bytes::Bytes;
 use himalia_journal::NewRecord;
 use himalia_model::ExecutionState;
 use himalia_outcome::Replied;
-use himalia_shim_protocol::{Lane, Origin, RequestId};
+use himalia_shim_protocol::{Lane, Origin};
 use himalia_wire::header::HeaderPeek;
 use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits, header};
 
-use super::activity::tracked;
 use super::core::Core;
 use super::event::Effect;
 use super::executions::records::execution_of;
-use super::ledger::{Progress, RequestKind, parent_key};
 use super::meta::{RecordKind, RecordMeta};
-use super::secrets;
-use super::synthetic::ENGINE_SESSION;
+use super::requests::kind::{RequestKind, lane_of, parent_key};
+use super::requests::ledger::Progress;
 use super::writes::Next;
 
 /// Bits of a message record's `word`: all that recovery needs to know of a message.
@@ -67,18 +65,6 @@ pub mod word {
     }
 }
 
-/// What is known of the parent of the latest iopub message. Floods have one parent, byte for byte.
-#[derive(Debug)]
-pub(super) struct IopubParent {
-    pub(super) raw: Box<[u8]>,
-    tracked: bool,
-    hidden: bool,
-    key: Option<u64>,
-    request: Option<RequestId>,
-    /// Of a native execution; otherwise 0: iopub is for all.
-    owner: u64,
-}
-
 impl Core {
     /// A message with a link number that is next in its lane. Nothing is learnt from it that its record does not say.
     pub(super) fn message(
@@ -95,7 +81,7 @@ impl Core {
             ..Limits::KERNEL
         };
         let observed = match Frame::parse(bytes, &limits) {
-            Ok(frame) if (frame.channel() == Channel::Control) == (lane == Lane::Now) => {
+            Ok(frame) if lane_of(frame.channel()) == lane => {
                 self.observe(&frame, origin).map(|meta| (meta, frame))
             }
             Ok(frame) => Err(format!("{} on lane {lane}", frame.channel())),
@@ -157,21 +143,14 @@ impl Core {
         meta: &mut RecordMeta,
     ) -> Result<(), String> {
         let wall = self.now.wall;
-        if self
-            .iopub_parent
-            .as_ref()
-            .is_none_or(|parent| *parent.raw != *frame.parent_header())
-        {
-            self.iopub_parent = Some(self.parent(frame)?);
-        }
-        let Some(parent) = &self.iopub_parent else {
-            return Ok(());
-        };
+        let parent = self.requests.iopub_parent(frame)?;
         let (parent_tracked, key) = (parent.tracked, parent.key);
         meta.hidden = parent.hidden;
         meta.owner = parent.owner;
         let native = execution_of(parent.owner);
-        put_request(meta, parent.request);
+        if let Some(id) = parent.request {
+            meta.set_request_id(id);
+        }
         let is_status = header.msg_type == "status";
         let status = if is_status {
             header::execution_state(frame.content())
@@ -199,56 +178,31 @@ impl Core {
         }
         if status.as_deref() == Some("busy")
             && origin.incarnation == self.life.incarnation()
-            && let Some(id) = key.and_then(|key| self.ledger.find(key, true))
-            && self.execution_began(id)
+            && let Some(id) = key.and_then(|key| self.requests.execution_below(key))
         {
-            put_request(meta, Some(id));
+            self.execution_began(id);
+            meta.set_request_id(id);
             meta.word |= word::BEGAN;
             if let Some(seq) = native {
-                self.native_began(seq);
+                self.executions.began(seq, origin.incarnation, self.now.mono);
             }
         }
         if status.as_deref() == Some("idle")
-            && let Some(id) = key.and_then(|key| self.ledger.find(key, true))
-            && let Some(progress) = self.ledger.idle(id)
+            && let Some(Progress { id, kind, done, .. }) = key.and_then(|key| self.requests.idle(key))
         {
             if self.stopwatch.ended(id) {
                 self.disk.execution_ended(self.now.mono);
             }
-            if progress.kind == RequestKind::Question {
+            if kind == RequestKind::Question {
                 self.questions.idle(id, self.now.mono);
             }
-            put_request(meta, Some(id));
-            meta.word |= word::IDLE | (u32::from(progress.done) * word::DONE);
-            if let Some(seq) = native.filter(|_| progress.done) {
-                self.native_done(seq);
+            meta.set_request_id(id);
+            meta.word |= word::IDLE | (u32::from(done) * word::DONE);
+            if let Some(seq) = native.filter(|_| done) {
+                self.executions.done(seq);
             }
         }
         Ok(())
-    }
-
-    fn parent(&self, frame: &Frame) -> Result<IopubParent, String> {
-        let peek = frame.peek_parent().map_err(|error| error.to_string())?;
-        let key = peek
-            .as_ref()
-            .map(|parent| parent_key(&parent.msg_id, &parent.session));
-        let request = key.and_then(|key| self.ledger.find(key, true));
-        let owner = request
-            .and_then(|id| self.ledger.get(id))
-            .map_or(0, |entry| entry.owner);
-        let hidden = peek
-            .as_ref()
-            .is_some_and(|parent| parent.session == ENGINE_SESSION);
-        Ok(IopubParent {
-            // Kept for the next comparison: a copy, so that no read buffer is pinned.
-            raw: frame.parent_header().into(),
-            // What the engine asks is no activity, whatever it asks.
-            tracked: !hidden && peek.as_ref().is_none_or(|parent| tracked(&parent.msg_type)),
-            hidden,
-            key,
-            request,
-            owner: if execution_of(owner).is_some() { owner } else { 0 },
-        })
     }
 
     fn observe_answer(
@@ -258,29 +212,31 @@ impl Core {
         origin: Origin,
         meta: &mut RecordMeta,
     ) -> Result<(), String> {
-        let channel = meta.channel;
-        if channel == Some(Channel::Stdin) {
-            self.secret_asked = header.msg_type == "input_request" && secrets::asks_for_one(frame.content());
-            meta.word |= u32::from(self.secret_asked) * word::SECRET;
+        let channel = frame.channel();
+        if channel == Channel::Stdin {
+            let is_secret = self.requests.note_question(&header.msg_type, frame.content());
+            meta.word |= u32::from(is_secret) * word::SECRET;
         }
         let parent = frame.peek_parent().map_err(|error| error.to_string())?;
         let key = parent.map(|parent| parent_key(&parent.msg_id, &parent.session));
-        let id = self.answered(channel, &header.msg_type, key, origin.answers);
+        let id = self
+            .requests
+            .answered(channel, &header.msg_type, key, origin.answers);
         let Some(id) = id else { return Ok(()) };
-        put_request(meta, Some(id));
-        let Some(entry) = self.ledger.get(id) else {
+        meta.set_request_id(id);
+        let Some(entry) = self.requests.get(id) else {
             return Ok(());
         };
         meta.owner = entry.owner;
         meta.hidden = entry.owner == 0;
         let native = execution_of(entry.owner);
         if let Some(seq) = native.filter(|_| header.msg_type == "input_request") {
-            self.native_asked(seq, frame.header());
+            self.executions.asked(seq, frame.header(), self.now.mono);
         }
-        if channel == Some(Channel::Stdin) || !header.msg_type.ends_with("_reply") {
+        if channel == Channel::Stdin || !header.msg_type.ends_with("_reply") {
             return Ok(());
         }
-        let Some(Progress { kind, done, .. }) = self.ledger.replied(id) else {
+        let Some(Progress { kind, done, .. }) = self.requests.replied(id) else {
             return Ok(());
         };
         meta.word = word::REPLY | (u32::from(done) * word::DONE);
@@ -300,9 +256,9 @@ impl Core {
                 Replied::Error => word::RAISED,
                 Replied::Aborted => word::ABORTED,
             };
-            self.native_replied(seq, replied);
+            self.executions.replied(seq, replied);
             if done {
-                self.native_done(seq);
+                self.executions.done(seq);
             }
         }
         if kind == RequestKind::Probe && origin.incarnation == self.life.incarnation() {
@@ -318,31 +274,6 @@ impl Core {
         Ok(())
     }
 
-    /// The open request that a message belongs to. The parent decides, since clients go by it: the identity, which kernels echo, only
-    /// tells requests of the same parent apart. A reply that no open request waits for belongs to no client: it is kept in the log, changes
-    /// nothing, and is shown to no client.
-    fn answered(
-        &self,
-        channel: Option<Channel>,
-        msg_type: &str,
-        parent: Option<u64>,
-        identity: Option<RequestId>,
-    ) -> Option<RequestId> {
-        let by_parent = || parent.and_then(|key| self.ledger.find(key, false));
-        if channel == Some(Channel::Stdin) {
-            // A question goes to the client that is asked, and may come from code that outlived its request.
-            return identity.or_else(by_parent);
-        }
-        let echoed = identity.filter(|id| {
-            let entry = self.ledger.get(*id);
-            entry.is_some_and(|entry| parent == Some(entry.parent))
-        });
-        let id = echoed.or_else(by_parent)?;
-        let entry = self.ledger.get(id)?;
-        let waits = !entry.replied && (entry.kind != RequestKind::Execute || msg_type == "execute_reply");
-        (waits || !msg_type.ends_with("_reply")).then_some(id)
-    }
-
     /// The kernel has answered and its output is heard.
     pub(super) fn became_ready(&mut self) {
         // Without this an unused restarted kernel would seem to be starting for ever.
@@ -350,12 +281,5 @@ impl Core {
             self.activity.state = ExecutionState::Idle;
         }
         self.changed = true;
-    }
-}
-
-fn put_request(meta: &mut RecordMeta, id: Option<RequestId>) {
-    if let Some(id) = id {
-        meta.request = id.number;
-        meta.epoch = u32::try_from(id.epoch).unwrap_or(u32::MAX);
     }
 }

@@ -18,7 +18,7 @@
 //! ```
 
 use himalia_journal::Meta;
-use himalia_shim_protocol::Lane;
+use himalia_shim_protocol::{Lane, RequestId};
 use himalia_wire::Channel;
 use serde::Serialize;
 
@@ -96,6 +96,20 @@ const SYNTHETIC: u8 = 4;
 const REDACTED: u8 = 8;
 
 impl RecordMeta {
+    /// The request that this is, or that it answers; number 0 = none.
+    pub(super) fn request_id(&self) -> RequestId {
+        RequestId {
+            epoch: u64::from(self.epoch),
+            number: self.request,
+        }
+    }
+
+    /// Sets it.
+    pub(super) fn set_request_id(&mut self, id: RequestId) {
+        self.request = id.number;
+        self.epoch = u32::try_from(id.epoch).unwrap_or(u32::MAX);
+    }
+
     /// As the journal has them.
     pub fn encode(&self) -> Meta {
         let mut out = [0_u8; 40];

@@ -41,8 +41,7 @@ impl Core {
 
     /// A text for users, in the kernel's name, with the output of what it works on.
     pub(super) fn notice(&mut self, text: &str) {
-        let parent = self.iopub_parent.as_ref().map(|parent| parent.raw.clone());
-        let body = synthetic::notice(&self.kernel_session, parent.as_deref(), text);
+        let body = synthetic::notice(&self.kernel_session, self.requests.latest_parent(), text);
         self.push_synthetic(Channel::Iopub, 0, body);
     }
 

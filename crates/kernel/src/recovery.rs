@@ -3,23 +3,21 @@
 //! Folding reads the records' fixed fields; bodies are parsed for the few lifecycle records, and for the names of variables in
 //! replies.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use himalia_journal::Record;
 use himalia_model::ExecutionState;
-use himalia_shim_protocol::{KernelEntry, Lane, PerLane, RequestId};
+use himalia_shim_protocol::PerLane;
 use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits};
 
-use super::carried::{Carried, held_again};
 use super::core::{Core, Settings};
 use super::event::Now;
-use super::ledger::{Entry, RequestKind};
 use super::life::records::LifecycleRecord;
 use super::messages::word;
 use super::meta::{RecordKind, RecordMeta};
-use super::outbox::Outbox;
+use super::requests::kind::RequestKind;
+use super::shim::outbox::Outbox;
 
 /// Links of a sandbox that has said nothing yet.
 const NO_LINKS: PerLane<u64> = PerLane { now: 0, data: 0 };
@@ -32,7 +30,7 @@ impl Core {
         now: Now,
         checkpoint: Option<&[u8]>,
         since: &[Arc<Record>],
-        mut read: impl FnMut(u64) -> Option<Arc<Record>>,
+        read: impl FnMut(u64) -> Option<Arc<Record>>,
     ) -> Result<Self, String> {
         let mut core = Self::new(settings, now);
         let mut stored = match checkpoint {
@@ -53,7 +51,10 @@ impl Core {
             }
             match kind {
                 RecordKind::Request => {
-                    core.fold_request(record, &meta);
+                    let kind = core.requests.fold_request(record, &meta);
+                    if kind == Some(RequestKind::Shutdown) {
+                        core.life.shutdown_requested();
+                    }
                     core.executions.fold_input(record, &meta);
                 }
                 RecordKind::Message => {
@@ -80,61 +81,15 @@ impl Core {
             core.kernel_session = session.into();
         }
         core.outbox = Outbox::new(settings.kernel, settings.epoch, stored);
-        for lane in Lane::ALL {
-            for (seq, carried) in &mut core.carried[lane] {
-                if carried.held.is_none() {
-                    carried.held = read(*seq).and_then(|record| held_again(&record));
-                }
-            }
-            core.carried[lane].retain(|_, carried| carried.held.is_some());
-        }
+        core.requests.read_carried(read);
         core.life.adopt(now.mono);
         core.resume_executions();
         Ok(core)
     }
 
-    fn fold_request(&mut self, record: &Record, meta: &RecordMeta) {
-        let Some(held) = held_again(record) else { return };
-        let id = RequestId {
-            epoch: u64::from(meta.epoch),
-            number: meta.request,
-        };
-        let lane = held.request.lane();
-        if meta.link != 0
-            && let Some(old) = self.carried[lane].remove(&meta.link)
-        {
-            self.ledger.remove(old.id);
-        }
-        if held.request.kind == RequestKind::Shutdown {
-            self.life.shutdown_requested();
-        }
-        if held.request.channel() != Channel::Stdin {
-            self.ledger.insert(id, Entry::new(record.seq, &held.request));
-        }
-        self.carried[lane].insert(
-            record.seq,
-            Carried {
-                id,
-                confirmed: false,
-                held: Some(held),
-            },
-        );
-    }
-
     fn fold_message(&mut self, record: &Record, meta: &RecordMeta) {
-        let id = RequestId {
-            epoch: u64::from(meta.epoch),
-            number: meta.request,
-        };
-        // Whatever answers a request proves that it was accepted.
-        if let Some(entry) = self.ledger.get(id)
-            && meta.word & (word::IDLE | word::REPLY) != 0
-        {
-            self.carried[entry.lane()].remove(&entry.seq);
-        }
-        if meta.channel == Some(Channel::Stdin) && !meta.synthetic {
-            self.secret_asked = meta.word & word::SECRET != 0;
-        }
+        let id = meta.request_id();
+        let reply = self.requests.fold_message(meta);
         if meta.word & word::TOUCH != 0 {
             self.activity.touch(record.at_micros);
         }
@@ -145,12 +100,9 @@ impl Core {
             self.stopwatch.began(id, record.at_micros);
         }
         if meta.word & word::IDLE != 0 {
-            self.ledger.idle(id);
             self.stopwatch.ended(id);
         }
-        if meta.word & word::REPLY != 0
-            && let Some(progress) = self.ledger.replied(id)
-            && progress.kind == RequestKind::Execute
+        if reply.is_some_and(|reply| reply.kind == RequestKind::Execute)
             && let Ok(frame) = Frame::parse(record.body.clone(), &Limits::KERNEL)
         {
             self.names.replied(meta.incarnation, frame.metadata());
@@ -168,7 +120,8 @@ impl Core {
         };
         self.readiness.fold(&event, record.at_micros);
         if self.life.fold(&event, self.now.mono) {
-            self.forget_open();
+            self.stopwatch.reset();
+            self.requests.fold_process_ended();
         }
         match event {
             LifecycleRecord::NewSandbox { .. } => {
@@ -180,70 +133,11 @@ impl Core {
                 self.activity.state = ExecutionState::Starting;
                 self.activity.touch(record.at_micros);
             }
-            LifecycleRecord::Carried { requests } => {
-                let confirmed: BTreeSet<u64> = requests.into_iter().collect();
-                for lane in Lane::ALL {
-                    // What was not confirmed had been accepted, as an earlier gateway found out.
-                    self.carried[lane].retain(|seq, carried| {
-                        carried.confirmed = confirmed.contains(seq);
-                        carried.confirmed
-                    });
-                }
-            }
-            LifecycleRecord::Refused { record, again, .. } => self.fold_refused(record, again),
+            LifecycleRecord::Carried { requests } => self.requests.fold_carried(requests),
+            LifecycleRecord::Refused { record, again, .. } => self.requests.fold_refused(record, again),
             _ => {}
         }
         false
-    }
-
-    fn fold_refused(&mut self, record: u64, again: bool) {
-        if let Some(id) = self.ledger.of_record(record) {
-            self.never_ran(id, again);
-        } else if !again {
-            // It was to go again, and could not.
-            for lane in Lane::ALL {
-                self.carried[lane].remove(&record);
-            }
-        }
-    }
-
-    /// Forgets what a process that ended had accepted.
-    fn forget_open(&mut self) {
-        self.stopwatch.reset();
-        let carried = &self.carried;
-        self.ledger.lose(|id| {
-            Lane::ALL
-                .into_iter()
-                .any(|lane| carried[lane].values().any(|carried| carried.id == id))
-        });
-    }
-
-    /// The first hello of a lane in this epoch: its marks say what was accepted of what earlier gateways sent.
-    pub(super) fn confirm_carried(&mut self, lane: Lane, entry: Option<&KernelEntry>) {
-        self.carried[lane].retain(|_, carried| {
-            let accepted = entry.is_some_and(|entry| {
-                let marks = &entry.requests;
-                marks
-                    .accepted(lane, carried.id)
-                    .unwrap_or(marks.epoch > carried.id.epoch)
-            });
-            carried.confirmed |= !accepted;
-            carried.confirmed
-        });
-    }
-
-    /// What earlier epochs left is known on all lanes: what was never accepted goes out again, in its old order, under new numbers.
-    pub(super) fn hold_carried(&mut self) {
-        for lane in Lane::ALL {
-            for (seq, carried) in std::mem::take(&mut self.carried[lane]) {
-                self.ledger.remove(carried.id);
-                match carried.held {
-                    Some(held) => self.held.put_back(held),
-                    // Its record is being fetched.
-                    None => drop(self.carried[lane].insert(seq, carried)),
-                }
-            }
-        }
     }
 }
 

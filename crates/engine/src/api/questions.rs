@@ -132,7 +132,8 @@ impl Engine {
         let asked = timeout(wait + SLACK, async {
             let mut snapshot = handle.snapshot.clone();
             // A kernel that has just been started answers when it is ready.
-            let usable = snapshot.wait_for(|now| now.ready || matches!(now.phase, Phase::Dead | Phase::Over));
+            let usable =
+                snapshot.wait_for(|now| now.ready || matches!(now.phase, Phase::Dead | Phase::Ended));
             if timeout(wait, usable).await.is_err() {
                 return Some(Err(CommandError::NoAnswer));
             }
@@ -167,7 +168,7 @@ impl Engine {
             (snapshot.phase, snapshot.reason.clone())
         };
         match phase {
-            Phase::Over | Phase::Stopping => self.inner.over(handle),
+            Phase::Ended | Phase::Stopping => self.inner.over(handle),
             Phase::Dead => EngineError::KernelDead {
                 cause: reason.unwrap_or_default(),
             },

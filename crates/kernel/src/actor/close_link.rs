@@ -16,7 +16,7 @@ impl Running {
     /// Tells the sandbox to close this kernel's link, and waits until it has: what it still has to say is taken, since it
     /// closes when all of it is acknowledged.
     pub(super) async fn close_link(&mut self) {
-        if self.actor.core.sandbox_is_gone() {
+        if self.actor.core.life.sandbox_is_gone() {
             return;
         }
         let end = Instant::now() + PATIENCE;
@@ -42,11 +42,11 @@ impl Running {
                 Ok(Wake::Stop) => return,
                 Ok(wake) => self.round(wake),
                 Err(_) => {
-                    tracing::warn!(kernel = %self.actor.handle.id(), "a sandbox does not close the link of a kernel that is over");
+                    tracing::warn!(kernel = %self.actor.handle.id(), "a sandbox does not close the link of a kernel that has ended");
                     return;
                 }
             }
-            if self.actor.core.sandbox_is_gone() {
+            if self.actor.core.life.sandbox_is_gone() {
                 return;
             }
         }

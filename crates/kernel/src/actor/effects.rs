@@ -54,7 +54,7 @@ impl Running {
                 // One that is not asked for now is asked for by the next request.
                 let _ = self.actor.wants.try_send(self.actor.handle.id());
             }
-            Effect::Over { forget } => self.over = Some(forget),
+            Effect::Ended { forget } => self.ended = Some(forget),
         }
     }
 

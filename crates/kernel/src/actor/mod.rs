@@ -88,7 +88,7 @@ struct Running {
     /// Tells the space that the files take, once for each question.
     disk: (mpsc::Sender<Option<DiskUse>>, mpsc::Receiver<Option<DiskUse>>),
     /// The kernel has ended, to be forgotten or not.
-    over: Option<bool>,
+    ended: Option<bool>,
     roll_due: bool,
 }
 
@@ -126,17 +126,17 @@ impl Actor {
             fetches: Vec::new(),
             memory: mpsc::channel(1),
             disk: mpsc::channel(1),
-            over: None,
+            ended: None,
             roll_due: false,
         };
-        if running.actor.core.snapshot().phase == Phase::Over {
-            running.over = Some(true);
+        if running.actor.core.snapshot().phase == Phase::Ended {
+            running.ended = Some(true);
         } else if running.actor.sandbox_exit.is_none() {
-            running.over = Some(false);
+            running.ended = Some(false);
         }
         running.write_and_send(running.now());
         loop {
-            match running.over.take() {
+            match running.ended.take() {
                 None => {}
                 Some(true) => return running.end().await,
                 Some(false) => running.bury().await,
@@ -317,7 +317,7 @@ impl Running {
         };
         let waiter = self.keep(reply);
         self.step(Event::NewSandbox { waiter, rules, lost }, now);
-        if self.actor.core.sandbox_is_gone() {
+        if self.actor.core.life.sandbox_is_gone() {
             // Refused: the caller that made it ends it.
             return;
         }

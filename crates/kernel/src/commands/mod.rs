@@ -3,8 +3,6 @@
 pub(super) mod awaiting_link;
 mod sandbox;
 
-use himalia_shim_protocol::Lane;
-
 use super::core::Core;
 use super::event::{Answer, Command, CommandError, Commanded, Effect};
 use super::life::Phase;
@@ -69,8 +67,7 @@ impl Core {
             | Command::Input { .. }
             | Command::ListExecutions => false,
         };
-        let connected = self.outbox.connected(Lane::Now) && self.outbox.greeted();
-        possible && !self.life.sandbox_is_gone() && !connected
+        possible && !self.life.sandbox_is_gone() && !self.outbox.takes_commands()
     }
 
     fn let_wait(&mut self, waiter: u64, command: Command) -> Commanded {

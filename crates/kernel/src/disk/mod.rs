@@ -16,11 +16,11 @@ use himalia_model::DiskUse;
 use himalia_shim_protocol::Command as ShimCommand;
 
 use super::core::Core;
-use super::event::{Effect, Request};
+use super::event::Effect;
 use super::executions::records::execution_of;
-use super::held::Held;
 use super::life::Phase;
 use super::life::records::LifecycleRecord;
+use super::requests::backlog::Held;
 use watch::{Remedy, Work};
 
 impl Core {
@@ -77,16 +77,6 @@ impl Core {
                 self.end_process(refusal::CODE.to_owned(), out);
             }
         }
-    }
-
-    /// Whether shell requests wait until it is known whether there is room.
-    pub(super) fn disk_is_unsure(&self) -> bool {
-        self.disk.is_unsure(self.ledger.executes())
-    }
-
-    /// Why a request is not accepted, if it is not.
-    pub(super) fn disk_refuses(&self, request: &Request) -> Option<DiskUse> {
-        self.disk.refuses(request)
     }
 
     /// Answers an execution that is not accepted, as a kernel would whose code has failed.

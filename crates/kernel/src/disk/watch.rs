@@ -4,7 +4,7 @@ use himalia_model::DiskUse;
 use serde::Deserialize;
 
 use crate::event::{Effect, Request};
-use crate::ledger::RequestKind;
+use crate::requests::kind::RequestKind;
 
 /// In the first line of an execution, in whatever way its language writes comments: it is going to delete files.
 pub(super) const FREE_SPACE: &str = "himalia: free space";
@@ -190,12 +190,12 @@ impl DiskWatch {
 
     /// Whether shell requests wait until it is known whether there is room: what ran may have made some. `executes`: an
     /// execution is under way.
-    pub(super) fn is_unsure(&self, executes: bool) -> bool {
+    pub(crate) fn is_unsure(&self, executes: bool) -> bool {
         self.excess.is_some() && (self.asked.is_some() || self.stale || executes)
     }
 
     /// Why a request is not accepted, if it is not.
-    pub(super) fn refuses(&self, request: &Request) -> Option<DiskUse> {
+    pub(crate) fn refuses(&self, request: &Request) -> Option<DiskUse> {
         let excess = self.excess.filter(|_| request.kind == RequestKind::Execute)?;
         let makes_room = Execute::of(request.frame.content()).makes_room();
         (!makes_room).then_some(excess.found)

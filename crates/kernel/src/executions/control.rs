@@ -9,8 +9,8 @@ use super::queue::Executions;
 use super::queued::{EXECUTION_SESSION, message};
 use super::records::{End, ExecutionRecord, OnTimeout, StopReason, owner_of};
 use crate::event::Request;
-use crate::ledger::RequestKind;
 use crate::log::Log;
+use crate::requests::kind::RequestKind;
 use crate::writes::Next;
 
 /// From one interrupt to the next, microseconds, and how many there are. They never end the process.

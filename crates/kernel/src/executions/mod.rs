@@ -25,7 +25,6 @@ mod end_tests;
 #[cfg(test)]
 mod tests;
 
-use himalia_outcome::Replied;
 use himalia_shim_protocol::{Command as ShimCommand, RefusalKind};
 use himalia_wire::Channel;
 
@@ -72,7 +71,7 @@ impl Core {
 
     fn may_submit(&self, submission: &Submission) -> Result<(), CommandError> {
         match self.life.phase() {
-            Phase::Over | Phase::Stopping => return Err(CommandError::NotRunning),
+            Phase::Ended | Phase::Stopping => return Err(CommandError::NotRunning),
             Phase::Dead if !self.rules.revive => return Err(CommandError::KernelDead(self.life.cause())),
             _ => {}
         }
@@ -95,11 +94,6 @@ impl Core {
             return Err(CommandError::SandboxLost(self.life.cause()));
         }
         Ok(())
-    }
-
-    /// An execution could not be written.
-    pub(super) fn not_submitted(&mut self, waiter: u64, out: &mut Vec<Effect>) {
-        self.executions.not_submitted(waiter, out);
     }
 
     /// Sends the next execution if it is its turn, and starts the kernel for it if it is dead and may be.
@@ -160,26 +154,6 @@ impl Core {
         [self.executions.deadline(), ready].into_iter().flatten().min()
     }
 
-    /// The kernel works on it.
-    pub(super) fn native_began(&mut self, seq: u64) {
-        self.executions.began(seq, self.life.incarnation(), self.now.mono);
-    }
-
-    /// It asks for input.
-    pub(super) fn native_asked(&mut self, seq: u64, header: &[u8]) {
-        self.executions.asked(seq, header, self.now.mono);
-    }
-
-    /// Its reply is there.
-    pub(super) fn native_replied(&mut self, seq: u64, replied: Replied) {
-        self.executions.replied(seq, replied);
-    }
-
-    /// Reply and idle are there.
-    pub(super) fn native_done(&mut self, seq: u64) {
-        self.executions.done(seq);
-    }
-
     /// It was answered in the kernel's place, and did not run.
     pub(super) fn native_not_taken(&mut self, seq: u64) {
         let (executions, mut ends) = self.executions_and_ends();
@@ -198,15 +172,13 @@ impl Core {
         let unknown = on_its_way && !self.life.sandbox_is_gone();
         let (executions, mut ends) = self.executions_and_ends();
         if let Some(owner) = executions.lost(cause, unknown, mono, &mut ends) {
-            self.held.remove_owner(owner);
+            self.requests.forget_waiting_of(owner);
         }
     }
 
     fn execution_is_on_its_way(&self) -> bool {
-        self.executions.current_owner().is_some_and(|owner| {
-            let mut open = self.ledger.iter().filter(|(_, entry)| entry.owner == owner);
-            open.any(|(id, _)| self.outbox.is_on_its_way(id))
-        })
+        let owner = self.executions.current_owner();
+        owner.is_some_and(|owner| self.requests.is_on_its_way(owner, &self.outbox))
     }
 
     /// What is due for the one that was sent.
@@ -240,16 +212,12 @@ impl Core {
         };
         let lost = incarnation != self.life.incarnation() || self.life.phase() != Phase::Running;
         let (status, cause) = match kind {
-            RefusalKind::Full => {
-                self.held.pause(Channel::Shell, self.now.mono);
-                return self.executions.send_again();
-            }
-            RefusalKind::NotRunning if !lost => {
-                self.held.wait_for_process(Channel::Shell);
-                return self.executions.send_again();
-            }
-            RefusalKind::NotRunning => (End::KernelDied, self.life.cause()),
+            RefusalKind::NotRunning if lost => (End::KernelDied, self.life.cause()),
             RefusalKind::Never => (End::Error, reason.to_owned()),
+            RefusalKind::Full | RefusalKind::NotRunning => {
+                self.requests.pause_after(kind, Channel::Shell, self.now.mono);
+                return self.executions.send_again();
+            }
         };
         let (executions, mut ends) = self.executions_and_ends();
         executions.end_unrun(seq, status, Some(cause), &mut ends);
@@ -291,9 +259,8 @@ impl Core {
         let Some(owner) = self.executions.current_owner() else {
             return;
         };
-        let lost = self.ledger.iter_lost().any(|(_, entry)| entry.owner == owner);
-        let open = self.ledger.iter().any(|(_, entry)| entry.owner == owner);
-        if !open && !lost {
+        let open = self.requests.is_open(owner);
+        if !open && !self.requests.is_lost(owner) {
             // Its request was refused, or never written: it did not run.
             self.executions.send_again();
         } else if !open {

@@ -120,7 +120,7 @@ impl Executions {
     }
 
     /// The kernel works on it, in this process, since `mono`.
-    pub(super) fn began(&mut self, seq: u64, incarnation: u32, mono: u64) {
+    pub(crate) fn began(&mut self, seq: u64, incarnation: u32, mono: u64) {
         if let Some(current) = self.current(seq) {
             current.begin(mono);
             current.incarnation = incarnation;
@@ -128,21 +128,21 @@ impl Executions {
     }
 
     /// It asks for input, with this header.
-    pub(super) fn asked(&mut self, seq: u64, header: &[u8], mono: u64) {
+    pub(crate) fn asked(&mut self, seq: u64, header: &[u8], mono: u64) {
         if let Some(current) = self.current(seq) {
             current.ask(String::from_utf8_lossy(header).into_owned(), mono);
         }
     }
 
     /// Its reply is there.
-    pub(super) fn replied(&mut self, seq: u64, replied: Replied) {
+    pub(crate) fn replied(&mut self, seq: u64, replied: Replied) {
         if let Some(current) = self.current(seq) {
             current.reply(replied);
         }
     }
 
     /// Reply and idle are there.
-    pub(super) fn done(&mut self, seq: u64) {
+    pub(crate) fn done(&mut self, seq: u64) {
         if let Some(current) = self.current(seq) {
             current.done = true;
         }

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::brief::{Brief, operator, title};
 use super::records::{End, Submission, owner_of};
 use crate::event::Request;
-use crate::ledger::RequestKind;
+use crate::requests::kind::RequestKind;
 
 /// `header.session` of the requests. Unlike the engine's own, what they cause is shown to all clients.
 pub(super) const EXECUTION_SESSION: &str = "himalia-execution";

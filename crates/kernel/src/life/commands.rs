@@ -1,6 +1,6 @@
 //! A caller starts, interrupts, restarts, revives or stops a kernel.
 
-use himalia_shim_protocol::{Command as ShimCommand, KernelSpec, Lane, Start, Stop};
+use himalia_shim_protocol::{Command as ShimCommand, KernelSpec, Start, Stop};
 
 use super::phase::Phase;
 use super::waiters::Awaited;
@@ -76,7 +76,7 @@ impl Core {
     /// A caller wants the kernel to have a process.
     pub(crate) fn revive_for_caller(&mut self, waiter: u64, out: &mut Vec<Effect>) -> Commanded {
         let process = match self.life.phase {
-            Phase::Over | Phase::Stopping => return Err(CommandError::NotRunning),
+            Phase::Ended | Phase::Stopping => return Err(CommandError::NotRunning),
             Phase::Dead if !self.rules.revive => return Err(CommandError::KernelDead(self.life.cause())),
             Phase::Dead if self.life.sandbox_gone => {
                 return Err(CommandError::SandboxLost(self.life.cause()));
@@ -95,14 +95,13 @@ impl Core {
     /// Ends the kernel. Answered at once: the end is seen when the kernel has ended.
     pub(crate) fn stop(&mut self, cause: &'static str, out: &mut Vec<Effect>) {
         match self.life.phase {
-            Phase::Over | Phase::Stopping => {}
+            Phase::Ended | Phase::Stopping => {}
             Phase::New | Phase::Dead => self.end_kernel(cause, out),
             Phase::Starting | Phase::Running | Phase::Restarting => {
                 let stop = Stop {
                     grace_ms: self.settings.grace_ms,
                 };
-                let connected = self.outbox.connected(Lane::Now) && self.outbox.greeted();
-                if !connected || self.order(&ShimCommand::Stop(stop), out).is_err() {
+                if !self.outbox.takes_commands() || self.order(&ShimCommand::Stop(stop), out).is_err() {
                     // Its sandbox is ended as a whole.
                     self.end_kernel(cause, out);
                     return;

@@ -46,11 +46,7 @@ impl Core {
     /// What was sent to the sandbox before is given up.
     pub(crate) fn leave_sandbox(&mut self) {
         self.outbox.begin_again();
-        // What an earlier gateway had sent to the sandbox before was done there, or is lost with it.
-        for carried in [&mut self.carried.now, &mut self.carried.data] {
-            carried.retain(|_, carried| carried.confirmed);
-        }
-        self.forget_accepted();
+        self.requests.leave_sandbox(&self.outbox);
         self.readiness.process_started();
     }
 }

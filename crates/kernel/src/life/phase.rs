@@ -19,5 +19,6 @@ pub enum Phase {
     /// It ended without having been asked to. It can be restarted while its sandbox lives.
     Dead,
     /// It has ended.
-    Over,
+    #[serde(rename = "over")]
+    Ended,
 }

@@ -76,8 +76,7 @@ impl Core {
             _ if stopped == Some(StopBy::Outside) => self.executions_lost(ENDED_FROM_OUTSIDE),
             _ => self.executions_lost("restart"),
         }
-        self.forget_accepted();
-        self.iopub_parent = None;
+        self.requests.process_ended(&self.outbox);
         self.changed = true;
         match self.life.phase {
             Phase::Running | Phase::Starting if self.life.asked_to_end => {
@@ -88,17 +87,11 @@ impl Core {
             // Asked for by an earlier gateway; what comes next says whether it was a restart.
             Phase::Running if asked => self.life.phase = Phase::Restarting,
             Phase::Running | Phase::Starting => self.process_crashed(exit.cause(), out),
-            Phase::New | Phase::Restarting | Phase::Stopping | Phase::Dead | Phase::Over => {}
+            Phase::New | Phase::Restarting | Phase::Stopping | Phase::Dead | Phase::Ended => {}
         }
         if let Some(by) = stopped {
             self.stop_completed(by, out);
         }
-    }
-
-    /// What a process had accepted is lost with it; what is still on its way goes to the next one.
-    pub(super) fn forget_accepted(&mut self) {
-        let outbox = &self.outbox;
-        self.ledger.lose(|id| outbox.is_on_its_way(id));
     }
 
     /// Ends the kernel's process, as the rules for a crash say.
@@ -134,14 +127,14 @@ impl Core {
             self.say("dead");
         }
         self.life.died(cause);
-        self.forget_accepted();
+        self.requests.lose_accepted(&self.outbox);
         self.changed = true;
         self.life.fail_waiters(out);
     }
 
     /// The kernel ends: no client can have it any more.
     pub(crate) fn end_kernel(&mut self, cause: &str, out: &mut Vec<Effect>) {
-        if self.life.phase == Phase::Over {
+        if self.life.phase == Phase::Ended {
             return;
         }
         self.executions_lost(cause);
@@ -154,9 +147,9 @@ impl Core {
             self.say("dead");
         }
         self.life.ended(cause);
-        self.held.clear();
+        self.requests.forget_waiting();
         self.changed = true;
-        out.push(Effect::Over { forget: true });
+        out.push(Effect::Ended { forget: true });
         self.life.fail_waiters(out);
     }
 
@@ -168,7 +161,7 @@ impl Core {
         }
         let ours = self.stopwatch.stopped();
         match self.life.phase {
-            Phase::Over => {}
+            Phase::Ended => {}
             Phase::Stopping => self.end_kernel(&self.life.cause(), out),
             // The shim starts nothing any more.
             _ if by == StopBy::Outside => {

@@ -52,7 +52,7 @@ impl Life {
             Phase::Dead | Phase::Restarting if state == KernelState::New && self.is_in_unused_sandbox() => {
                 Continuation::UnusedSandbox
             }
-            Phase::Dead | Phase::Over => Continuation::StaysDead,
+            Phase::Dead | Phase::Ended => Continuation::StaysDead,
             _ if state == KernelState::New && self.adopted => Continuation::NeverStarted,
             _ => Continuation::AsItIs,
         }

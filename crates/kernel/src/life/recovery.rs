@@ -100,7 +100,7 @@ impl Life {
             LifecycleRecord::Exited(exited) => self.exit = Some(PendingExit::new(exited.clone(), mono)),
             LifecycleRecord::Stopped { by, .. } => match (&mut self.exit, by) {
                 (Some(exit), by) => exit.stopped = Some(*by),
-                (None, StopBy::Gateway) => self.phase = Phase::Over,
+                (None, StopBy::Gateway) => self.phase = Phase::Ended,
                 (None, StopBy::Outside) => {
                     self.phase = Phase::Dead;
                     self.reason = Some(ENDED_FROM_OUTSIDE.to_owned());
@@ -114,7 +114,7 @@ impl Life {
                 return true;
             }
             LifecycleRecord::Dead { cause, over } => {
-                self.phase = if *over { Phase::Over } else { Phase::Dead };
+                self.phase = if *over { Phase::Ended } else { Phase::Dead };
                 self.moving = false;
                 self.exit = None;
                 self.reason = Some(cause.clone());

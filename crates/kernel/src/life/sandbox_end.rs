@@ -7,11 +7,6 @@ use crate::core::Core;
 use crate::event::Effect;
 
 impl Core {
-    /// Whether the sandbox has ended.
-    pub(crate) fn sandbox_is_gone(&self) -> bool {
-        self.life.sandbox_gone
-    }
-
     /// The sandbox has ended. `cause` is one line.
     pub(crate) fn sandbox_gone(&mut self, cause: String, out: &mut Vec<Effect>) {
         self.life.lose_sandbox();
@@ -19,7 +14,7 @@ impl Core {
             self.outbox.lane_closed(lane);
         }
         match self.life.phase {
-            Phase::Over => {}
+            Phase::Ended => {}
             Phase::Stopping => self.end_kernel(&self.life.cause(), out),
             Phase::New | Phase::Starting => self.end_kernel(&cause, out),
             Phase::Running | Phase::Restarting if self.life.asked_to_end => {
@@ -27,10 +22,10 @@ impl Core {
             }
             Phase::Running | Phase::Restarting => {
                 self.kernel_died(cause, out);
-                out.push(Effect::Over { forget: false });
+                out.push(Effect::Ended { forget: false });
             }
             // It keeps the cause that it died of.
-            Phase::Dead => out.push(Effect::Over { forget: false }),
+            Phase::Dead => out.push(Effect::Ended { forget: false }),
         }
     }
 

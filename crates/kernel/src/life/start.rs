@@ -8,7 +8,7 @@ use super::records::LifecycleRecord;
 use super::waiters::Awaited;
 use crate::core::{Core, Settings};
 use crate::event::{Answer, CommandError, Effect, Now, Request};
-use crate::ledger::RequestKind;
+use crate::requests::kind::RequestKind;
 
 impl Core {
     /// A process has started.
@@ -22,8 +22,7 @@ impl Core {
         self.activity.state = ExecutionState::Starting;
         self.activity.touch(self.now.wall);
         self.readiness.process_started();
-        self.held.process_started();
-        self.iopub_parent = None;
+        self.requests.process_started();
         self.stopwatch.reset();
         self.disk.process_started();
         out.push(Effect::ProcessStarted(started.pid, started.path));

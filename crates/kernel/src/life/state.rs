@@ -113,7 +113,7 @@ impl Life {
 
     /// Whether there is a sandbox, with files in it.
     pub(crate) fn has_sandbox(&self) -> bool {
-        let lives = !matches!(self.phase, Phase::New | Phase::Stopping | Phase::Over);
+        let lives = !matches!(self.phase, Phase::New | Phase::Stopping | Phase::Ended);
         !self.sandbox_gone && lives
     }
 
@@ -206,7 +206,7 @@ impl Life {
         self.asked_to_end = false;
         self.moving = false;
         self.keep_reason_of_crash();
-        if self.phase != Phase::Stopping && self.phase != Phase::Over {
+        if self.phase != Phase::Stopping && self.phase != Phase::Ended {
             self.phase = Phase::Running;
         }
     }
@@ -286,7 +286,7 @@ impl Life {
 
     /// It has ended.
     pub(super) fn ended(&mut self, cause: &str) {
-        self.phase = Phase::Over;
+        self.phase = Phase::Ended;
         self.reason = Some(cause.to_owned());
         self.stop_deadline = None;
         self.exit = None;

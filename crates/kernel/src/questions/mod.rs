@@ -17,7 +17,7 @@ mod tests;
 
 use super::core::Core;
 use super::event::{CommandError, Commanded};
-use super::held::Held;
+use super::requests::backlog::Held;
 use question::Question;
 
 impl Core {
@@ -29,11 +29,11 @@ impl Core {
         if self.writes.failing() {
             return Err(CommandError::DiskFailing);
         }
-        if !self.questions.has_room(question.channel, &self.ledger) {
+        if !self.questions.has_room(question.channel, &self.requests) {
             return Err(CommandError::TooManyQuestions);
         }
         let request = open::request(question);
-        let Ok(id) = self.admit(Held { request, again: 0 }) else {
+        let Ok(id) = self.admit(Held::new(request)) else {
             return Err(CommandError::Refused(
                 "the sandbox holds too much already".to_owned(),
             ));
@@ -44,7 +44,7 @@ impl Core {
 
     /// Gives up questions whose time has expired.
     pub(super) fn expire_questions(&mut self) {
-        if self.questions.expire(self.now.mono, &mut self.ledger) {
+        if self.questions.expire(self.now.mono, &mut self.requests) {
             self.release();
         }
     }

@@ -6,7 +6,8 @@ use himalia_wire::{Channel, build};
 
 use super::question::{Question, Reply};
 use crate::event::{Answer, CommandError, Effect, Request};
-use crate::ledger::{Ledger, RequestKind};
+use crate::requests::kind::RequestKind;
+use crate::requests::state::Requests;
 use crate::synthetic::ENGINE_SESSION;
 
 /// Questions on one channel that a kernel has at a time; an additional one is refused. On shell also those count that no
@@ -44,15 +45,15 @@ pub(super) fn request(question: &Question) -> Request {
 impl Questions {
     /// Whether one more may be asked on the channel. Forgets those that no caller waits for and that the kernel will not
     /// come to.
-    pub(super) fn has_room(&mut self, channel: Channel, ledger: &Ledger) -> bool {
+    pub(super) fn has_room(&mut self, channel: Channel, requests: &Requests) -> bool {
         let blocks = |id| {
-            ledger
+            requests
                 .get(id)
                 .is_some_and(|entry| !entry.idle && !entry.overtaken)
         };
         self.open
             .retain(|one| one.waiter.is_some() || (one.channel == Channel::Shell && blocks(one.id)));
-        let full = channel == Channel::Shell && ledger.is_full();
+        let full = channel == Channel::Shell && requests.is_full();
         !full && self.open.iter().filter(|one| one.channel == channel).count() < MAX_OPEN
     }
 
@@ -114,8 +115,8 @@ impl Questions {
         waited.map(|one| one.due).min()
     }
 
-    /// No reply is waited for any more where the time has expired. `true` if that has made room in the ledger.
-    pub(super) fn expire(&mut self, mono: u64, ledger: &mut Ledger) -> bool {
+    /// No reply is waited for any more where the time has expired. `true` if that has made room for requests.
+    pub(super) fn expire(&mut self, mono: u64, requests: &mut Requests) -> bool {
         let mut made_room = false;
         for one in &mut self.open {
             if one.due > mono {
@@ -123,7 +124,7 @@ impl Questions {
             }
             let Some(waiter) = one.waiter.take() else { continue };
             let error = if one.idle {
-                made_room |= ledger.remove(one.id).is_some();
+                made_room |= requests.forget(one.id);
                 CommandError::NotKnown
             } else {
                 CommandError::NoAnswer

@@ -11,8 +11,8 @@ use super::question::Question;
 use crate::bench::{Bench, settings};
 use crate::core::Core;
 use crate::event::{Answer, Command, CommandError, Event};
-use crate::ledger::RequestKind;
 use crate::meta::{RecordKind, RecordMeta};
+use crate::requests::kind::RequestKind;
 
 const WAIT: u64 = 5_000_000;
 
@@ -104,7 +104,7 @@ impl Talk {
 #[test]
 fn who_asks_gets_the_reply_and_the_log_no_body() {
     let mut talk = Talk::new();
-    let before = talk.bench.core.open_requests();
+    let before = talk.bench.core.requests.count_open();
     talk.ask(7, Channel::Control);
     let header = talk.asked()[0].1.clone();
     assert_eq!(header::peek(&header).unwrap().msg_type, "complete_request");
@@ -119,7 +119,7 @@ fn who_asks_gets_the_reply_and_the_log_no_body() {
     let last = talk.bench.disk.last().unwrap();
     let meta = RecordMeta::decode(&last.meta);
     assert!(last.body.is_empty() && meta.hidden && meta.owner == 0);
-    assert_eq!(talk.bench.core.open_requests(), before);
+    assert_eq!(talk.bench.core.requests.count_open(), before);
     // A second reply belongs to no question.
     talk.says(0, Channel::Control, "complete_reply", &json!({"status": "ok"}));
     assert!(talk.told().is_empty());
@@ -220,10 +220,7 @@ fn the_next_gateway_asks_nothing_again() {
     let checkpoint = talk.bench.core.checkpoint();
     for (checkpoint, since) in [(None, &disk[..]), (Some(&checkpoint[..]), &[])] {
         let core = Core::recover(settings(2), talk.bench.now, checkpoint, since, by_number).unwrap();
-        let kinds: Vec<_> = core.carried[Lane::Data]
-            .values()
-            .filter_map(|carried| carried.held.as_ref().map(|held| held.request.kind))
-            .collect();
+        let kinds = core.requests.carried_kinds(Lane::Data);
         assert!(!kinds.contains(&RequestKind::Question), "{kinds:?}");
     }
 }

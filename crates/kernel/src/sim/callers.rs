@@ -6,7 +6,7 @@ use himalia_wire::{Channel, Parts};
 
 use super::world::{Asked, World, fingerprint, owner_of};
 use crate::event::{Command, Event, Request};
-use crate::ledger::{RequestKind, parent_key};
+use crate::requests::kind::{RequestKind, parent_key};
 
 impl World {
     pub(super) fn ask(&mut self) {

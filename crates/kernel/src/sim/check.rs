@@ -19,11 +19,11 @@ use crate::synthetic::ENGINE_SESSION;
 pub(super) fn check(world: &World) -> Result<(), String> {
     let journaled = journal(world)?;
     once(world, &journaled)?;
-    if world.over.is_none() {
+    if world.ended.is_none() {
         ended(world)?;
     }
     reader(world)?;
-    if world.over.is_none() {
+    if world.ended.is_none() {
         rest(world)?;
     }
     Ok(())
@@ -96,7 +96,7 @@ fn journal(world: &World) -> Result<BTreeSet<String>, String> {
         }
     }
     for lane in Lane::ALL {
-        if world.over.is_none() && last[lane] != world.shim.sent[lane].len() as u64 {
+        if world.ended.is_none() && last[lane] != world.shim.sent[lane].len() as u64 {
             return Err(format!(
                 "{lane}: {} sent, {} stored",
                 world.shim.sent[lane].len(),
@@ -156,7 +156,7 @@ fn once(world: &World, journaled: &BTreeSet<String>) -> Result<(), String> {
         if begun == 1 && !known {
             return Err(format!("{key} ran before it was in the journal"));
         }
-        if world.over.is_some() {
+        if world.ended.is_some() {
             continue;
         }
         let refused = world.shim.refused.contains(key);
@@ -267,7 +267,7 @@ fn rest(world: &World) -> Result<(), String> {
     if !core.is_written() {
         return Err("something is not written".to_owned());
     }
-    let open = core.open_requests();
+    let open = core.requests.count_open();
     if open > 0 && world.shim.deaths == 0 && told_all {
         return Err(format!("{open} requests seem to be open"));
     }

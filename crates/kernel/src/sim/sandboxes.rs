@@ -85,7 +85,7 @@ impl World {
             self.step(Event::Command { waiter, command });
             return true;
         }
-        if !snapshot.lost || snapshot.phase != Phase::Dead || self.over.is_some() {
+        if !snapshot.lost || snapshot.phase != Phase::Dead || self.ended.is_some() {
             return false;
         }
         if self.sandbox_lives {

@@ -46,7 +46,7 @@ pub(super) struct World {
     pub(super) asked: BTreeMap<String, Asked>,
     /// What a reader that names its position has seen.
     pub(super) read: Vec<u64>,
-    pub(super) over: Option<bool>,
+    pub(super) ended: Option<bool>,
     pub(super) next_id: [u64; 3],
     pub(super) crashes_left: u32,
     pub(super) deaths_left: u32,
@@ -85,7 +85,7 @@ impl World {
             },
             asked: BTreeMap::new(),
             read: Vec::new(),
-            over: None,
+            ended: None,
             next_id: [0; 3],
             crashes_left: rng.small(6),
             deaths_left: rng.small(4),
@@ -176,9 +176,9 @@ impl World {
             ),
             Effect::Send(lane, pending) => (lane, Down::Request(pending)),
             Effect::Ack(lane, link) => (Lane::Now, Down::Ack(lane, link)),
-            Effect::Over { forget } => {
+            Effect::Ended { forget } => {
                 // A lost sandbox is buried, and the kernel continues in another one.
-                self.over = forget.then_some(true);
+                self.ended = forget.then_some(true);
                 return;
             }
             Effect::Fetch(seq) => {
@@ -207,7 +207,7 @@ impl World {
     /// Everything with its faults.
     pub(super) fn play(&mut self) {
         for _ in 0..STEPS + self.rng.below(2 * STEPS) {
-            if self.over.is_some() {
+            if self.ended.is_some() {
                 return;
             }
             self.now.mono += 1 + self.rng.below(2000);
@@ -249,7 +249,7 @@ impl World {
         }
         let mut waits = 0;
         for _ in 0..QUIET {
-            if self.over.is_some() {
+            if self.ended.is_some() {
                 return Ok(());
             }
             self.now.mono += 10;

@@ -9,7 +9,6 @@ use himalia_shim_protocol::{Command as ShimCommand, RequestId};
 use super::core::Core;
 use super::event::Effect;
 use super::executions::records::{StopReason, execution_of};
-use super::ledger::RequestKind;
 use super::life::records::LifecycleRecord;
 use super::rules::Rules;
 use stopwatch::Step;
@@ -25,16 +24,11 @@ impl Core {
         self.disk.set(rules.watch_disk, self.now.mono);
     }
 
-    /// The kernel works on a request now. Time counts from here, not from when the request was sent: it may have waited
-    /// behind others. `false` if it is not an execution.
-    pub(super) fn execution_began(&mut self, id: RequestId) -> bool {
-        let is_execution = |kind| kind == RequestKind::Execute;
-        if self.ledger.get(id).is_none_or(|entry| !is_execution(entry.kind)) {
-            return false;
-        }
+    /// The kernel works on an execution now. Time counts from here, not from when the request was sent: it may have waited
+    /// behind others.
+    pub(super) fn execution_began(&mut self, id: RequestId) {
         self.stopwatch.began(id, self.now.wall);
         self.stopwatch.limit(self.rules.execution, self.now);
-        true
     }
 
     /// When the limit is exceeded, monotonic microseconds. Without a connection the end of the execution may not be known.
@@ -62,7 +56,7 @@ impl Core {
         self.decide(&LifecycleRecord::ExecutionLimit {
             step: name.to_owned(),
         });
-        let entry = self.ledger.get(id);
+        let entry = self.requests.get(id);
         if entry.is_some_and(|entry| execution_of(entry.owner).is_some()) {
             self.begin_stop(StopReason::Timeout, false);
         }

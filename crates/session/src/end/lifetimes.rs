@@ -36,7 +36,7 @@ fn due(
 
 fn ends(handle: &SessionKernel, sessions: &Sessions<'_>, now_micros: u64) -> Option<&'static str> {
     let phase = handle.snapshot.borrow().phase;
-    if matches!(phase, Phase::Stopping | Phase::Over) {
+    if matches!(phase, Phase::Stopping | Phase::Ended) {
         return None;
     }
     let cull = sessions.cull_facts(handle)?;

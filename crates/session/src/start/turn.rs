@@ -27,7 +27,7 @@ impl SessionManager {
     pub fn until_up(&self, handle: &SessionKernel, turn: Turn) {
         let (mut snapshot, draining) = (handle.snapshot.clone(), self.draining.clone());
         self.background.spawn(async move {
-            let is_up = snapshot.wait_for(|now| now.ready || matches!(now.phase, Phase::Dead | Phase::Over));
+            let is_up = snapshot.wait_for(|now| now.ready || matches!(now.phase, Phase::Dead | Phase::Ended));
             tokio::select! {
                 () = draining.cancelled() => {}
                 // An error: its actor has ended.

@@ -7,26 +7,25 @@
 use std::sync::Arc;
 
 use himalia_journal::Record;
-use himalia_shim_protocol::{Lane, RefusalKind, Refused, RequestId};
-use himalia_wire::Channel;
+use himalia_shim_protocol::{Lane, RefusalKind, Refused};
 
 use super::carried::{Carried, held_again};
-use super::core::Core;
-use super::event::{CommandError, Effect};
-use super::executions::records::execution_of;
-use super::ledger::{Entry, RequestKind};
-use super::life::Phase;
-use super::life::records::LifecycleRecord;
+use super::kind::RequestKind;
+use crate::core::Core;
+use crate::event::{CommandError, Effect};
+use crate::executions::records::execution_of;
+use crate::life::Phase;
+use crate::life::records::LifecycleRecord;
 
 impl Core {
     /// Number of the record of a refused message, 0 if it is not known, and whether it is sent again. An order never is:
     /// its caller is notified.
-    pub(super) fn judge_refusal(&self, refused: &Refused) -> (u64, bool) {
-        let Some(entry) = self.ledger.refusable(refused.request) else {
+    pub(crate) fn judge_refusal(&self, refused: &Refused) -> (u64, bool) {
+        let Some(entry) = self.requests.ledger.refusable(refused.request) else {
             return (0, false);
         };
         let again = refused.kind != RefusalKind::Never
-            && self.life.phase() != Phase::Over
+            && self.life.phase() != Phase::Ended
             && entry.seq != 0
             && !entry.kind.is_engines()
             // A native execution goes back to its own queue.
@@ -37,14 +36,14 @@ impl Core {
         (entry.seq, again)
     }
 
-    pub(super) fn refused(&mut self, refused: &Refused, again: bool, out: &mut Vec<Effect>) {
+    pub(crate) fn refused(&mut self, refused: &Refused, again: bool, out: &mut Vec<Effect>) {
         let id = refused.request;
         tracing::info!(reason = %refused.reason, again, "the shim refused a request");
         let error = CommandError::Refused(refused.reason.clone());
         let waiters = self.life.waiters();
         waiters.answer(|what| what.request() == Some(id), &Err(error), out);
         self.outbox.refused(id);
-        let entry = self.never_ran(id, again);
+        let entry = self.requests.never_ran(id, again);
         if entry
             .as_ref()
             .is_some_and(|entry| entry.kind == RequestKind::Question)
@@ -58,48 +57,24 @@ impl Core {
         let Some(entry) = entry.filter(|_| again) else {
             return;
         };
-        if refused.kind == RefusalKind::Full {
-            self.held.pause(entry.channel, self.now.mono);
-        } else {
-            self.held.wait_for_process(entry.channel);
-        }
-        let carried = self.carried[entry.lane()].get(&entry.seq);
+        let requests = &mut self.requests;
+        requests.pause_after(refused.kind, entry.channel, self.now.mono);
+        let carried = requests.carried[entry.lane()].get(&entry.seq);
         if carried.is_some_and(|carried| carried.held.is_none()) {
             out.push(Effect::Fetch(entry.seq));
         }
     }
 
-    /// No answer to the request is waited for any more; with `again` it is kept as one that goes again.
-    pub(super) fn never_ran(&mut self, id: RequestId, again: bool) -> Option<Entry> {
-        let entry = self.ledger.take(id);
-        let mut held = None;
-        for lane in Lane::ALL {
-            let known = self.carried[lane].iter().find(|(_, carried)| carried.id == id);
-            if let Some(seq) = known.map(|(seq, _)| *seq) {
-                held = self.carried[lane].remove(&seq).and_then(|carried| carried.held);
-            }
-        }
-        if let Some(entry) = entry.as_ref().filter(|_| again) {
-            let carried = Carried {
-                id,
-                confirmed: true,
-                held,
-            };
-            self.carried[entry.lane()].insert(entry.seq, carried);
-        }
-        entry
-    }
-
     /// The answer to [`Effect::Fetch`]: the record of a refused request, if there still is one.
-    pub(super) fn fetched(&mut self, seq: u64, record: Option<&Arc<Record>>) {
+    pub(crate) fn fetched(&mut self, seq: u64, record: Option<&Arc<Record>>) {
         let Some((lane, carried)) = Lane::ALL
             .into_iter()
-            .find_map(|lane| Some((lane, self.carried[lane].remove(&seq)?)))
+            .find_map(|lane| Some((lane, self.requests.carried[lane].remove(&seq)?)))
         else {
             return;
         };
         let held = record.and_then(|record| held_again(record));
-        let Some(held) = held.filter(|held| self.held.takes_back(&held.request)) else {
+        let Some(held) = held.filter(|held| self.requests.backlog.takes_back(&held.request)) else {
             self.decide(&LifecycleRecord::Refused {
                 reason: "it cannot be sent again".to_owned(),
                 record: seq,
@@ -108,23 +83,12 @@ impl Core {
             return;
         };
         if self.outbox.greeted() {
-            self.held.put_back(held);
+            self.requests.backlog.put_back(held);
             self.release();
         } else {
             // It takes its place when all that earlier epochs left is known.
             let held = Some(held);
-            self.carried[lane].insert(seq, Carried { held, ..carried });
-        }
-    }
-}
-
-impl Entry {
-    /// The lane that the request came on.
-    pub(super) fn lane(&self) -> Lane {
-        if self.channel == Channel::Control {
-            Lane::Now
-        } else {
-            Lane::Data
+            self.requests.carried[lane].insert(seq, Carried { held, ..carried });
         }
     }
 }

@@ -1,50 +1,66 @@
-//! Requests on their way to the kernel: hold, journal, send.
+//! Requests of clients and of the engine: from the mailbox to the shim, and their replies back.
+//!
+//! | step | where |
+//! |---|---|
+//! | The actor takes it from the mailbox while there is room | [`state::Requests::has_room`] |
+//! | It waits for a process, or for a pause to end | [`backlog`] |
+//! | It is numbered, and its record goes to the journal, without a password that it has | `admit`, here; [`secrets`] |
+//! | Its record is stored, so it is sent, until the shim has accepted it | `Core::written`, [`Outbox`] |
+//! | The disk refuses its record: it waits again | `take_back`, here |
+//! | The shim refuses it: it is sent again, or ends | [`refusal`] |
+//! | Reply and idle come: `messages.rs` asks which request they are for | [`kind`], [`ledger`], [`parent`] |
+//! | Its process, its sandbox or its gateway ends before | [`state`], [`carried`] |
+//! | The next gateway reads it from the journal | [`checkpoint`], [`recovery`] |
+//!
+//! [`state::Requests`] knows where each of them is; what is here connects it with journal and link.
+//!
+//! [`Outbox`]: super::shim::outbox::Outbox
+
+pub(super) mod backlog;
+mod carried;
+pub(super) mod checkpoint;
+pub(super) mod kind;
+pub(super) mod ledger;
+mod parent;
+mod recovery;
+mod refusal;
+mod secrets;
+pub(super) mod state;
 
 use himalia_journal::NewRecord;
-use himalia_shim_protocol::{Lane, RequestId};
+use himalia_shim_protocol::RequestId;
 use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits, build};
 
 use super::core::Core;
 use super::event::{CommandError, Effect, Request};
-use super::held::Held;
-use super::ledger::{Entry, RequestKind};
 use super::meta::{RecordKind, RecordMeta};
-use super::secrets;
 use super::synthetic::ENGINE_SESSION;
 use super::writes::Next;
-
-impl Request {
-    /// The lane that its channel uses.
-    pub(super) fn lane(&self) -> Lane {
-        if self.channel() == Channel::Control {
-            Lane::Now
-        } else {
-            Lane::Data
-        }
-    }
-}
+use backlog::Held;
+use kind::{RequestKind, lane_of};
+use ledger::Entry;
 
 impl Core {
     /// A request: sent once it is in the journal, or kept until there is a process that could take it.
     pub(super) fn request(&mut self, request: Request) {
-        self.held.push_last(Held { request, again: 0 });
+        self.requests.backlog.push_last(Held::new(request));
         self.release();
     }
 
     /// Takes up held requests, in order, as far as that is possible now.
     pub(super) fn release(&mut self) {
         while self.life.runs() && self.outbox.greeted() && !self.writes.failing() {
-            let shell = !self.ledger.is_full() && !self.disk_is_unsure();
-            let Some(held) = self.held.pop(shell) else {
+            let shell = !self.requests.is_full() && !self.disk.is_unsure(self.requests.executes());
+            let Some(held) = self.requests.backlog.pop(shell) else {
                 return;
             };
-            if let Some(found) = self.disk_refuses(&held.request) {
+            if let Some(found) = self.disk.refuses(&held.request) {
                 self.refuse_for_disk(&held, &found);
                 continue;
             }
             if let Err(held) = self.admit(held) {
-                self.held.put_back(held);
+                self.requests.backlog.put_back(held);
                 return;
             }
         }
@@ -53,29 +69,28 @@ impl Core {
     /// Numbers a request and writes its record. Gives it back when the shim holds too much already.
     pub(super) fn admit(&mut self, held: Held) -> Result<RequestId, Held> {
         let Held { request, again } = held;
-        let lane = request.lane();
+        let lane = lane_of(request.channel());
         let Ok(id) = self.outbox.message(lane, request.frame.bytes().clone()) else {
             return Err(Held { request, again });
         };
-        let redacted = request.channel() == Channel::Stdin && self.secret_asked;
-        let meta = RecordMeta {
+        let redacted = request.channel() == Channel::Stdin && self.requests.secret_asked;
+        let mut meta = RecordMeta {
             kernel: self.settings.kernel,
             channel: Some(request.channel()),
             redacted,
             hidden: request.owner == 0,
             incarnation: self.life.incarnation(),
             owner: request.owner,
-            request: id.number,
-            epoch: u32::try_from(id.epoch).unwrap_or(u32::MAX),
             link: again,
             word: request.kind as u32,
             ..RecordMeta::default()
         };
+        meta.set_request_id(id);
         if request.kind == RequestKind::Shutdown {
             self.life.shutdown_requested();
         }
         if request.channel() != Channel::Stdin {
-            self.ledger.insert(id, Entry::new(0, &request));
+            self.requests.ledger.insert(id, Entry::new(0, &request));
         }
         let record = NewRecord {
             kind: RecordKind::Request as u8,
@@ -97,14 +112,14 @@ impl Core {
             let (lane, id) = match then {
                 Next::Send(lane, id) => (lane, id),
                 Next::Submitted(waiter) => {
-                    self.not_submitted(waiter, out);
+                    self.executions.not_submitted(waiter, out);
                     continue;
                 }
                 _ => continue,
             };
             let frame = self.outbox.give_up(lane, id, out);
             let meta = RecordMeta::decode(&record.meta);
-            let parent = self.ledger.remove(id).map_or(0, |entry| entry.parent);
+            let parent = self.requests.ledger.remove(id).map_or(0, |entry| entry.parent);
             let kind = RequestKind::from_word(meta.word);
             if kind == RequestKind::Question {
                 self.questions.failed(id, CommandError::DiskFailing);
@@ -120,7 +135,7 @@ impl Core {
                 parent,
                 frame,
             };
-            self.held.put_back(Held {
+            self.requests.backlog.put_back(Held {
                 request,
                 again: meta.link,
             });
@@ -134,7 +149,20 @@ impl Core {
             let frame = Frame::new(channel, &build::kernel_info_request(ENGINE_SESSION));
             let request = Request::ours(0, RequestKind::Probe, frame);
             // Refused when the shim holds too much: a later probe tries again.
-            let _ = self.admit(Held { request, again: 0 });
+            let _ = self.admit(Held::new(request));
         }
+    }
+
+    /// Ends the pauses whose time has come.
+    pub(super) fn end_pauses(&mut self, _: &mut Vec<Effect>) {
+        self.writes.end_pause(self.now.mono);
+        self.requests.backlog.end_pauses(self.now.mono);
+        self.release();
+    }
+
+    /// When the next pause ends, monotonic microseconds.
+    pub(super) fn pauses_end(&self) -> Option<u64> {
+        let pauses = [self.writes.retry_at(), self.requests.backlog.pause_ends()];
+        pauses.into_iter().flatten().min()
     }
 }

@@ -5,13 +5,14 @@
 //! the parent's `msg_id` and `session`.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::ops::Bound;
 
-use himalia_shim_protocol::RequestId;
+use himalia_shim_protocol::{Lane, RequestId};
 use himalia_wire::Channel;
 
-use super::event::Request;
+use super::kind::{RequestKind, lane_of};
+use crate::event::Request;
 
 /// Requests that are kept; beyond it the oldest one that is not an unanswered `execute_request` is forgotten.
 pub(crate) const MAX_OPEN: usize = 4096;
@@ -59,48 +60,10 @@ impl Entry {
             overtaken: false,
         }
     }
-}
 
-/// What kind of request it is, as far as the engine cares. Stored in the request record's `word`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum RequestKind {
-    /// `execute_request`: always gets a reply and an idle.
-    Execute = 1,
-    /// Any other `…_request`: gets a reply and an idle from kernels that know it.
-    Request = 2,
-    /// No reply, an idle only.
-    Notice = 3,
-    /// `shutdown_request{restart: false}`: the kernel is meant to end.
-    Shutdown = 4,
-    /// `kernel_info_request` of the engine itself, for readiness.
-    Probe = 5,
-    /// A question of the engine itself: done with its reply.
-    Question = 6,
-}
-
-impl RequestKind {
-    /// What a request record's `word` stands for; kinds of a later version are requests.
-    pub fn from_word(word: u32) -> Self {
-        [
-            Self::Execute,
-            Self::Notice,
-            Self::Shutdown,
-            Self::Probe,
-            Self::Question,
-        ]
-        .into_iter()
-        .find(|kind| *kind as u32 == word)
-        .unwrap_or(Self::Request)
-    }
-
-    /// Whether the engine itself asks. Such a request is not sent again: the engine asks anew, or says that it could not.
-    pub(crate) fn is_engines(self) -> bool {
-        matches!(self, Self::Probe | Self::Question)
-    }
-
-    fn replies(self) -> bool {
-        self != Self::Notice
+    /// The lane that the request came on.
+    pub(super) fn lane(&self) -> Lane {
+        lane_of(self.channel)
     }
 }
 
@@ -108,7 +71,6 @@ impl RequestKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) id: RequestId,
-    pub(crate) owner: u64,
     pub(crate) kind: RequestKind,
     /// Both ends have been seen now, for the first time.
     pub(crate) done: bool,
@@ -133,13 +95,6 @@ impl Entry {
     fn unanswered(&self) -> bool {
         self.kind.replies() && !self.replied && !self.idle && !self.overtaken
     }
-}
-
-/// The hash by which a request is found when a message names it as its parent.
-pub fn parent_key(msg_id: &str, session: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (msg_id, session).hash(&mut hasher);
-    hasher.finish()
 }
 
 impl Ledger {
@@ -222,7 +177,6 @@ impl Ledger {
         let channel = entry.channel;
         let progress = Progress {
             id,
-            owner: entry.owner,
             kind: entry.kind,
             done,
         };

@@ -1,15 +1,19 @@
-//! What the shim says: hello, lifecycle, gaps.
+//! The link to the shim: what the shim says (hello, lifecycle, gaps).
+//!
+//! [`outbox::Outbox`] knows which lanes are connected, what may be sent, and what is to be acknowledged.
+
+pub(super) mod outbox;
 
 use himalia_journal::NewRecord;
 use himalia_shim_protocol::{Event as ShimEvent, Gap, Hello, Lane, LinkCheck, ToGateway};
 use serde_json::json;
 
-use super::core::Core;
-use super::event::Effect;
-use super::life::reconnect::Continuation;
-use super::life::records::{LifecycleRecord, StopBy};
-use super::meta::{RecordKind, RecordMeta};
-use super::writes::Next;
+use crate::core::Core;
+use crate::event::Effect;
+use crate::life::reconnect::Continuation;
+use crate::life::records::{LifecycleRecord, StopBy};
+use crate::meta::{RecordKind, RecordMeta};
+use crate::writes::Next;
 
 /// How long after it is connected again a kernel is not held to the limit of an execution, microseconds: the shim may
 /// have its end to tell.
@@ -19,7 +23,7 @@ const RECONNECT_GRACE: u64 = 2_000_000;
 const NEVER_USED: &str = "sandbox_lost: it was never used";
 
 impl Core {
-    pub(super) fn shim(&mut self, lane: Lane, frame: ToGateway, out: &mut Vec<Effect>) {
+    pub(crate) fn shim(&mut self, lane: Lane, frame: ToGateway, out: &mut Vec<Effect>) {
         let frame = self.life.numbered(frame);
         match self.outbox.check(lane, &frame) {
             Some(LinkCheck::Seen) => return,
@@ -95,7 +99,7 @@ impl Core {
     }
 
     /// Records that links are missing which will not come any more.
-    pub(super) fn loss(&mut self, lane: Lane, from: u64, to: u64, incarnation: u32, reason: &str) {
+    pub(crate) fn loss(&mut self, lane: Lane, from: u64, to: u64, incarnation: u32, reason: &str) {
         let body = json!({
             "from": from, "to": to, "lane": lane.as_str(), "messages": to - from + 1, "reason": reason,
             "parent": self.raw_parent(),
@@ -123,11 +127,10 @@ impl Core {
     }
 
     fn raw_parent(&self) -> Option<&serde_json::value::RawValue> {
-        let raw = &self.iopub_parent.as_ref()?.raw;
-        serde_json::from_slice(raw).ok()
+        serde_json::from_slice(self.requests.latest_parent()?).ok()
     }
 
-    pub(super) fn push_lifecycle(&mut self, meta: RecordMeta, record: &LifecycleRecord, then: Next) {
+    pub(crate) fn push_lifecycle(&mut self, meta: RecordMeta, record: &LifecycleRecord, then: Next) {
         let kind = RecordKind::Lifecycle as u8;
         self.writes.push(
             NewRecord {
@@ -140,7 +143,7 @@ impl Core {
     }
 
     /// A hello of a lane: where both sides stand, and what of earlier epochs is still to be done.
-    pub(super) fn hello(&mut self, hello: &Hello, out: &mut Vec<Effect>) {
+    pub(crate) fn hello(&mut self, hello: &Hello, out: &mut Vec<Effect>) {
         let lane = hello.lane;
         let entry = hello.kernel(self.settings.kernel);
         let resumed = self.outbox.hello(lane, entry, out);
@@ -163,7 +166,7 @@ impl Core {
             self.readiness.heartbeat(entry.alive);
         }
         if !self.outbox.has_heard_hello(lane) {
-            self.confirm_carried(lane, entry);
+            self.requests.confirm_carried(lane, entry);
             if lane == Lane::Now {
                 self.life.reported(hello, self.settings.kernel);
             }
@@ -177,14 +180,7 @@ impl Core {
     /// Both lanes are there for the first time in this epoch. That earlier requests were never accepted must be in the
     /// journal before the shim's marks move on to this epoch.
     fn begin_epoch(&mut self, out: &mut Vec<Effect>) {
-        let mut requests: Vec<u64> = self
-            .carried
-            .now
-            .keys()
-            .chain(self.carried.data.keys())
-            .copied()
-            .collect();
-        requests.sort_unstable();
+        let requests = self.requests.carried_records();
         if requests.is_empty() {
             self.greet(out);
             return;
@@ -198,8 +194,8 @@ impl Core {
     }
 
     /// Continues what an earlier gateway had begun.
-    pub(super) fn greet(&mut self, out: &mut Vec<Effect>) {
-        self.hold_carried();
+    pub(crate) fn greet(&mut self, out: &mut Vec<Effect>) {
+        self.requests.hold_carried();
         let restarts = self.outbox.restarts();
         self.outbox.greet(out);
         // The shim reports first what ended meanwhile.

@@ -5,10 +5,10 @@ use himalia_shim_protocol::RequestId;
 use himalia_wire::Limits;
 use himalia_wire::v1::Frame;
 
-use super::event::Request;
-use super::held::Held;
-use super::ledger::{RequestKind, parent_key};
-use super::meta::RecordMeta;
+use super::backlog::Held;
+use super::kind::{RequestKind, parent_key};
+use crate::event::Request;
+use crate::meta::RecordMeta;
 
 /// A request that is in the journal and that the shim may not have accepted.
 #[derive(Clone, Debug)]

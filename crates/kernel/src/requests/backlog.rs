@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use himalia_wire::Channel;
 
-use super::event::Request;
+use crate::event::Request;
 
 /// Requests that wait, per queue, and bytes of both. Above it the actor takes none from its mailbox.
 const HELD_MAX: usize = 1024;
@@ -22,9 +22,16 @@ const PAUSE_MAX: u64 = 30_000_000;
 /// A request that waits for a running kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
-    pub(super) request: Request,
+    pub(crate) request: Request,
     /// Number of the record that it had already, when it is sent again; 0 = none.
-    pub(super) again: u64,
+    pub(crate) again: u64,
+}
+
+impl Held {
+    /// One that has no record yet.
+    pub(crate) fn new(request: Request) -> Self {
+        Self { request, again: 0 }
+    }
 }
 
 /// Why a queue pauses. Without it a refused request would be sent, and recorded, again at once.
@@ -187,7 +194,7 @@ mod tests {
     use himalia_wire::Parts;
     use himalia_wire::v1::Frame;
 
-    use super::super::ledger::RequestKind;
+    use super::super::kind::RequestKind;
     use super::*;
 
     /// A request that says which one it is by its parent.

@@ -7,7 +7,7 @@ use himalia_shim_protocol::{
     ToGateway,
 };
 
-use super::event::Effect;
+use crate::event::Effect;
 
 /// Acknowledge after this many microseconds …
 const ACK_AFTER: u64 = 15_000;
@@ -17,7 +17,7 @@ const ACK_MESSAGES: u64 = 64;
 const ACK_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
-pub(super) struct Outbox {
+pub(crate) struct Outbox {
     link: GatewayLink,
     connected: PerLane<bool>,
     /// A hello of this lane was seen in this epoch, so that its marks of earlier epochs are final.
@@ -29,7 +29,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    pub(super) fn new(kernel: u16, epoch: u64, stored: PerLane<u64>) -> Self {
+    pub(crate) fn new(kernel: u16, epoch: u64, stored: PerLane<u64>) -> Self {
         Self {
             link: GatewayLink::new(kernel, epoch, stored),
             connected: PerLane::default(),
@@ -42,7 +42,7 @@ impl Outbox {
 
     /// The kernel has a new sandbox. What waited for the one before is given up: it may have been done there. Numbers of requests
     /// continue.
-    pub(super) fn begin_again(&mut self) {
+    pub(crate) fn begin_again(&mut self) {
         self.link.begin_again();
         self.connected = PerLane::default();
         self.heard = PerLane::default();
@@ -52,30 +52,31 @@ impl Outbox {
     }
 
     /// The version that the sandbox speaks, as of its latest welcome.
-    pub(super) fn set_protocol(&mut self, version: u16) {
+    pub(crate) fn set_protocol(&mut self, version: u16) {
         self.link.set_protocol(version);
     }
 
     /// Whether both lanes have said hello in this epoch and what earlier ones left is settled, so that requests may be
     /// numbered and sent.
-    pub(super) fn greeted(&self) -> bool {
+    pub(crate) fn greeted(&self) -> bool {
         self.greeted
     }
 
-    pub(super) fn connected(&self, lane: Lane) -> bool {
-        self.connected[lane]
+    /// Whether a command gets to the shim at once.
+    pub(crate) fn takes_commands(&self) -> bool {
+        self.connected.now && self.greeted
     }
 
-    pub(super) fn position(&self, lane: Lane) -> u64 {
+    pub(crate) fn position(&self, lane: Lane) -> u64 {
         self.link.position(lane)
     }
 
-    pub(super) fn received(&self, lane: Lane) -> u64 {
+    pub(crate) fn received(&self, lane: Lane) -> u64 {
         self.link.received(lane)
     }
 
     /// Numbers a command; it goes out as soon as everything before it has.
-    pub(super) fn command(
+    pub(crate) fn command(
         &mut self,
         command: &Command,
         out: &mut Vec<Effect>,
@@ -86,25 +87,25 @@ impl Outbox {
     }
 
     /// Numbers a message; it goes out after [`Self::may_send`].
-    pub(super) fn message(&mut self, lane: Lane, frame: Bytes) -> Result<RequestId, PendingFull> {
+    pub(crate) fn message(&mut self, lane: Lane, frame: Bytes) -> Result<RequestId, PendingFull> {
         self.link.message(lane, frame)
     }
 
     /// Whether an order to start again is on its way.
-    pub(super) fn restarts(&self) -> bool {
+    pub(crate) fn restarts(&self) -> bool {
         self.link
             .pending(Lane::Now)
             .any(|pending| pending.kind == Kind::Restart)
     }
 
     /// The record of a request is in the journal, under `seq`.
-    pub(super) fn may_send(&mut self, lane: Lane, id: RequestId, seq: u64, out: &mut Vec<Effect>) {
+    pub(crate) fn may_send(&mut self, lane: Lane, id: RequestId, seq: u64, out: &mut Vec<Effect>) {
         self.link.recorded(lane, id.number, seq);
         self.flush(lane, out);
     }
 
     /// A request is given up before it was sent; its frame, if it was still here.
-    pub(super) fn give_up(&mut self, lane: Lane, id: RequestId, out: &mut Vec<Effect>) -> Option<Bytes> {
+    pub(crate) fn give_up(&mut self, lane: Lane, id: RequestId, out: &mut Vec<Effect>) -> Option<Bytes> {
         let frame = self.link.give_up(lane, id.number);
         self.flush(lane, out);
         frame
@@ -120,7 +121,7 @@ impl Outbox {
     }
 
     /// A new connection of the lane: the answer, then what the shim has not accepted yet.
-    pub(super) fn hello(
+    pub(crate) fn hello(
         &mut self,
         lane: Lane,
         entry: Option<&KernelEntry>,
@@ -139,51 +140,53 @@ impl Outbox {
     }
 
     /// The first hello of this lane in this epoch. `true` if it is the last of the lanes.
-    pub(super) fn heard_hello(&mut self, lane: Lane) -> bool {
+    pub(crate) fn heard_hello(&mut self, lane: Lane) -> bool {
         let first = !self.heard[lane];
         self.heard[lane] = true;
         first && self.heard.now && self.heard.data
     }
 
-    pub(super) fn has_heard_hello(&self, lane: Lane) -> bool {
+    pub(crate) fn has_heard_hello(&self, lane: Lane) -> bool {
         self.heard[lane]
     }
 
     /// What earlier epochs left was dealt with: requests may be sent.
-    pub(super) fn greet(&mut self, out: &mut Vec<Effect>) {
+    pub(crate) fn greet(&mut self, out: &mut Vec<Effect>) {
         self.greeted = true;
         for lane in Lane::ALL {
             self.flush(lane, out);
         }
     }
 
-    pub(super) fn lane_closed(&mut self, lane: Lane) {
+    pub(crate) fn lane_closed(&mut self, lane: Lane) {
         self.connected[lane] = false;
     }
 
-    pub(super) fn accepted(&mut self, lane: Lane, number: u64) {
+    pub(crate) fn accepted(&mut self, lane: Lane, number: u64) {
         self.link.accepted(lane, number);
     }
 
     /// The shim says that it has accepted the request and will not do it.
-    pub(super) fn refused(&mut self, id: RequestId) {
+    pub(crate) fn refused(&mut self, id: RequestId) {
         if id.epoch == self.link.epoch() {
             self.link.refused(id.number);
         }
     }
 
     /// Messages in the journal that are not known to be accepted, with the numbers of their records.
-    pub(super) fn unaccepted(&self, lane: Lane) -> impl Iterator<Item = (u64, u64)> {
-        self.link.recorded_pending(lane)
+    pub(crate) fn unaccepted(&self, lane: Lane) -> impl Iterator<Item = (RequestId, u64)> {
+        let epoch = self.link.epoch();
+        let pending = self.link.recorded_pending(lane);
+        pending.map(move |(number, seq)| (RequestId { epoch, number }, seq))
     }
 
     /// Whether a request of this epoch may still be on its way.
-    pub(super) fn is_on_its_way(&self, id: RequestId) -> bool {
+    pub(crate) fn is_on_its_way(&self, id: RequestId) -> bool {
         id.epoch == self.link.epoch() && self.link.is_pending(id.number)
     }
 
     /// What the link number of a frame means; `None` for frames without one.
-    pub(super) fn check(&mut self, lane: Lane, frame: &ToGateway) -> Option<LinkCheck> {
+    pub(crate) fn check(&mut self, lane: Lane, frame: &ToGateway) -> Option<LinkCheck> {
         match frame {
             ToGateway::Message { link, .. } | ToGateway::Event { link, .. } => {
                 Some(self.link.check(lane, *link))
@@ -194,18 +197,18 @@ impl Outbox {
     }
 
     /// A message of the shim is in the journal. Acknowledged a little later, many at once.
-    pub(super) fn stored(&mut self, lane: Lane, link: u64, mono: u64) {
+    pub(crate) fn stored(&mut self, lane: Lane, link: u64, mono: u64) {
         self.link.stored(lane, link);
         self.ack_at.get_or_insert(mono + ACK_AFTER);
     }
 
     /// Bytes that the shim keeps until they are acknowledged.
-    pub(super) fn note_bytes(&mut self, bytes: usize) {
+    pub(crate) fn note_bytes(&mut self, bytes: usize) {
         self.unacked_bytes = self.unacked_bytes.saturating_add(bytes);
     }
 
     /// Acknowledges what is due.
-    pub(super) fn ack(&mut self, mono: u64, out: &mut Vec<Effect>) {
+    pub(crate) fn ack(&mut self, mono: u64, out: &mut Vec<Effect>) {
         let Some(at) = self.ack_at else { return };
         let many = Lane::ALL
             .iter()
@@ -223,7 +226,7 @@ impl Outbox {
     }
 
     /// When the next acknowledgement is due at the latest.
-    pub(super) fn ack_at(&self) -> Option<u64> {
+    pub(crate) fn ack_at(&self) -> Option<u64> {
         self.ack_at.filter(|_| self.connected.now)
     }
 }

@@ -1,0 +1,138 @@
+//! The requests of a kernel in its checkpoint.
+
+use himalia_shim_protocol::{Lane, RequestId};
+use himalia_wire::Channel;
+use serde::{Deserialize, Serialize};
+
+use super::carried::Carried;
+use super::kind::{RequestKind, lane_of};
+use super::ledger::Entry;
+use super::state::Requests;
+use crate::shim::outbox::Outbox;
+
+/// What a checkpoint has of them.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RequestsCheckpoint {
+    open: Vec<OpenRequest>,
+    unaccepted: Vec<Unaccepted>,
+    #[serde(default)]
+    secret_asked: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts of a file format, not a state machine"
+)]
+struct OpenRequest {
+    id: RequestId,
+    seq: u64,
+    owner: u64,
+    parent: u64,
+    control: bool,
+    kind: u32,
+    replied: bool,
+    idle: bool,
+    #[serde(default)]
+    overtaken: bool,
+    /// A process has ended that may have had it.
+    #[serde(default)]
+    lost: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Unaccepted {
+    id: RequestId,
+    seq: u64,
+    lane: Lane,
+    confirmed: bool,
+}
+
+impl Requests {
+    /// For a checkpoint.
+    pub(crate) fn checkpoint(&self, outbox: &Outbox) -> RequestsCheckpoint {
+        let pending = Lane::ALL.into_iter().flat_map(|lane| {
+            let unaccepted = move |(id, seq)| Unaccepted {
+                id,
+                seq,
+                lane,
+                confirmed: false,
+            };
+            outbox.unaccepted(lane).map(unaccepted)
+        });
+        let recorded = self.backlog.iter().filter(|held| held.again != 0);
+        let held = recorded.map(|held| Unaccepted {
+            id: RequestId { epoch: 0, number: 0 },
+            seq: held.again,
+            lane: lane_of(held.request.channel()),
+            confirmed: true,
+        });
+        let carried = Lane::ALL.into_iter().flat_map(|lane| {
+            self.carried[lane].iter().map(move |(&seq, carried)| Unaccepted {
+                id: carried.id,
+                seq,
+                lane,
+                confirmed: carried.confirmed,
+            })
+        });
+        let lost = self.ledger.iter_lost().map(|(id, entry)| (id, entry, true));
+        let open = self.ledger.iter().map(|(id, entry)| (id, entry, false));
+        let open = open.chain(lost).map(|(id, entry, lost)| OpenRequest {
+            id,
+            seq: entry.seq,
+            owner: entry.owner,
+            parent: entry.parent,
+            control: entry.channel == Channel::Control,
+            kind: entry.kind as u32,
+            replied: entry.replied,
+            idle: entry.idle,
+            overtaken: entry.overtaken,
+            lost,
+        });
+        RequestsCheckpoint {
+            open: open.collect(),
+            unaccepted: pending.chain(held).chain(carried).collect(),
+            secret_asked: self.secret_asked,
+        }
+    }
+
+    /// From a checkpoint.
+    pub(crate) fn restore(&mut self, checkpoint: RequestsCheckpoint) {
+        self.secret_asked = checkpoint.secret_asked;
+        for open in checkpoint.open {
+            let entry = Entry {
+                seq: open.seq,
+                owner: open.owner,
+                parent: open.parent,
+                channel: if open.control {
+                    Channel::Control
+                } else {
+                    Channel::Shell
+                },
+                kind: RequestKind::from_word(open.kind),
+                replied: open.replied,
+                idle: open.idle,
+                overtaken: open.overtaken,
+            };
+            if open.lost {
+                self.ledger.insert_lost(open.id, entry);
+            } else {
+                self.ledger.insert(open.id, entry);
+            }
+        }
+        for Unaccepted {
+            id,
+            seq,
+            lane,
+            confirmed,
+        } in checkpoint.unaccepted
+        {
+            let carried = Carried {
+                id,
+                confirmed,
+                held: None,
+            };
+            self.carried[lane].insert(seq, carried);
+        }
+    }
+}

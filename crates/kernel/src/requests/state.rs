@@ -1,0 +1,251 @@
+//! The requests of one kernel, wherever they are on their way, for the other sub-machines.
+
+use std::collections::BTreeMap;
+
+use himalia_shim_protocol::{KernelEntry, Lane, PerLane, RefusalKind, RequestId};
+use himalia_wire::Channel;
+
+use super::backlog::RequestBacklog;
+use super::carried::Carried;
+use super::kind::RequestKind;
+use super::ledger::{Entry, Ledger, Progress};
+use super::parent::IopubParent;
+use super::secrets;
+use crate::shim::outbox::Outbox;
+
+/// The requests of one kernel.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    pub(super) backlog: RequestBacklog,
+    pub(super) ledger: Ledger,
+    /// By the numbers of their records.
+    pub(super) carried: PerLane<BTreeMap<u64, Carried>>,
+    /// The kernel's latest question is for a password: its answers are not written.
+    pub(super) secret_asked: bool,
+    pub(super) iopub_parent: Option<IopubParent>,
+}
+
+/// Those that wait.
+impl Requests {
+    /// Whether one more is accepted on the channel.
+    pub(crate) fn has_room(&self, channel: Channel) -> bool {
+        let full = channel == Channel::Shell && self.ledger.is_full();
+        !full && self.backlog.has_room(channel)
+    }
+
+    /// The shim has refused a request of the channel, so those behind it wait.
+    pub(crate) fn pause_after(&mut self, refused: RefusalKind, channel: Channel, mono: u64) {
+        if refused == RefusalKind::Full {
+            self.backlog.pause(channel, mono);
+        } else {
+            self.backlog.wait_for_process(channel);
+        }
+    }
+
+    /// Forgets what an owner has waiting.
+    pub(crate) fn forget_waiting_of(&mut self, owner: u64) {
+        self.backlog.remove_owner(owner);
+    }
+
+    /// Forgets all that wait.
+    pub(crate) fn forget_waiting(&mut self) {
+        self.backlog.clear();
+    }
+}
+
+/// Those that were sent.
+impl Requests {
+    /// An open request.
+    pub(crate) fn get(&self, id: RequestId) -> Option<&Entry> {
+        self.ledger.get(id)
+    }
+
+    /// Requests whose end was not seen.
+    #[cfg(test)]
+    pub(crate) fn count_open(&self) -> usize {
+        self.ledger.len()
+    }
+
+    /// Whether as many are unanswered as may be: no other one is sent on shell.
+    pub(crate) fn is_full(&self) -> bool {
+        self.ledger.is_full()
+    }
+
+    /// Whether an execution was sent and not answered.
+    pub(crate) fn executes(&self) -> bool {
+        self.ledger.executes()
+    }
+
+    /// Whether the owner has an open request.
+    pub(crate) fn is_open(&self, owner: u64) -> bool {
+        self.ledger.iter().any(|(_, entry)| entry.owner == owner)
+    }
+
+    /// Whether the owner has lost a request with a process.
+    pub(crate) fn is_lost(&self, owner: u64) -> bool {
+        self.ledger.iter_lost().any(|(_, entry)| entry.owner == owner)
+    }
+
+    /// Whether the shim may not have accepted an open request of the owner yet.
+    pub(crate) fn is_on_its_way(&self, owner: u64, outbox: &Outbox) -> bool {
+        let mut open = self.ledger.iter();
+        open.any(|(id, entry)| entry.owner == owner && outbox.is_on_its_way(id))
+    }
+
+    /// The record of a request is in the journal, under `seq`.
+    pub(crate) fn recorded(&mut self, id: RequestId, seq: u64) {
+        self.ledger.set_seq(id, seq);
+    }
+
+    /// No answer is waited for any more. `false` if none was.
+    pub(crate) fn forget(&mut self, id: RequestId) -> bool {
+        self.ledger.remove(id).is_some()
+    }
+
+    /// What a process had accepted is lost with it; what is still on its way goes to the next one.
+    pub(crate) fn lose_accepted(&mut self, outbox: &Outbox) {
+        self.ledger.lose(|id| outbox.is_on_its_way(id));
+    }
+
+    /// The request did not run: no answer is waited for any more. With `again` it is kept as one that goes again.
+    pub(super) fn never_ran(&mut self, id: RequestId, again: bool) -> Option<Entry> {
+        let entry = self.ledger.take(id);
+        let mut held = None;
+        for lane in Lane::ALL {
+            let known = self.carried[lane].iter().find(|(_, carried)| carried.id == id);
+            if let Some(seq) = known.map(|(seq, _)| *seq) {
+                held = self.carried[lane].remove(&seq).and_then(|carried| carried.held);
+            }
+        }
+        if let Some(entry) = entry.as_ref().filter(|_| again) {
+            let carried = Carried {
+                id,
+                confirmed: true,
+                held,
+            };
+            self.carried[entry.lane()].insert(entry.seq, carried);
+        }
+        entry
+    }
+}
+
+/// What the kernel says to them.
+impl Requests {
+    /// A reply to the request was seen.
+    pub(crate) fn replied(&mut self, id: RequestId) -> Option<Progress> {
+        self.ledger.replied(id)
+    }
+
+    /// The idle below a parent was seen.
+    pub(crate) fn idle(&mut self, parent: u64) -> Option<Progress> {
+        let id = self.ledger.find(parent, true)?;
+        self.ledger.idle(id)
+    }
+
+    /// The kernel works on what has this parent, if it is an execution.
+    pub(crate) fn execution_below(&self, parent: u64) -> Option<RequestId> {
+        let id = self.ledger.find(parent, true)?;
+        let entry = self.ledger.get(id)?;
+        (entry.kind == RequestKind::Execute).then_some(id)
+    }
+
+    /// A message on stdin. `true` if it asks for a password.
+    pub(crate) fn note_question(&mut self, msg_type: &str, content: &[u8]) -> bool {
+        self.secret_asked = msg_type == "input_request" && secrets::asks_for_one(content);
+        self.secret_asked
+    }
+
+    /// The open request that a message belongs to. The parent decides, since clients go by it: the identity, which kernels
+    /// echo, only tells requests of the same parent apart. A reply that no open request waits for belongs to no client: it is
+    /// kept in the log, changes nothing, and is shown to no client.
+    pub(crate) fn answered(
+        &self,
+        channel: Channel,
+        msg_type: &str,
+        parent: Option<u64>,
+        identity: Option<RequestId>,
+    ) -> Option<RequestId> {
+        let by_parent = || parent.and_then(|key| self.ledger.find(key, false));
+        if channel == Channel::Stdin {
+            // A question goes to the client that is asked, and may come from code that outlived its request.
+            return identity.or_else(by_parent);
+        }
+        let echoed = identity.filter(|id| {
+            let entry = self.ledger.get(*id);
+            entry.is_some_and(|entry| parent == Some(entry.parent))
+        });
+        let id = echoed.or_else(by_parent)?;
+        let entry = self.ledger.get(id)?;
+        let waits = !entry.replied && (entry.kind != RequestKind::Execute || msg_type == "execute_reply");
+        (waits || !msg_type.ends_with("_reply")).then_some(id)
+    }
+}
+
+/// Processes, sandboxes and gateways begin and end.
+impl Requests {
+    /// A process has started: what waits may go to it.
+    pub(crate) fn process_started(&mut self) {
+        self.backlog.process_started();
+        self.iopub_parent = None;
+    }
+
+    /// A process has ended, and its output is complete.
+    pub(crate) fn process_ended(&mut self, outbox: &Outbox) {
+        self.lose_accepted(outbox);
+        self.iopub_parent = None;
+    }
+
+    /// What an earlier gateway had sent to the sandbox before was done there, or is lost with it.
+    pub(crate) fn leave_sandbox(&mut self, outbox: &Outbox) {
+        for lane in Lane::ALL {
+            self.carried[lane].retain(|_, carried| carried.confirmed);
+        }
+        self.lose_accepted(outbox);
+    }
+
+    /// The first hello of a lane in this epoch: its marks say what was accepted of what earlier gateways sent.
+    pub(crate) fn confirm_carried(&mut self, lane: Lane, entry: Option<&KernelEntry>) {
+        self.carried[lane].retain(|_, carried| {
+            let accepted = entry.is_some_and(|entry| {
+                let marks = &entry.requests;
+                marks
+                    .accepted(lane, carried.id)
+                    .unwrap_or(marks.epoch > carried.id.epoch)
+            });
+            carried.confirmed |= !accepted;
+            carried.confirmed
+        });
+    }
+
+    /// The numbers of the records of what earlier gateways sent and the shim has not accepted, in order.
+    pub(crate) fn carried_records(&self) -> Vec<u64> {
+        let lanes = [&self.carried.now, &self.carried.data];
+        let mut records: Vec<u64> = lanes.into_iter().flat_map(BTreeMap::keys).copied().collect();
+        records.sort_unstable();
+        records
+    }
+
+    /// What kinds of requests earlier gateways sent on the lane and may be sent again.
+    #[cfg(test)]
+    pub(crate) fn carried_kinds(&self, lane: Lane) -> Vec<RequestKind> {
+        let held = self.carried[lane]
+            .values()
+            .filter_map(|carried| carried.held.as_ref());
+        held.map(|held| held.request.kind).collect()
+    }
+
+    /// What earlier epochs left is known on all lanes: what was never accepted goes out again, in its old order, under new
+    /// numbers.
+    pub(crate) fn hold_carried(&mut self) {
+        for lane in Lane::ALL {
+            for (seq, carried) in std::mem::take(&mut self.carried[lane]) {
+                self.ledger.remove(carried.id);
+                match carried.held {
+                    Some(held) => self.backlog.put_back(held),
+                    // Its record is being fetched.
+                    None => drop(self.carried[lane].insert(seq, carried)),
+                }
+            }
+        }
+    }
+}
