@@ -12,7 +12,8 @@ use std::process::ExitCode;
 
 use crate::cli::GatewayArgs;
 use crate::client;
-use crate::config::{Config, TokenSource};
+use crate::config::Config;
+use crate::token::TokenSource;
 
 /// How a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
