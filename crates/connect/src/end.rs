@@ -1,4 +1,4 @@
-//! How a bridge ends, and what its user is told meanwhile.
+//! How a bridge ends, and what it reports to its user.
 
 use std::sync::Arc;
 
