@@ -7,13 +7,11 @@ use std::sync::Arc;
 use himalia_wire::Transport;
 use uuid::Uuid;
 
+use crate::end::{End, Error, Report};
 use crate::file::RuntimeFile;
 use crate::hub::Hub;
 use crate::link::{self, Dial};
 use crate::listen::Sockets;
-
-/// Tells the user, in one line, of something that is not an answer to a client.
-pub type Report = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Where clients find the kernel.
 #[derive(Debug)]
@@ -26,37 +24,6 @@ pub struct Settings {
     pub file_name: String,
     /// Name of the kernelspec, for information.
     pub kernel_name: Option<String>,
-}
-
-/// Why it could not start, or did not continue.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A file or a socket.
-    #[error("{what}: {source}")]
-    Io {
-        /// Which.
-        what: String,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// The path of a socket is too long, or not UTF-8.
-    #[error(transparent)]
-    Wire(#[from] himalia_wire::Error),
-    /// The gateway was away for longer than 5 minutes, or from the beginning.
-    #[error("the gateway is away: {0}")]
-    Away(String),
-    /// The gateway does not want this client.
-    #[error("{0}")]
-    Refused(String),
-}
-
-/// How it ended.
-#[derive(Debug, PartialEq, Eq)]
-pub enum End {
-    /// By the caller. The session continues.
-    Stopped,
-    /// The session is gone, for this reason.
-    Session(String),
 }
 
 /// The sockets and the connection file of one kernel. The file is removed when this is dropped.

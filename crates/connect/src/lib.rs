@@ -21,6 +21,7 @@
 //! refuses an identity that is in use; an XPUB of one subscriber waits for it and loses nothing.
 
 mod bridge;
+mod end;
 mod file;
 mod flow;
 mod guard;
@@ -34,7 +35,8 @@ mod routes;
 mod scan;
 mod upgrade;
 
-pub use bridge::{Bridge, End, Error, Report, Settings};
+pub use bridge::{Bridge, Settings};
+pub use end::{End, Error, Report};
 pub use himalia_wire::Transport;
 pub use link::{Dial, DialError, Io};
 pub use upgrade::Upgrade;

@@ -11,7 +11,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
-use crate::bridge::{End, Error};
+use crate::end::{End, Error};
 use crate::hub::Hub;
 
 /// How long a gateway that is away is tried again.

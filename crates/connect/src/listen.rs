@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use crate::bridge::{Error, Report};
+use crate::end::{Error, Report};
 use crate::guard::Ended;
 use crate::hub::Hub;
 use crate::link::Io;

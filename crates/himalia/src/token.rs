@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use crate::config::TokenSource;
 use crate::settings::Secret;
 
 /// Bytes of randomness in a token that is made here; written as twice as many hexadecimal digits.
@@ -19,6 +18,17 @@ const MAX_BYTES: usize = 512;
 const SHORT: usize = 16;
 /// Different characters of a tenant's token, at least.
 const VARIED: usize = 8;
+
+/// Where the token comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum TokenSource {
+    /// It was said.
+    Given(Secret),
+    /// It is the first line of this file.
+    File(PathBuf),
+    /// One is made, for loopback only.
+    Made,
+}
 
 /// A token and how clients learn it.
 #[derive(Clone, Debug)]

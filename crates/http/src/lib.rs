@@ -2,11 +2,11 @@
 //! [`Engine`](himalia_engine::Engine).
 //!
 //! * [`serve`] accepts connections on a listener until its token is cancelled, then drains.
-//! * `routes` holds the one table of routes: the router is built from it, and a test walks it to prove that nothing
+//! * `routes` holds the one table of routes: `router` is built from it, and a test walks it to prove that nothing
 //!   but the short public list answers without a token.
 //! * `error` maps engine errors to status codes, in one place; `render` gives them the dialect's body.
 //! * `openapi` describes the native API, from the types that its handlers take and answer with.
-//! * `mounted` puts another facade's service behind the same doors.
+//! * `mounted` is another facade's service, which `mcp` puts behind the same doors.
 //! * `viewer` serves the page at `/`, and signs browsers in.
 //! * `jupyter` speaks the Jupyter API, `v1` the native one, `ws` is the WebSocket protocol (RFC 6455) itself.
 //!
@@ -23,24 +23,28 @@ mod etag;
 mod health;
 mod jupyter;
 mod listen;
+mod mcp;
 mod mounted;
 mod openapi;
 mod prefix;
 mod query;
 mod render;
+mod route;
+mod router;
 mod routes;
 mod v1;
 mod variables;
 mod viewer;
 mod ws;
 
-pub use app::router;
 pub use auth::{AllowedOrigins, Token, Tokens};
 pub use config::{ConfigError, HttpConfig};
 pub use listen::{ServeError, serve};
 pub use mounted::Mounted;
 pub use openapi::openapi;
-pub use routes::{Access, ROUTES, Route};
+pub use route::{Access, Route};
+pub use router::router;
+pub use routes::ROUTES;
 pub use viewer::{Viewer, ViewerFile};
 #[cfg(any(test, feature = "echo"))]
 pub use ws::serve_echo;

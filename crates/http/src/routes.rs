@@ -2,42 +2,13 @@
 
 use axum::Router;
 use axum::http::Method;
-use axum::routing::{MethodRouter, delete, get, patch, post, put};
+use axum::routing::{delete, get, patch, post, put};
 
 use crate::app::App;
 use crate::jupyter::{about, channels, kernels, kernelspecs, me, sessions};
-use crate::openapi::{Operation, codes, describe};
-use crate::{health, mounted, v1, viewer};
-
-/// Who may call a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Any caller, without a token. Keep this list short: such a route may show that the gateway lives, its version,
-    /// the viewer's files, and the sign-in. Nothing of any kernel.
-    Public,
-    /// Any caller, from a page of any origin: what runs in the viewer's output frames, whose own origin is `null`.
-    Anywhere,
-    /// Holders of the token, and browsers that signed in with it.
-    Token,
-}
-
-/// One route: a method on a path.
-#[derive(Debug)]
-pub struct Route {
-    /// The method. `GET` serves `HEAD` too.
-    pub method: Method,
-    /// The path below the base URL, with `{parameters}`.
-    pub path: &'static str,
-    /// Who may call it.
-    pub access: Access,
-    /// Whether it is a WebSocket.
-    pub websocket: bool,
-    /// One line for the API description.
-    pub summary: &'static str,
-    /// Adds what a route of the native API takes and answers to its description; the others have none.
-    pub(crate) operation: Option<fn(&mut Operation<'_>)>,
-    handler: fn() -> MethodRouter<App>,
-}
+use crate::openapi::{codes, describe};
+use crate::route::{Access, Route};
+use crate::{health, mcp, v1, viewer};
 
 macro_rules! route {
     (V1 $method:ident $path:literal, $summary:literal, $routing:ident($handler:path), [$($group:ident)*]) => {
@@ -90,7 +61,7 @@ pub static ROUTES: &[Route] = &[
     route!(POST "/viewer/sign-in" Public, "Sign a browser in", post(viewer::sign_in)),
     route!(POST "/viewer/sign-out" Public, "Sign a browser out", post(viewer::sign_out)),
     route!(GET "/api" Public, "Version", get(about::version)),
-    route!(GET "/api/spec.yaml" Token, "This list", get(about::spec)),
+    route!(GET "/api/spec.yaml" Token, "This list", get(|app, caller| about::spec(app, caller, ROUTES))),
     route!(GET "/api/status" Token, "Counts and times of the caller's kernels", get(about::status)),
     route!(GET "/api/me" Token, "Who the caller is and what it may do", get(me::show)),
     route!(PATCH "/api/me" Token, "Not supported (501)", patch(me::change)),
@@ -150,7 +121,7 @@ pub static ROUTES: &[Route] = &[
     route!(V1 GET "/v1/openapi.json", "Get this description", get(v1::description::show), []),
     route!(V1 GET "/v1/pools", "List pools of started kernels", get(v1::pools::list), []),
     route!(V1 GET "/v1/sessions/{session_id}/events", "Stream the log of a kernel", get(v1::events::stream), [LOG RETENTION]),
-    route!(POST "/mcp" Token, "Tools for agents (Model Context Protocol)", post(mounted::mcp)),
+    route!(POST "/mcp" Token, "Tools for agents (Model Context Protocol)", post(mcp::answer)),
 ];
 
 /// The router over the table.

@@ -4,7 +4,7 @@ use himalia_wire::build::timestamp;
 use thiserror::Error;
 use time::OffsetDateTime;
 
-use crate::{FileError, Hazard, SessionId};
+use crate::{FileError, ForkError, Hazard, SessionId};
 
 /// Why a command failed. The text is safe to show: it holds no token, no path of the host's and no trace.
 #[derive(Debug, Clone, Error)]
@@ -243,41 +243,6 @@ impl NotOffered {
             Self::Image => "image_not_allowed",
             Self::Limit => "limit_exceeded",
             Self::Provisioner => "provisioner_unavailable",
-        }
-    }
-}
-
-/// Why a fork failed, in a stable word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ForkError {
-    /// The parent is working on a request, or has requests waiting.
-    Busy,
-    /// The parent holds something that a fork would break.
-    Hazard,
-    /// This kernel, or its shim, cannot be forked.
-    Unsupported,
-    /// Its files are larger than the caller allows to be copied.
-    FilesTooLarge,
-    /// The branch did not answer.
-    ProbeFailed,
-    /// Another branch of the same atomic call failed.
-    Undone,
-    /// Anything else.
-    Failed,
-}
-
-impl ForkError {
-    /// The word in replies.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Busy => "busy",
-            Self::Hazard => "hazard",
-            Self::Unsupported => "unsupported",
-            Self::FilesTooLarge => "files_too_large",
-            Self::ProbeFailed => "probe_failed",
-            Self::Undone => "undone",
-            Self::Failed => "failed",
         }
     }
 }

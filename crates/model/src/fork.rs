@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::SessionInfo;
+use crate::{Hazard, SessionInfo};
 
 /// Most branches that one call makes.
 pub const MAX_BRANCHES: u32 = 16;
@@ -80,17 +80,4 @@ pub struct Branch {
     pub hazards: Vec<Hazard>,
     /// What took how long, milliseconds.
     pub ms: BTreeMap<String, u64>,
-}
-
-/// Something in a process that a fork may break.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hazard {
-    /// `native-thread`, `process-pool`, `cuda` …
-    pub kind: String,
-    /// Which one.
-    pub name: String,
-    /// For people, one line.
-    pub detail: String,
-    /// Whether it refuses a fork under every policy.
-    pub refuses: bool,
 }

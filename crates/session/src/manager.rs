@@ -29,6 +29,9 @@ use crate::{EndedSessions, Gate, Lease, MemoryGauge, Pool, Provisioners, Registr
 /// Memory for the newest records of a log that is only read.
 const READING_BYTES: usize = 256 << 10;
 
+/// The kernel's number on its link: every kernel has a link of its own.
+pub(crate) const LINK_KERNEL: u16 = 1;
+
 /// All sessions of one data directory. It authorises no caller.
 pub struct SessionManager {
     /// The settings.
@@ -103,7 +106,7 @@ impl SessionManager {
 
     pub(crate) fn settings(&self) -> Settings {
         Settings {
-            kernel: crate::start::LINK_KERNEL,
+            kernel: LINK_KERNEL,
             epoch: self.store.epoch(),
             restart_limit: self.config.restart_limit,
             message_bytes: self.config.message_bytes,

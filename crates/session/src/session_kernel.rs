@@ -5,12 +5,38 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use himalia_kernel::{Handle, Phase};
-use himalia_model::{KernelId, KernelModel, Origin, Role, Session, SessionId, SessionInfo, from_micros};
+use himalia_model::{
+    ExecutionState, KernelId, KernelModel, Origin, Role, Session, SessionId, SessionInfo, from_micros,
+};
 use parking_lot::{Mutex, RwLock};
 
 use crate::Lease;
-use crate::end::CullFacts;
 use crate::start::KernelPermit;
+
+/// What is known of a kernel when it is decided whether it is idle for too long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CullFacts {
+    pub(crate) state: ExecutionState,
+    /// Dead, it waits to be used again.
+    pub(crate) revives: bool,
+    pub(crate) connections: u32,
+    pub(crate) last_micros: u64,
+    /// `metadata.cull_idle_timeout` of the kernelspec, in seconds; zero = never.
+    pub(crate) spec_timeout: Option<f64>,
+}
+
+impl CullFacts {
+    /// Those of a session with an additional kernel: it is as busy as the busier of the two, and was used when either was.
+    pub(crate) fn with(self, additional: &Self) -> Self {
+        let busy = additional.state == ExecutionState::Busy;
+        Self {
+            state: if busy { additional.state } else { self.state },
+            connections: self.connections.saturating_add(additional.connections),
+            last_micros: self.last_micros.max(additional.last_micros),
+            ..self
+        }
+    }
+}
 
 /// A kernel with its session and the sandbox that it is in. It is used like its [`Handle`].
 #[derive(Debug)]

@@ -8,11 +8,6 @@ pub const HEAD_BYTES: usize = 15;
 const COUNTED: usize = HEAD_BYTES - 4;
 /// Room that is offered to a read while no large body is under way.
 const READ_BYTES: usize = 64 * 1024;
-/// Most bytes of the body of a hello, which is all that is taken from a caller that has not shown the key.
-///
-/// A hello has an entry for the shim and one for the link's kernel, with up to 1,024 unfinished requests of at most 50 bytes each.
-pub const HELLO_BYTES: usize = 64 * 1024;
-
 /// One frame as it was received.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Frame {

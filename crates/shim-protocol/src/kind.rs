@@ -1,4 +1,12 @@
-use crate::{ADD_LINK_SINCE, BIND_SINCE, CHUNK_BYTES, FORK_SINCE, PROTOCOL_MIN, STATS_SINCE, STREAM_SINCE};
+use crate::{ADD_LINK_SINCE, BIND_SINCE, FORK_SINCE, PROTOCOL_MIN, STATS_SINCE, STREAM_SINCE};
+
+/// Most bytes of the body of a hello, which is all that is taken from a caller that has not shown the key.
+///
+/// A hello has an entry for the shim and one for the link's kernel, with up to 1,024 unfinished requests of at most 50 bytes each.
+pub const HELLO_BYTES: usize = 64 * 1024;
+
+/// Most bytes of a chunk.
+pub const CHUNK_BYTES: usize = 256 * 1024;
 
 /// What a frame is; the discriminant is the byte on the wire. Bytes are never reused.
 ///
@@ -142,12 +150,12 @@ impl Kind {
     /// Most bytes of a body of this kind.
     ///
     /// A message may have 256 MiB (the limit for messages of a kernel) and 64 KiB for its framing; a start, a bind
-    /// and a fork carry a whole environment; a hello the tables of its kernels ([`crate::HELLO_BYTES`]); events up to 16 KiB of stderr, escaped,
+    /// and a fork carry a whole environment; a hello the tables of its kernels ([`HELLO_BYTES`]); events up to 16 KiB of stderr, escaped,
     /// or 32 hazards; an open a path, escaped.
     pub fn limit(self) -> usize {
         match self {
             Self::Message => 256 * MIB + 64 * KIB,
-            Self::Hello => crate::HELLO_BYTES,
+            Self::Hello => HELLO_BYTES,
             Self::Start | Self::Bind | Self::Fork => 4 * MIB,
             Self::Chunk => CHUNK_BYTES,
             Self::Open => 64 * KIB,

@@ -111,7 +111,7 @@ pub use branch::{
     Bind, Bound, BranchFiles, Fork, ForkFailed, ForkFailure, ForkPolicy, ForkTimes, Forked, HAZARDS_MAX,
     Hazard, Severity,
 };
-pub use codec::{Decoder, Frame, HEAD_BYTES, HELLO_BYTES, encode_frame, encode_head};
+pub use codec::{Decoder, Frame, HEAD_BYTES, encode_frame, encode_head};
 pub use command::{AddLink, Command, KernelSpec, ResourceLimits, Start, Stop};
 pub use error::ProtocolError;
 pub use event::{
@@ -122,14 +122,14 @@ pub use gateway_link::{GatewayLink, LinkCheck, Pending, PendingFull, Resumed};
 pub use handshake::{
     Denied, Hello, InterruptMode, KernelEntry, KernelState, LinkRange, RequestMarks, Resume, Welcome,
 };
-pub use kind::Kind;
+pub use kind::{CHUNK_BYTES, HELLO_BYTES, Kind};
 pub use lane::{Lane, PerLane};
 pub use origin::{ORIGIN_BYTES, Origin, RequestId};
 pub use packet::{ToGateway, ToShim};
 pub use shim_link::ShimLink;
 pub use stream::{
-    ByteRange, CHUNK_BYTES, FileEntry, FileHead, FileKind, FileTask, LIST_MAX, Open, PATH_BYTES, StreamDone,
-    StreamFailed, StreamFailure, StreamFrame, WALK_MAX,
+    ByteRange, FileEntry, FileHead, FileKind, FileTask, LIST_MAX, Open, PATH_BYTES, StreamDone, StreamFailed,
+    StreamFailure, StreamFrame, WALK_MAX,
 };
 pub use version::{
     ADD_LINK_SINCE, BIND_SINCE, FORK_SINCE, PROTOCOL_MAX, PROTOCOL_MIN, STATS_SINCE, STREAM_SINCE,

@@ -6,8 +6,6 @@ use serde::{Deserialize, Serialize};
 use crate::packet::{from_json, to_json};
 use crate::{Frame, Kind, ProtocolError, encode_frame};
 
-/// Most bytes of a chunk.
-pub const CHUNK_BYTES: usize = 256 * 1024;
 /// Most bytes of a path.
 pub const PATH_BYTES: usize = 4096;
 /// Most entries that a listing shows.

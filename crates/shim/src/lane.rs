@@ -8,6 +8,7 @@ use std::time::Duration;
 use himalia_link::Connection;
 use himalia_shim_protocol::shim_link::Item;
 use himalia_shim_protocol::{Decoder, Lane, ProtocolError, ToGateway, ToShim};
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::coalesce::{COALESCE_WINDOW, Coalescer, Due};
@@ -21,8 +22,12 @@ const QUEUE_BYTES: usize = 256 * 1024;
 /// Queues that are written before the other tasks have their turn.
 const PUMP_ROUNDS: usize = 16;
 
-/// Dials one lane for ever.
-pub(crate) async fn run(link: Rc<Link>, lane: Lane) {
+/// Dials one lane for ever, in a task.
+pub(crate) fn dial(link: Rc<Link>, lane: Lane) -> AbortHandle {
+    tokio::task::spawn_local(run(link, lane)).abort_handle()
+}
+
+async fn run(link: Rc<Link>, lane: Lane) {
     let mut quiet = false;
     let mut redial = Redial::default();
     loop {
@@ -40,7 +45,7 @@ pub(crate) async fn run(link: Rc<Link>, lane: Lane) {
             }
         }
         link.lane_lost(lane);
-        sleep(redial.pause(crate::kernel::random_u64().unwrap_or(0))).await;
+        sleep(redial.pause(crate::random::random_u64().unwrap_or(0))).await;
     }
 }
 

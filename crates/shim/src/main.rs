@@ -21,6 +21,7 @@ mod link;
 mod options;
 mod outlet;
 mod proc_tree;
+mod random;
 mod reaper;
 mod redial;
 mod shim;
@@ -80,5 +81,5 @@ fn start(options: Options) -> anyhow::Result<()> {
         .build_local(LocalOptions::default());
     runtime
         .context("runtime")?
-        .block_on(shim::run(options, inherited, signals, linger))
+        .block_on(shim::run(options, inherited, signals, linger, lane::dial))
 }

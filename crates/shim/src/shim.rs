@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use himalia_link::FIRST_LINK;
+use himalia_shim_protocol::Lane;
 use tokio::sync::{Notify, Semaphore};
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::children::Children;
@@ -24,6 +26,9 @@ pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 /// Most links, the first one and branches in the making included.
 const LINKS_MAX: usize = 64;
 
+/// Dials one lane of a link for ever, in a task.
+pub(crate) type Dial = fn(Rc<Link>, Lane) -> AbortHandle;
+
 /// The shim: its links, its children, its end.
 #[derive(Debug)]
 pub(crate) struct Shim {
@@ -31,6 +36,7 @@ pub(crate) struct Shim {
     pub(crate) children: Rc<Children>,
     pub(crate) key: String,
     pub(crate) linger: Arc<Linger>,
+    pub(crate) dial: Dial,
     links: RefCell<Vec<Rc<Link>>>,
     /// Names of all links, those of branches in the making included.
     names: RefCell<BTreeSet<String>>,
@@ -53,6 +59,7 @@ pub(crate) async fn run(
     inherited: Inherited,
     signals: Signals,
     linger: Arc<Linger>,
+    dial: Dial,
 ) -> anyhow::Result<()> {
     let zygote = inherited.zygote.map(Zygote::new).transpose()?;
     let shim = Rc::new(Shim {
@@ -62,6 +69,7 @@ pub(crate) async fn run(
         }),
         key: inherited.key,
         linger,
+        dial,
         links: RefCell::default(),
         names: RefCell::default(),
         branches: Cell::new(0),
@@ -76,7 +84,8 @@ pub(crate) async fn run(
     shim.names.borrow_mut().insert(FIRST_LINK.to_owned());
     let first = Link::new(Rc::clone(&shim), FIRST_LINK.to_owned(), None, None);
     shim.open(&first);
-    tokio::task::spawn_local(stats::run(Rc::clone(&shim)));
+    let sampled = Rc::clone(&shim);
+    tokio::task::spawn_local(stats::run(move || sampled.kernels()));
     tracing::info!(pid = std::process::id(), "ready");
     shim.end.notified().await;
     shim.stop_all().await;

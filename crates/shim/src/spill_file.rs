@@ -45,7 +45,7 @@ fn make(dir: &Path) -> io::Result<File> {
     if let Ok(fd) = open(dir, flags | OFlags::TMPFILE, Mode::RUSR | Mode::WUSR) {
         return Ok(File::from(fd));
     }
-    let path = dir.join(format!(".spill-{:016x}", crate::kernel::random_u64()?));
+    let path = dir.join(format!(".spill-{:016x}", crate::random::random_u64()?));
     let fd = open(
         &path,
         flags | OFlags::CREATE | OFlags::EXCL,

@@ -4,19 +4,19 @@ use std::time::Duration;
 use himalia_shim_protocol::Stats;
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::kernel::Kernel;
 use crate::proc_tree;
-use crate::shim::Shim;
 
 /// Between two looks at what the kernels use.
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// Samples the resource use of all kernels for ever.
-pub(crate) async fn run(shim: Rc<Shim>) {
+pub(crate) async fn run(kernels: impl Fn() -> Vec<Rc<Kernel>>) {
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        for kernel in shim.kernels() {
+        for kernel in kernels() {
             let Some(pid) = kernel.pid() else { continue };
             let processes = proc_tree::tree(pid);
             let stats = Stats {

@@ -6,10 +6,9 @@ use anyhow::{Context as _, bail};
 
 use crate::address::Address;
 use crate::cli::GatewayArgs;
-use crate::config::TokenSource;
 use crate::paths;
 use crate::settings::Secret;
-use crate::token;
+use crate::token::{self, TokenSource};
 
 /// A gateway and how to get in.
 #[derive(Debug, PartialEq, Eq)]

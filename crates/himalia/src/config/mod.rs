@@ -1,5 +1,6 @@
 //! Settings, checked: defaults, then the file, then variables and flags.
 
+mod error;
 mod sandboxes;
 mod templates;
 mod tenants;
@@ -12,14 +13,15 @@ use std::time::Duration;
 
 use himalia_engine::{CullConfig, Retention};
 
+pub(crate) use error::ConfigError;
 pub(crate) use sandboxes::Sandboxes;
 #[cfg(test)]
 pub(crate) use tenants::TenantCaller;
 pub(crate) use tenants::{TenantToken, Tenants};
 
 use crate::paths;
-use crate::settings::{ByteSize, Given, LogFormat, OnStop, Secret, Settings};
-use crate::token;
+use crate::settings::{ByteSize, Given, LogFormat, OnStop, Settings};
+use crate::token::{self, TokenSource};
 
 /// The most kernels that can be asked for.
 const MAX_KERNELS: u32 = 10_000;
@@ -53,36 +55,6 @@ pub(crate) struct Config {
     pub(crate) on_interrupt: OnStop,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
-}
-
-/// Where the token comes from.
-#[derive(Clone, Debug)]
-pub(crate) enum TokenSource {
-    /// It was said.
-    Given(Secret),
-    /// It is the first line of this file.
-    File(PathBuf),
-    /// One is made, for loopback only.
-    Made,
-}
-
-/// A setting that cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{key}: {reason}")]
-pub(crate) struct ConfigError {
-    /// The setting as it is called in the file, or the file.
-    key: String,
-    /// One line.
-    reason: String,
-}
-
-impl ConfigError {
-    pub(crate) fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self {
-            key: key.into(),
-            reason: reason.into(),
-        }
-    }
 }
 
 impl Config {

@@ -5,8 +5,8 @@ use std::path::Path;
 use himalia_sandbox::SOCKET_PATH_BYTES;
 use rustix::fs::{Access, access, statvfs};
 
+use super::finding::{Finding, Level};
 use super::host::mebibytes;
-use super::{Finding, Level};
 use crate::config::Config;
 use crate::programs::{SHIM, version};
 use crate::rundir;

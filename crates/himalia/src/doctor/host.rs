@@ -6,7 +6,7 @@ use std::thread;
 
 use rustix::process::{Resource, getrlimit};
 
-use super::{Finding, Level};
+use super::finding::{Finding, Level};
 
 /// Open files below which fifty kernels with their clients do not fit.
 const FEW_FILES: u64 = 4_096;

@@ -1,68 +1,21 @@
 //! `himalia doctor`: what this machine can and cannot do. It changes nothing.
 
 mod files;
+mod finding;
 mod host;
 mod python;
 mod sandboxes;
 mod session;
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use crate::cli::GatewayArgs;
 use crate::client;
-use crate::config::{Config, TokenSource};
-
-/// How a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
-    /// As it should be.
-    Good,
-    /// For information.
-    Info,
-    /// Something will be worse than it could be.
-    Warn,
-    /// `himalia serve` will not start, or will have no kernel.
-    Bad,
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Good => "ok",
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Bad => "FAIL",
-        })
-    }
-}
-
-/// One line of the report.
-#[derive(Debug)]
-pub(crate) struct Finding {
-    level: Level,
-    topic: &'static str,
-    text: String,
-}
-
-impl Finding {
-    pub(crate) fn new(level: Level, topic: &'static str, text: impl Into<String>) -> Self {
-        Self {
-            level,
-            topic,
-            text: text.into(),
-        }
-    }
-
-    /// Good with the value, or bad with the error.
-    pub(crate) fn of<E: fmt::Display>(topic: &'static str, result: Result<String, E>) -> Self {
-        match result {
-            Ok(text) => Self::new(Level::Good, topic, text),
-            Err(error) => Self::new(Level::Bad, topic, format!("{error:#}")),
-        }
-    }
-}
+use crate::config::Config;
+use crate::token::TokenSource;
+use finding::{Finding, Level};
 
 /// Prints what is wrong with a session of the gateway that runs on the configuration's data directory. The exit code is
 /// 1 if something is wrong.

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use himalia_engine::{Drain, Engine, EngineConfig, KernelSpecs, Principal};
 use himalia_sandbox::{LocalConfig, LocalProvisioner};
 
-use super::{Finding, Level};
+use super::finding::{Finding, Level};
 use crate::config::Config;
 use crate::env::{PythonEnv, check_python};
 use crate::{paths, serve};

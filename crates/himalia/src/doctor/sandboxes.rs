@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use himalia_sandbox::{Enforcement, EngineReport, Isolation, LimitReport, try_out};
 
-use super::{Finding, Level};
+use super::finding::{Finding, Level};
 use crate::config::Config;
 use crate::host_uids::{self, HostUids};
 use crate::programs::{JAIL, SHIM, version};

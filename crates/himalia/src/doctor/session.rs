@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Finding, Level};
+use super::finding::{Finding, Level};
 
 /// What the gateway's model of a session says.
 pub(super) fn look(session: &Value) -> Vec<Finding> {

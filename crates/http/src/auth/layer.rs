@@ -1,15 +1,15 @@
 //! The layer that every request passes before any handler: origin, then token or cookie.
 
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
-use axum::extract::{FromRequestParts, MatchedPath, Request, State};
-use axum::http::request::Parts;
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use himalia_engine::Principal;
 
 use super::audit::Asked;
+use super::caller::{Caller, wrong_token};
 use super::cookie;
 use super::credential::{PathToken, presented};
 use super::origin::{Origin, judge};
@@ -18,24 +18,9 @@ use super::tokens::Shown;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::listen::Peer;
-use crate::routes::{self, Access};
+use crate::route::Access;
+use crate::routes;
 use crate::ws::Handshake;
-
-/// The authenticated principal of a request. A handler that takes it cannot run for a stranger.
-#[derive(Clone, Debug)]
-pub(crate) struct Caller(pub(crate) Principal);
-
-impl<S: Sync> FromRequestParts<S> for Caller {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        parts
-            .extensions
-            .get::<Self>()
-            .cloned()
-            .ok_or_else(ApiError::unauthenticated)
-    }
-}
 
 /// Refuses pages of foreign origins (404 as `jupyter_server` does, 403 for a WebSocket, and for MCP, which demands it)
 /// and requests without the token (401), unless the route is public. Unknown paths need the token as well.
@@ -159,16 +144,4 @@ fn in_scope(
     Err(ApiError::forbidden(
         "the scope of this token is read: GET, HEAD and streams of events",
     ))
-}
-
-/// What a wrong token, or a wrong code, is answered with, and noted for.
-pub(crate) fn wrong_token(app: &App, peer: Option<&Peer>) -> ApiError {
-    let Some(address) = peer.map(Peer::address) else {
-        return ApiError::unauthenticated();
-    };
-    if let Some(wait) = app.backoff().wrong(address.ip(), Instant::now()) {
-        return ApiError::too_many_wrong_tokens(wait);
-    }
-    tracing::warn!(peer = %address, "wrong token");
-    ApiError::unauthenticated()
 }

@@ -2,6 +2,7 @@
 
 mod audit;
 mod backoff;
+mod caller;
 pub(crate) mod cookie;
 mod cors;
 mod credential;
@@ -12,9 +13,10 @@ mod token;
 mod tokens;
 
 pub(crate) use backoff::Backoff;
+pub(crate) use caller::{Caller, wrong_token};
 pub(crate) use cors::cors;
 pub(crate) use credential::PathToken;
-pub(crate) use layer::{Caller, authenticate, wrong_token};
+pub(crate) use layer::authenticate;
 pub use origin::AllowedOrigins;
 pub(crate) use origin::may_be_rebound;
 pub(crate) use sign_ins::SignIns;

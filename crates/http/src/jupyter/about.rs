@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::etag;
-use crate::routes::{Access, ROUTES};
+use crate::route::{Access, Route};
 
 /// The version that clients see.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -38,7 +38,7 @@ pub(crate) async fn status(
 }
 
 /// `GET /api/spec.yaml`: the routes as a small `OpenAPI` document.
-pub(crate) async fn spec(State(app): State<App>, _: Caller) -> Response {
+pub(crate) async fn spec(State(app): State<App>, _: Caller, routes: &[Route]) -> Response {
     let mut text = format!(
         "openapi: 3.1.0\ninfo:\n  title: Himalia\n  version: {VERSION}\nservers:\n- url: {base}\npaths:\n",
         base = if app.url("").is_empty() {
@@ -48,7 +48,7 @@ pub(crate) async fn spec(State(app): State<App>, _: Caller) -> Response {
         },
     );
     let mut last = "";
-    for route in ROUTES {
+    for route in routes {
         if route.path != last {
             // A parameter of several segments is one like others there.
             let _ = writeln!(text, "  {}:", route.path.replace("{*", "{"));

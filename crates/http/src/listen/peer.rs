@@ -151,3 +151,14 @@ impl Drop for Inner {
         }
     }
 }
+
+/// Serves an upgraded connection, which counts as long, until its sign-in has ended.
+pub(crate) async fn until_ended(peer: Option<Peer>, serve: impl Future<Output = ()>) {
+    let Some(peer) = peer else {
+        return serve.await;
+    };
+    tokio::select! {
+        () = serve => {}
+        () = peer.evicted() => tracing::debug!(peer = %peer.address(), "the sign-in of a socket has ended"),
+    }
+}

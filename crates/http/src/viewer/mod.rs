@@ -4,11 +4,12 @@
 //! name, and browsers keep them permanently; browsers revalidate all others by their tag.
 
 mod base;
+mod built;
 mod encoding;
 mod files;
 mod policy;
 mod sign_in;
 
-pub use files::{Viewer, ViewerFile};
+pub use built::{Viewer, ViewerFile};
 pub(crate) use files::{asset, frame_file, frame_page, icon, page};
 pub(crate) use sign_in::{sign_in, sign_out};

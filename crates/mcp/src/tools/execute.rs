@@ -7,7 +7,7 @@ use rmcp::model::{CallToolResponse, Tool};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Effects, ToolEntry, object, tool};
+use super::entry::{Effects, ToolEntry, object, tool};
 use crate::call::{Answer, Call};
 use crate::failure::Failure;
 use crate::input::{Round, question};

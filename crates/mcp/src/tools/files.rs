@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 
-use super::{Effects, ToolEntry, tool};
+use super::entry::{Effects, ToolEntry, tool};
 use crate::call::{Answer, Call, answer};
 use crate::failure::Failure;
 use crate::{arguments, file_uri, limits, sessions};

@@ -7,7 +7,7 @@ use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, Tool};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Effects, ToolEntry, tool};
+use super::entry::{Effects, ToolEntry, tool};
 use crate::call::{Answer, Call, answer};
 use crate::failure::Failure;
 use crate::{arguments, follow, images, limits, render};

@@ -1,5 +1,6 @@
 //! The tools. Each is one file: a [`ToolEntry`] with its description and what it does; this list names them.
 
+mod entry;
 mod execute;
 pub(crate) mod files;
 mod get_output;
@@ -7,30 +8,8 @@ mod inspect_variables;
 mod interrupt;
 mod session;
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
-
-use rmcp::model::{JsonObject, Tool, ToolAnnotations};
-use serde_json::Value;
-
-use crate::call::{Answer, Call};
-
-/// One tool.
-pub(crate) struct ToolEntry {
-    name: &'static str,
-    /// Its description for clients, under this name.
-    describe: fn(&'static str) -> Tool,
-    /// Does it.
-    pub(crate) run: fn(Call) -> Pin<Box<dyn Future<Output = Answer> + Send>>,
-}
-
-impl ToolEntry {
-    /// Its description for clients.
-    pub(crate) fn description(&self) -> Tool {
-        (self.describe)(self.name)
-    }
-}
+pub(crate) use entry::ToolEntry;
+use rmcp::model::Tool;
 
 /// All tools, in the order in which clients see them.
 const TOOLS: &[ToolEntry] = &[
@@ -50,40 +29,6 @@ pub(crate) fn find(name: &str) -> Option<&'static ToolEntry> {
 /// The descriptions of all tools.
 pub(crate) fn all() -> Vec<Tool> {
     TOOLS.iter().map(ToolEntry::description).collect()
-}
-
-/// What a tool does to the world, for clients that ask their user before a call.
-#[expect(clippy::struct_excessive_bools, reason = "they are the protocol's four hints")]
-struct Effects {
-    read_only: bool,
-    destructive: bool,
-    idempotent: bool,
-    open_world: bool,
-}
-
-/// A description. `schema` is the JSON Schema of the arguments.
-fn tool(
-    name: &'static str,
-    title: &str,
-    description: &'static str,
-    schema: Value,
-    effects: &Effects,
-) -> Tool {
-    let annotations = ToolAnnotations::new()
-        .read_only(effects.read_only)
-        .destructive(effects.destructive)
-        .idempotent(effects.idempotent)
-        .open_world(effects.open_world);
-    Tool::new(name, description, object(schema))
-        .with_title(title)
-        .with_annotations(annotations)
-}
-
-fn object(schema: Value) -> Arc<JsonObject> {
-    match schema {
-        Value::Object(members) => Arc::new(members),
-        _ => Arc::default(),
-    }
 }
 
 #[cfg(test)]

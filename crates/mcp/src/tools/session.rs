@@ -10,7 +10,7 @@ use rmcp::model::{CallToolResponse, Tool};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Effects, ToolEntry, tool};
+use super::entry::{Effects, ToolEntry, tool};
 use crate::call::{Answer, Call, answer};
 use crate::failure::{Failure, hazard};
 use crate::{arguments, limits, sessions};

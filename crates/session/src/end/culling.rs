@@ -9,22 +9,11 @@ use himalia_model::{CullConfig, ExecutionState, Role, SessionId};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
+use crate::session_kernel::CullFacts;
 use crate::{SessionKernel, SessionManager};
 
 /// `cull_interval` when it is not set, as in `jupyter_server`.
 const CULL_INTERVAL: Duration = Duration::from_mins(5);
-
-/// What the decision needs to know of one kernel.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CullFacts {
-    pub(crate) state: ExecutionState,
-    /// Dead, it waits to be used again.
-    pub(crate) revives: bool,
-    pub(crate) connections: u32,
-    pub(crate) last_micros: u64,
-    /// `metadata.cull_idle_timeout` of the kernelspec, in seconds; zero = never.
-    pub(crate) spec_timeout: Option<f64>,
-}
 
 /// Whether the kernel is to be ended now. Only asked while the culler runs (`CullConfig::idle_timeout` > 0).
 pub(crate) fn due(facts: &CullFacts, config: &CullConfig, now_micros: u64) -> bool {
@@ -42,19 +31,6 @@ pub(crate) fn due(facts: &CullFacts, config: &CullConfig, now_micros: u64) -> bo
     idle > timeout
         && (config.busy || facts.state != ExecutionState::Busy)
         && (config.connected || facts.connections == 0)
-}
-
-impl CullFacts {
-    /// Those of a session with an additional kernel: it is as busy as the busier of the two, and was used when either was.
-    pub(crate) fn with(self, additional: &Self) -> Self {
-        let busy = additional.state == ExecutionState::Busy;
-        Self {
-            state: if busy { additional.state } else { self.state },
-            connections: self.connections.saturating_add(additional.connections),
-            last_micros: self.last_micros.max(additional.last_micros),
-            ..self
-        }
-    }
 }
 
 /// All kernels by the sessions that they belong to.

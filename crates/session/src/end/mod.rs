@@ -23,7 +23,7 @@ mod teardown;
 mod unknown_logs;
 
 pub use collect::{Bounds, WHOLE};
-pub(crate) use culling::{CullFacts, Sessions};
+pub(crate) use culling::Sessions;
 pub(crate) use ended_sessions::BY_RETENTION;
 pub use ended_sessions::{EndedSessions, MAX_KEPT, ended_session, over};
 pub(crate) use kept_files::{

@@ -12,12 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::kernel_limit::KernelPermit;
 use crate::end::{Teardown, forget_kept_files};
+use crate::manager::LINK_KERNEL;
 use crate::record::record;
 use crate::sandbox_lease::Share;
 use crate::{SessionKernel, SessionManager};
-
-/// The kernel's number on its link: every kernel has a link of its own.
-pub(crate) const LINK_KERNEL: u16 = 1;
 
 /// A kernel before it exists: what it will be, its part of a sandbox, and the link on which its shim will call.
 pub(crate) struct PreparedKernel {

@@ -38,7 +38,6 @@ mod resume;
 mod sandbox;
 mod turn;
 
-pub(crate) use actor::LINK_KERNEL;
 pub use additional::MAX_SESSION_KERNELS;
 pub(crate) use kernel_limit::{KernelLimits, KernelPermit};
 pub use named::{MAX_NAME_CHARS, NAME_PATTERN};

@@ -2,16 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use himalia_kernelspecs::{Launch, LaunchRequest, launch};
 use himalia_model::{EngineError, KernelSpec, Secrets, StartKernel};
 
 use crate::SessionManager;
-use crate::templates::{Offer, Plan, plan, zygote_spec};
-
-/// How long a start that no caller waits for waits for a zygote.
-const ZYGOTE_WAIT: Duration = Duration::from_mins(1);
+use crate::templates::{Offer, Plan, plan, warm_zygote};
 
 impl SessionManager {
     /// Plans what a start asks for; without an owner it is not known yet whose the kernel will be.
@@ -62,20 +58,6 @@ impl SessionManager {
             Err(error) => tracing::warn!(template, %error, "cannot load the modules of a template early"),
         }
     }
-}
-
-/// Waits for the zygote of a start that no caller waits for, if it has one. Without it the sandbox starts cold.
-pub(crate) async fn warm_zygote(plan: &Plan, launch: &Launch) {
-    let Some(zygote) = zygote_spec(plan, launch) else {
-        return;
-    };
-    let ready = tokio::time::timeout(ZYGOTE_WAIT, plan.provisioner.warm(&zygote)).await;
-    let problem = match ready {
-        Ok(Ok(())) => return,
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("it is not ready after {} s", ZYGOTE_WAIT.as_secs()),
-    };
-    tracing::warn!(kernelspec = %plan.spec.name, problem, "no zygote: kernels start cold");
 }
 
 /// The variables of a start, secret ones included.

@@ -18,7 +18,7 @@ use himalia_model::{EngineConfig, EngineError, KernelSpec, Origin, Template, Tem
 
 pub(crate) use check::check;
 pub(crate) use plan::{Offer, Plan, check_labels, duration, plan, trust_domain};
-pub(crate) use sandbox_spec::{sandbox_spec, zygote_spec};
+pub(crate) use sandbox_spec::{sandbox_spec, warm_zygote, zygote_spec};
 
 /// The templates of a configuration.
 #[derive(Clone, Debug)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use himalia_kernelspecs::{HostEnvironment, Launch, is_ours};
 use himalia_model::{EngineError, KernelId};
@@ -10,6 +11,9 @@ use himalia_sandbox::{Files, RootFiles, SandboxKey, SandboxSpec, ZygoteSpec};
 use super::plan::Plan;
 use super::{binds, limits};
 use crate::start::late_binding;
+
+/// How long a start that no caller waits for waits for a zygote.
+const ZYGOTE_WAIT: Duration = Duration::from_mins(1);
 
 /// The sandbox of a start, on the files that are kept under a name, if they are. Looks at the disk.
 ///
@@ -57,6 +61,20 @@ pub(crate) fn zygote_spec(plan: &Plan, launch: &Launch) -> Option<ZygoteSpec> {
         env: launch.base_env.clone(),
         preload: plan.preload.clone(),
     })
+}
+
+/// Waits for the zygote of a start that no caller waits for, if it has one. Without it the sandbox starts cold.
+pub(crate) async fn warm_zygote(plan: &Plan, launch: &Launch) {
+    let Some(zygote) = zygote_spec(plan, launch) else {
+        return;
+    };
+    let ready = tokio::time::timeout(ZYGOTE_WAIT, plan.provisioner.warm(&zygote)).await;
+    let problem = match ready {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("it is not ready after {} s", ZYGOTE_WAIT.as_secs()),
+    };
+    tracing::warn!(kernelspec = %plan.spec.name, problem, "no zygote: kernels start cold");
 }
 
 /// The program, where the sandbox gets a root that is built from the host's files.

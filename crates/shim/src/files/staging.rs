@@ -19,7 +19,7 @@ pub(super) fn new_file(dir: BorrowedFd<'_>, name: impl rustix::path::Arg) -> rus
 }
 
 fn random_name() -> Result<String> {
-    let random = crate::kernel::random_u64().map_err(|error| Failure::io("random numbers", &error))?;
+    let random = crate::random::random_u64().map_err(|error| Failure::io("random numbers", &error))?;
     Ok(format!("{PREFIX}{random:016x}"))
 }
 

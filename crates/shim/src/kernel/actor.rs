@@ -1,5 +1,9 @@
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use himalia_shim_protocol::shim_link::ProcessView;
@@ -8,15 +12,21 @@ use himalia_shim_protocol::{
 };
 use himalia_wire::ConnectionFile;
 use rustix::process::{Pid, Signal};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::output::Tail;
+use super::private::Private;
 use super::session::{self, Flow};
 use super::{Adoption, Kernel, Order, process};
+use crate::children::Children;
+use crate::linger::Linger;
+use crate::outlet::Outlet;
 use crate::reaper::Death;
 
+/// Orders that wait for a kernel's actor.
+const ORDERS_MAX: usize = 256;
 /// A killed process is gone by then, unless the host is in trouble.
 const AFTER_KILL: Duration = Duration::from_secs(2);
 
@@ -49,8 +59,46 @@ struct Begun {
     path: StartPath,
 }
 
+impl Kernel {
+    /// Makes a kernel without a process and starts its actor. `dir` is for its sockets and connection file.
+    pub(crate) fn spawn(
+        number: u16,
+        dir: PathBuf,
+        outlet: Rc<Outlet>,
+        children: Rc<Children>,
+        linger: Arc<Linger>,
+    ) -> io::Result<Rc<Self>> {
+        let (orders, inbox) = mpsc::channel(ORDERS_MAX);
+        let kernel = Rc::new(Self {
+            number,
+            outlet,
+            view: Cell::default(),
+            pid: Cell::new(None),
+            interrupt_mode: Cell::default(),
+            outlets: RefCell::default(),
+            waiting: RefCell::default(),
+            starting: Cell::new(0),
+            echoes: Cell::new(None),
+            max_rss: Cell::new(0),
+            spec: RefCell::default(),
+            tail: RefCell::default(),
+            private: Private::new()?,
+            muted: Cell::new(false),
+            busy: Cell::new(false),
+            changed: Notify::new(),
+            forking: tokio::sync::Mutex::default(),
+            children,
+            linger,
+            orders,
+            dir,
+        });
+        tokio::task::spawn_local(run(Rc::clone(&kernel), inbox));
+        Ok(kernel)
+    }
+}
+
 /// Starts nothing by itself: the first order is a start.
-pub(super) async fn run(kernel: Rc<Kernel>, inbox: mpsc::Receiver<Order>) {
+async fn run(kernel: Rc<Kernel>, inbox: mpsc::Receiver<Order>) {
     let mut actor = Actor {
         kernel,
         inbox,

@@ -14,7 +14,6 @@ mod sockets;
 mod stop;
 
 use std::cell::{Cell, RefCell};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,13 +32,11 @@ use crate::reaper::Death;
 use output::Tail;
 use private::Private;
 use sending::Waiting;
-use session::Outlets;
+use sockets::Outlets;
 
 pub(crate) use asking::{Unanswered, error_of};
 pub(crate) use process::prepare;
 
-/// Orders that wait for a kernel's actor.
-const ORDERS_MAX: usize = 256;
 /// What the actor does one after the other.
 #[derive(Debug)]
 pub(crate) enum Order {
@@ -116,42 +113,6 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// Makes a kernel without a process and starts its actor. `dir` is for its sockets and connection file.
-    pub(crate) fn spawn(
-        number: u16,
-        dir: PathBuf,
-        outlet: Rc<Outlet>,
-        children: Rc<Children>,
-        linger: Arc<Linger>,
-    ) -> io::Result<Rc<Self>> {
-        let (orders, inbox) = mpsc::channel(ORDERS_MAX);
-        let kernel = Rc::new(Self {
-            number,
-            outlet,
-            view: Cell::default(),
-            pid: Cell::new(None),
-            interrupt_mode: Cell::default(),
-            outlets: RefCell::default(),
-            waiting: RefCell::default(),
-            starting: Cell::new(0),
-            echoes: Cell::new(None),
-            max_rss: Cell::new(0),
-            spec: RefCell::default(),
-            tail: RefCell::default(),
-            private: Private::new()?,
-            muted: Cell::new(false),
-            busy: Cell::new(false),
-            changed: Notify::new(),
-            forking: tokio::sync::Mutex::default(),
-            children,
-            linger,
-            orders,
-            dir,
-        });
-        tokio::task::spawn_local(actor::run(Rc::clone(&kernel), inbox));
-        Ok(kernel)
-    }
-
     pub(crate) fn number(&self) -> u16 {
         self.number
     }
@@ -298,9 +259,4 @@ impl Kernel {
             );
         }
     }
-}
-
-/// A random number for file names and jitter.
-pub(crate) fn random_u64() -> io::Result<u64> {
-    getrandom::u64().map_err(|error| io::Error::other(error.to_string()))
 }

@@ -8,6 +8,8 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::random::random_u64;
+
 /// Own requests of one kernel that are not answered.
 const WAITING_MAX: usize = 64;
 /// Most bytes of an answer that is looked at.
@@ -35,7 +37,7 @@ struct Waiting {
 impl Private {
     pub(super) fn new() -> io::Result<Self> {
         // Random, so that no client's session is taken for it.
-        let (high, low) = (super::random_u64()?, super::random_u64()?);
+        let (high, low) = (random_u64()?, random_u64()?);
         Ok(Self {
             session: format!("himalia-shim-{high:016x}{low:016x}"),
             waiting: RefCell::default(),

@@ -17,8 +17,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::output::Tail;
-use super::random_u64;
 use crate::exec_kernel::{MODE, OOM_SCORE_ADJ, Plan};
+use crate::random::random_u64;
 use crate::reaper::{Death, Reaper};
 use crate::zygote::{self, Zygote};
 

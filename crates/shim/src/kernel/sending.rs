@@ -6,7 +6,7 @@ use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits};
 
 use super::Kernel;
-use super::session::Outlets;
+use super::sockets::Outlets;
 use crate::outlet::lane_of;
 
 /// Messages that wait for the sockets of a starting kernel, and their bytes. More than the gateway sends without an

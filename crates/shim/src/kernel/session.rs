@@ -2,53 +2,17 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use himalia_shim_protocol::{RefusalKind, RequestId};
-use himalia_wire::{Channel, ConnectionFile, Parts, Signer, zmq};
+use himalia_wire::{Channel, ConnectionFile};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::sockets::{self, Heart, Sender};
+use super::sockets::{self, Heart, Outlets};
 use super::{Kernel, heartbeat, reader};
 
 /// After a kernel has died its last output is read for at most this long …
 const DRAIN: Duration = Duration::from_millis(500);
 /// … or until nothing has come for this long.
 const QUIET: Duration = Duration::from_millis(50);
-
-/// The sending halves of a kernel's sockets.
-pub(super) struct Outlets {
-    shell: Sender,
-    control: Sender,
-    stdin: Sender,
-    signer: Rc<Signer>,
-}
-
-impl std::fmt::Debug for Outlets {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outlets").finish_non_exhaustive()
-    }
-}
-
-impl Outlets {
-    /// Signs a message and hands it to its socket, or says what stands in its way, with a reason in one line.
-    pub(super) fn send(
-        &mut self,
-        channel: Channel,
-        request: Option<RequestId>,
-        parts: &Parts,
-    ) -> Result<(), (RefusalKind, String)> {
-        let identity = request.map(|request| Bytes::from(request.identity()));
-        let frames = zmq::encode(identity.as_slice(), parts, &self.signer);
-        let socket = match channel {
-            Channel::Shell => &mut self.shell,
-            Channel::Control => &mut self.control,
-            Channel::Stdin => &mut self.stdin,
-            Channel::Iopub => return Err((RefusalKind::Never, "iopub takes no messages".into())),
-        };
-        socket.send(&frames, parts.byte_len())
-    }
-}
 
 /// How the output of one incarnation is coming along.
 #[derive(Debug)]

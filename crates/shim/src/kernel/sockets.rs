@@ -7,9 +7,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use himalia_shim_protocol::RefusalKind;
+use himalia_shim_protocol::{RefusalKind, RequestId};
 use himalia_wire::zmtp::SocketType;
-use himalia_wire::{ConnectionFile, Error, Socket as Name};
+use himalia_wire::{Channel, ConnectionFile, Error, Parts, Signer, Socket as Name, zmq};
 use tokio::time::timeout;
 
 use super::connection::{Connection, Received};
@@ -81,6 +81,40 @@ impl Sender {
             let reason = "the kernel has closed the channel".to_owned();
             Err((RefusalKind::NotRunning, reason))
         }
+    }
+}
+
+/// The sending halves of a kernel's sockets.
+pub(super) struct Outlets {
+    pub(super) shell: Sender,
+    pub(super) control: Sender,
+    pub(super) stdin: Sender,
+    pub(super) signer: Rc<Signer>,
+}
+
+impl std::fmt::Debug for Outlets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outlets").finish_non_exhaustive()
+    }
+}
+
+impl Outlets {
+    /// Signs a message and hands it to its socket, or says what stands in its way, with a reason in one line.
+    pub(super) fn send(
+        &mut self,
+        channel: Channel,
+        request: Option<RequestId>,
+        parts: &Parts,
+    ) -> Result<(), (RefusalKind, String)> {
+        let identity = request.map(|request| Bytes::from(request.identity()));
+        let frames = zmq::encode(identity.as_slice(), parts, &self.signer);
+        let socket = match channel {
+            Channel::Shell => &mut self.shell,
+            Channel::Control => &mut self.control,
+            Channel::Stdin => &mut self.stdin,
+            Channel::Iopub => return Err((RefusalKind::Never, "iopub takes no messages".into())),
+        };
+        socket.send(&frames, parts.byte_len())
     }
 }
 

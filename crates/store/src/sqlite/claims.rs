@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use rusqlite::{OptionalExtension as _, Transaction};
 use uuid::Uuid;
 
-use super::Failure;
+use super::failure::Failure;
 use crate::StoreError;
 
 /// The fencing epochs of the kernels that this replica inserted or took.

@@ -3,7 +3,8 @@
 use rusqlite::{Row, Transaction, named_params};
 use uuid::Uuid;
 
-use super::{Failure, SqliteStore, kernels};
+use super::failure::Failure;
+use super::{SqliteStore, kernels};
 use crate::{EndedRecord, Space, StoreError};
 
 /// A file of an earlier version can give nothing back before it is written anew. Up to this size that is done.

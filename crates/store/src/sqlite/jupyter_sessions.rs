@@ -3,7 +3,8 @@
 use rusqlite::{OptionalExtension as _, Row, Transaction, named_params};
 use uuid::Uuid;
 
-use super::{Failure, SqliteStore, conflict};
+use super::SqliteStore;
+use super::failure::{Failure, conflict};
 use crate::{JupyterSessionRecord, StoreError};
 
 const INSERT: &str = "

@@ -6,8 +6,9 @@ use rusqlite::{OptionalExtension as _, Row, Transaction, named_params};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::SqliteStore;
 use super::claims::{Claims, epoch};
-use super::{Failure, SqliteStore, conflict};
+use super::failure::{Failure, conflict};
 use crate::{KernelLife, KernelRecord, Owner, RuntimePaths, StoreError};
 
 pub(super) const INSERT: &str = "

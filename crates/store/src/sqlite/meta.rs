@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::Failure;
+use super::failure::Failure;
 use crate::StoreError;
 
 /// Takes the next gateway epoch, atomically.

@@ -32,7 +32,7 @@ use crate::{
     StoreError, StoreFuture,
 };
 use claims::Claims;
-use failure::{Failure, conflict};
+use failure::Failure;
 pub use schema::SCHEMA_VERSION;
 pub use worker::QUEUE;
 

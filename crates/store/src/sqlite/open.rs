@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::{Failure, ended, meta, schema};
+use super::failure::Failure;
+use super::{ended, meta, schema};
 use crate::StoreError;
 
 /// How long a statement waits for a lock of another process, such as a backup.

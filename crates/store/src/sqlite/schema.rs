@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::Failure;
+use super::failure::Failure;
 
 /// "HIMA": what tells our files from those of other programs.
 pub(super) const APPLICATION_ID: i64 = 0x4849_4d41;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::Failure;
+use super::failure::Failure;
 use crate::StoreError;
 
 /// Jobs that may wait for one connection; the next caller waits for room.

@@ -10,7 +10,7 @@ use himalia_model::{EngineError, KernelId};
 use himalia_store::RuntimePaths;
 use tokio::time::timeout;
 
-use crate::start::plan::warm_zygote;
+use crate::templates::warm_zygote;
 use crate::{SessionKernel, SessionManager};
 
 /// Modules that our launcher imports before the kernel answers.

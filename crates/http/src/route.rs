@@ -1,0 +1,38 @@
+//! What one route is.
+
+use axum::http::Method;
+use axum::routing::MethodRouter;
+
+use crate::app::App;
+use crate::openapi::Operation;
+
+/// Who may call a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Any caller, without a token. Keep this list short: such a route may show that the gateway lives, its version,
+    /// the viewer's files, and the sign-in. Nothing of any kernel.
+    Public,
+    /// Any caller, from a page of any origin: what runs in the viewer's output frames, whose own origin is `null`.
+    Anywhere,
+    /// Holders of the token, and browsers that signed in with it.
+    Token,
+}
+
+/// One route: a method on a path.
+#[derive(Debug)]
+pub struct Route {
+    /// The method. `GET` serves `HEAD` too.
+    pub method: Method,
+    /// The path below the base URL, with `{parameters}`.
+    pub path: &'static str,
+    /// Who may call it.
+    pub access: Access,
+    /// Whether it is a WebSocket.
+    pub websocket: bool,
+    /// One line for the API description.
+    pub summary: &'static str,
+    /// Adds what a route of the native API takes and answers to its description; the others have none.
+    pub(crate) operation: Option<fn(&mut Operation<'_>)>,
+    /// Its handler, as the router takes it.
+    pub(crate) handler: fn() -> MethodRouter<App>,
+}

@@ -1,0 +1,72 @@
+//! The construction of the router from the table of routes and the layers around it.
+
+use axum::extract::{Request, State};
+use axum::handler::Handler;
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::{Router, routing};
+use himalia_engine::Engine;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+use crate::app::App;
+use crate::auth::{authenticate, cors};
+use crate::config::{ConfigError, HttpConfig};
+use crate::error::ApiError;
+use crate::jupyter::policy;
+use crate::openapi::openapi;
+use crate::prefix::{self, Target};
+use crate::{render, routes};
+
+/// The facade as an axum router, for embedding. Without [`serve`](crate::serve) there is no limit on connections, no
+/// header timeout, and WebSocket handshakes are refused, since they need the raw socket.
+pub fn router(
+    engine: Engine,
+    config: HttpConfig,
+    shutdown: CancellationToken,
+) -> Result<Router, ConfigError> {
+    Ok(app_and_router(engine, config, shutdown)?.1)
+}
+
+/// The state, and the service over it for one listener.
+pub(crate) fn app_and_router(
+    engine: Engine,
+    config: HttpConfig,
+    shutdown: CancellationToken,
+) -> Result<(App, Router), ConfigError> {
+    let app = App::new(engine, config, shutdown, openapi)?;
+    let routes = routes::router()
+        .fallback(|| async { ApiError::not_found("Not Found") })
+        .method_not_allowed_fallback(|| async { ApiError::method_not_allowed() })
+        .layer(middleware::from_fn_with_state(app.clone(), authenticate))
+        .with_state(app.clone());
+    let entry = routing::any_service(enter.with_state((app.clone(), routes)));
+    let router = Router::new()
+        .fallback_service(entry)
+        .layer(middleware::from_fn(render::errors))
+        .layer(middleware::from_fn_with_state(app.clone(), cors));
+    Ok((app, router))
+}
+
+/// Takes base URL and path token off and hands the rest to the routes.
+async fn enter(State((app, routes)): State<(App, Router)>, mut request: Request) -> Response {
+    match prefix::resolve(&app.config().base_url, request.uri(), request.method()) {
+        Target::Inside { uri, token } => {
+            let of_jupyter = policy::is_of_jupyter(uri.path());
+            *request.uri_mut() = uri;
+            if let Some(token) = token {
+                request.extensions_mut().insert(token);
+            }
+            let mut response = match routes.oneshot(request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            };
+            if of_jupyter {
+                policy::restrict(&app, &mut response);
+            }
+            response
+        }
+        Target::Redirect(location) => prefix::redirect(&location),
+        Target::Outside => ApiError::not_found("Not Found").into_response(),
+    }
+}

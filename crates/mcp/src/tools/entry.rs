@@ -1,0 +1,60 @@
+//! What every tool has: its description, its effects, and what it does.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use serde_json::Value;
+
+use crate::call::{Answer, Call};
+
+/// One tool.
+pub(crate) struct ToolEntry {
+    pub(super) name: &'static str,
+    /// Its description for clients, under this name.
+    pub(super) describe: fn(&'static str) -> Tool,
+    /// Does it.
+    pub(crate) run: fn(Call) -> Pin<Box<dyn Future<Output = Answer> + Send>>,
+}
+
+impl ToolEntry {
+    /// Its description for clients.
+    pub(crate) fn description(&self) -> Tool {
+        (self.describe)(self.name)
+    }
+}
+
+/// What a tool does to the world, for clients that ask their user before a call.
+#[expect(clippy::struct_excessive_bools, reason = "they are the protocol's four hints")]
+pub(super) struct Effects {
+    pub(super) read_only: bool,
+    pub(super) destructive: bool,
+    pub(super) idempotent: bool,
+    pub(super) open_world: bool,
+}
+
+/// A description. `schema` is the JSON Schema of the arguments.
+pub(super) fn tool(
+    name: &'static str,
+    title: &str,
+    description: &'static str,
+    schema: Value,
+    effects: &Effects,
+) -> Tool {
+    let annotations = ToolAnnotations::new()
+        .read_only(effects.read_only)
+        .destructive(effects.destructive)
+        .idempotent(effects.idempotent)
+        .open_world(effects.open_world);
+    Tool::new(name, description, object(schema))
+        .with_title(title)
+        .with_annotations(annotations)
+}
+
+pub(super) fn object(schema: Value) -> Arc<JsonObject> {
+    match schema {
+        Value::Object(members) => Arc::new(members),
+        _ => Arc::default(),
+    }
+}

@@ -1,0 +1,49 @@
+//! Why a fork fails.
+
+/// Why a fork failed, in a stable word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ForkError {
+    /// The parent is working on a request, or has requests waiting.
+    Busy,
+    /// The parent holds something that a fork would break.
+    Hazard,
+    /// This kernel, or its shim, cannot be forked.
+    Unsupported,
+    /// Its files are larger than the caller allows to be copied.
+    FilesTooLarge,
+    /// The branch did not answer.
+    ProbeFailed,
+    /// Another branch of the same atomic call failed.
+    Undone,
+    /// Anything else.
+    Failed,
+}
+
+impl ForkError {
+    /// The word in replies.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Hazard => "hazard",
+            Self::Unsupported => "unsupported",
+            Self::FilesTooLarge => "files_too_large",
+            Self::ProbeFailed => "probe_failed",
+            Self::Undone => "undone",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Something in a process that a fork may break.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hazard {
+    /// `native-thread`, `process-pool`, `cuda` …
+    pub kind: String,
+    /// Which one.
+    pub name: String,
+    /// For people, one line.
+    pub detail: String,
+    /// Whether it refuses a fork under every policy.
+    pub refuses: bool,
+}
