@@ -1,10 +1,12 @@
 //! The one table of routes. The router is built from it; tests walk it.
 
 use axum::Router;
+use axum::extract::State;
 use axum::http::Method;
 use axum::routing::{delete, get, patch, post, put};
 
 use crate::app::App;
+use crate::auth::Caller;
 use crate::jupyter::{about, channels, kernels, kernelspecs, me, sessions};
 use crate::openapi::{codes, describe};
 use crate::route::{Access, Route};
@@ -61,7 +63,7 @@ pub static ROUTES: &[Route] = &[
     route!(POST "/viewer/sign-in" Public, "Sign a browser in", post(viewer::sign_in)),
     route!(POST "/viewer/sign-out" Public, "Sign a browser out", post(viewer::sign_out)),
     route!(GET "/api" Public, "Version", get(about::version)),
-    route!(GET "/api/spec.yaml" Token, "This list", get(|app, caller| about::spec(app, caller, ROUTES))),
+    route!(GET "/api/spec.yaml" Token, "This list", get(async |State(app): State<App>, _: Caller| about::spec(&app, ROUTES))),
     route!(GET "/api/status" Token, "Counts and times of the caller's kernels", get(about::status)),
     route!(GET "/api/me" Token, "Who the caller is and what it may do", get(me::show)),
     route!(PATCH "/api/me" Token, "Not supported (501)", patch(me::change)),

@@ -90,7 +90,7 @@ impl Decoder {
         Self::default()
     }
 
-    /// A decoder for a caller that has not shown the key: it takes one hello of at most [`HELLO_BYTES`] and nothing else, and makes
+    /// A decoder for a caller that has not shown the key: it takes one hello of at most [`HELLO_BYTES`](crate::HELLO_BYTES) and nothing else, and makes
     /// room for no more than that.
     pub fn unproven() -> Self {
         Self {

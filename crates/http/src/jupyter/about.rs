@@ -38,7 +38,7 @@ pub(crate) async fn status(
 }
 
 /// `GET /api/spec.yaml`: the routes as a small `OpenAPI` document.
-pub(crate) async fn spec(State(app): State<App>, _: Caller, routes: &[Route]) -> Response {
+pub(crate) fn spec(app: &App, routes: &[Route]) -> Response {
     let mut text = format!(
         "openapi: 3.1.0\ninfo:\n  title: Himalia\n  version: {VERSION}\nservers:\n- url: {base}\npaths:\n",
         base = if app.url("").is_empty() {
