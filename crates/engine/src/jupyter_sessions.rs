@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use himalia_model::{
     Action, EngineError, JupyterSessionId, KernelId, KernelModel, KernelRef, NewSession, Object, Principal,
-    SessionModel, SessionPatch, StartKernel, now_micros,
+    SessionModel, SessionPatch, StartSession, now_micros,
 };
 use himalia_session::{Gate, Turn};
 use himalia_store::{JupyterSessionRecord, Store, StoreError};
@@ -34,7 +34,7 @@ pub(crate) trait Kernels: Clone + Send + Sync + 'static {
     fn start(
         &self,
         principal: &Principal,
-        start: StartKernel,
+        start: StartSession,
     ) -> impl Future<Output = Result<KernelModel, EngineError>> + Send;
 
     /// Ends a kernel, unless it is that of a native session; [`EngineError::NotFound`] when it is gone.

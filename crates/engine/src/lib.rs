@@ -26,7 +26,7 @@ pub use himalia_model::{
     MAX_BRANCHES, MAX_PRINCIPAL_CHARS, NewKernel, NewSession, NotOffered, Object, Origin, Orphan, OrphanKind,
     Overdue, PoolConfig, PoolStatus, Principal, ProvisionerChoice, ProvisionerInfo, RemovedBy, Retention,
     Role, SandboxConfig, Secrets, Session, SessionChange, SessionEnd, SessionId, SessionInfo, SessionLimits,
-    SessionModel, SessionOwner, SessionPatch, Share, SpecFile, StartKernel, StartPath, Template,
+    SessionModel, SessionOwner, SessionPatch, Share, SpecFile, StartPath, StartSession, Template,
     TemplateInfo, TenantLimits, TimeChange, TimeSource, Unanswered, Unresponsive, UsualSizes,
 };
 pub use himalia_session::{

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::{TestEngine, op, settled, start, state, stop, until_state};
 use himalia_engine::{
-    Clock, Engine, Execute, ExecutionId, KernelId, Origin, Overdue, SessionChange, SessionId, StartKernel,
+    Clock, Engine, Execute, ExecutionId, KernelId, Origin, Overdue, SessionChange, SessionId, StartSession,
     TimeChange, TimeSource,
 };
 use himalia_testkit::assert_eventually;
@@ -73,9 +73,9 @@ impl TimeSource for Hands {
 }
 
 async fn session(engine: &Engine) -> KernelId {
-    let start = StartKernel {
+    let start = StartSession {
         origin: Origin::V1,
-        ..StartKernel::default()
+        ..StartSession::default()
     };
     engine.start_session(&op(), start).await.unwrap().kernel.id
 }

@@ -36,7 +36,7 @@ pub use kernelspec::{InterruptMode, KernelJson, KernelSpec, KernelSpecs, SpecFil
 pub use principal::{Action, MAX_PRINCIPAL_CHARS, Object, Principal};
 pub use session::{
     GivenVariables, Origin, Role, SandboxConfig, Secrets, Session, SessionChange, SessionEnd, SessionInfo,
-    SessionOwner, StartKernel, StartPath, TimeChange,
+    SessionOwner, StartPath, StartSession, TimeChange,
 };
 pub use status::{PoolStatus, ProvisionerInfo};
 pub use template::{

@@ -58,7 +58,7 @@ impl fmt::Display for StartPath {
 
 /// What a caller asks of a new session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StartKernel {
+pub struct StartSession {
     /// Template, or else kernelspec; `None` = the configured default kernelspec.
     pub name: Option<String>,
     /// An id of the caller's choice, so that a repeated request cannot start a second kernel

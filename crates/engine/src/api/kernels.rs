@@ -6,7 +6,7 @@ use himalia_executions::{
     Attach, Attachment, Connection, EventFeed, Feed, LogReader, Reader, Requests, start_position,
 };
 use himalia_kernel::{Answer, Command, CommandError, owner_of_client};
-use himalia_model::{Action, EngineError, KernelId, KernelModel, Object, Origin, Principal, StartKernel};
+use himalia_model::{Action, EngineError, KernelId, KernelModel, Object, Origin, Principal, StartSession};
 use himalia_session::SessionKernel;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
@@ -42,7 +42,7 @@ impl Engine {
     pub async fn start_kernel(
         &self,
         principal: &Principal,
-        start: StartKernel,
+        start: StartSession,
     ) -> Result<KernelModel, EngineError> {
         self.allow(principal, Action::Create, Object::Kernels)?;
         let handle = self.inner.start_kernel(principal, start).await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use himalia_model::{
     Action, Branch, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal, ProvisionerInfo, Role,
-    SessionChange, SessionId, SessionInfo, StartKernel, TemplateInfo,
+    SessionChange, SessionId, SessionInfo, StartSession, TemplateInfo,
 };
 use himalia_sandbox::{SandboxError, Usage};
 use himalia_session::{Pool, SessionKernel, ended_info, ended_session, not_done, over};
@@ -22,7 +22,7 @@ impl Engine {
     pub async fn start_session(
         &self,
         principal: &Principal,
-        start: StartKernel,
+        start: StartSession,
     ) -> Result<SessionInfo, EngineError> {
         self.allow(principal, Action::Create, Object::Kernels)?;
         let handle = match start.session_name {
@@ -38,7 +38,7 @@ impl Engine {
     pub async fn put_session(
         &self,
         principal: &Principal,
-        start: StartKernel,
+        start: StartSession,
     ) -> Result<(SessionInfo, bool), EngineError> {
         self.allow(principal, Action::Create, Object::Kernels)?;
         let (handle, started) = self.inner.start_named(principal, start, true).await?;

@@ -1,6 +1,6 @@
 //! The engine's kernels, for its sessions.
 
-use himalia_model::{EngineError, KernelId, KernelModel, Principal, StartKernel};
+use himalia_model::{EngineError, KernelId, KernelModel, Principal, StartSession};
 
 use super::Kernels;
 use crate::Engine;
@@ -10,7 +10,11 @@ impl Kernels for Engine {
         Engine::kernel(self, principal, id)
     }
 
-    async fn start(&self, principal: &Principal, mut start: StartKernel) -> Result<KernelModel, EngineError> {
+    async fn start(
+        &self,
+        principal: &Principal,
+        mut start: StartSession,
+    ) -> Result<KernelModel, EngineError> {
         // An id that leads to no kernel is not taken over, as in Jupyter. For the operator it is.
         if !principal.is_operator() {
             start.id = None;

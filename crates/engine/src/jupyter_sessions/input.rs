@@ -1,6 +1,6 @@
 //! What callers send: its bounds, and the start that follows from it.
 
-use himalia_model::{EngineError, NewSession, StartKernel};
+use himalia_model::{EngineError, NewSession, StartSession};
 
 /// Characters of a path, a name or a type.
 pub(super) const MAX_CHARS: usize = 4096;
@@ -9,7 +9,7 @@ pub(super) const MAX_CHARS: usize = 4096;
 const SESSION_NAME_VARIABLE: &str = "JPY_SESSION_NAME";
 
 /// The kernel of a session starts in the directory of its document, where that is an absolute path.
-pub(super) fn start_for(new: &NewSession) -> StartKernel {
+pub(super) fn start_for(new: &NewSession) -> StartSession {
     let mut env = new.env.clone();
     env.entry(SESSION_NAME_VARIABLE.to_owned())
         .or_insert_with(|| new.path.clone());
@@ -18,7 +18,7 @@ pub(super) fn start_for(new: &NewSession) -> StartKernel {
         .starts_with('/')
         .then(|| new.path.rsplit_once('/'))
         .flatten();
-    StartKernel {
+    StartSession {
         name: new.kernel.name.clone(),
         id: new.kernel.id,
         cwd: cwd.map(|(dir, _)| {
@@ -29,7 +29,7 @@ pub(super) fn start_for(new: &NewSession) -> StartKernel {
             }
         }),
         env,
-        ..StartKernel::default()
+        ..StartSession::default()
     }
 }
 

@@ -16,7 +16,7 @@ use super::*;
 #[derive(Clone, Default)]
 struct Fake {
     kernels: Arc<Mutex<BTreeMap<KernelId, KernelModel>>>,
-    starts: Arc<Mutex<Vec<StartKernel>>>,
+    starts: Arc<Mutex<Vec<StartSession>>>,
     /// Starts wait for this, if it is there.
     hold: Arc<Mutex<Option<Arc<Notify>>>>,
 }
@@ -40,7 +40,7 @@ impl Kernels for Fake {
             .ok_or_else(|| EngineError::no_kernel(id))
     }
 
-    async fn start(&self, _: &Principal, start: StartKernel) -> Result<KernelModel, EngineError> {
+    async fn start(&self, _: &Principal, start: StartSession) -> Result<KernelModel, EngineError> {
         self.starts.lock().push(start.clone());
         let hold = self.hold.lock().clone();
         if let Some(hold) = hold {

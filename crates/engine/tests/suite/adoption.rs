@@ -7,7 +7,7 @@ use crate::common;
 use std::time::{Duration, Instant};
 
 use common::{Client, TestEngine, kill, lose_while_away, op, start, state, stop, until_state};
-use himalia_engine::{Closed, Drain, EngineError, StartKernel};
+use himalia_engine::{Closed, Drain, EngineError, StartSession};
 use himalia_testkit::assert_eventually;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,7 +28,7 @@ async fn a_running_cell_survives_and_its_reply_arrives() {
     engine.drain(&op(), Drain::KeepKernels).await.unwrap();
     assert_eq!(one.closed().await, Closed::Draining);
     let refused = engine
-        .start_kernel(&op(), StartKernel::default())
+        .start_kernel(&op(), StartSession::default())
         .await
         .unwrap_err();
     assert!(matches!(refused, EngineError::Unavailable { .. }), "{refused}");

@@ -7,7 +7,7 @@ use crate::common;
 use common::{Client, TestEngine, op, state, stop, until_state};
 use himalia_engine::{
     Branch, Drain, Engine, EngineError, ForkError, ForkFiles, ForkKernel, ForkPolicy, KernelId, SessionId,
-    StartKernel, StartPath,
+    StartPath, StartSession,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
@@ -22,9 +22,9 @@ fn forks(count: u32) -> ForkKernel {
 }
 
 async fn start(engine: &Engine, name: &str) -> KernelId {
-    let start = StartKernel {
+    let start = StartSession {
         name: Some(name.to_owned()),
-        ..StartKernel::default()
+        ..StartSession::default()
     };
     let id = engine.start_kernel(&op(), start).await.unwrap().id;
     until_state(engine, id, "idle").await;

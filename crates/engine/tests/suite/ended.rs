@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{Client, TestEngine, op, settled, stop, until_state};
 use himalia_engine::{
     Closed, Engine, EngineError, Execute, ExecutionResult, ExecutionState, ExecutionStatus as Status,
-    HistoryStatus, KernelId, Origin, SessionChange, SessionId, StartKernel,
+    HistoryStatus, KernelId, Origin, SessionChange, SessionId, StartSession,
 };
 use himalia_testkit::patience::within;
 
@@ -18,11 +18,11 @@ fn place() -> TestEngine {
 }
 
 async fn session(engine: &Engine, name: Option<&str>) -> KernelId {
-    let start = StartKernel {
+    let start = StartSession {
         origin: Origin::V1,
         session_name: name.map(str::to_owned),
         labels: [("task".to_owned(), "a".to_owned())].into(),
-        ..StartKernel::default()
+        ..StartSession::default()
     };
     engine.start_session(&op(), start).await.unwrap().kernel.id
 }
@@ -217,11 +217,11 @@ async fn an_id_or_a_name_that_lives_again_is_that_of_the_living() {
     let engine = place.open().await;
     let old = session(&engine, Some("eda")).await;
     engine.shutdown_kernel(&op(), old).await.unwrap();
-    let again = StartKernel {
+    let again = StartSession {
         id: Some(old),
         origin: Origin::V1,
         session_name: Some("eda".into()),
-        ..StartKernel::default()
+        ..StartSession::default()
     };
     engine.start_session(&op(), again).await.unwrap();
     assert_eq!(

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{TestEngine, op, start, stop, until_state};
-use himalia_engine::{Engine, EngineError, SessionId, StartKernel};
+use himalia_engine::{Engine, EngineError, SessionId, StartSession};
 use himalia_sandbox::{
     BoxFuture, Capabilities, DiskUse, Enforcement, LimitReport, LocalProvisioner, Provisioner,
     ProvisionerKind, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
@@ -119,7 +119,7 @@ async fn every_command_that_needs_the_engine_says_the_same_while_it_is_away() {
         engine.write_file(&op(), id, "x").await.err().unwrap(),
         engine.write_archive(&op(), id, "").await.err().unwrap(),
         engine
-            .start_kernel(&op(), StartKernel::default())
+            .start_kernel(&op(), StartSession::default())
             .await
             .unwrap_err(),
     ];

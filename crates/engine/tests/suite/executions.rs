@@ -9,15 +9,15 @@ use std::time::Duration;
 use common::{Client, TestEngine, op, settled, state, stop, until_state};
 use himalia_engine::{
     Drain, Engine, EngineError, Execute, ExecutionEvent, ExecutionEventKind as Kind, ExecutionId,
-    ExecutionResult, ExecutionStatus as Status, KernelId, OnTimeout, Origin, StartKernel, Until,
+    ExecutionResult, ExecutionStatus as Status, KernelId, OnTimeout, Origin, StartSession, Until,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
 
 async fn session(engine: &Engine) -> KernelId {
-    let wanted = StartKernel {
+    let wanted = StartSession {
         origin: Origin::V1,
-        ..StartKernel::default()
+        ..StartSession::default()
     };
     let started = within("start", engine.start_kernel(&op(), wanted)).await.unwrap();
     started.unwrap().id

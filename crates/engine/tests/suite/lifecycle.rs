@@ -5,7 +5,7 @@
 use crate::common;
 
 use common::{Client, TestEngine, none, op, start, state, stop, until_state};
-use himalia_engine::{EngineError, KernelId, StartKernel};
+use himalia_engine::{EngineError, KernelId, StartSession};
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
 use himalia_wire::Channel;
@@ -15,9 +15,9 @@ use serde_json::json;
 async fn a_failed_start_leaves_nothing() {
     let place = TestEngine::new();
     let engine = place.open().await;
-    let named = |name: &str| StartKernel {
+    let named = |name: &str| StartSession {
         name: Some(name.into()),
-        ..StartKernel::default()
+        ..StartSession::default()
     };
     let missing = engine.start_kernel(&op(), named("missing")).await.unwrap_err();
     assert!(matches!(missing, EngineError::KernelStart { .. }), "{missing}");
@@ -35,7 +35,7 @@ async fn a_failed_start_leaves_nothing() {
 async fn the_limit_counts_starts_under_way() {
     let place = TestEngine::with(|config| config.max_kernels = 2);
     let engine = place.open().await;
-    let (principal, plain) = (op(), StartKernel::default());
+    let (principal, plain) = (op(), StartSession::default());
     let begin = || engine.start_kernel(&principal, plain.clone());
     let (one, two, three) = tokio::join!(begin(), begin(), begin());
     let results = [one, two, three];
@@ -55,10 +55,10 @@ async fn an_id_can_be_chosen_once() {
     let place = TestEngine::new();
     let engine = place.open().await;
     let id = KernelId::random();
-    let start = StartKernel {
+    let start = StartSession {
         id: Some(id),
         env: none(),
-        ..StartKernel::default()
+        ..StartSession::default()
     };
     assert_eq!(engine.start_kernel(&op(), start.clone()).await.unwrap().id, id);
     let again = engine.start_kernel(&op(), start).await.unwrap_err();
@@ -118,9 +118,9 @@ async fn a_crash_is_said_and_the_kernel_comes_back() {
 async fn a_kernel_that_always_dies_is_dead_in_the_end() {
     let place = TestEngine::with(|config| config.restart_limit = 2);
     let engine = place.open().await;
-    let start = StartKernel {
+    let start = StartSession {
         name: Some("stillborn".into()),
-        ..StartKernel::default()
+        ..StartSession::default()
     };
     let id = engine.start_kernel(&op(), start).await.unwrap().id;
     until_state(&engine, id, "dead").await;

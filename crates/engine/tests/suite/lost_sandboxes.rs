@@ -11,18 +11,18 @@ use common::{
 };
 use himalia_engine::{
     Drain, Engine, EngineError, Execute, ExecutionResult, ExecutionStatus as Status, KernelId, NewKernel,
-    Origin, Principal, SandboxLoss, Secrets, SessionId, SessionInfo, StartKernel, TenantLimits,
+    Origin, Principal, SandboxLoss, Secrets, SessionId, SessionInfo, StartSession, TenantLimits,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
 
-fn named(name: &str) -> StartKernel {
-    StartKernel {
+fn named(name: &str) -> StartSession {
+    StartSession {
         origin: Origin::V1,
         session_name: Some(name.into()),
         env: [("PLAIN".to_owned(), "kept".to_owned())].into(),
         secrets: Secrets([("HIDDEN".to_owned(), "hush".to_owned())].into()),
-        ..StartKernel::default()
+        ..StartSession::default()
     }
 }
 
@@ -276,7 +276,7 @@ async fn many_callers_find_one_sandbox() {
     lose(&engine, id).await;
     // It keeps its place: no other session gets it meanwhile.
     let other = engine
-        .start_kernel(&op(), StartKernel::default())
+        .start_kernel(&op(), StartSession::default())
         .await
         .unwrap_err();
     assert!(matches!(other, EngineError::KernelLimit { .. }), "{other}");

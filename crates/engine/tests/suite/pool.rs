@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use common::{Client, TestEngine, op, state, stop, until_state};
 use himalia_engine::{
-    Drain, Engine, EngineConfig, KernelId, Origin, PoolConfig, PoolStatus, SessionInfo, StartKernel,
-    StartPath, Template,
+    Drain, Engine, EngineConfig, KernelId, Origin, PoolConfig, PoolStatus, SessionInfo, StartPath,
+    StartSession, Template,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
@@ -27,10 +27,10 @@ fn pooled(config: &mut EngineConfig, name: &str, kernelspec: &str, size: u32) {
     config.templates.insert(name.to_owned(), template);
 }
 
-fn named(name: &str) -> StartKernel {
-    StartKernel {
+fn named(name: &str) -> StartSession {
+    StartSession {
         name: Some(name.to_owned()),
-        ..StartKernel::default()
+        ..StartSession::default()
     }
 }
 
@@ -42,7 +42,7 @@ async fn until_ready(engine: &Engine, ready: u32) {
     assert_eventually!(status(engine).ready == ready, "{:?}", status(engine));
 }
 
-async fn session(engine: &Engine, start: StartKernel) -> SessionInfo {
+async fn session(engine: &Engine, start: StartSession) -> SessionInfo {
     within("start", engine.start_session(&op(), start))
         .await
         .unwrap()

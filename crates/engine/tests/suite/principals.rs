@@ -10,7 +10,7 @@ use common::{TestEngine, op, settled, stop, until_state};
 use himalia_engine::{
     Attach, Drain, Engine, EngineError, Execute, ExecutionId, ExecutionResult, ForkFiles, ForkKernel,
     ForkPolicy, KernelId, KernelRef, NewSession, Origin, Principal, SessionChange, SessionId, SessionPatch,
-    StartKernel, TenantLimits, VariableQuery,
+    StartSession, TenantLimits, VariableQuery,
 };
 
 fn ada() -> Principal {
@@ -26,12 +26,12 @@ fn eve() -> Principal {
     Principal::of_tenant("evil", "ada").unwrap()
 }
 
-fn named(name: &str) -> StartKernel {
-    StartKernel {
+fn named(name: &str) -> StartSession {
+    StartSession {
         name: Some("late".into()),
         session_name: Some(name.into()),
         origin: Origin::V1,
-        ..StartKernel::default()
+        ..StartSession::default()
     }
 }
 
@@ -211,7 +211,7 @@ async fn choosing_an_id_tells_a_tenant_nothing() {
     let place = TestEngine::new();
     let engine = place.open().await;
     let hers = session(&engine, &ada(), "analysis").await;
-    let chosen = |id| StartKernel {
+    let chosen = |id| StartSession {
         id: Some(id),
         ..named("mine")
     };
@@ -454,9 +454,9 @@ async fn starts_of_one_tenant_wait_for_their_turn_and_those_of_others_do_not() {
     // Half of the processors and 64 that wait, and one more.
     for _ in 0..=processors / 2 + 64 {
         let engine = engine.clone();
-        let wanted = StartKernel {
+        let wanted = StartSession {
             name: Some("mute".into()),
-            ..StartKernel::default()
+            ..StartSession::default()
         };
         starts.spawn(async move { engine.start_kernel(&eve(), wanted).await });
     }
@@ -476,7 +476,7 @@ async fn starts_of_one_tenant_wait_for_their_turn_and_those_of_others_do_not() {
         "64 starts of kernels of evil wait for a turn"
     );
     for who in [ada(), op()] {
-        let first = engine.start_kernel(&who, StartKernel::default()).await.unwrap();
+        let first = engine.start_kernel(&who, StartSession::default()).await.unwrap();
         until_state(&engine, first.id, "idle").await;
     }
     while let Some(done) = starts.try_join_next() {

@@ -10,15 +10,15 @@ use std::time::Duration;
 use common::{TestEngine, op, settled, state, stop, until_state};
 use himalia_engine::{
     Engine, EngineError, Execute, ExecutionId, ExecutionResult, ExecutionStatus as Status, KernelId, Origin,
-    OrphanKind, Overdue, SessionLimits, StartKernel,
+    OrphanKind, Overdue, SessionLimits, StartSession,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
 
-fn of_v1() -> StartKernel {
-    StartKernel {
+fn of_v1() -> StartSession {
+    StartSession {
         origin: Origin::V1,
-        ..StartKernel::default()
+        ..StartSession::default()
     }
 }
 
@@ -203,7 +203,7 @@ const FLOOD: &str = "print begin\nbinary 10 1000000\nbinary 10 1000000\nbinary 1
 async fn an_execution_that_fills_the_log_says_what_the_quota_took() {
     let place = TestEngine::with(|config| config.retention.time = Duration::from_hours(24));
     let engine = place.open().await;
-    let start = StartKernel {
+    let start = StartSession {
         limits: SessionLimits {
             output_bytes: Some(20 << 20),
             ..SessionLimits::default()

@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::{Client, TestEngine, kill, op, start, state, stop, until_state};
 use himalia_engine::{
     CullConfig, Drain, Engine, EngineError, KernelId, MAX_SESSION_KERNELS, NewKernel, Origin, Secrets,
-    SessionId, SessionInfo, StartKernel,
+    SessionId, SessionInfo, StartSession,
 };
 use himalia_testkit::assert_eventually;
 use himalia_testkit::patience::within;
@@ -272,9 +272,9 @@ async fn a_start_that_fails_leaves_nothing_and_numbers_are_bounded() {
 async fn they_outlive_the_gateway_and_a_crash_of_the_first() {
     let place = TestEngine::new();
     let engine = place.open().await;
-    let wanted = StartKernel {
+    let wanted = StartSession {
         origin: Origin::V1,
-        ..StartKernel::default()
+        ..StartSession::default()
     };
     let id = engine.start_kernel(&op(), wanted).await.unwrap().id;
     let second = add(&engine, id, of("late")).await;

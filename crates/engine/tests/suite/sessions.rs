@@ -9,15 +9,15 @@ use std::time::Duration;
 use common::{Client, TestEngine, op, state, stop, until_state};
 use himalia_engine::{
     Drain, EngineError, HistoryStatus, NotOffered, Origin, Provisioners, SessionChange, SessionId,
-    SessionLimits, StartKernel, Template, TimeChange,
+    SessionLimits, StartSession, Template, TimeChange,
 };
 use himalia_sandbox::Isolation;
 use himalia_testkit::assert_eventually;
 
-fn of_v1() -> StartKernel {
-    StartKernel {
+fn of_v1() -> StartSession {
+    StartSession {
         origin: Origin::V1,
-        ..StartKernel::default()
+        ..StartSession::default()
     }
 }
 
@@ -44,7 +44,7 @@ async fn a_lifetime_ends_a_session_also_when_it_passed_without_a_gateway() {
 async fn an_idle_session_ends_and_one_that_is_watched_does_not() {
     let place = TestEngine::new();
     let engine = place.open().await;
-    let start = || StartKernel {
+    let start = || StartSession {
         idle_timeout: Some(Duration::from_millis(300)),
         ..of_v1()
     };
@@ -173,8 +173,8 @@ async fn a_gateway_without_provisioners_or_with_a_bad_template_does_not_open() {
     ));
 }
 
-fn named(name: &str) -> StartKernel {
-    StartKernel {
+fn named(name: &str) -> StartSession {
+    StartSession {
         session_name: Some(name.into()),
         ..of_v1()
     }

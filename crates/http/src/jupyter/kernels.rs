@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{KernelId, KernelModel, StartKernel};
+use himalia_engine::{KernelId, KernelModel, StartSession};
 
 use super::models::{Kernel, kernel_id};
 use crate::app::App;
@@ -46,12 +46,12 @@ pub(crate) async fn start(
 ) -> Result<Response, ApiError> {
     let mut fields = body::fields(&app, &headers, body).await?.unwrap_or_default();
     let env = variables::read(&mut fields, "env")?;
-    let start = StartKernel {
+    let start = StartSession {
         name: fields.string("name")?.filter(|n| !n.is_empty()),
         id: optional_kernel_id(&mut fields, "kernel_id")?,
         cwd: cwd(&mut fields, &env)?,
         env,
-        ..StartKernel::default()
+        ..StartSession::default()
     };
     let model = app.engine().start_kernel(&principal, start).await?;
     let id = model.id;

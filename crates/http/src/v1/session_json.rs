@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use himalia_engine::{
     ExecutionState, FilesMode, Isolation, KernelId, MAX_LABELS, MAX_NAME_CHARS, NAME_PATTERN, Network,
-    Origin, Secrets, SessionId, SessionInfo, SessionLimits, StartKernel, StartPath,
+    Origin, Secrets, SessionId, SessionInfo, SessionLimits, StartPath, StartSession,
 };
 use himalia_wire::build::timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -115,7 +115,7 @@ where
 
 impl NewSession<Hyphenated> {
     /// For the engine.
-    pub(super) fn read(self) -> Result<StartKernel, ApiError> {
+    pub(super) fn read(self) -> Result<StartSession, ApiError> {
         let id = self.id.map(|Hyphenated(id)| id);
         self.with(id)
     }
@@ -123,16 +123,16 @@ impl NewSession<Hyphenated> {
 
 impl NewSession<NoId> {
     /// For the engine.
-    pub(super) fn read(self) -> Result<StartKernel, ApiError> {
+    pub(super) fn read(self) -> Result<StartSession, ApiError> {
         self.with(None)
     }
 }
 
 impl<I> NewSession<I> {
-    fn with(self, id: Option<KernelId>) -> Result<StartKernel, ApiError> {
+    fn with(self, id: Option<KernelId>) -> Result<StartSession, ApiError> {
         variables::check("env", &self.env)?;
         variables::check("secrets", &self.secrets)?;
-        Ok(StartKernel {
+        Ok(StartSession {
             name: filled(self.template),
             id,
             cwd: filled(self.cwd),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use himalia_engine::{
     ExecutionBrief, ForkFiles, ForkKernel, ForkPolicy, KernelId, MAX_BRANCHES, Origin, SessionInfo,
-    StartKernel,
+    StartSession,
 };
 use rmcp::model::{CallToolResponse, Tool};
 use serde::Deserialize;
@@ -169,12 +169,12 @@ async fn executions(call: &Call, wanted: &Arguments) -> Answer {
 
 async fn create(call: &Call, wanted: Arguments) -> Answer {
     wanted.only(&["name", "template", "env"])?;
-    let start = StartKernel {
+    let start = StartSession {
         name: wanted.template.filter(|name| !name.is_empty()),
         env: wanted.env.unwrap_or_default(),
         origin: Origin::V1,
         session_name: wanted.name,
-        ..StartKernel::default()
+        ..StartSession::default()
     };
     let info = call.engine.start_session(&call.principal, start).await?;
     Ok(one(&info))

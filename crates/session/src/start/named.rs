@@ -4,7 +4,7 @@ use std::future::ready;
 use std::sync::Arc;
 
 use himalia_kernel::Phase;
-use himalia_model::{EngineError, KernelId, Principal, StartKernel};
+use himalia_model::{EngineError, KernelId, Principal, StartSession};
 
 use crate::{SessionKernel, SessionManager};
 
@@ -45,7 +45,7 @@ impl SessionManager {
     pub async fn start_named(
         self: &Arc<Self>,
         principal: &Principal,
-        start: StartKernel,
+        start: StartSession,
         attach: bool,
     ) -> Result<(Arc<SessionKernel>, bool), EngineError> {
         self.check_open()?;
@@ -66,7 +66,7 @@ impl SessionManager {
         self: &Arc<Self>,
         principal: &Principal,
         name: &str,
-        start: StartKernel,
+        start: StartSession,
         attach: bool,
     ) -> Result<(Arc<SessionKernel>, bool), EngineError> {
         while let Some(handle) = self.named(principal.owner(), name) {

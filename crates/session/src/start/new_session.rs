@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use himalia_kernel::Command;
 use himalia_kernelspecs::Launch;
-use himalia_model::{EngineError, KernelId, Principal, StartKernel};
+use himalia_model::{EngineError, KernelId, Principal, StartSession};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -30,7 +30,7 @@ impl SessionManager {
     pub async fn start_kernel(
         self: &Arc<Self>,
         principal: &Principal,
-        start: StartKernel,
+        start: StartSession,
     ) -> Result<Arc<SessionKernel>, EngineError> {
         self.check_open()?;
         let begun = Instant::now();

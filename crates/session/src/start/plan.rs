@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use himalia_kernelspecs::{Launch, LaunchRequest, launch};
-use himalia_model::{EngineError, KernelSpec, Secrets, StartKernel};
+use himalia_model::{EngineError, KernelSpec, Secrets, StartSession};
 
 use crate::SessionManager;
 use crate::templates::{Offer, Plan, plan, warm_zygote};
 
 impl SessionManager {
     /// Plans what a start asks for; without an owner it is not known yet whose the kernel will be.
-    pub(crate) async fn plan(&self, start: &StartKernel, owner: Option<&str>) -> Result<Plan, EngineError> {
+    pub(crate) async fn plan(&self, start: &StartSession, owner: Option<&str>) -> Result<Plan, EngineError> {
         let chosen = self
             .templates
             .choose(&self.catalog, start.name.as_deref(), start.origin)
@@ -42,9 +42,9 @@ impl SessionManager {
 
     /// What a template alone starts, for no owner yet.
     pub(crate) async fn plan_of_template(&self, template: &str) -> Result<(Plan, Launch), EngineError> {
-        let start = StartKernel {
+        let start = StartSession {
             name: Some(template.to_owned()),
-            ..StartKernel::default()
+            ..StartSession::default()
         };
         let plan = self.plan(&start, None).await?;
         let launch = self.launch(&plan, BTreeMap::new(), None)?;

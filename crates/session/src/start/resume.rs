@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use himalia_kernel::{Command, CommandError, Move, SandboxLoss};
 use himalia_model::{
-    EngineError, FilesMode, KernelId, MAX_LOST_NAMES, Principal, Role, Secrets, Session, StartKernel,
-    StartPath,
+    EngineError, FilesMode, KernelId, MAX_LOST_NAMES, Principal, Role, Secrets, Session, StartPath,
+    StartSession,
 };
 use himalia_sandbox::SandboxError;
 use himalia_shim_protocol::KernelSpec as ShimKernelSpec;
@@ -41,7 +41,7 @@ impl SessionManager {
     pub(crate) async fn revive(
         self: &Arc<Self>,
         handle: &Arc<SessionKernel>,
-        given: Option<StartKernel>,
+        given: Option<StartSession>,
     ) -> Result<(), EngineError> {
         match self.order_process(handle, Command::Revive).await? {
             Some(Ok(_)) => Ok(()),
@@ -68,7 +68,7 @@ impl SessionManager {
     pub async fn resume(
         self: &Arc<Self>,
         handle: &Arc<SessionKernel>,
-        given: Option<StartKernel>,
+        given: Option<StartSession>,
     ) -> Result<(), EngineError> {
         let (manager, handle) = (Arc::clone(self), Arc::clone(handle));
         let work = async move {
@@ -101,7 +101,7 @@ impl SessionManager {
     async fn resume_in_turn(
         self: &Arc<Self>,
         handle: &Arc<SessionKernel>,
-        given: Option<StartKernel>,
+        given: Option<StartSession>,
     ) -> Result<(), EngineError> {
         let begun = Instant::now();
         self.check_open()?;
@@ -159,11 +159,11 @@ impl SessionManager {
     async fn plan_again(
         &self,
         before: &Session,
-        given: Option<StartKernel>,
-    ) -> Result<(StartKernel, Plan), EngineError> {
+        given: Option<StartSession>,
+    ) -> Result<(StartSession, Plan), EngineError> {
         let given = given.unwrap_or_default();
         let sandbox = &before.sandbox;
-        let start = StartKernel {
+        let start = StartSession {
             name: Some(before.template.clone()),
             origin: before.origin,
             env: if given.env.is_empty() {
@@ -176,7 +176,7 @@ impl SessionManager {
             limits: sandbox.limits.clone(),
             image: sandbox.image.clone(),
             network: Some(sandbox.network.clone()),
-            ..StartKernel::default()
+            ..StartSession::default()
         };
         let mut plan = self.plan(&start, Some(before.owner.as_str())).await?;
         if plan.provisioner.kind().as_str() != before.provisioner {

@@ -1,7 +1,7 @@
 //! Which networks and images a caller may ask for: what the template itself has, what it grants beside that, and for a
 //! tenant's callers of these what the tenant is granted.
 
-use himalia_model::{EngineConfig, EngineError, NotOffered, StartKernel, Template};
+use himalia_model::{EngineConfig, EngineError, NotOffered, StartSession, Template};
 use himalia_sandbox::Network;
 
 /// What is granted to one start.
@@ -20,7 +20,7 @@ impl Grants<'_> {
     ///
     /// # Errors
     /// [`EngineError::NotOffered`], naming the field and who does not grant it.
-    pub(super) fn check(&self, start: &StartKernel) -> Result<(), EngineError> {
+    pub(super) fn check(&self, start: &StartSession) -> Result<(), EngineError> {
         let tenant = self.owner.and_then(|owner| self.config.tenants.get(owner));
         if let Some(Network::Open(name)) = &start.network
             && self.template.network != Network::Open(name.clone())
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    fn refusal(template: &Template, owner: Option<&str>, start: &StartKernel) -> Option<String> {
+    fn refusal(template: &Template, owner: Option<&str>, start: &StartSession) -> Option<String> {
         let mut config = EngineConfig::new("/nowhere");
         let tenant = TenantLimits {
             networks: vec!["lab".to_owned(), "other".to_owned()],
@@ -106,17 +106,17 @@ mod tests {
         grants.check(start).err().map(|error| error.to_string())
     }
 
-    fn network(name: &str) -> StartKernel {
-        StartKernel {
+    fn network(name: &str) -> StartSession {
+        StartSession {
             network: Some(Network::Open(name.to_owned())),
-            ..StartKernel::default()
+            ..StartSession::default()
         }
     }
 
-    fn image(name: &str) -> StartKernel {
-        StartKernel {
+    fn image(name: &str) -> StartSession {
+        StartSession {
             image: Some(name.to_owned()),
-            ..StartKernel::default()
+            ..StartSession::default()
         }
     }
 
@@ -131,12 +131,12 @@ mod tests {
         };
         for owner in [None, Some("operator"), Some("acme"), Some("plain")] {
             // The template's own, and nothing at all.
-            for start in [network("own"), image("plain"), StartKernel::default()] {
+            for start in [network("own"), image("plain"), StartSession::default()] {
                 assert_eq!(refusal(&template, owner, &start), None, "{owner:?}");
             }
-            let none = StartKernel {
+            let none = StartSession {
                 network: Some(Network::None),
-                ..StartKernel::default()
+                ..StartSession::default()
             };
             assert_eq!(refusal(&template, owner, &none), None, "{owner:?}");
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use himalia_model::{
     EngineConfig, EngineError, FilesMode, GivenVariables, KernelSpec, NotOffered, Origin, ProvisionerChoice,
-    SandboxConfig, Session, SessionLimits, StartKernel, Template,
+    SandboxConfig, Session, SessionLimits, StartSession, Template,
 };
 use himalia_sandbox::{
     Capabilities, Isolation, LimitChange, MAX_LABEL_BYTES, MAX_LABELS, Network, Provisioner, RootFiles,
@@ -100,7 +100,7 @@ pub(crate) fn trust_domain(
 pub(crate) fn plan(
     offer: Offer<'_>,
     chosen: Chosen,
-    start: &StartKernel,
+    start: &StartSession,
     owner: Option<&str>,
 ) -> Result<Plan, EngineError> {
     let Chosen { name, template, spec } = chosen;
@@ -237,7 +237,7 @@ fn unlike(
     template: &Template,
     limits: &SessionLimits,
     wants: &Wants<'_>,
-    start: &StartKernel,
+    start: &StartSession,
     provisioner: &dyn Provisioner,
 ) -> Option<String> {
     let of_pool = limits::settle(template, &SessionLimits::default()).ok()?;

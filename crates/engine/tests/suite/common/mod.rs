@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use himalia_engine::{
     Attach, Attachment, Closed, Delivery, Drain, Engine, EngineConfig, ExecutionId, ExecutionResult,
-    KernelId, Principal, StartKernel, Until,
+    KernelId, Principal, StartSession, Until,
 };
 use himalia_sandbox::{LocalConfig, LocalProvisioner};
 use himalia_testkit::patience::within;
@@ -162,7 +162,7 @@ pub fn op() -> Principal {
 }
 
 pub async fn start(engine: &Engine) -> KernelId {
-    let started = within("start", engine.start_kernel(&op(), StartKernel::default()))
+    let started = within("start", engine.start_kernel(&op(), StartSession::default()))
         .await
         .unwrap();
     started.unwrap().id

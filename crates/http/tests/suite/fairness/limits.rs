@@ -134,9 +134,9 @@ async fn polls_and_starts_have_a_rate() {
     while codes.len() < 200 && codes.last() != Some(&"over_budget") {
         let start = engine.start_kernel(
             &eve,
-            himalia_engine::StartKernel {
+            himalia_engine::StartSession {
                 name: Some("none".into()),
-                ..himalia_engine::StartKernel::default()
+                ..himalia_engine::StartSession::default()
             },
         );
         codes.push(start.await.unwrap_err().code());

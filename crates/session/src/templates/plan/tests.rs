@@ -20,7 +20,7 @@ fn place(levels: &[Isolation]) -> TestOffer {
 }
 
 impl TestOffer {
-    fn plan(&self, template: &Template, start: &StartKernel) -> Result<Plan, EngineError> {
+    fn plan(&self, template: &Template, start: &StartSession) -> Result<Plan, EngineError> {
         let offer = Offer {
             provisioners: &self.provisioners,
             config: &self.config,
@@ -39,12 +39,12 @@ impl TestOffer {
         plan(offer, chosen, start, Some("operator"))
     }
 
-    fn level(&self, template: &Template, start: &StartKernel) -> Isolation {
+    fn level(&self, template: &Template, start: &StartSession) -> Isolation {
         let plan = self.plan(template, start).unwrap();
         plan.provisioner.capabilities().isolation
     }
 
-    fn refusal(&self, start: &StartKernel) -> (&'static str, &'static str) {
+    fn refusal(&self, start: &StartSession) -> (&'static str, &'static str) {
         match self.plan(&Template::default(), start).unwrap_err() {
             EngineError::NotOffered { code, field, .. } => (code.as_str(), field),
             other => panic!("{other}"),
@@ -52,24 +52,24 @@ impl TestOffer {
     }
 }
 
-fn image(name: &str) -> StartKernel {
-    StartKernel {
+fn image(name: &str) -> StartSession {
+    StartSession {
         image: Some(name.to_owned()),
-        ..StartKernel::default()
+        ..StartSession::default()
     }
 }
 
-fn network(name: &str) -> StartKernel {
-    StartKernel {
+fn network(name: &str) -> StartSession {
+    StartSession {
         network: Some(Network::Open(name.to_owned())),
-        ..StartKernel::default()
+        ..StartSession::default()
     }
 }
 
-fn level(isolation: Isolation) -> StartKernel {
-    StartKernel {
+fn level(isolation: Isolation) -> StartSession {
+    StartSession {
         isolation: Some(isolation),
-        ..StartKernel::default()
+        ..StartSession::default()
     }
 }
 
@@ -87,7 +87,7 @@ fn the_request_chooses_the_provisioner() {
     let place = place(&[Isolation::Namespaces, Isolation::Container]);
     let auto = generous();
     for (start, given) in [
-        (StartKernel::default(), Isolation::Namespaces),
+        (StartSession::default(), Isolation::Namespaces),
         (level(Isolation::Namespaces), Isolation::Namespaces),
         (level(Isolation::Container), Isolation::Container),
         (image("known"), Isolation::Container),
@@ -121,7 +121,7 @@ fn without_containers_the_refusal_says_what_is_missing() {
         provisioner: ProvisionerChoice::Named(ProvisionerKind::Docker),
         ..Template::default()
     };
-    let missing = place.plan(&docker, &StartKernel::default()).unwrap_err();
+    let missing = place.plan(&docker, &StartSession::default()).unwrap_err();
     assert_eq!(
         missing.to_string(),
         "provisioner: no provisioner docker is configured"
@@ -135,7 +135,7 @@ fn what_the_provisioner_cannot_do_is_refused() {
         files: FilesMode::Session,
         ..generous()
     };
-    let refusal = |change: fn(&mut Capabilities), start: &StartKernel| {
+    let refusal = |change: fn(&mut Capabilities), start: &StartSession| {
         let stub = StubProvisioner::new(Isolation::Container).with(change);
         let place = TestOffer {
             provisioners: Arc::new(stub).into(),
@@ -147,7 +147,7 @@ fn what_the_provisioner_cannot_do_is_refused() {
             Ok(_) => "",
         }
     };
-    let plain = StartKernel::default();
+    let plain = StartSession::default();
     assert_eq!(refusal(|_| {}, &plain), "");
     assert_eq!(refusal(|can| can.kept_files = false, &plain), "files");
     assert_eq!(
@@ -164,10 +164,10 @@ fn a_session_of_its_own_kind_does_not_come_from_the_pool() {
         idle_timeout: Some(Duration::from_mins(1)),
         ..generous()
     };
-    let unlike = |start: &StartKernel| place.plan(&template, start).unwrap().unlike_pool;
-    assert_eq!(unlike(&StartKernel::default()), None);
+    let unlike = |start: &StartSession| place.plan(&template, start).unwrap().unlike_pool;
+    assert_eq!(unlike(&StartSession::default()), None);
     assert!(unlike(&image("known")).unwrap().contains("image"));
-    let mut start = StartKernel::default();
+    let mut start = StartSession::default();
     start.limits.memory_bytes = Some(5);
     // The stub changes nothing of a sandbox that lives.
     assert_eq!(
@@ -175,10 +175,10 @@ fn a_session_of_its_own_kind_does_not_come_from_the_pool() {
         Some("limits.memory_bytes is set when a sandbox starts")
     );
     // Time and the log are the gateway's own.
-    let mut start = StartKernel::default();
+    let mut start = StartSession::default();
     start.limits.output_bytes = Some(5);
     assert_eq!(unlike(&start), None);
-    let mut start = StartKernel::default();
+    let mut start = StartSession::default();
     start.limits.execution_ms = Some(5);
     start.idle_timeout = Some(Duration::from_secs(5));
     assert_eq!(unlike(&start), None);
