@@ -2,6 +2,8 @@
 //! in the TOML file, its text, its default and its row in docs/configuration.md are made from that entry.
 #![allow(
     clippy::doc_markdown,
+    rustdoc::bare_urls,
+    rustdoc::invalid_html_tags,
     reason = "the texts of the help are plain, not Markdown"
 )]
 
