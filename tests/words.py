@@ -46,6 +46,7 @@ PHRASES = {
     "gives way": r"giv(?:es?|en|ing) way|gave way",
     "keeps its word": r"(?:keeps?|kept) its word",
     "minds": r"never minds?|nobody minds",
+    "farewell": r"farewells?",
 }
 NAMES = {
     "`Left`": r"Left",

@@ -22,7 +22,7 @@ use crate::zygote::Zygote;
 use crate::{proc_tree, stats};
 
 /// How long the end of the shim, or of a link, waits for the gateway to store what it has.
-pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
+pub(crate) const DRAIN_TIME: Duration = Duration::from_secs(2);
 /// Most links, the first one and branches in the making included.
 const LINKS_MAX: usize = 64;
 
@@ -209,7 +209,7 @@ impl Shim {
                 sleep(Duration::from_millis(10)).await;
             }
         };
-        if timeout(FAREWELL, drained).await.is_err() {
+        if timeout(DRAIN_TIME, drained).await.is_err() {
             tracing::info!("the gateway has not stored everything");
         }
     }

@@ -42,7 +42,7 @@ def cut_anywhere(gateway, path, last, chance):
                 assert event["seq"] > after
                 after, left = event["seq"], left - 1
                 seen.append(event)
-            # Without a farewell, with messages on their way or in the middle of one.
+            # Without a close frame, with messages on their way or in the middle of one.
             socket.socket.close() if chance.random() < 0.5 else socket.close()
         cuts += 1
     return seen, cuts

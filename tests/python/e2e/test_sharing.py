@@ -70,12 +70,12 @@ def test_input_is_asked_of_the_client_whose_cell_runs(shared, kernel_id):
 
 
 @pytest.mark.parametrize("framing", ["v1", "legacy"])
-@pytest.mark.parametrize("farewell", ["closed", "dropped"])
-def test_a_client_that_returns_with_its_session_id_misses_nothing(shared, kernel_id, framing, farewell):
+@pytest.mark.parametrize("ending", ["closed", "dropped"])
+def test_a_client_that_returns_with_its_session_id_misses_nothing(shared, kernel_id, framing, ending):
     client = Channels(shared, kernel_id, framing)
     msg_id = client.submit(SLOW)
     first = client.until(lambda m: m["msg_type"] == "stream")
-    client.drop() if farewell == "dropped" else client.socket.close()
+    client.drop() if ending == "dropped" else client.socket.close()
     with Channels(shared, kernel_id, framing, session=client.session) as again:
         rest, idle, reply = [], False, None
         while not idle or reply is None:
@@ -85,7 +85,7 @@ def test_a_client_that_returns_with_its_session_id_misses_nothing(shared, kernel
                 reply = rest[-1]
     assert reply["content"]["status"] == "ok"
     seen = lines(first, msg_id) + lines(rest, msg_id)
-    if farewell == "closed":
+    if ending == "closed":
         assert seen == [f"line {n}" for n in range(60)]
     else:
         # What the first connection had received without reading it may come again, in order; nothing is missing.

@@ -1,6 +1,6 @@
 //! Events over a WebSocket: one text message each, as their stream has them as JSON.
 //!
-//! The client sends nothing but pongs and its farewell. What it has not taken is not read from the log: one batch of events at
+//! The client sends nothing but pongs and its close frame. What it has not taken is not read from the log: one batch of events at
 //! most waits to be written. Close codes: 1000 after the last event, 1003 for a client that sends messages, the others as in
 //! [`Close`]. The position of a client is the `seq` of the last event that it got.
 
@@ -21,7 +21,7 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::listen::{self, Peer, unacknowledged};
 use crate::openapi::{Answer, Operation, Part, codes};
-use crate::ws::{Close, Handshake, Incoming, Outbox, Reader, Upgraded, farewell};
+use crate::ws::{Close, Handshake, Incoming, Outbox, Reader, Upgraded, closing_handshake};
 
 /// Bytes of one message of the client, which is refused all the same.
 const MESSAGE_BYTES: usize = 64 << 10;
@@ -180,7 +180,7 @@ async fn push(socket: Upgraded, mut source: impl Source, patience: Patience, shu
         End::Theirs(payload) => outbox.close_back(payload),
         End::Ours(close) => outbox.close(&close),
     }
-    farewell(&mut outbox, &writing, &mut reader, ours).await;
+    closing_handshake(&mut outbox, &writing, &mut reader, ours).await;
 }
 
 /// What a message of the client means.

@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-use super::{Handshake, Incoming, Outbox, Reader, Upgraded, farewell};
+use super::{Handshake, Incoming, Outbox, Reader, Upgraded, closing_handshake};
 use crate::error::ApiError;
 
 /// As much as a kernel's clients may send.
@@ -68,7 +68,7 @@ async fn echo(socket: Upgraded) {
             return;
         }
     };
-    farewell(&mut outbox, &writing, &mut reader, ours).await;
+    closing_handshake(&mut outbox, &writing, &mut reader, ours).await;
 }
 
 #[cfg(test)]

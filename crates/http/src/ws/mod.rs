@@ -10,22 +10,22 @@
 //! * `outbox`: messages to the peer, and how far they got
 //! * `handshake`: the upgrade
 //! * `close`: why a connection ends, as close codes
-//! * `farewell`: its last bytes, within a bound
+//! * `closing`: its last bytes, within a bound
 //! * `echo`: a server for test suites of the protocol
 
 mod close;
+mod closing;
 #[cfg(any(test, feature = "echo"))]
 mod echo;
-mod farewell;
 mod frame;
 mod handshake;
 mod outbox;
 mod reader;
 
 pub(crate) use close::Close;
+pub(crate) use closing::{CLOSING_TIME, closing_handshake};
 #[cfg(any(test, feature = "echo"))]
 pub use echo::serve_echo;
-pub(crate) use farewell::{FAREWELL, farewell};
 pub(crate) use handshake::{Handshake, Upgraded};
 pub(crate) use outbox::Outbox;
 pub(crate) use reader::{Incoming, Reader};

@@ -91,12 +91,12 @@ mod tests {
     #[tokio::test]
     async fn last_words_are_there_before_the_reader_ran() {
         let (read, mut write) = std::io::pipe().unwrap();
-        write.write_all(b"farewell").unwrap();
+        write.write_all(b"goodbye").unwrap();
         let tail = Tail::default();
         let following = tail.follow(Receiver::from_owned_fd(read.into()).unwrap());
-        assert_eq!(tail.text(), "farewell");
+        assert_eq!(tail.text(), "goodbye");
         drop(write);
         following.await;
-        assert_eq!(tail.text(), "farewell");
+        assert_eq!(tail.text(), "goodbye");
     }
 }

@@ -17,7 +17,7 @@ use crate::coalesce::COALESCE_WINDOW;
 use crate::kernel::{Kernel, Order};
 use crate::linger::Linger;
 use crate::outlet::Outlet;
-use crate::shim::{FAREWELL, Shim};
+use crate::shim::{DRAIN_TIME, Shim};
 use crate::work_dir::WorkCopy;
 
 /// One way to the gateway, with the kernels that belong to it: the first link has those that the gateway starts, each
@@ -145,7 +145,7 @@ impl Link {
                 // The lanes' turn to tell what was accepted.
                 sleep(2 * COALESCE_WINDOW).await;
             };
-            if timeout(FAREWELL, drained).await.is_err() {
+            if timeout(DRAIN_TIME, drained).await.is_err() {
                 tracing::info!(link = link.name, "the gateway has not stored everything");
             }
             for task in link.tasks.take() {

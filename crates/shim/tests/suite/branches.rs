@@ -142,17 +142,14 @@ async fn a_branch_has_the_parents_variables_and_a_life_of_its_own() {
 
     // The end of one is not the end of the other, and its output is complete.
     branch
-        .message(
-            Channel::Shell,
-            &execute("print last\nraw-stderr farewell\nexit 9"),
-        )
+        .message(Channel::Shell, &execute("print last\nraw-stderr goodbye\nexit 9"))
         .await;
     let end = exited(&mut branch).await;
     assert_eq!(
         (end.cause, end.pid, end.asked),
         (Cause::Exit { code: 9 }, forked.pid, false)
     );
-    assert!(end.stderr_tail.contains("farewell"), "{}", end.stderr_tail);
+    assert!(end.stderr_tail.contains("goodbye"), "{}", end.stderr_tail);
     // The lanes have no order.
     branch
         .until("the last output", |branch| {

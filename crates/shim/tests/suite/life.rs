@@ -175,12 +175,12 @@ async fn an_obedient_kernel_stops_at_once_and_a_shorter_grace_hastens_another() 
 #[tokio::test]
 async fn every_death_has_its_cause_and_the_last_words() {
     for (code, cause) in [
-        ("raw-stderr farewell\nexit 7", Cause::Exit { code: 7 }),
+        ("raw-stderr goodbye\nexit 7", Cause::Exit { code: 7 }),
         (
-            "raw-stderr farewell\nprint last\nkill KILL",
+            "raw-stderr goodbye\nprint last\nkill KILL",
             Cause::Signal { signal: 9 },
         ),
-        ("raw-stderr farewell\nkill ABRT", Cause::Signal { signal: 6 }),
+        ("raw-stderr goodbye\nkill ABRT", Cause::Signal { signal: 6 }),
     ] {
         let mut world = World::with_kernel(&[]).await;
         let id = world.message(Channel::Shell, &execute(code)).await;
@@ -190,7 +190,7 @@ async fn every_death_has_its_cause_and_the_last_words() {
             (cause, false, 1),
             "{code}"
         );
-        assert!(exited.stderr_tail.contains("farewell"), "{}", exited.stderr_tail);
+        assert!(exited.stderr_tail.contains("goodbye"), "{}", exited.stderr_tail);
         assert!(world.reply(id).is_none());
         let refused = world.message(Channel::Shell, &execute("print x")).await;
         let kind = world

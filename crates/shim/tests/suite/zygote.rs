@@ -71,14 +71,14 @@ async fn every_process_of_a_kernel_comes_from_the_zygote_and_has_its_cause_of_de
         assert!(!lives(child.parse().unwrap()), "a child of the first is left");
     }
     world
-        .message(Channel::Shell, &execute("raw-stderr farewell\nexit 7"))
+        .message(Channel::Shell, &execute("raw-stderr goodbye\nexit 7"))
         .await;
     let end = exited(&mut world, 2).await;
     assert_eq!(
         (end.cause, end.asked, end.pid),
         (Cause::Exit { code: 7 }, false, second.pid)
     );
-    assert!(end.stderr_tail.contains("farewell"), "{}", end.stderr_tail);
+    assert!(end.stderr_tail.contains("goodbye"), "{}", end.stderr_tail);
 
     // A stop leaves the zygote alone.
     world.stop(0).await;

@@ -4,7 +4,7 @@
 //! * `receive`: from the client to the kernel
 //! * `transmit`: from the kernel's log to the client
 //! * `positions`: what the client has got, by its TCP acknowledgements
-//! * `session`: one connection, from upgrade to farewell
+//! * `session`: one connection, from upgrade to end
 //!
 //! Refused before the upgrade, with a status and without a trace: no token (401), foreign origin (403), no such kernel
 //! (404), no WebSocket (426), a bad `session_id` or `after` (400).

@@ -1,4 +1,4 @@
-//! One connection, from the upgrade to the farewell.
+//! One connection, from the upgrade to the end.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -112,7 +112,7 @@ impl Session {
                 end => end,
             }
         };
-        farewell(end, reader, transmit).await;
+        close(end, reader, transmit).await;
     }
 }
 
@@ -129,19 +129,15 @@ async fn hand_over<F: Source>(close: Close, receiving: impl Future<Output = End>
     drop(feed);
     outbox.close(&close);
     let rest = async {
-        if outbox.flush(&socket, ws::FAREWELL).await.is_ok() {
+        if outbox.flush(&socket, ws::CLOSING_TIME).await.is_ok() {
             receiving.await;
         }
     };
-    let _ = timeout(ws::FAREWELL, rest).await;
+    let _ = timeout(ws::CLOSING_TIME, rest).await;
 }
 
 /// Keeps the position, lets the feed go and closes as the end demands.
-async fn farewell<R: AsyncRead + Unpin, F: Source>(
-    end: End,
-    mut reader: Reader<R>,
-    mut transmit: Transmit<F>,
-) {
+async fn close<R: AsyncRead + Unpin, F: Source>(end: End, mut reader: Reader<R>, mut transmit: Transmit<F>) {
     // Before anything more is written: what reaches a client after its own close is not shown to it. And before the
     // feed is let go, which is what a newer connection of the same client waits for.
     transmit.settle();
@@ -160,7 +156,7 @@ async fn farewell<R: AsyncRead + Unpin, F: Source>(
         End::Stalled => outbox.close(&Close::stalled()),
         End::Close(close) => outbox.close(&close),
     }
-    ws::farewell(&mut outbox, &socket, &mut reader, ours).await;
+    ws::closing_handshake(&mut outbox, &socket, &mut reader, ours).await;
     if let Some(feed) = feed {
         settle(&feed, &socket, &outbox, &mut positions);
     }

@@ -9,18 +9,18 @@ use tokio::time::timeout;
 
 use super::{Outbox, Reader};
 
-/// How long the farewell may take: the rest of what is being written, the close frame, the client's answer.
-pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
+/// How long the end of a connection may take: the rest of what is being written, the close frame, the client's answer.
+pub(crate) const CLOSING_TIME: Duration = Duration::from_secs(2);
 
 /// Writes what is left, a close frame at its end. If the close is `ours`, waits for the peer's answer.
-pub(crate) async fn farewell<R: AsyncRead + Unpin>(
+pub(crate) async fn closing_handshake<R: AsyncRead + Unpin>(
     outbox: &mut Outbox,
     socket: &OwnedWriteHalf,
     reader: &mut Reader<R>,
     ours: bool,
 ) {
-    let goodbye = async {
-        if outbox.flush(socket, FAREWELL).await.is_ok() && ours {
+    let rest = async {
+        if outbox.flush(socket, CLOSING_TIME).await.is_ok() && ours {
             if reader.has_refused() {
                 // The peer's answer cannot be distinguished from the rest of what was refused, and a peer waits for the
                 // server to close the connection (RFC 6455 §7.1.1): it learns that nothing more comes.
@@ -30,5 +30,5 @@ pub(crate) async fn farewell<R: AsyncRead + Unpin>(
             reader.drain().await;
         }
     };
-    let _ = timeout(FAREWELL, goodbye).await;
+    let _ = timeout(CLOSING_TIME, rest).await;
 }
