@@ -53,7 +53,6 @@ NAMES = {
     "`Around`": r"Around",
     "`Whereabouts`": r"Whereabouts|whereabouts",
     "`Place`": r"Place",
-    "`Rarely`": r"Rarely",
     "`Early`": r"Early",
     "`HeldQueues`": r"HeldQueues",
     "`Nature::Patient`": r"Nature|Patient",

@@ -28,7 +28,6 @@
 
 mod activity;
 mod actor;
-mod alarm;
 mod checkpoint;
 mod commands;
 mod core;
@@ -51,7 +50,6 @@ mod rules;
 mod shim;
 mod synthetic;
 mod time_limit;
-mod wake_gate;
 mod writes;
 
 pub use self::core::{Core, Settings, Snapshot};

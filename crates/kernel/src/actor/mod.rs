@@ -7,7 +7,7 @@ mod close_link;
 mod effects;
 
 use std::collections::HashMap;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,17 +18,15 @@ use himalia_model::{Clock, DiskUse, KernelId};
 use himalia_shim_protocol::{Hello, Lane, PerLane, ToGateway};
 use himalia_wire::Channel;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
 
-use crate::alarm::Alarm;
 use crate::core::Core;
 use crate::event::{Answer, CommandError, Effect, Event, Now};
 use crate::handle::{Envelope, Handle, Mailboxes, Move, Order, Stage};
 use crate::host::KernelHost;
 use crate::life::Phase;
 use crate::link::Link;
-use crate::wake_gate::WakeGate;
 
 /// Messages of a client's lane that are taken in one round.
 const PER_ROUND: usize = 32;
@@ -71,9 +69,6 @@ struct Running {
     actor: Actor,
     /// Of [`Actor::stop`].
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
-    alarm: Alarm,
-    /// Orders and what else comes before all; what becomes known of the sandbox.
-    gates: [WakeGate; 2],
     lanes: PerLane<Option<Connection>>,
     waiters: HashMap<u64, oneshot::Sender<Result<Answer, CommandError>>>,
     next_waiter: u64,
@@ -111,8 +106,6 @@ impl Actor {
     pub async fn run(self) {
         let mut running = Running {
             stopped: Box::pin(self.stop.clone().cancelled_owned()),
-            alarm: Alarm::new(),
-            gates: [WakeGate::new(), WakeGate::new()],
             actor: self,
             lanes: PerLane {
                 now: None,
@@ -156,8 +149,6 @@ impl Running {
         let Self {
             actor,
             stopped,
-            alarm,
-            gates: [orders, findings],
             lanes,
             memory: (_, memory),
             disk: (_, disk),
@@ -183,7 +174,7 @@ impl Running {
         let (now, data) = (&mut lanes.now, &mut lanes.data);
         tokio::select! {
             biased;
-            wake = poll_fn(|cx| orders.poll(cx, |cx| {
+            wake = poll_fn(|cx| {
                 if stopped.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(Wake::Stop);
                 }
@@ -200,10 +191,10 @@ impl Running {
                     Some(Poll::Pending) | None => {}
                 }
                 Poll::Pending
-            })) => wake,
+            }) => wake,
             read = poll_fn(|cx| poll_lane(now, cx, true)) => Wake::Lane(Lane::Now, read),
             envelope = mailboxes.urgent.recv(), if takes_urgent => Wake::Urgent(envelope),
-            wake = poll_fn(|cx| findings.poll(cx, |cx| {
+            wake = poll_fn(|cx| {
                 // `None`: the sandbox is not watched any more, since the runtime is ending.
                 if let Some(exit) = sandbox_exit
                     && let Poll::Ready(cause) = Pin::new(exit).poll(cx)
@@ -217,8 +208,8 @@ impl Running {
                     Poll::Ready(Some(found)) => Poll::Ready(Wake::Disk(found)),
                     _ => Poll::Pending,
                 }
-            })) => wake,
-            () = poll_fn(|cx| alarm.poll(cx, deadline)) => Wake::Deadline,
+            }) => wake,
+            () = reached(deadline) => Wake::Deadline,
             read = poll_fn(|cx| poll_lane(data, cx, takes_output)) => Wake::Lane(Lane::Data, read),
             envelope = mailboxes.shell.recv(), if takes_shell => Wake::Shell(envelope),
         }
@@ -332,8 +323,6 @@ impl Running {
         self.actor.sandbox_exit = Some(sandbox_exit);
         host.moved_in();
         self.actor.host = host;
-        // The sources are others.
-        self.gates = [WakeGate::new(), WakeGate::new()];
     }
 
     fn request(&mut self, envelope: Option<Envelope>, now: Now) {
@@ -421,6 +410,14 @@ impl Running {
         self.actor.adoption_deadline = None;
         self.actor.host.leave();
         self.actor.host.clean_up(false).await;
+    }
+}
+
+/// Completes at this time; never, if there is none.
+async fn reached(deadline: Option<Instant>) {
+    match deadline {
+        Some(at) => sleep_until(at).await,
+        None => pending().await,
     }
 }
 
