@@ -2,6 +2,9 @@
 //!
 //! A standby sandbox is complete and its limits are in force, but no kernel runs in it: its shim waits for the key of
 //! its future owner. When the gateway ends, the shim reads the end of its pipe instead, and ends too.
+//!
+//! Without it, the first result of a session that a zygote starts takes 71 instead of 46 ms (p50 of 20 interleaved starts, each after half
+//! a second of idle time).
 
 use std::collections::BTreeMap;
 use std::fs::File;
