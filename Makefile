@@ -167,7 +167,7 @@ test-upgrade: env $(TEST_ENV)/ready ## sandboxes, sessions and logs of the versi
 .PHONY: test-long
 # The test of a fresh machine builds without optimisation: the result does not depend on it.
 test-long: check-test test-python-long bench-context ## what takes too long for `test`; CI runs it as well
-	tests/pythons/run.sh 3.14
+	tests/pythons/run.sh 3.13 3.14
 	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 tests/fresh/run.sh demo
 
 .PHONY: bench
