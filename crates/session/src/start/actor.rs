@@ -107,12 +107,7 @@ impl SessionManager {
         if let Err(error) = self.store.delete_kernel(id.0).await {
             tracing::error!(kernel = %id, %error, "cannot forget a kernel that was not started");
         }
-        match std::fs::remove_dir_all(self.config.data_dir.join(&prepared.paths.session_dir)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::error!(kernel = %id, %error, "cannot remove the log of a failed start");
-            }
-            _ => {}
-        }
+        self.logs().remove(&prepared.paths.session_dir);
         self.release(prepared).await;
     }
 
