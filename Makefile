@@ -12,6 +12,9 @@ RELEASE = $(TARGET)/$(PROFILE)
 HIMALIA = $(RELEASE)/himalia
 TOOLS   := $(TARGET)/tools
 TEST_ENV := $(TARGET)/test-env
+# What the tests with real clients run: the programs that `test-rust` has built, so that nothing is compiled in two profiles.
+TEST_PROGRAMS := $(TARGET)/test-programs
+TEST_HIMALIA := $(TEST_PROGRAMS)/himalia
 BENCH_ENV := $(TARGET)/bench-env
 OTHER_KERNELS := $(TARGET)/other-kernels
 TEST_LIBRARIES := $(TARGET)/test-libraries
@@ -43,10 +46,11 @@ dist: PROFILE = dist
 dist: build ## the same with link-time optimisation, into target/dist
 
 # Programs that run inside a sandbox, whatever C library it has.
+STATIC = target.$(HOST).rustflags=["-C","target-feature=+crt-static","--cfg","getrandom_backend=\"linux_raw\""]
 .PHONY: static-programs
 static-programs: check-build
 	cargo build --locked --profile $(PROFILE) -p himalia-shim -p himalia-jail --target $(HOST) \
-	  --config 'target.$(HOST).rustflags=["-C","target-feature=+crt-static","--cfg","getrandom_backend=\"linux_raw\""]'
+	  --config '$(STATIC)'
 	mkdir -p $(RELEASE)
 	install -m 755 $(TARGET)/$(HOST)/$(PROFILE)/himalia-shim $(TARGET)/$(HOST)/$(PROFILE)/himalia-jail $(RELEASE)
 
@@ -77,8 +81,19 @@ fork-demo: env ## load once, fork the session three ways, keep the best model
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/fork_demo.py --himalia $(HIMALIA)
 
 .PHONY: test
-test: check-test lint test-rust test-web test-python test-js test-viewer test-docker ## everything that CI runs
+test: check-test lint test-rust test-web test-programs ## everything that CI runs
+	# These wait more than they compute: two at a time. Each prints when it has ended.
+	$(MAKE) --no-print-directory -j2 --output-sync=target test-python test-js test-viewer test-docker
 	@echo "all suites passed"
+
+# The programs in TEST_PROGRAMS. The first build is that of `test-rust`, the second is linked statically.
+.PHONY: test-programs
+test-programs: check-build web
+	cargo build --locked --workspace --bins --tests
+	cargo build --locked -p himalia-shim -p himalia-jail --target $(HOST) --config '$(STATIC)'
+	mkdir -p $(TEST_PROGRAMS)
+	install -m 755 $(TARGET)/debug/himalia $(TARGET)/$(HOST)/debug/himalia-shim $(TARGET)/$(HOST)/debug/himalia-jail $(TEST_PROGRAMS)
+	$(TEST_HIMALIA) env build
 
 .PHONY: check
 check: check-rust nextest ## the inner loop: format, clippy, words, unit and simulator tests (2,000 schedules)
@@ -111,14 +126,14 @@ test-rust: check-rust nextest ## unit, property, simulator and system tests
 	cargo test --locked --workspace --doc --quiet
 
 .PHONY: test-python
-test-python: env $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready ## nbclient, differential, sandbox and behaviour tests on real kernels
-	export HIMALIA_BIN=$(HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES); \
+test-python: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready ## nbclient, differential, sandbox and behaviour tests on real kernels
+	export HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES); \
 	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" -n $(PYTEST_WORKERS) --dist loadfile $(addprefix tests/python/,docs kernel e2e); \
 	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" tests/python/sandbox
 
 .PHONY: test-python-long
-test-python-long: env $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready
-	HIMALIA_BIN=$(HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
+test-python-long: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready
+	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
 	  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m long tests/python
 
 .PHONY: test-pythons
@@ -126,20 +141,20 @@ test-pythons: ## the kernel package's tests on PYTHONS (3.13 3.14), each from a 
 	tests/pythons/run.sh $(or $(PYTHONS),3.13 3.14)
 
 .PHONY: test-js
-test-js: env $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## JupyterLab in Chromium, @jupyterlab/services
-	cd tests/js && HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python ../rerun.sh npm test --silent
+test-js: test-programs $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## JupyterLab in Chromium, @jupyterlab/services
+	cd tests/js && HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python ../rerun.sh npm test --silent
 
 .PHONY: test-viewer
-test-viewer: env web $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## the viewer in Chromium on real kernels; its pictures are in tests/out
-	cd tests/js && HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python ../rerun.sh npm run test:viewer --silent
+test-viewer: test-programs web $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## the viewer in Chromium on real kernels; its pictures are in tests/out
+	cd tests/js && HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python ../rerun.sh npm run test:viewer --silent
 
 .PHONY: docker-images
 docker-images: build ## the images of kernels and of the gateway, into the Docker engine
 	docker/build-images.sh kernel gateway
 
 .PHONY: test-docker
-test-docker: env $(TEST_ENV)/ready ## sandboxes in containers, runc and gVisor, at an engine of its own if none answers
-	HIMALIA_BIN=$(HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_TEST_SHIM=$(RELEASE)/himalia-shim tests/docker/run.sh
+test-docker: test-programs $(TEST_ENV)/ready ## sandboxes in containers, runc and gVisor, at an engine of its own if none answers
+	HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_TEST_SHIM=$(TEST_PROGRAMS)/himalia-shim tests/docker/run.sh
 
 .PHONY: test-images
 test-images: $(TEST_ENV)/ready ## the images of the gateway and of kernels from their sources, on bases that are made here
@@ -160,9 +175,9 @@ test-arm64: check-build check-arm64 ## the shim and the jail for 64-bit ARM, in 
 .PHONY: test-upgrade
 # The default is the last version whose engine was one crate and whose database had schema 6.
 test-upgrade: OLD = 545377d3e8f824715787675f1a392ce700cad53f
-test-upgrade: env $(TEST_ENV)/ready ## sandboxes, sessions and logs of the version at commit OLD, taken over by this one
+test-upgrade: test-programs $(TEST_ENV)/ready ## sandboxes, sessions and logs of the version at commit OLD, taken over by this one
 	tests/upgrade/build.sh $(OLD) $(TARGET)/upgrade
-	HIMALIA_BIN=$(HIMALIA) HIMALIA_OLD_BIN=$(TARGET)/upgrade/bin/himalia $(TEST_ENV)/bin/python -m pytest -q tests/python/upgrade
+	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OLD_BIN=$(TARGET)/upgrade/bin/himalia $(TEST_ENV)/bin/python -m pytest -q tests/python/upgrade
 
 .PHONY: test-long
 # The test of a fresh machine builds without optimisation: the result does not depend on it.
@@ -187,8 +202,8 @@ bench-readme: ## the tables of README and docs/performance.md, from docs/bench
 	python3 tests/bench/readme.py --write
 
 .PHONY: bench-context
-bench-context: env $(BENCH_ENV)/ready ## how many characters a model has to read after typical cells
-	HIMALIA_BIN=$(HIMALIA) $(BENCH_ENV)/bin/python tests/bench/context.py --out $(TARGET)/bench-context.json
+bench-context: test-programs $(BENCH_ENV)/ready ## how many characters a model has to read after typical cells
+	HIMALIA_BIN=$(TEST_HIMALIA) $(BENCH_ENV)/bin/python tests/bench/context.py --out $(TARGET)/bench-context.json
 
 .PHONY: bench-fairness
 bench-fairness: PROFILE = dist

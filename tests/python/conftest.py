@@ -1,6 +1,6 @@
 """Fixtures of all Python tests.
 
-`HIMALIA_BIN` names the gateway's binary (default: target/release/himalia). The kernels' Python is the one that
+`HIMALIA_BIN` names the gateway's binary (default: target/test-programs/himalia). The kernels' Python is the one that
 `himalia env build` makes, or `HIMALIA_KERNEL_PYTHON`.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-os.environ.setdefault("HIMALIA_BIN", str(ROOT / "target" / "release" / "himalia"))
+os.environ.setdefault("HIMALIA_BIN", str(ROOT / "target" / "test-programs" / "himalia"))
 
 
 # Every reason for which a test may be skipped. Any other skip fails the run.
