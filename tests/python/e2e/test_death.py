@@ -203,6 +203,8 @@ def test_a_failed_start_says_why_and_leaves_nothing(tmp_path, kernel_python):
         listed = gateway.http.get("api/kernelspecs")
         assert listed.status_code == 200 and "python3" in listed.json()["kernelspecs"]
         gateway.delete_kernel(gateway.start_kernel())  # the first start makes what stays
+        logs = gateway.directory / "data" / "kernels"
+        eventually(lambda: not list(logs.iterdir()), "the log of the deleted kernel is removed")
         files = files_of(gateway)
         for name in broken:
             reply = gateway.http.post("api/kernels", json={"name": name})
