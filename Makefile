@@ -45,14 +45,13 @@ build: check-build ## himalia, himalia-shim and himalia-jail (both static) into 
 dist: PROFILE = dist
 dist: build ## the same with link-time optimisation, into target/dist
 
-# Programs that run inside a sandbox, whatever C library it has.
-STATIC = target.$(HOST).rustflags=["-C","target-feature=+crt-static","--cfg","getrandom_backend=\"linux_raw\""]
+# Programs that run inside a sandbox, whatever C library it has, into RELEASE.
 .PHONY: static-programs
 static-programs: check-build
 	cargo build --locked --profile $(PROFILE) -p himalia-shim -p himalia-jail --target $(HOST) \
-	  --config '$(STATIC)'
+	  --config 'target.$(HOST).rustflags=["-C","target-feature=+crt-static","--cfg","getrandom_backend=\"linux_raw\""]'
 	mkdir -p $(RELEASE)
-	install -m 755 $(TARGET)/$(HOST)/$(PROFILE)/himalia-shim $(TARGET)/$(HOST)/$(PROFILE)/himalia-jail $(RELEASE)
+	install -m 755 $(addprefix $(TARGET)/$(HOST)/$(PROFILE:dev=debug)/,himalia-shim himalia-jail) $(RELEASE)
 
 .PHONY: web
 web: web/dist/index.html ## the viewer, into web/dist; `build` takes it into himalia
@@ -81,18 +80,17 @@ fork-demo: env ## load once, fork the session three ways, keep the best model
 	"$$($(HIMALIA) env path)/bin/python" examples/demo/fork_demo.py --himalia $(HIMALIA)
 
 .PHONY: test
-test: check-test lint test-rust test-web test-programs ## everything that CI runs
+test: check-test lint test-rust test-web ## everything that CI runs
 	# These wait more than they compute: two at a time. Each prints when it has ended.
 	$(MAKE) --no-print-directory -j2 --output-sync=target test-python test-js test-viewer test-docker
 	@echo "all suites passed"
 
-# The programs in TEST_PROGRAMS. The first build is that of `test-rust`, the second is linked statically.
+# The programs in TEST_PROGRAMS. `test-rust` builds with the same command, without the viewer.
 .PHONY: test-programs
 test-programs: check-build web
 	cargo build --locked --workspace --bins --tests
-	cargo build --locked -p himalia-shim -p himalia-jail --target $(HOST) --config '$(STATIC)'
-	mkdir -p $(TEST_PROGRAMS)
-	install -m 755 $(TARGET)/debug/himalia $(TARGET)/$(HOST)/debug/himalia-shim $(TARGET)/$(HOST)/debug/himalia-jail $(TEST_PROGRAMS)
+	$(MAKE) --no-print-directory static-programs PROFILE=dev RELEASE=$(TEST_PROGRAMS)
+	install -m 755 $(TARGET)/debug/himalia $(TEST_PROGRAMS)
 	$(TEST_HIMALIA) env build
 
 .PHONY: check
@@ -145,7 +143,7 @@ test-js: test-programs $(TEST_ENV)/ready tests/js/node_modules/.package-lock.jso
 	cd tests/js && HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python ../rerun.sh npm test --silent
 
 .PHONY: test-viewer
-test-viewer: test-programs web $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## the viewer in Chromium on real kernels; its pictures are in tests/out
+test-viewer: test-programs $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## the viewer in Chromium on real kernels; its pictures are in tests/out
 	cd tests/js && HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python ../rerun.sh npm run test:viewer --silent
 
 .PHONY: docker-images
