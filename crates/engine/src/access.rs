@@ -1,7 +1,7 @@
 //! What a principal may do at all: the one place that every command passes. Whose an object is, is asked where it is looked up
 //! ([`Principal::sees`]).
 
-use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_model::{Action, EngineError, Object, Principal, Scope};
 
 /// Refuses what the principal may not do, whatever the object.
 pub(crate) fn authorise(
@@ -11,6 +11,11 @@ pub(crate) fn authorise(
 ) -> Result<(), EngineError> {
     let allowed = match object {
         _ if principal.is_read_only() && action != Action::Read => false,
+        Object::Tokens => principal.scope() >= Scope::Admin,
+        // What all tenants share is changed by few.
+        Object::Upkeep | Object::Gateway if action != Action::Read && principal.scope() < Scope::Admin => {
+            false
+        }
         _ if principal.is_operator() => true,
         Object::Gateway | Object::Kernelspec(_) => action == Action::Read,
         Object::Kernels | Object::JupyterSessions => action == Action::Create,
@@ -57,6 +62,33 @@ mod tests {
                 allowed,
                 "{action:?} {object:?}"
             );
+        }
+    }
+
+    #[test]
+    fn tokens_and_what_all_share_are_for_admins() {
+        use Scope::{Admin, Execute, Read};
+        let ada = Principal::of_tenant("acme", "ada").unwrap();
+        let ci = Principal::of_operator("ci").unwrap();
+        for (principal, most) in [(&ada, Execute), (&ci, Admin)] {
+            assert_eq!(principal.scope(), most);
+            for scope in [Read, Execute, Admin] {
+                let principal = principal.clone().with_scope(scope);
+                let may = |action, object| authorise(&principal, action, object).is_ok();
+                for action in [Action::Read, Action::Create, Action::Delete] {
+                    assert_eq!(
+                        may(action, Object::Tokens),
+                        scope == Admin,
+                        "{scope:?} {action:?}"
+                    );
+                }
+                let shared = principal.is_operator();
+                assert_eq!(may(Action::Read, Object::Upkeep), shared);
+                assert_eq!(may(Action::Delete, Object::Upkeep), shared && scope == Admin);
+                assert_eq!(may(Action::Delete, Object::Gateway), shared && scope == Admin);
+                assert_eq!(may(Action::Create, Object::Kernels), scope >= Execute);
+                assert!(may(Action::Read, Object::Gateway));
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 mod access;
 mod api;
 mod jupyter_sessions;
+mod tokens;
 
 pub use api::{Drain, Engine, MAX_INPUT_BYTES};
 pub use himalia_budget::{BudgetUse, Held};
@@ -20,19 +21,23 @@ pub use himalia_executions::{
     VariableSort, VariablesReply,
 };
 pub use himalia_model::{
-    Action, Branch, Clock, Collected, CollectedSession, CullConfig, EndedSession, EngineConfig, EngineError,
-    ExecutionState, FileError, FilesMode, ForkError, ForkFiles, ForkKernel, ForkPolicy, GatewayStatus,
-    Hazard, JupyterSessionId, KernelId, KernelJson, KernelModel, KernelRef, KernelSpec, KernelSpecs,
-    MAX_BRANCHES, MAX_PRINCIPAL_CHARS, NewKernel, NewSession, NotOffered, Object, Origin, Orphan, OrphanKind,
-    Overdue, PoolConfig, PoolStatus, Principal, ProvisionerChoice, ProvisionerInfo, RemovedBy, Retention,
-    Role, SandboxConfig, Secrets, Session, SessionChange, SessionEnd, SessionId, SessionInfo, SessionLimits,
-    SessionModel, SessionOwner, SessionPatch, Share, SpecFile, StartPath, StartSession, Template,
-    TemplateInfo, TenantLimits, TimeChange, TimeSource, Unanswered, Unresponsive, UsualSizes,
+    AccessToken, Action, Branch, Clock, Collected, CollectedSession, CullConfig, EndedSession, EngineConfig,
+    EngineError, ExecutionState, FileError, FilesMode, ForkError, ForkFiles, ForkKernel, ForkPolicy,
+    GatewayStatus, Hazard, JupyterSessionId, KernelId, KernelJson, KernelModel, KernelRef, KernelSpec,
+    KernelSpecs, MAX_BRANCHES, MAX_PRINCIPAL_CHARS, NewKernel, NewSession, NewToken, NotOffered, Object,
+    Origin, Orphan, OrphanKind, Overdue, PoolConfig, PoolStatus, Principal, ProvisionerChoice,
+    ProvisionerInfo, RemovedBy, Retention, Role, SandboxConfig, Scope, Secrets, Session, SessionChange,
+    SessionEnd, SessionId, SessionInfo, SessionLimits, SessionModel, SessionOwner, SessionPatch, Share,
+    SpecFile, StartPath, StartSession, Template, TemplateInfo, TenantLimits, TimeChange, TimeSource,
+    Unanswered, Unresponsive, UsualSizes,
 };
 pub use himalia_session::{
     ByteRange, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,
     MAX_NAME_CHARS, MAX_SESSION_KERNELS, MAX_TRANSFER_BYTES, MAX_TRANSFERS, NAME_PATTERN, PackedFiles,
     Provisioners, RemovedFiles, WrittenFiles,
+};
+pub use tokens::{
+    IssuedTokens, MAX_DESCRIPTION_CHARS, MAX_TOKEN_LIFETIME, MAX_TOKENS, MAX_TOKENS_OF_OWNER, TOKEN_PREFIX,
 };
 // What facades say and show of sandboxes.
 pub use himalia_kernel::{Language, LostVariables, OnTimeout, Replaced, SandboxLoss, StopReason};

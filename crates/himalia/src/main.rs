@@ -64,6 +64,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         }
         Command::Env(EnvCommand::Image { script }) => env::build_image(script.as_deref()),
         Command::Session(command) => client::run(command),
+        Command::Token(command) => client::token(command),
         Command::Exec(args) => client::exec(args),
         Command::Connect(args) => client::attach(args),
         Command::Gc { dry_run, gateway } => client::collect(&gateway, dry_run),

@@ -3,13 +3,14 @@
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use himalia_engine::Engine;
+use himalia_engine::{Engine, IssuedTokens};
 use parking_lot::RwLock;
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::{Backoff, SignIns, Tokens};
+use crate::auth::{Backoff, Known, SignIns, Tokens};
 use crate::config::{ConfigError, HttpConfig};
 use crate::listen::Holders;
 
@@ -22,6 +23,7 @@ struct Inner {
     engine: Engine,
     config: HttpConfig,
     tokens: RwLock<Arc<Tokens>>,
+    issued: watch::Receiver<Arc<IssuedTokens>>,
     backoff: Backoff,
     sign_ins: SignIns,
     holders: Arc<Holders>,
@@ -46,11 +48,13 @@ impl App {
             SystemTime::now(),
         );
         let (backoff, streams) = (Backoff::default(), TaskTracker::new());
+        let issued = engine.issued_tokens();
         let tokens = RwLock::new(Arc::new(config.tokens.clone()));
         Ok(Self(Arc::new(Inner {
             engine,
             config,
             tokens,
+            issued,
             backoff,
             sign_ins,
             holders: Arc::default(),
@@ -70,15 +74,21 @@ impl App {
     }
 
     /// The tokens that count now.
-    pub(crate) fn tokens(&self) -> Arc<Tokens> {
-        Arc::clone(&self.0.tokens.read())
+    pub(crate) fn tokens(&self) -> Known {
+        let configured = Arc::clone(&self.0.tokens.read());
+        let issued = Arc::clone(&self.0.issued.borrow());
+        Known::new(configured, issued, self.0.engine.now_micros())
     }
 
-    /// From now on these count; connections end that showed one that does not.
+    /// From now on these count in the place of those of the configuration.
     pub(crate) fn set_tokens(&self, tokens: Tokens) {
-        let tokens = Arc::new(tokens);
-        *self.0.tokens.write() = Arc::clone(&tokens);
-        let ended = self.0.holders.end_revoked(&tokens);
+        *self.0.tokens.write() = Arc::new(tokens);
+        self.end_revoked();
+    }
+
+    /// Ends the connections that showed a token that does not count any more.
+    pub(crate) fn end_revoked(&self) {
+        let ended = self.0.holders.end_revoked(&self.tokens());
         tracing::info!(
             connections = ended,
             "tokens have changed; connections of revoked ones end"

@@ -1,4 +1,4 @@
-//! A token that only reads: every route of the table, and what the log tells of who did what.
+//! What tokens are good for: every route of the table with every scope, and what the log tells of who did what.
 #![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
 
 #[path = "suite/common/mod.rs"]
@@ -6,8 +6,8 @@ mod common;
 
 use common::log::Log;
 use common::{Gateway, UPGRADE};
-use himalia_engine::Principal;
-use himalia_http::{Access, ROUTES, Token};
+use himalia_engine::{Principal, Scope};
+use himalia_http::{Access, ROUTES, Route, Token};
 
 const READER: &str = "the-token-that-reads";
 const WRITER: &str = "the-token-that-writes";
@@ -81,6 +81,76 @@ async fn a_token_that_reads_gets_reads_and_streams_of_events_alone() {
     let headers = [&[auth.as_str()][..], &UPGRADE].concat();
     let reply = gateway.bare("GET", &events, &headers, "").await;
     assert_eq!(reply.status, 404, "an event stream may be a WebSocket");
+}
+
+/// Whether a token of this scope may call a route, of a tenant or of the operator.
+fn may(scope: Scope, operator: bool, route: &Route) -> bool {
+    let reads = route.method == "GET" && !route.websocket;
+    match route.path {
+        "/v1/tokens" | "/v1/tokens/{token_id}" => scope == Scope::Admin,
+        "/v1/pools" => operator,
+        "/v1/gc" => operator && scope == Scope::Admin,
+        _ => reads || scope >= Scope::Execute,
+    }
+}
+
+#[tokio::test]
+async fn every_route_with_every_scope() {
+    let all = [Scope::Read, Scope::Execute, Scope::Admin];
+    let token = |owner: &str, scope: Scope| format!("the-token-of-{owner}-{}", scope.as_str());
+    let gateway = Gateway::with(|config| {
+        for (owner, scope) in ["acme", "operator"]
+            .iter()
+            .flat_map(|owner| all.map(|scope| (*owner, scope)))
+        {
+            let holder = Principal::of_owner(owner, "x").unwrap().with_scope(scope);
+            let token = Token::new(&token(owner, scope));
+            config.tokens.add(token, holder).unwrap();
+        }
+    })
+    .await;
+    let mut refused = 0;
+    for route in ROUTES.iter().filter(|route| route.access == Access::Token) {
+        for (owner, scope) in ["acme", "operator"]
+            .iter()
+            .flat_map(|owner| all.map(|scope| (*owner, scope)))
+        {
+            let auth = format!("Authorization: token {}", token(owner, scope));
+            let mut headers = vec![auth.as_str()];
+            if route.websocket {
+                headers.extend(UPGRADE);
+            }
+            let body = match (route.method.as_str(), route.path) {
+                ("POST", "/v1/tokens") => "{\"caller\": \"ci\", \"scope\": \"read\"}",
+                ("GET" | "DELETE", _) => "",
+                _ => "{}",
+            };
+            let reply = gateway
+                .bare(route.method.as_str(), &filled(route.path), &headers, body)
+                .await;
+            assert_eq!(
+                reply.status != 403,
+                may(scope, owner == "operator", route),
+                "{owner} {scope:?} {} {}: {reply:?}",
+                route.method,
+                route.path
+            );
+            refused += usize::from(reply.status == 403);
+        }
+    }
+    assert!(refused > 50, "{refused}");
+}
+
+#[tokio::test]
+async fn what_a_caller_may_is_said_by_its_scope() {
+    let gateway = gateway().await;
+    let asked = "/api/me?permissions=%7B%22kernels%22:%5B%22read%22,%22write%22,%22execute%22%5D%7D";
+    for (token, wanted) in [(READER, 1), (WRITER, 3)] {
+        let auth = format!("Authorization: token {token}");
+        let reply = gateway.bare("GET", asked, &[&auth], "").await;
+        let allowed = reply.json()["permissions"]["kernels"].as_array().unwrap().len();
+        assert_eq!(allowed, wanted, "{token}");
+    }
 }
 
 #[tokio::test]

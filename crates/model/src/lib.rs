@@ -18,6 +18,7 @@ mod session;
 mod status;
 mod template;
 mod time;
+mod token;
 
 pub use clock::{Clock, Looks, TimeSource};
 pub use collect::{Collected, CollectedSession, Orphan, OrphanKind, Overdue, Retention};
@@ -33,7 +34,7 @@ pub use kernel::{
     ExecutionState, GatewayStatus, KernelModel, MAX_LOST_NAMES, NewKernel, Unanswered, Unresponsive,
 };
 pub use kernelspec::{InterruptMode, KernelJson, KernelSpec, KernelSpecs, SpecFile};
-pub use principal::{Action, MAX_PRINCIPAL_CHARS, Object, Principal};
+pub use principal::{Action, MAX_PRINCIPAL_CHARS, Object, Principal, Scope};
 pub use session::{
     GivenVariables, Origin, Role, SandboxConfig, Secrets, Session, SessionChange, SessionEnd, SessionInfo,
     SessionOwner, StartPath, StartSession, TimeChange,
@@ -43,3 +44,4 @@ pub use template::{
     FilesMode, PoolConfig, ProvisionerChoice, SessionLimits, Template, TemplateInfo, UsualSizes,
 };
 pub use time::{from_micros, now_micros, wall_micros};
+pub use token::{AccessToken, NewToken};

@@ -10,7 +10,53 @@ const OPERATOR: &str = "operator";
 /// Characters of the name of a tenant or of a caller.
 pub const MAX_PRINCIPAL_CHARS: usize = 64;
 
-/// On whose behalf a command runs: the operator, who sees and may do everything, or a caller of a tenant.
+/// What a token is good for. A scope includes those before it.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// See what there is, and change nothing.
+    Read,
+    /// Run code, and start, change and end sessions.
+    Execute,
+    /// Manage access tokens; for the operator, also what all tenants share.
+    Admin,
+}
+
+impl Scope {
+    /// Its name, as callers and the store have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Execute => "execute",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl std::str::FromStr for Scope {
+    type Err = EngineError;
+
+    fn from_str(text: &str) -> Result<Self, EngineError> {
+        [Self::Read, Self::Execute, Self::Admin]
+            .into_iter()
+            .find(|scope| scope.as_str() == text)
+            .ok_or_else(|| EngineError::bad_request("scope", "is none of read, execute, admin"))
+    }
+}
+
+/// On whose behalf a command runs: the operator, who sees everything, or a caller of a tenant, within a [`Scope`].
 ///
 /// Kernels, sessions and all that is in them belong to the tenant whose caller made them; its callers share them. Among tenants
 /// nothing is shared.
@@ -18,7 +64,9 @@ pub const MAX_PRINCIPAL_CHARS: usize = 64;
 pub struct Principal {
     owner: String,
     name: String,
-    read_only: bool,
+    scope: Scope,
+    /// When its token expires, microseconds since 1970.
+    expires_micros: Option<i64>,
 }
 
 impl Principal {
@@ -27,51 +75,80 @@ impl Principal {
         Self {
             owner: OPERATOR.into(),
             name: OPERATOR.into(),
-            read_only: false,
+            scope: Scope::Admin,
+            expires_micros: None,
+        }
+    }
+
+    /// A caller with the operator's sight, `operator/caller`. Names as in [`Principal::of_tenant`].
+    pub fn of_operator(caller: &str) -> Result<Self, EngineError> {
+        check_name("caller", caller)?;
+        Ok(Self {
+            name: format!("{OPERATOR}/{caller}"),
+            ..Self::operator()
+        })
+    }
+
+    /// A caller of this owner of objects: of a tenant, or of the operator.
+    pub fn of_owner(owner: &str, caller: &str) -> Result<Self, EngineError> {
+        if owner == OPERATOR {
+            Self::of_operator(caller)
+        } else {
+            Self::of_tenant(owner, caller)
         }
     }
 
     /// A caller of a tenant. Both names have 1 to 64 letters, digits, `.`, `_` and `-`, and neither is `operator`:
     /// [`EngineError::BadRequest`] on `tenant` or `caller`.
     pub fn of_tenant(tenant: &str, caller: &str) -> Result<Self, EngineError> {
-        for (field, text) in [("tenant", tenant), ("caller", caller)] {
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-            if text.is_empty() || text.len() > MAX_PRINCIPAL_CHARS || !text.bytes().all(plain) {
-                return Err(EngineError::bad_request(
-                    field,
-                    format!("a name has 1 to {MAX_PRINCIPAL_CHARS} letters, digits, '.', '_' and '-'"),
-                ));
-            }
-            if text == OPERATOR {
-                return Err(EngineError::bad_request(
-                    field,
-                    "is the name of the gateway's own principal",
-                ));
-            }
-        }
+        check_name("tenant", tenant)?;
+        check_name("caller", caller)?;
         Ok(Self {
             owner: tenant.to_owned(),
             name: format!("{tenant}/{caller}"),
-            read_only: false,
+            scope: Scope::Execute,
+            expires_micros: None,
         })
+    }
+
+    /// The same, within this scope.
+    #[must_use]
+    pub fn with_scope(self, scope: Scope) -> Self {
+        Self { scope, ..self }
+    }
+
+    /// The same, by a token that expires then (microseconds since 1970). It makes no token that lasts longer.
+    #[must_use]
+    pub fn until(self, expires_micros: Option<i64>) -> Self {
+        Self {
+            expires_micros,
+            ..self
+        }
+    }
+
+    /// What it may do.
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// When its token expires, microseconds since 1970; `None`: never.
+    pub fn expires_micros(&self) -> Option<i64> {
+        self.expires_micros
     }
 
     /// The same, who may see what there is and change nothing.
     #[must_use]
     pub fn read_only(self) -> Self {
-        Self {
-            read_only: true,
-            ..self
-        }
+        self.with_scope(Scope::Read)
     }
 
     /// Whether it may change nothing.
     pub fn is_read_only(&self) -> bool {
-        self.read_only
+        self.scope == Scope::Read
     }
 
-    /// A stable name for logs, for the ownership of requests and as the `caller` of executions: `operator`, or
-    /// `tenant/caller`.
+    /// A stable name for logs, for the ownership of requests and as the `caller` of executions: `operator`,
+    /// `operator/caller` or `tenant/caller`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -97,9 +174,27 @@ impl Principal {
         Self {
             owner: owner.to_owned(),
             name: self.name.clone(),
-            read_only: self.read_only,
+            scope: self.scope,
+            expires_micros: self.expires_micros,
         }
     }
+}
+
+fn check_name(field: &'static str, text: &str) -> Result<(), EngineError> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if text.is_empty() || text.len() > MAX_PRINCIPAL_CHARS || !text.bytes().all(plain) {
+        return Err(EngineError::bad_request(
+            field,
+            format!("a name has 1 to {MAX_PRINCIPAL_CHARS} letters, digits, '.', '_' and '-'"),
+        ));
+    }
+    if text == OPERATOR {
+        return Err(EngineError::bad_request(
+            field,
+            "is the name of the gateway's own principal",
+        ));
+    }
+    Ok(())
 }
 
 /// What a command does.
@@ -146,6 +241,8 @@ pub enum Object<'a> {
     Gateway,
     /// What all tenants share and the operator keeps: pools, what is left of ended sessions.
     Upkeep,
+    /// Access tokens.
+    Tokens,
     /// All kernels, for creating one.
     Kernels,
     /// One kernel.

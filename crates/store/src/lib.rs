@@ -17,6 +17,7 @@ mod error;
 mod jupyter_sessions;
 mod kernels;
 mod sqlite;
+mod tokens;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -30,6 +31,7 @@ pub use error::StoreError;
 pub use jupyter_sessions::JupyterSessionRecord;
 pub use kernels::{KernelLife, KernelRecord, Owner, RuntimePaths};
 pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore};
+pub use tokens::TokenRecord;
 
 /// A boxed future, so that the trait can be used as an object.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -118,6 +120,18 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Every Jupyter session, oldest first.
     fn jupyter_sessions(&self) -> StoreFuture<'_, Vec<JupyterSessionRecord>>;
+
+    /// Adds an access token. [`StoreError::Conflict`] when its id or its hash is taken.
+    fn insert_token(&self, token: TokenRecord) -> StoreFuture<'_, ()>;
+
+    /// Forgets an access token; `false` when there was none.
+    fn delete_token(&self, id: Uuid) -> StoreFuture<'_, bool>;
+
+    /// Forgets the access tokens that expired at `micros` or before; gives back how many.
+    fn delete_expired_tokens(&self, micros: i64) -> StoreFuture<'_, usize>;
+
+    /// Every access token, oldest first.
+    fn tokens(&self) -> StoreFuture<'_, Vec<TokenRecord>>;
 
     /// How much room the store takes.
     fn space(&self) -> StoreFuture<'_, Space>;

@@ -77,6 +77,7 @@ macro_rules! contract_tests {
             a_replica_that_lost_a_kernel_writes_nothing_more_to_it
             who_never_took_a_kernel_writes_nothing_to_it
             an_id_that_is_used_again_is_not_the_earlier_kernel
+            a_token_is_kept_until_it_is_revoked_or_expires
         );
     };
     ($place:ty: $($name:ident)*) => {

@@ -14,6 +14,7 @@ mod sandboxes;
 mod session_kernels;
 mod sessions;
 mod specs;
+mod tokens;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use himalia_session::SessionManager;
 
 use crate::access::authorise;
 use crate::jupyter_sessions::JupyterSessions;
+use crate::tokens::AccessTokens;
 
 /// What to do with kernels when the gateway stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,7 @@ pub enum Drain {
 pub struct Engine {
     inner: Arc<SessionManager>,
     jupyter: Arc<JupyterSessions>,
+    tokens: Arc<AccessTokens>,
 }
 
 impl std::fmt::Debug for Engine {

@@ -9,6 +9,7 @@ use himalia_session::{Provisioners, SessionManager};
 use super::{Drain, Engine};
 use crate::access::authorise;
 use crate::jupyter_sessions::JupyterSessions;
+use crate::tokens::AccessTokens;
 
 impl Engine {
     /// Opens the data directory, takes the next epoch and adopts the kernels that an earlier gateway left.
@@ -22,7 +23,14 @@ impl Engine {
     ) -> Result<Self, EngineError> {
         let inner = SessionManager::open(config, provisioners.into()).await?;
         let jupyter = Arc::new(JupyterSessions::new(inner.store().clone()));
-        Ok(Self { inner, jupyter })
+        let tenants = inner.config.tenants.keys().cloned().collect();
+        let (clock, stop) = (inner.config.clock.clone(), inner.draining.clone());
+        let tokens = AccessTokens::open(inner.store().clone(), tenants, clock, stop).await?;
+        Ok(Self {
+            inner,
+            jupyter,
+            tokens: Arc::new(tokens),
+        })
     }
 
     /// Counts and times of all kernels that the principal sees.

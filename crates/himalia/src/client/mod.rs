@@ -1,4 +1,4 @@
-//! `himalia session`, `himalia exec`, `himalia connect`, `himalia gc` and `himalia mcp`: clients of a running gateway.
+//! `himalia session`, `himalia token`, `himalia exec`, `himalia connect`, `himalia gc` and `himalia mcp`: clients of a running gateway.
 
 mod connect;
 mod console;
@@ -12,6 +12,7 @@ mod show;
 mod stream;
 mod target;
 mod terminal;
+mod tokens;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -20,12 +21,17 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::cli::{ConnectArgs, ExecArgs, GatewayArgs, SessionCommand};
+use crate::cli::{ConnectArgs, ExecArgs, GatewayArgs, SessionCommand, TokenCommand};
 use http::{Client, Reply};
 
 /// Runs one command; the exit code is 1 when the gateway refuses.
 pub(crate) fn run(command: SessionCommand) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(Box::pin(call(command)))
+}
+
+/// Runs one command on access tokens.
+pub(crate) fn token(command: TokenCommand) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(Box::pin(tokens::call(command)))
 }
 
 /// Runs code in a session; the exit code is that of its result.

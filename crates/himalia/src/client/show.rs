@@ -11,14 +11,14 @@ pub(super) fn sessions(sessions: &[Value], wide: bool) -> String {
     if sessions.is_empty() {
         return "no sessions\n".to_owned();
     }
-    table(sessions, wide)
+    table(sessions, if wide { &WIDE } else { &NARROW })
 }
 
 /// A table of the branches that were made.
 pub(super) fn branches(body: &Value) -> String {
     let branches = || body["branches"].as_array().into_iter().flatten();
     let sessions: Vec<Value> = branches().map(|branch| branch["session"].clone()).collect();
-    let mut text = table(&sessions, true);
+    let mut text = table(&sessions, &WIDE);
     for hazard in branches().flat_map(|branch| branch["hazards"].as_array().into_iter().flatten()) {
         let part = |name: &str| clean(hazard[name].as_str().unwrap_or_default());
         let _ = writeln!(
@@ -108,6 +108,44 @@ const WIDE: [Column; 13] = [
     ("LABELS", labels),
 ];
 
+const TOKENS: [Column; 8] = [
+    ("ID", |token| word(token, "id")),
+    ("OWNER", |token| word(token, "owner")),
+    ("CALLER", |token| word(token, "caller")),
+    ("SCOPE", |token| word(token, "scope")),
+    ("AGE", |token| since(&token["created"])),
+    ("EXPIRES", expires),
+    ("CREATED BY", |token| word(token, "created_by")),
+    ("DESCRIPTION", |token| word(token, "description")),
+];
+
+/// A table of access tokens.
+pub(super) fn tokens(tokens: &[Value]) -> String {
+    if tokens.is_empty() {
+        return "no tokens\n".to_owned();
+    }
+    table(tokens, &TOKENS)
+}
+
+/// What a new access token is, without its secret.
+pub(super) fn created_token(token: &Value) -> String {
+    format!(
+        "token {} of {}/{}, scope {}, expires: {}; it is not shown again\n",
+        word(token, "id"),
+        word(token, "owner"),
+        word(token, "caller"),
+        word(token, "scope"),
+        expires(token)
+    )
+}
+
+fn expires(token: &Value) -> String {
+    match token["expires"].as_str() {
+        Some(date) => clean(date),
+        None => "never".to_owned(),
+    }
+}
+
 fn word(session: &Value, member: &str) -> String {
     clean(session[member].as_str().unwrap_or("-"))
 }
@@ -159,8 +197,7 @@ pub(super) fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(100).collect()
 }
 
-fn table(sessions: &[Value], wide: bool) -> String {
-    let columns: &[Column] = if wide { &WIDE } else { &NARROW };
+fn table(sessions: &[Value], columns: &[Column]) -> String {
     let mut rows: Vec<Vec<String>> = vec![columns.iter().map(|(head, _)| (*head).to_owned()).collect()];
     rows.extend(
         sessions
@@ -215,6 +252,24 @@ mod tests {
             assert!(text.contains(part), "{text}");
         }
         assert_eq!(sessions(&[], false), "no sessions\n");
+    }
+
+    #[test]
+    fn a_token_is_shown_without_its_secret() {
+        let one = json!({"token": "himalia_canary", "id": "6f96", "owner": "acme", "caller": "ci", "scope": "read",
+            "created": "", "expires": null, "created_by": "operator", "description": "x\u{1b}[31m"});
+        let listed = tokens(std::slice::from_ref(&one));
+        let row = listed.lines().nth(1).unwrap();
+        assert_eq!(
+            row, "6f96  acme   ci      read   -    never    operator    x[31m",
+            "{listed}"
+        );
+        let said = created_token(&one);
+        assert_eq!(
+            said,
+            "token 6f96 of acme/ci, scope read, expires: never; it is not shown again\n"
+        );
+        assert_eq!(tokens(&[]), "no tokens\n");
     }
 
     #[test]

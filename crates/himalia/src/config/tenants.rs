@@ -73,15 +73,13 @@ impl Tenants {
             docker
                 .check_grants(&table.networks, &table.images)
                 .map_err(|(field, reason)| ConfigError::new(format!("tenants.{name}.{field}"), reason))?;
-            match table.tokens.len() {
-                1..=MAX_CALLERS => {}
-                0 => return bad("tokens", "there are none, so no caller could authenticate".into()),
-                many => {
-                    return bad(
-                        "tokens",
-                        format!("are {many}, at most {MAX_CALLERS} are possible"),
-                    );
-                }
+            // None is right where tokens are made at run time.
+            if table.tokens.len() > MAX_CALLERS {
+                let many = table.tokens.len();
+                return bad(
+                    "tokens",
+                    format!("are {many}, at most {MAX_CALLERS} are possible"),
+                );
             }
             if let Some(caller) = table
                 .scopes
@@ -100,7 +98,8 @@ impl Tenants {
                 let key = format!("tenants.{name}.tokens.{caller}");
                 let principal = match table.scopes.get(&caller) {
                     Some(Scope::Read) => principal.read_only(),
-                    Some(Scope::All) | None => principal,
+                    Some(Scope::Execute) | None => principal,
+                    Some(Scope::Admin) => principal.with_scope(himalia_engine::Scope::Admin),
                 };
                 let token = checked(&key, setting)?;
                 all.callers.push(TenantCaller {
@@ -221,7 +220,7 @@ mod tests {
         let digest = "ab".repeat(32);
         let tenants = check(&format!(
             "[acme]\nmax_kernels = 3\nmemory = \"8MiB\"\nstreams = 9\n[acme.tokens]\nada = \"{LONG}\"\nbob = \"sha256:{digest}\"\n\
-             eve = {{ file = \"/run/eve\" }}\n[acme.scopes]\nbob = \"read\"\n[other.tokens]\nada = \"another-{LONG}\""
+             eve = {{ file = \"/run/eve\" }}\n[acme.scopes]\nbob = \"read\"\neve = \"admin\"\n[other.tokens]\nada = \"another-{LONG}\""
         ))
         .unwrap();
         assert_eq!(tenants.limits["acme"].max_kernels, Some(3));
@@ -240,6 +239,19 @@ mod tests {
             .map(|one| one.principal.is_read_only())
             .collect();
         assert_eq!(readers, [false, true, false, false]);
+        let scope = |at: usize| tenants.callers[at].principal.scope();
+        assert_eq!(
+            (scope(0), scope(2)),
+            (himalia_engine::Scope::Execute, himalia_engine::Scope::Admin)
+        );
+        for (said, same) in [("all", "execute"), ("execute", "execute")] {
+            let text = format!("[acme]\nscopes.a = \"{said}\"\ntokens.a = \"{LONG}\"");
+            assert_eq!(check(&text).unwrap().callers[0].principal.scope().as_str(), same);
+        }
+        assert!(
+            check("[acme]").unwrap().callers.is_empty(),
+            "tokens can be made at run time"
+        );
         assert!(matches!(
             tenants.callers[1].token,
             TenantToken::Digest([0xab, ..])
@@ -268,7 +280,6 @@ mod tests {
                 format!("[acme]\nscopes.b = \"read\"\ntokens.a = \"{LONG}\""),
                 "tenants.acme.scopes.b",
             ),
-            ("[acme]".into(), "tenants.acme.tokens"),
             (
                 format!("[operator]\ntokens.a = \"{LONG}\""),
                 "tenants.operator.tokens.a",

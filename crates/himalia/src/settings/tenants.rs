@@ -34,10 +34,13 @@ pub(crate) struct TenantTable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Scope {
-    /// All that its tenant may.
-    All,
     /// See what there is.
     Read,
+    /// All that its tenant may, which is the default.
+    #[serde(alias = "all")]
+    Execute,
+    /// Also manage the access tokens of its tenant.
+    Admin,
 }
 
 /// How the token of a caller is said.

@@ -51,7 +51,7 @@ pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, n
             Ok(known) => known,
             Err(error) => return error.into_response(),
         };
-        let let_in = admitted(&app, &principal, shown, peer)
+        let let_in = admitted(&app, &principal, &shown, peer)
             .and_then(|()| Ok(app.engine().count_request(&principal)?))
             .and_then(|()| in_scope(&principal, &method, pattern, is_websocket));
         let response = match let_in {
@@ -116,14 +116,18 @@ fn by_cookie(app: &App, request: &Request, origin: &Origin) -> Result<(Principal
 }
 
 /// A caller that is known: its connection counts. One that has too many loses this one.
-fn admitted(app: &App, principal: &Principal, shown: Shown, peer: Option<&Peer>) -> Result<(), ApiError> {
+fn admitted(app: &App, principal: &Principal, shown: &Shown, peer: Option<&Peer>) -> Result<(), ApiError> {
     if let Some(peer) = peer {
         let admitted = peer.admit(app.engine(), principal);
         admitted.map_err(|error| ApiError {
             close: true,
             ..ApiError::from(error)
         })?;
-        peer.showed(principal, shown);
+        peer.showed(principal, shown.clone());
+    }
+    // What was revoked meanwhile ends the connections that showed it, and this one had not yet.
+    if !app.tokens().still(shown, principal) {
+        return Err(ApiError::unauthenticated());
     }
     Ok(())
 }

@@ -50,7 +50,12 @@ impl Tokens {
     /// Whom a presented text stands for. It is compared with every token, whichever is right, so that the time does not
     /// tell.
     pub(crate) fn principal(&self, presented: &[u8]) -> Option<&Principal> {
-        self.find(&hash(presented), |known, presented| known.ct_eq(presented))
+        self.hashed(&hash(presented))
+    }
+
+    /// The same by the SHA-256 of the text.
+    pub(super) fn hashed(&self, presented: &[u8; 32]) -> Option<&Principal> {
+        self.find(presented, |known, presented| known.ct_eq(presented))
     }
 
     /// `equal` says it in constant time. It is asked about every token, and what it says is never branched on: the
@@ -68,15 +73,6 @@ impl Tokens {
         }
         let (_, principal) = self.all.get(usize::try_from(found).ok()?)?;
         Some(principal)
-    }
-
-    /// Whether a connection that showed this for this principal may continue.
-    pub(crate) fn still(&self, shown: &Shown, principal: &Principal) -> bool {
-        let now = match shown {
-            Shown::Token(hash) => self.find(hash, |known, shown| known.ct_eq(shown)),
-            Shown::SignIn { mark, .. } => self.marked(mark),
-        };
-        now == Some(principal)
     }
 
     /// Callers by name whose tokens are here and not there, one for each.
@@ -185,35 +181,6 @@ mod tests {
             .unwrap();
         assert_eq!(tokens.principal(b"eve's"), Some(&eve));
         assert!(tokens.add(Token::new("eve's"), ada()).is_err());
-    }
-
-    #[test]
-    fn what_was_shown_counts_as_long_as_it_stands_for_the_same() {
-        let (before, mut now) = (tokens(), Tokens::new(Token::new("the operator's next")));
-        let shown = |text: &str| {
-            let mark = before.mark(text.as_bytes()).unwrap();
-            let secret = [0; 32];
-            [
-                Shown::Token(hash(text.as_bytes())),
-                Shown::SignIn { secret, mark },
-            ]
-        };
-        now.add(Token::new("ada's"), ada()).unwrap();
-        now.add(Token::new("bob's"), ada().read_only()).unwrap();
-        let bob = Principal::of_tenant("acme", "bob").unwrap();
-        let operator = Principal::operator();
-        for (text, who, still) in [
-            ("ada's", &ada(), true),
-            ("bob's", &bob, false),
-            ("the operator's", &operator, false),
-        ] {
-            for shown in shown(text) {
-                assert!(before.still(&shown, who), "{text}");
-                assert_eq!(now.still(&shown, who), still, "{text}");
-            }
-        }
-        assert_eq!(before.without(&now), ["operator", "acme/bob"]);
-        assert_eq!(now.without(&before), ["operator", "acme/ada"]);
     }
 
     #[test]

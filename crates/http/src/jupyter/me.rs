@@ -16,7 +16,7 @@ const RESOURCES: [&str; 4] = ["api", "kernels", "kernelspecs", "sessions"];
 const ACTIONS: [&str; 3] = ["read", "write", "execute"];
 
 /// `GET /api/me?permissions={"resource": ["action"]}`: of the permissions asked about, those that the caller has. What of kernels
-/// and sessions is not its own is not there for it, so it may do everything that there is.
+/// and sessions is not its own is not there for it, so it may do everything that its scope includes.
 pub(crate) async fn show(
     State(_): State<App>,
     Caller(principal): Caller,
@@ -30,6 +30,7 @@ pub(crate) async fn show(
             Err(error) => return Err(bad(&format!("invalid JSON: {error}"))),
         },
     };
+    let may = |action: &str| ACTIONS.contains(&action) && (action == "read" || !principal.is_read_only());
     let mut permissions = Map::new();
     for (resource, actions) in asked {
         let Value::Array(actions) = actions else {
@@ -41,7 +42,7 @@ pub(crate) async fn show(
         let known = RESOURCES.contains(&resource.as_str());
         let allowed = actions
             .into_iter()
-            .filter(|a| known && a.as_str().is_some_and(|a| ACTIONS.contains(&a)));
+            .filter(|a| known && a.as_str().is_some_and(&may));
         permissions.insert(resource, Value::Array(allowed.collect()));
     }
     permissions.insert("updatable_fields".into(), json!([]));

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::holders::Holders;
 use super::waiting::Waiting;
-use crate::auth::{Shown, Tokens};
+use crate::auth::{Known, Shown};
 
 /// Clones of a peer while there is no request: those of the connection, of the service that gives it to requests, and
 /// of the caller that counts.
@@ -126,7 +126,7 @@ impl Inner {
     }
 
     /// Whether what its latest request showed does not count any more.
-    pub(super) fn is_revoked(&self, tokens: &Tokens) -> bool {
+    pub(super) fn is_revoked(&self, tokens: &Known) -> bool {
         let shown = self.shown.lock();
         shown
             .as_ref()

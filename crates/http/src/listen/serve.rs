@@ -51,11 +51,16 @@ pub async fn serve(
     let connections = TaskTracker::new();
     let stop_now = CancellationToken::new();
     let mut new_tokens = app.config().new_tokens.clone();
+    let mut issued = app.engine().issued_tokens();
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => break,
             tokens = changed(&mut new_tokens) => {
                 app.set_tokens(tokens);
+                continue;
+            }
+            Ok(()) = issued.changed() => {
+                app.end_revoked();
                 continue;
             }
             accepted = accept(&listener, &permits) => accepted,

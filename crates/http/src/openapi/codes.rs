@@ -37,6 +37,8 @@ pub(crate) const START: Group = &[
 ];
 /// Of one that changes what a session may have.
 pub(crate) const CHANGE: Group = &[(409, "conflict"), (422, "limit_exceeded")];
+/// Of one that creates an access token.
+pub(crate) const TOKENS: Group = &[(409, "conflict")];
 /// Of one that a session's kernel has its part in.
 pub(crate) const KERNEL: Group = &[
     (409, "conflict"),

@@ -20,4 +20,5 @@ mod record;
 mod session_json;
 pub(crate) mod sessions;
 mod sse;
+pub(crate) mod tokens;
 pub(crate) mod variables;

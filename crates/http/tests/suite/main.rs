@@ -12,4 +12,5 @@ mod openapi;
 mod routes;
 mod sessions;
 mod tenants;
+mod tokens;
 mod viewer;

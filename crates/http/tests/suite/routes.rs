@@ -15,6 +15,7 @@ fn concrete(path: &str) -> String {
         .replace("{file}", "logo-64x64.png")
         .replace("{execution_id}", &format!("exe_{}_1", ID.replace('-', "")))
         .replace("{sha256}", &"0".repeat(64))
+        .replace("{token_id}", ID)
 }
 
 #[tokio::test]

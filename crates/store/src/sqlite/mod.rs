@@ -18,6 +18,7 @@ mod kernels;
 mod meta;
 mod open;
 mod schema;
+mod tokens;
 mod worker;
 
 use std::path::Path;
@@ -29,7 +30,7 @@ use uuid::Uuid;
 
 use crate::{
     EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Owner, RuntimePaths, Space, Store,
-    StoreError, StoreFuture,
+    StoreError, StoreFuture, TokenRecord,
 };
 use claims::Claims;
 use failure::Failure;
@@ -238,6 +239,22 @@ impl Store for SqliteStore {
 
     fn jupyter_sessions(&self) -> StoreFuture<'_, Vec<JupyterSessionRecord>> {
         Box::pin(self.do_jupyter_sessions())
+    }
+
+    fn insert_token(&self, token: TokenRecord) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_insert_token(token))
+    }
+
+    fn delete_token(&self, id: Uuid) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_delete_token(id))
+    }
+
+    fn delete_expired_tokens(&self, micros: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_delete_expired_tokens(micros))
+    }
+
+    fn tokens(&self) -> StoreFuture<'_, Vec<TokenRecord>> {
+        Box::pin(self.do_tokens())
     }
 
     fn space(&self) -> StoreFuture<'_, Space> {

@@ -8,10 +8,10 @@ use super::failure::Failure;
 pub(super) const APPLICATION_ID: i64 = 0x4849_4d41;
 
 /// The schema version that this code writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: i64 = 8;
+pub const SCHEMA_VERSION: i64 = 9;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9];
 
 const V1: &str = "
 CREATE TABLE meta (
@@ -128,6 +128,21 @@ ALTER TABLE kernels DROP COLUMN origin;
 ALTER TABLE kernels DROP COLUMN role;
 ";
 
+/// Access tokens, as hashes.
+const V9: &str = "
+CREATE TABLE access_tokens (
+    id             TEXT PRIMARY KEY,
+    hash           BLOB NOT NULL UNIQUE CHECK (length(hash) = 32),
+    owner          TEXT NOT NULL,
+    caller         TEXT NOT NULL,
+    scope          TEXT NOT NULL,
+    description    TEXT NOT NULL,
+    created_by     TEXT NOT NULL,
+    created_micros INTEGER NOT NULL,
+    expires_micros INTEGER
+) STRICT, WITHOUT ROWID;
+";
+
 /// The schema version of an open file.
 pub(super) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
@@ -157,6 +172,6 @@ pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 8 && SCHEMA_VERSION == 8,
+    MIGRATIONS.len() == 9 && SCHEMA_VERSION == 9,
     "a step and its version come together"
 );

@@ -274,3 +274,39 @@ pub(crate) async fn an_id_that_is_used_again_is_not_the_earlier_kernel<P: Fixtur
         })
     ));
 }
+
+pub(crate) async fn a_token_is_kept_until_it_is_revoked_or_expires<P: Fixture>() {
+    let token = |n: u8, expires_micros| TokenRecord {
+        id: Uuid::from_u128(n.into()),
+        hash: [n; 32],
+        owner: "acme".into(),
+        caller: "ci".into(),
+        scope: "read".into(),
+        description: "nightly \u{fc}".into(),
+        created_by: "operator".into(),
+        created_micros: n.into(),
+        expires_micros,
+    };
+    let place = P::new();
+    let store = place.open("main");
+    for row in [token(2, Some(50)), token(1, None), token(3, Some(51))] {
+        store.insert_token(row).await.unwrap();
+    }
+    let mut other = token(4, None);
+    other.hash = [1; 32];
+    for taken in [token(1, None), other] {
+        let error = store.insert_token(taken).await.unwrap_err();
+        assert!(
+            matches!(error, StoreError::Conflict { what: "token", .. }),
+            "{error}"
+        );
+    }
+    place.close().await;
+    let store = place.open("main");
+    let all = [token(1, None), token(2, Some(50)), token(3, Some(51))];
+    assert_eq!(store.tokens().await.unwrap(), all);
+    assert_eq!(store.delete_expired_tokens(50).await.unwrap(), 1);
+    assert!(store.delete_token(Uuid::from_u128(1)).await.unwrap());
+    assert!(!store.delete_token(Uuid::from_u128(1)).await.unwrap());
+    assert_eq!(store.tokens().await.unwrap(), [token(3, Some(51))]);
+}

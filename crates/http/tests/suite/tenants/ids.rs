@@ -7,7 +7,7 @@ use himalia_http::Route;
 use serde_json::{Value, json};
 
 use super::fixture::{Request, made};
-use crate::common::{Gateway, Reply};
+use crate::common::{self, Gateway, Reply};
 
 /// The ids that addresses have: of something that is there, or of nothing.
 #[derive(Clone, Debug)]
@@ -20,6 +20,7 @@ pub(crate) struct Ids {
     pub(crate) name: String,
     pub(crate) execution: String,
     pub(crate) sha256: String,
+    pub(crate) token: String,
 }
 
 impl Ids {
@@ -33,6 +34,7 @@ impl Ids {
             name: "nobodys".into(),
             execution: format!("exe_{}_1", kernel.simple()),
             sha256: "0".repeat(64),
+            token: uuid::Uuid::new_v4().to_string(),
         }
     }
 
@@ -55,6 +57,8 @@ impl Ids {
             json!("hello"),
         )
         .await;
+        let new = json!({"caller": "ci", "scope": "read"});
+        let token = made(gateway, common::TOKEN, "POST", "/v1/tokens", new).await;
         Self {
             kernel: text(&kernel["id"]),
             jupyter_session: text(&jupyter["id"]),
@@ -63,6 +67,7 @@ impl Ids {
             name: "analysis".into(),
             execution: text(&ran["id"]),
             sha256: artifact.trim_start_matches("sha256:").to_owned(),
+            token: text(&token["id"]),
         }
     }
 
@@ -77,6 +82,7 @@ impl Ids {
             (&self.additional, "ADDITIONAL"),
             (&self.name, "NAME"),
             (&self.sha256, "SHA256"),
+            (&self.token, "TOKEN"),
         ] {
             text = text.replace(id.as_str(), word);
         }
@@ -113,6 +119,7 @@ impl Ids {
                 .replace("{kernel_id}", kernel)
                 .replace("{execution_id}", &self.execution)
                 .replace("{sha256}", &self.sha256)
+                .replace("{token_id}", &self.token)
                 .replace("variables/{name}", "variables/x")
                 .replace("{*path}", "a.txt");
             assert!(!path.contains('{'), "{path}: whose is it?");

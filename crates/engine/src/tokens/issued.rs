@@ -1,0 +1,85 @@
+//! The tokens that count at one moment.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use himalia_model::Principal;
+use himalia_store::TokenRecord;
+use uuid::Uuid;
+
+/// All tokens, as they were at one moment. A change makes a new value.
+#[derive(Clone, Debug, Default)]
+pub struct IssuedTokens {
+    by_id: HashMap<Uuid, Arc<(TokenRecord, Principal)>>,
+    /// Looked up by a hash that the presented text has: no comparison tells how much of a text was right.
+    by_hash: HashMap<[u8; 32], Uuid>,
+}
+
+impl IssuedTokens {
+    /// Whom the token with this SHA-256 stands for, and its id, unless it has expired. `now`: microseconds since 1970.
+    pub fn find(&self, hash: &[u8; 32], now: i64) -> Option<(Uuid, &Principal)> {
+        let id = *self.by_hash.get(hash)?;
+        Some((id, self.holder(id, now)?))
+    }
+
+    /// Whom the token of this id stands for, unless it has expired.
+    pub fn holder(&self, id: Uuid, now: i64) -> Option<&Principal> {
+        let (_, holder) = &**self.by_id.get(&id)?;
+        is_good(holder, now).then_some(holder)
+    }
+
+    /// What the store has of those that have not expired, oldest first.
+    pub(super) fn all(&self, now: i64) -> impl Iterator<Item = &(TokenRecord, Principal)> {
+        let mut all: Vec<_> = self
+            .by_id
+            .values()
+            .map(|one| &**one)
+            .filter(|(_, holder)| is_good(holder, now))
+            .collect();
+        all.sort_by_key(|(record, _)| (record.created_micros, record.id));
+        all.into_iter()
+    }
+
+    pub(super) fn record(&self, id: Uuid) -> Option<&TokenRecord> {
+        self.by_id.get(&id).map(|one| &one.0)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// How many belong to this owner.
+    pub(super) fn count(&self, owner: &str) -> usize {
+        self.by_id.values().filter(|one| one.0.owner == owner).count()
+    }
+
+    pub(super) fn insert(&mut self, record: TokenRecord, holder: Principal) {
+        self.by_hash.insert(record.hash, record.id);
+        self.by_id.insert(record.id, Arc::new((record, holder)));
+    }
+
+    pub(super) fn remove(&mut self, id: Uuid) {
+        if let Some(one) = self.by_id.remove(&id) {
+            self.by_hash.remove(&one.0.hash);
+        }
+    }
+
+    /// Takes out those that have expired, and gives them back.
+    pub(super) fn take_expired(&mut self, now: i64) -> Vec<Arc<(TokenRecord, Principal)>> {
+        let gone = self.by_id.values().filter(|one| !is_good(&one.1, now));
+        let gone: Vec<_> = gone.cloned().collect();
+        for one in &gone {
+            self.remove(one.0.id);
+        }
+        gone
+    }
+
+    /// When the next one expires.
+    pub(super) fn next_expiry(&self) -> Option<i64> {
+        self.by_id.values().filter_map(|one| one.0.expires_micros).min()
+    }
+}
+
+fn is_good(holder: &Principal, now: i64) -> bool {
+    holder.expires_micros().is_none_or(|expires| now < expires)
+}

@@ -1,0 +1,163 @@
+//! The task that changes tokens.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use himalia_model::{Clock, EngineError, Principal, Scope};
+use himalia_store::{Store, StoreError, TokenRecord};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::issued::IssuedTokens;
+use super::{MAX_TOKENS, MAX_TOKENS_OF_OWNER, absent};
+
+/// How long the task sleeps at most while a token is to expire: the clock of its sleep does not count suspension of the machine.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// A change, and where its caller waits.
+#[derive(Debug)]
+pub(super) enum Order {
+    Create {
+        record: Box<TokenRecord>,
+        holder: Principal,
+        answer: oneshot::Sender<Result<(), EngineError>>,
+    },
+    Revoke {
+        id: Uuid,
+        answer: oneshot::Sender<Result<(), EngineError>>,
+    },
+}
+
+/// Owns the tokens.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    issued: watch::Sender<Arc<IssuedTokens>>,
+}
+
+impl Keeper {
+    /// With what is in the store and counts.
+    pub(super) async fn open(
+        store: Arc<dyn Store>,
+        tenants: &BTreeSet<String>,
+        clock: Clock,
+    ) -> Result<(Self, watch::Receiver<Arc<IssuedTokens>>), EngineError> {
+        let removed = store.delete_expired_tokens(clock.stored_micros()).await;
+        removed.map_err(stored)?;
+        let mut issued = IssuedTokens::default();
+        let operator = Principal::operator();
+        for record in store.tokens().await.map_err(stored)? {
+            let (id, owner) = (record.id, record.owner.clone());
+            if owner != operator.owner() && !tenants.contains(&owner) {
+                tracing::warn!(%id, owner, "a token does not count: its tenant is not in the configuration");
+                continue;
+            }
+            match holder(&record) {
+                Ok(holder) => issued.insert(record, holder),
+                Err(error) => tracing::error!(%id, owner, %error, "a token does not count"),
+            }
+        }
+        let (issued, published) = watch::channel(Arc::new(issued));
+        let keeper = Self { store, clock, issued };
+        Ok((keeper, published))
+    }
+
+    /// Until `stop`.
+    pub(super) async fn run(self, mut orders: mpsc::Receiver<Order>, stop: CancellationToken) {
+        loop {
+            let expiry = self.issued.borrow().next_expiry();
+            tokio::select! {
+                () = stop.cancelled() => return,
+                order = orders.recv() => match order {
+                    Some(order) => self.change(order).await,
+                    None => return,
+                },
+                () = self.until(expiry) => self.expire().await,
+            }
+        }
+    }
+
+    async fn change(&self, order: Order) {
+        // Whether the caller still waits makes no difference.
+        let _ = match order {
+            Order::Create {
+                record,
+                holder,
+                answer,
+            } => answer.send(self.create(*record, holder).await),
+            Order::Revoke { id, answer } => answer.send(self.revoke(id).await),
+        };
+    }
+
+    async fn create(&self, record: TokenRecord, holder: Principal) -> Result<(), EngineError> {
+        let issued = Arc::clone(&self.issued.borrow());
+        if issued.len() >= MAX_TOKENS || issued.count(&record.owner) >= MAX_TOKENS_OF_OWNER {
+            let reason = format!(
+                "there are {MAX_TOKENS_OF_OWNER} tokens of this tenant, or {MAX_TOKENS} in all: revoke one first"
+            );
+            return Err(EngineError::Conflict { reason });
+        }
+        self.store.insert_token(record.clone()).await.map_err(stored)?;
+        tracing::info!(
+            target: "himalia::audit",
+            principal = record.created_by, id = %record.id, holder = holder.name(), scope = record.scope, "a token is new"
+        );
+        self.publish(|issued| issued.insert(record, holder));
+        Ok(())
+    }
+
+    async fn revoke(&self, id: Uuid) -> Result<(), EngineError> {
+        let known = self.store.delete_token(id).await.map_err(stored)?;
+        self.publish(|issued| issued.remove(id));
+        if known { Ok(()) } else { Err(absent(id)) }
+    }
+
+    /// What has expired does not count, whether or not it can be removed from the store now: a later start removes it.
+    async fn expire(&self) {
+        let now = self.clock.stored_micros();
+        if self.issued.borrow().next_expiry().is_none_or(|next| now < next) {
+            return;
+        }
+        let mut gone = Vec::new();
+        self.publish(|issued| gone = issued.take_expired(now));
+        for one in gone {
+            tracing::info!(
+                target: "himalia::audit",
+                id = %one.0.id, holder = one.1.name(), "a token has expired"
+            );
+        }
+        if let Err(error) = self.store.delete_expired_tokens(now).await {
+            tracing::warn!(%error, "expired tokens stay in the store");
+        }
+    }
+
+    /// Sleeps until a token is likely to have expired.
+    async fn until(&self, expiry: Option<i64>) {
+        let Some(expiry) = expiry else {
+            return std::future::pending().await;
+        };
+        let left = expiry.saturating_sub(self.clock.stored_micros());
+        let left = Duration::from_micros(u64::try_from(left).unwrap_or(0));
+        tokio::time::sleep(left.min(LOOK)).await;
+    }
+
+    fn publish(&self, change: impl FnOnce(&mut IssuedTokens)) {
+        let mut next = IssuedTokens::clone(&self.issued.borrow());
+        change(&mut next);
+        self.issued.send_replace(Arc::new(next));
+    }
+}
+
+/// Whom a row stands for.
+fn holder(record: &TokenRecord) -> Result<Principal, EngineError> {
+    let scope: Scope = record.scope.parse()?;
+    let holder = Principal::of_owner(&record.owner, &record.caller)?;
+    Ok(holder.with_scope(scope).until(record.expires_micros))
+}
+
+fn stored(error: StoreError) -> EngineError {
+    EngineError::internal("reading or writing access tokens", error)
+}

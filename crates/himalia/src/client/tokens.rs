@@ -1,0 +1,61 @@
+//! `himalia token`: access tokens of a running gateway.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::bail;
+use serde_json::{Value, json};
+
+use super::{connect, encoded, expect, print, show};
+use crate::cli::{GatewayArgs, TokenCommand};
+
+pub(super) async fn call(command: TokenCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        TokenCommand::Create {
+            caller,
+            scope,
+            tenant,
+            description,
+            expires,
+            gateway,
+        } => {
+            let mut body = json!({ "caller": caller, "scope": scope });
+            for (member, given) in [("tenant", tenant), ("description", description)] {
+                if let Some(text) = given {
+                    body[member] = text.into();
+                }
+            }
+            if let Some(time) = expires {
+                body["expires_in_s"] = time.0.into();
+            }
+            create(&gateway, &body).await
+        }
+        TokenCommand::List { gateway } => {
+            let body = expect(&connect(&gateway)?.get("/v1/tokens").await?, 200)?;
+            print(gateway.json, &body, |body| {
+                show::tokens(body["tokens"].as_array().map_or(&[], Vec::as_slice))
+            })
+        }
+        TokenCommand::Revoke { tokens, gateway } => {
+            let client = connect(&gateway)?;
+            for token in &tokens {
+                let reply = client.delete(&format!("/v1/tokens/{}", encoded(token))).await?;
+                if reply.status != 204 {
+                    bail!("{}", reply.problem());
+                }
+            }
+            print(gateway.json, &json!({ "revoked": tokens }), |_| String::new())
+        }
+    }
+}
+
+/// The token stands alone on standard output, for scripts; what it is stands on standard error.
+async fn create(gateway: &GatewayArgs, body: &Value) -> anyhow::Result<ExitCode> {
+    let made = expect(&connect(gateway)?.post("/v1/tokens", body).await?, 201)?;
+    if !gateway.json {
+        std::io::stderr().write_all(show::created_token(&made).as_bytes())?;
+    }
+    print(gateway.json, &made, |made| {
+        format!("{}\n", made["token"].as_str().unwrap_or_default())
+    })
+}

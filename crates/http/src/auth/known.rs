@@ -1,0 +1,121 @@
+//! All tokens that count at one moment: those of the configuration, and those that were made since.
+
+use std::sync::Arc;
+
+use himalia_engine::{IssuedTokens, Principal};
+use uuid::Uuid;
+
+use super::token::hash;
+use super::tokens::{Shown, Tokens};
+
+/// What the mark of a token that was made at run time begins with. The rest is its id, which tells nothing of it.
+const ISSUED: &str = "issued-";
+
+/// Whom tokens stand for, at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    configured: Arc<Tokens>,
+    issued: Arc<IssuedTokens>,
+    /// Microseconds since 1970.
+    now: i64,
+}
+
+impl Known {
+    pub(crate) fn new(configured: Arc<Tokens>, issued: Arc<IssuedTokens>, now: i64) -> Self {
+        Self {
+            configured,
+            issued,
+            now,
+        }
+    }
+
+    /// Whom a presented text stands for.
+    pub(crate) fn principal(&self, presented: &[u8]) -> Option<&Principal> {
+        self.hashed(&hash(presented))
+    }
+
+    fn hashed(&self, hash: &[u8; 32]) -> Option<&Principal> {
+        let configured = self.configured.hashed(hash);
+        configured.or_else(|| Some(self.issued.find(hash, self.now)?.1))
+    }
+
+    /// Whether a connection that showed this for this principal may continue.
+    pub(crate) fn still(&self, shown: &Shown, principal: &Principal) -> bool {
+        let now = match shown {
+            Shown::Token(hash) => self.hashed(hash),
+            Shown::SignIn { mark, .. } => self.marked(mark),
+        };
+        now == Some(principal)
+    }
+
+    /// What a sign-in with a token is kept under; it tells nothing of the token. With another token in its place the
+    /// sign-in is void.
+    pub(crate) fn mark(&self, presented: &[u8]) -> Option<String> {
+        self.configured.mark(presented).or_else(|| {
+            let (id, _) = self.issued.find(&hash(presented), self.now)?;
+            Some(format!("{ISSUED}{}", id.simple()))
+        })
+    }
+
+    /// That of the operator's token.
+    pub(crate) fn operators_mark(&self) -> String {
+        self.configured.operators_mark()
+    }
+
+    /// Whose token a mark is of.
+    pub(crate) fn marked(&self, mark: &str) -> Option<&Principal> {
+        match mark.strip_prefix(ISSUED) {
+            Some(id) => self.issued.holder(Uuid::try_parse(id).ok()?, self.now),
+            None => self.configured.marked(mark),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::Token;
+
+    fn ada() -> Principal {
+        Principal::of_tenant("acme", "ada").unwrap()
+    }
+
+    fn tokens() -> Tokens {
+        let mut tokens = Tokens::new(Token::new("the operator's"));
+        tokens.add(Token::new("ada's"), ada()).unwrap();
+        tokens
+            .add(Token::new("bob's"), Principal::of_tenant("acme", "bob").unwrap())
+            .unwrap();
+        tokens
+    }
+
+    #[test]
+    fn what_was_shown_counts_as_long_as_it_stands_for_the_same() {
+        let (before, mut now) = (tokens(), Tokens::new(Token::new("the operator's next")));
+        let shown = |text: &str| {
+            let mark = before.mark(text.as_bytes()).unwrap();
+            let secret = [0; 32];
+            [
+                Shown::Token(hash(text.as_bytes())),
+                Shown::SignIn { secret, mark },
+            ]
+        };
+        now.add(Token::new("ada's"), ada()).unwrap();
+        now.add(Token::new("bob's"), ada().read_only()).unwrap();
+        let known = |tokens: &Tokens| Known::new(Arc::new(tokens.clone()), Arc::default(), 0);
+        let bob = Principal::of_tenant("acme", "bob").unwrap();
+        let operator = Principal::operator();
+        for (text, who, still) in [
+            ("ada's", &ada(), true),
+            ("bob's", &bob, false),
+            ("the operator's", &operator, false),
+        ] {
+            for shown in shown(text) {
+                assert!(known(&before).still(&shown, who), "{text}");
+                assert_eq!(known(&now).still(&shown, who), still, "{text}");
+            }
+        }
+        assert_eq!(before.without(&now), ["operator", "acme/bob"]);
+        assert_eq!(now.without(&before), ["operator", "acme/ada"]);
+    }
+}
