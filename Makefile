@@ -121,6 +121,8 @@ test-rust: check-rust nextest ## unit, property, simulator and system tests
 	# Programs and tests in one call: Cargo builds the dependencies once, with the same features for both.
 	cargo build --locked --workspace --bins --tests
 	cargo nextest run --locked --workspace --retries $(RERUNS)
+	# The system tests of sessions once more, with shims that listen for the gateway.
+	HIMALIA_TEST_TRANSPORT=tls cargo nextest run --locked -p himalia-engine --test suite --retries $(RERUNS)
 	cargo test --locked --workspace --doc --quiet
 
 .PHONY: test-python

@@ -51,6 +51,7 @@ case "$purpose" in
   arm64)
     command -v qemu-aarch64-static >/dev/null || command -v qemu-aarch64 >/dev/null ||
       want qemu-user-static "qemu-aarch64, which runs programs for 64-bit ARM"
+    command -v aarch64-linux-gnu-gcc >/dev/null || want gcc-aarch64-linux-gnu "a C compiler for 64-bit ARM"
     ;;
 esac
 

@@ -7,7 +7,8 @@ cd "$(dirname "$0")/../.."
 target=aarch64-unknown-linux-musl
 qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64)
 
-# Rust brings a linker and musl's start files; no other compiler is needed.
+# Rust brings a linker and musl's start files; the cryptography of TLS has parts in C, which need no library.
+export CC_aarch64_unknown_linux_musl=aarch64-linux-gnu-gcc AR_aarch64_unknown_linux_musl=aarch64-linux-gnu-ar
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=$qemu
 # Debian 12's emulator has no `openat2`: what the shim has instead of it is tried alone.

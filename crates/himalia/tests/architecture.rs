@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-wire", &[]),
     ("himalia-journal", &[]),
     ("himalia-proc", &[]),
+    ("himalia-authority", &[]),
     ("himalia-shim-protocol", &[]),
     ("himalia-link", &["himalia-shim-protocol"]),
     ("himalia-jail", &[]),

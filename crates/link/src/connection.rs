@@ -42,9 +42,9 @@ impl Connection {
         self.out.push_with(encode)
     }
 
-    /// Bytes that wait to be written.
+    /// Bytes that wait to be written; those in the socket count as one.
     pub fn queued(&self) -> usize {
-        self.out.len()
+        self.out.len() + usize::from(self.socket.is_unsent())
     }
 
     /// Writes what the socket takes now. True when everything is written.
@@ -52,7 +52,7 @@ impl Connection {
     /// # Errors
     /// When the connection is gone.
     pub fn flush(&mut self) -> io::Result<bool> {
-        self.out.write_to(&self.socket)
+        self.out.write_to(&mut self.socket)
     }
 
     /// The next frame that is here already.
@@ -89,12 +89,12 @@ impl Connection {
     /// # Errors
     /// When the connection is gone.
     pub fn write_on(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        while !self.out.is_empty() {
+        while self.queued() > 0 {
             match self.socket.poll_room(cx) {
                 Poll::Ready(room) => room?,
                 Poll::Pending => break,
             }
-            self.out.write_to(&self.socket)?;
+            self.out.write_to(&mut self.socket)?;
         }
         Ok(())
     }

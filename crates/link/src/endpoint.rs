@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::gateway::{Gate, Listener};
+use crate::tls::TlsEndpoint;
 
 /// The name of a sandbox's first link.
 pub const FIRST_LINK: &str = "gw.sock";
@@ -17,6 +18,8 @@ pub enum Endpoint {
     /// Unix sockets in this directory of the host, each named as its link: the gateway listens, the shim dials. [`KEY_FILE`]
     /// lies there too.
     Unix(PathBuf),
+    /// One port, on which the shim listens for all its links: the gateway dials.
+    Tls(TlsEndpoint),
 }
 
 impl Endpoint {
@@ -30,14 +33,17 @@ impl Endpoint {
 
     /// Removes what the link of this name has left.
     pub fn remove_link(&self, link: &str) {
-        let Self::Unix(dir) = self;
-        // Gone with the sandbox, if that has ended meanwhile.
-        let _ = std::fs::remove_file(dir.join(link));
+        if let Self::Unix(dir) = self {
+            // Gone with the sandbox, if that has ended meanwhile.
+            let _ = std::fs::remove_file(dir.join(link));
+        }
     }
 
     /// Deletes the key file: the shim has the key in memory, and nothing else needs it.
     pub(crate) fn remove_key(&self) -> io::Result<()> {
-        let Self::Unix(dir) = self;
+        let Self::Unix(dir) = self else {
+            return Ok(());
+        };
         match std::fs::remove_file(dir.join(KEY_FILE)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -45,10 +51,12 @@ impl Endpoint {
     }
 }
 
-/// As it is written into records: the directory.
+/// As it is written into logs: the directory, or the name and the address.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Unix(dir) = self;
-        dir.display().fmt(f)
+        match self {
+            Self::Unix(dir) => dir.display().fmt(f),
+            Self::Tls(tls) => tls.fmt(f),
+        }
     }
 }

@@ -7,8 +7,11 @@
 //!   proves the sandbox key: lanes come as an [`Arrival`], streams as a [`StreamConnection`].
 //! - The shim has a [`Gateway`], from its command line, and connects to links by their names.
 //!
-//! There is one transport, unix sockets in a directory that both see. Another one is another variant of [`Endpoint`], of
-//! [`Gateway`] and of [`Socket`]; frames, lanes and streams stay as they are.
+//! There are two transports; frames, lanes and streams are the same on both:
+//!
+//! - Unix sockets in a directory that both see: the gateway listens, the shim dials.
+//! - Mutual TLS over TCP: the shim listens on one port for all its links, the gateway dials. For each link a connection
+//!   is always there, on which the shim says hello when it would dial.
 //!
 //! Both sides keep a lane in a [`Connection`], which reads frames and writes through a [`WriteQueue`]. What a frame says is
 //! the business of the caller, as is when to connect again.
@@ -17,12 +20,16 @@ mod connection;
 mod endpoint;
 mod gateway;
 mod queue;
+mod redial;
 mod shim;
 mod socket;
+mod tls;
 
 pub use connection::Connection;
 pub use endpoint::{Endpoint, FIRST_LINK, KEY_FILE};
 pub use gateway::{Arrival, Expected, Gate, Listener, StreamConnection, StreamError, Streams, Unproven};
 pub use queue::WriteQueue;
-pub use shim::{BlockingSocket, Gateway};
+pub use redial::Redial;
+pub use shim::{BlockingSocket, Gateway, open_key};
 pub use socket::Socket;
+pub use tls::{CA_FILE, CERT_FILE, CERT_KEY_FILE, TlsClient, TlsEndpoint, TlsServer};

@@ -76,7 +76,7 @@ impl WriteQueue {
     ///
     /// # Errors
     /// When the connection is gone.
-    pub fn write_to(&mut self, socket: &Socket) -> io::Result<bool> {
+    pub fn write_to(&mut self, socket: &mut Socket) -> io::Result<bool> {
         while self.bytes > 0 {
             let mut slices = [IoSlice::new(&[]); SEGMENTS];
             let segments = self.ready.iter().map(|segment| &segment[..]);
@@ -94,7 +94,7 @@ impl WriteQueue {
             };
             self.advance(written);
         }
-        Ok(true)
+        socket.flush()
     }
 
     fn advance(&mut self, mut written: usize) {

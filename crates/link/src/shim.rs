@@ -4,11 +4,12 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream as StdStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::net::UnixStream;
 
+use crate::tls::{TlsBlocking, TlsServer};
 use crate::{KEY_FILE, Socket};
 
 /// How the shim reaches the gateway.
@@ -16,34 +17,31 @@ use crate::{KEY_FILE, Socket};
 pub enum Gateway {
     /// Unix sockets in this directory, as the sandbox sees it, each named as its link.
     Unix(PathBuf),
+    /// The gateway dials; a connection of it is taken where a unix socket would be dialled.
+    Tls(TlsServer),
 }
 
 impl Gateway {
-    /// The same, independent of the current directory.
+    /// Accepts connections for as long as it is polled, where the gateway dials.
     ///
     /// # Errors
-    /// When it is not there.
-    pub fn absolute(&self) -> io::Result<Self> {
-        let Self::Unix(dir) = self;
-        Ok(Self::Unix(std::fs::canonicalize(dir)?))
+    /// When the listening socket cannot be watched.
+    pub async fn serve(&self) -> io::Result<()> {
+        match self {
+            Self::Unix(_) => Ok(()),
+            Self::Tls(server) => server.serve().await,
+        }
     }
 
-    /// Opens the file with the sandbox key, which is there until the key was proven.
-    ///
-    /// # Errors
-    /// When it is not there.
-    pub fn open_key(&self) -> io::Result<File> {
-        let Self::Unix(dir) = self;
-        File::open(dir.join(KEY_FILE))
-    }
-
-    /// Connects to the link of this name.
+    /// Connects to the link of this name. Where the gateway dials, it waits for a connection.
     ///
     /// # Errors
     /// When no gateway is there.
     pub async fn connect(&self, link: &str) -> io::Result<Socket> {
-        let Self::Unix(dir) = self;
-        Socket::new(UnixStream::connect(dir.join(link)).await?)
+        match self {
+            Self::Unix(dir) => Socket::new(UnixStream::connect(dir.join(link)).await?),
+            Self::Tls(server) => Ok(Socket::tls(server.connect(link).await?)),
+        }
     }
 
     /// Connects to the link of this name, for a thread that blocks. `stall` is how long the gateway may take or give
@@ -52,21 +50,41 @@ impl Gateway {
     /// # Errors
     /// When no gateway is there.
     pub fn connect_blocking(&self, link: &str, stall: Duration) -> io::Result<BlockingSocket> {
-        let Self::Unix(dir) = self;
-        BlockingSocket::new(StdStream::connect(dir.join(link))?, stall)
+        match self {
+            Self::Unix(dir) => BlockingSocket::new(StdStream::connect(dir.join(link))?, stall),
+            Self::Tls(server) => Ok(BlockingSocket(Blocking::Tls(Box::new(
+                server.connect_blocking(link, stall)?,
+            )))),
+        }
     }
+}
+
+/// Opens the file with the sandbox key in this directory, which is there until the key was proven.
+///
+/// # Errors
+/// When it is not there.
+pub fn open_key(dir: &Path) -> io::Result<File> {
+    File::open(dir.join(KEY_FILE))
 }
 
 impl fmt::Display for Gateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Unix(dir) = self;
-        dir.display().fmt(f)
+        match self {
+            Self::Unix(dir) => dir.display().fmt(f),
+            Self::Tls(server) => server.address().fmt(f),
+        }
     }
 }
 
 /// A connection that is read and written by a thread that blocks. Dropping it closes it.
 #[derive(Debug)]
-pub struct BlockingSocket(StdStream);
+pub struct BlockingSocket(Blocking);
+
+#[derive(Debug)]
+enum Blocking {
+    Unix(StdStream),
+    Tls(Box<TlsBlocking>),
+}
 
 impl BlockingSocket {
     /// Takes over a connection. `stall` is how long the peer may take or give nothing.
@@ -76,22 +94,31 @@ impl BlockingSocket {
     pub fn new(stream: StdStream, stall: Duration) -> io::Result<Self> {
         stream.set_read_timeout(Some(stall))?;
         stream.set_write_timeout(Some(stall))?;
-        Ok(Self(stream))
+        Ok(Self(Blocking::Unix(stream)))
     }
 }
 
 impl Read for BlockingSocket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
+        match &mut self.0 {
+            Blocking::Unix(stream) => stream.read(buffer),
+            Blocking::Tls(tls) => tls.0.read(buffer),
+        }
     }
 }
 
 impl Write for BlockingSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        match &mut self.0 {
+            Blocking::Unix(stream) => stream.write(bytes),
+            Blocking::Tls(tls) => tls.0.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        match &mut self.0 {
+            Blocking::Unix(stream) => stream.flush(),
+            Blocking::Tls(tls) => tls.0.flush(),
+        }
     }
 }

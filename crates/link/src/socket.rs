@@ -15,9 +15,21 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
+use crate::tls::TlsSocket;
+
 /// A connected stream socket. Dropping it closes the connection.
 #[derive(Debug)]
-pub struct Socket {
+pub struct Socket(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Unix(UnixSocket),
+    /// TCP reports "writable" only to who was refused, so that tokio's own type serves.
+    Tls(Box<TlsSocket>),
+}
+
+#[derive(Debug)]
+struct UnixSocket {
     /// tokio's type for a descriptor that is read with `read(2)` and watched for "readable" alone.
     reader: pipe::Receiver,
     /// There while room is waited for.
@@ -31,26 +43,68 @@ impl Socket {
     /// When the descriptor cannot be watched.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         let reader = pipe::Receiver::from_owned_fd_unchecked(OwnedFd::from(stream.into_std()?))?;
-        Ok(Self { reader, room: None })
+        Ok(Self(Kind::Unix(UnixSocket { reader, room: None })))
+    }
+
+    pub(crate) fn tls(socket: TlsSocket) -> Self {
+        Self(Kind::Tls(Box::new(socket)))
     }
 
     /// Appends what is there to `buffer`, as far as its capacity goes, and gives the number of bytes: 0 at the end of
     /// the stream. Nothing that was read is lost when a caller stops waiting.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
-        let mut reading = pin!(self.reader.read_buf(buffer));
-        Pin::as_mut(&mut reading).poll(cx)
+        match &mut self.0 {
+            Kind::Unix(unix) => {
+                let mut reading = pin!(unix.reader.read_buf(buffer));
+                Pin::as_mut(&mut reading).poll(cx)
+            }
+            Kind::Tls(tls) => tls.poll_read(cx, buffer),
+        }
     }
 
-    /// Writes what the socket takes now, in order, and gives the number of bytes.
+    /// Takes what the socket has room for now, in order, and gives the number of bytes. They are written, or
+    /// [`Socket::is_unsent`].
     ///
     /// # Errors
     /// `WouldBlock` when it is full: [`Socket::poll_room`] tells when to try again.
-    pub fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        Ok(rustix::io::writev(&self.reader, slices)?)
+    pub fn try_write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match &mut self.0 {
+            Kind::Unix(unix) => Ok(rustix::io::writev(&unix.reader, slices)?),
+            Kind::Tls(tls) => tls.try_write(slices),
+        }
+    }
+
+    /// Whether bytes that were taken wait to be written; [`Socket::flush`] does that.
+    pub fn is_unsent(&self) -> bool {
+        match &self.0 {
+            Kind::Unix(_) => false,
+            Kind::Tls(tls) => tls.is_unsent(),
+        }
+    }
+
+    /// Writes what was taken and is not written. True when nothing of it is left; otherwise [`Socket::poll_room`] tells when
+    /// to try again.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn flush(&mut self) -> io::Result<bool> {
+        match &mut self.0 {
+            Kind::Unix(_) => Ok(true),
+            Kind::Tls(tls) => tls.flush(),
+        }
     }
 
     /// Ready when a full socket has room again, or its peer is gone.
     pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.0 {
+            Kind::Unix(unix) => unix.poll_room(cx),
+            Kind::Tls(tls) => tls.poll_room(cx),
+        }
+    }
+}
+
+impl UnixSocket {
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let room = if let Some(room) = &self.room {
             room
         } else {
@@ -65,7 +119,10 @@ impl Socket {
 
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.reader.as_fd()
+        match &self.0 {
+            Kind::Unix(unix) => unix.reader.as_fd(),
+            Kind::Tls(tls) => tls.as_fd(),
+        }
     }
 }
 
@@ -116,7 +173,8 @@ mod tests {
         let (read, ()) = within(async { tokio::join!(theirs.read_exact(&mut received), write) }).await;
         read.unwrap();
         assert!(received == sent);
-        assert!(full > 0 && ours.room.is_none());
+        assert!(full > 0);
+        assert!(matches!(ours.0, Kind::Unix(UnixSocket { room: None, .. })));
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use himalia_link::Connection;
+use himalia_link::{Connection, Redial};
 use himalia_shim_protocol::shim_link::Item;
 use himalia_shim_protocol::{Decoder, Lane, ProtocolError, ToGateway, ToShim};
 use tokio::task::AbortHandle;
@@ -13,10 +13,13 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::coalesce::{COALESCE_WINDOW, Coalescer, Due};
 use crate::link::Link;
-use crate::redial::Redial;
 
 /// For the gateway to answer a hello.
 const WELCOME: Duration = Duration::from_secs(10);
+/// The first pause between two dials: the gateway listens a moment after it has made a sandbox.
+const REDIAL_FIRST: Duration = Duration::from_millis(1);
+/// The longest.
+const REDIAL_LONGEST: Duration = Duration::from_millis(200);
 /// What waits for a socket before more is taken from the window.
 const QUEUE_BYTES: usize = 256 * 1024;
 /// Queues that are written before the other tasks have their turn.
@@ -29,7 +32,7 @@ pub(crate) fn dial(link: Rc<Link>, lane: Lane) -> AbortHandle {
 
 async fn run(link: Rc<Link>, lane: Lane) {
     let mut quiet = false;
-    let mut redial = Redial::default();
+    let mut redial = Redial::new(REDIAL_FIRST, REDIAL_LONGEST);
     loop {
         let begun = Instant::now();
         match connect(&link, lane).await {

@@ -1,7 +1,7 @@
 //! `himalia-shim`: the first process of a sandbox.
 //!
 //! It starts kernels, owns their ZMQ sockets (ipc, inside the sandbox), numbers what they say, keeps it until the
-//! gateway has stored it, and dials the gateway for ever. The link is described in `himalia_shim_protocol`; a branch of a
+//! gateway has stored it, and dials the gateway for ever, or listens for it. The link is described in `himalia_shim_protocol`; a branch of a
 //! kernel has one of its own.
 //!
 //! One thread runs everything; others exist only while a message above 1 MiB is verified or files are copied, removed or
@@ -23,7 +23,6 @@ mod outlet;
 mod proc_tree;
 mod random;
 mod reaper;
-mod redial;
 mod shim;
 mod signals;
 mod spill_file;
@@ -70,6 +69,7 @@ fn start(options: Options) -> anyhow::Result<()> {
     let inherited = options.inherit()?;
     let signals = signals::Signals::block().context("signalfd")?;
     let options = options.prepare()?;
+    let gateway = options.gateway()?;
     let linger = Arc::new(Linger::new().context("epoll")?);
     let parked = Arc::clone(&linger);
     // Not a `LocalSet`: each wake of one of its tasks costs an eventfd write.
@@ -79,7 +79,12 @@ fn start(options: Options) -> anyhow::Result<()> {
             parked.park();
         })
         .build_local(LocalOptions::default());
-    runtime
-        .context("runtime")?
-        .block_on(shim::run(options, inherited, signals, linger, lane::dial))
+    runtime.context("runtime")?.block_on(shim::run(
+        options,
+        inherited,
+        gateway,
+        signals,
+        linger,
+        lane::dial,
+    ))
 }

@@ -1,12 +1,12 @@
 use std::fs;
 use std::io::Read;
+use std::net::SocketAddr;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
-use clap::builder::{PathBufValueParser, TypedValueParser as _};
-use himalia_link::Gateway;
+use himalia_link::{Gateway, KEY_FILE, TlsServer, open_key};
 use himalia_shim_protocol::{PROTOCOL_MAX, PROTOCOL_MIN, VersionRange};
 
 use crate::inherited;
@@ -20,8 +20,12 @@ const KEY_BYTES: u64 = 4096;
 pub(crate) struct Options {
     /// Directory with the gateway's sockets (`gw.sock`, and those of branches) and, until the gateway deletes it, the
     /// file `key`.
-    #[arg(long = "gateway-dir", value_name = "GATEWAY_DIR", value_parser = PathBufValueParser::new().map(Gateway::Unix))]
-    pub(crate) gateway: Gateway,
+    #[arg(long)]
+    pub(crate) gateway_dir: PathBuf,
+    /// Listen on this TCP address for the gateway, with mutual TLS, instead of dialing its sockets. The gateway directory
+    /// has `tls.crt`, `tls.key` and `ca.crt` then, which are deleted once they were read, as is `key`.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
     /// Private directory for kernels' sockets and connection files; emptied at start, removed at exit.
     #[arg(long)]
     pub(crate) runtime_dir: PathBuf,
@@ -77,15 +81,21 @@ impl Options {
             .zygote_fd
             .map(|number| take(number, "zygote-fd"))
             .transpose()?;
-        let (name, file) = match key_fd {
-            Some(fd) => ("--key-fd".to_owned(), Ok(fs::File::from(fd))),
-            None => (format!("key file in {}", self.gateway), self.gateway.open_key()),
+        let (name, file) = if let Some(fd) = key_fd {
+            ("--key-fd".to_owned(), Ok(fs::File::from(fd)))
+        } else {
+            let dir = &self.gateway_dir;
+            (format!("key file in {}", dir.display()), open_key(dir))
         };
         let mut key = String::new();
         file.and_then(|file| file.take(KEY_BYTES).read_to_string(&mut key))
             .with_context(|| name.clone())?;
         let key = key.trim().to_owned();
         ensure!(!key.is_empty(), "{name} is empty");
+        if self.listen.is_some() {
+            // Nothing else needs it, and kernels of the same user could read it. A mounted directory may be read-only.
+            let _ = fs::remove_file(self.gateway_dir.join(KEY_FILE));
+        }
         Ok(Inherited { key, zygote })
     }
 
@@ -99,13 +109,23 @@ impl Options {
         let absolute = |path: &PathBuf, name: &str| {
             fs::canonicalize(path).with_context(|| format!("--{name} {}", path.display()))
         };
-        let gateway = self.gateway.absolute();
-        self.gateway = gateway.with_context(|| format!("--gateway-dir {}", self.gateway))?;
+        self.gateway_dir = absolute(&self.gateway_dir, "gateway-dir")?;
         self.runtime_dir = absolute(&self.runtime_dir, "runtime-dir")?;
         if let Some(dir) = &mut self.spill_dir {
             *dir = absolute(dir, "spill-dir")?;
         }
         Ok(self)
+    }
+
+    /// The way to the gateway; with `--listen` it is bound.
+    pub(crate) fn gateway(&self) -> anyhow::Result<Gateway> {
+        let Some(address) = self.listen else {
+            return Ok(Gateway::Unix(self.gateway_dir.clone()));
+        };
+        let server = TlsServer::bind(address, &self.gateway_dir);
+        Ok(Gateway::Tls(
+            server.with_context(|| format!("--listen {address}"))?,
+        ))
     }
 
     /// Where spill files are made.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use himalia_link::FIRST_LINK;
+use himalia_link::{FIRST_LINK, Gateway};
 use himalia_shim_protocol::Lane;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
@@ -35,6 +35,7 @@ pub(crate) struct Shim {
     pub(crate) options: Options,
     pub(crate) children: Rc<Children>,
     pub(crate) key: String,
+    pub(crate) gateway: Gateway,
     pub(crate) linger: Arc<Linger>,
     pub(crate) dial: Dial,
     links: RefCell<Vec<Rc<Link>>>,
@@ -57,6 +58,7 @@ pub(crate) struct Shim {
 pub(crate) async fn run(
     options: Options,
     inherited: Inherited,
+    gateway: Gateway,
     signals: Signals,
     linger: Arc<Linger>,
     dial: Dial,
@@ -68,6 +70,7 @@ pub(crate) async fn run(
             ..Children::default()
         }),
         key: inherited.key,
+        gateway,
         linger,
         dial,
         links: RefCell::default(),
@@ -81,6 +84,12 @@ pub(crate) async fn run(
         options,
     });
     tokio::task::spawn_local(Rc::clone(&shim).signals(signals.listen()?));
+    let served = Rc::clone(&shim);
+    tokio::task::spawn_local(async move {
+        if let Err(error) = served.gateway.serve().await {
+            tracing::error!("the gateway cannot call: {error}");
+        }
+    });
     shim.names.borrow_mut().insert(FIRST_LINK.to_owned());
     let first = Link::new(Rc::clone(&shim), FIRST_LINK.to_owned(), None, None);
     shim.open(&first);

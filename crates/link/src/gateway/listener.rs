@@ -1,23 +1,26 @@
-//! Where a shim calls, and the proof that the caller is that shim.
+//! Where a shim calls or is called, and the proof that it is that shim.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_shim_protocol::{Decoder, Denied, Frame, Hello, ToGateway, ToShim, VersionRange};
 use sha2::{Digest, Sha256};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::dialer::Dialer;
+use super::incoming::Incoming;
 use super::stream::StreamConnection;
 use super::streams::Streams;
 use super::unproven::Unproven;
-use crate::{Connection, Endpoint, Socket};
+use crate::{Connection, Endpoint};
 
 /// Connections of one socket that have not proven the key yet. One more, and the oldest is closed: a shim says its hello as soon as
 /// it is connected, so those that are old are not shims.
@@ -64,82 +67,128 @@ enum Proven {
 
 /// Lets in the shim of one link.
 #[derive(Debug)]
-pub struct Listener {
-    socket: UnixListener,
+pub struct Listener(Source);
+
+/// Where its connections come from.
+#[derive(Debug)]
+enum Source {
+    Unix(UnixListener, Arc<Gatekeeper>),
+    Tls(Dialer),
+}
+
+/// Asks who is there.
+#[derive(Debug)]
+pub(super) struct Gatekeeper {
     endpoint: Endpoint,
     gate: Gate,
 }
 
 impl Listener {
-    /// Binds the socket of this link, in place of one that an earlier gateway left.
+    /// Binds the socket of this link, in place of one that an earlier gateway left; or gets ready to dial.
     pub(crate) fn bind(endpoint: Endpoint, link: &str, gate: Gate) -> io::Result<Self> {
-        let Endpoint::Unix(dir) = &endpoint;
-        let path = dir.join(link);
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let socket = UnixListener::bind(&path)?;
-        // The shim may run as another user; the directory above is closed to others and the name is a secret.
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
-        Ok(Self {
-            socket,
-            endpoint,
-            gate,
-        })
+        let gatekeeper = |endpoint| Arc::new(Gatekeeper { endpoint, gate });
+        Ok(Self(match endpoint {
+            Endpoint::Unix(dir) => Source::Unix(listen(&dir.join(link))?, gatekeeper(Endpoint::Unix(dir))),
+            Endpoint::Tls(tls) => Source::Tls(Dialer {
+                endpoint: tls.clone(),
+                link: link.to_owned(),
+                gatekeeper: gatekeeper(Endpoint::Tls(tls)),
+            }),
+        }))
     }
 
-    /// Accepts until `stop`. Connections that prove the key go to `arrivals` or, for a stream, to the task that expects
-    /// it; others get a denial and are closed.
+    /// Accepts, or dials, until `stop`. Connections that prove the key go to `arrivals` or, for a stream, to the task that
+    /// expects it; others get a denial and are closed.
     pub async fn run(self, arrivals: mpsc::Sender<Arrival>, streams: Arc<Streams>, stop: CancellationToken) {
-        // Dropping one of them closes a connection that is not proven yet.
-        let mut unproven: VecDeque<oneshot::Sender<()>> = VecDeque::new();
-        let mut pace = Pace::default();
-        let this = Arc::new(self);
-        loop {
-            let accepted = tokio::select! {
-                () = stop.cancelled() => return,
-                accepted = this.socket.accept() => accepted,
-            };
-            match accepted {
-                Ok((stream, _)) => {
-                    unproven.retain(|kept| !kept.is_closed());
-                    if unproven.len() >= UNPROVEN_MAX {
-                        unproven.pop_front();
-                    }
-                    let (kept, closed) = oneshot::channel();
-                    unproven.push_back(kept);
-                    let (this, arrivals, streams) =
-                        (Arc::clone(&this), arrivals.clone(), Arc::clone(&streams));
-                    tokio::spawn(async move {
-                        let proven = tokio::select! {
-                            proven = this.prove(stream) => proven,
-                            _ = closed => None,
-                        };
-                        match proven {
-                            // A closed receiver means that the link has ended.
-                            Some(Proven::Lane(arrival)) => drop(arrivals.send(*arrival).await),
-                            Some(Proven::Stream(name, socket)) => streams.arrive(&name, socket),
-                            None => {}
-                        }
-                    });
-                    if let Some(pause) = pace.accepted(Instant::now()) {
-                        tokio::select! {
-                            () = stop.cancelled() => return,
-                            () = tokio::time::sleep(pause) => {}
-                        }
+        match self.0 {
+            Source::Unix(socket, gatekeeper) => accept(socket, gatekeeper, arrivals, streams, stop).await,
+            Source::Tls(dialer) => dialer.run(arrivals, streams, stop).await,
+        }
+    }
+}
+
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let socket = UnixListener::bind(path)?;
+    // The shim may run as another user; the directory above is closed to others and the name is a secret.
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+    Ok(socket)
+}
+
+async fn accept(
+    socket: UnixListener,
+    gatekeeper: Arc<Gatekeeper>,
+    arrivals: mpsc::Sender<Arrival>,
+    streams: Arc<Streams>,
+    stop: CancellationToken,
+) {
+    // Dropping one of them closes a connection that is not proven yet.
+    let mut unproven: VecDeque<oneshot::Sender<()>> = VecDeque::new();
+    let mut pace = Pace::new(ACCEPT_MAX, ACCEPT_WINDOW);
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => return,
+            accepted = socket.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                unproven.retain(|kept| !kept.is_closed());
+                if unproven.len() >= UNPROVEN_MAX {
+                    unproven.pop_front();
+                }
+                let (kept, closed) = oneshot::channel();
+                unproven.push_back(kept);
+                let (gatekeeper, arrivals, streams) =
+                    (Arc::clone(&gatekeeper), arrivals.clone(), Arc::clone(&streams));
+                tokio::spawn(async move {
+                    let proven = tokio::select! {
+                        proven = gatekeeper.prove(Incoming::Unix(stream), Decoder::unproven()) => proven,
+                        _ = closed => None,
+                    };
+                    pass(proven, &arrivals, &streams).await;
+                });
+                if let Some(pause) = pace.accepted(Instant::now()) {
+                    tokio::select! {
+                        () = stop.cancelled() => return,
+                        () = tokio::time::sleep(pause) => {}
                     }
                 }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a shim's connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a shim's connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
+}
 
-    async fn prove(&self, mut stream: UnixStream) -> Option<Proven> {
-        let mut decoder = Decoder::unproven();
+/// Gives a connection to who waits for it.
+async fn pass(proven: Option<Proven>, arrivals: &mpsc::Sender<Arrival>, streams: &Streams) {
+    match proven {
+        // A closed receiver means that the link has ended.
+        Some(Proven::Lane(arrival)) => drop(arrivals.send(*arrival).await),
+        Some(Proven::Stream(name, socket)) => streams.arrive(&name, socket),
+        None => {}
+    }
+}
+
+impl Gatekeeper {
+    /// Lets in who proves the key.
+    pub(super) async fn admit(
+        &self,
+        stream: Incoming,
+        decoder: Decoder,
+        arrivals: &mpsc::Sender<Arrival>,
+        streams: &Streams,
+    ) {
+        pass(self.prove(stream, decoder).await, arrivals, streams).await;
+    }
+
+    /// `decoder` may hold what came already.
+    async fn prove(&self, mut stream: Incoming, mut decoder: Decoder) -> Option<Proven> {
         let hello = match self.hello(&mut stream, &mut decoder).await {
             Ok(hello) => hello,
             Err(reason) => {
@@ -174,7 +223,8 @@ impl Listener {
         if let Err(error) = self.endpoint.remove_key() {
             tracing::warn!(%error, "cannot delete a sandbox's key file");
         }
-        let socket = Socket::new(stream)
+        let socket = stream.into_socket();
+        let socket = socket
             .inspect_err(|error| tracing::warn!(%error, "cannot watch a shim's connection"))
             .ok()?;
         Some(Proven::Lane(Box::new(Arrival {
@@ -186,7 +236,7 @@ impl Listener {
 
     /// A hello with the right key, or why there is none. Takes at most [`himalia_shim_protocol::HELLO_BYTES`], and those only while
     /// there is room for them in the budget of all sandboxes.
-    async fn hello(&self, stream: &mut UnixStream, decoder: &mut Decoder) -> Result<Box<Hello>, String> {
+    async fn hello(&self, stream: &mut Incoming, decoder: &mut Decoder) -> Result<Box<Hello>, String> {
         let late = |_| "no hello in time".to_owned();
         let first = timeout(
             PROOF_TIME,
@@ -214,7 +264,7 @@ impl Listener {
 
 /// Reads until there is a whole frame, or `enough` of one.
 async fn read_until(
-    stream: &mut UnixStream,
+    stream: &mut (impl AsyncRead + Unpin),
     decoder: &mut Decoder,
     enough: impl Fn(&Decoder) -> bool,
 ) -> Result<Option<Frame>, String> {
@@ -230,37 +280,49 @@ async fn read_until(
     }
 }
 
-/// Holds accepting to [`ACCEPT_MAX`] in each [`ACCEPT_WINDOW`].
-#[derive(Debug, Default)]
-struct Pace {
+/// Holds accepting to so many in each window of time.
+#[derive(Debug)]
+pub(super) struct Pace {
+    max: u32,
+    window: Duration,
     /// When the present window began.
     began: Option<Instant>,
     accepted: u32,
 }
 
 impl Pace {
+    pub(super) fn new(max: u32, window: Duration) -> Self {
+        Self {
+            max,
+            window,
+            began: None,
+            accepted: 0,
+        }
+    }
+
     /// One more was accepted. How long to wait before the next.
-    fn accepted(&mut self, now: Instant) -> Option<Duration> {
+    pub(super) fn accepted(&mut self, now: Instant) -> Option<Duration> {
         let began = *self.began.get_or_insert(now);
         let age = now.saturating_duration_since(began);
-        if age >= ACCEPT_WINDOW {
+        if age >= self.window {
             (self.began, self.accepted) = (Some(now), 1);
             return None;
         }
         self.accepted += 1;
-        if self.accepted < ACCEPT_MAX {
+        if self.accepted < self.max {
             return None;
         }
         (self.began, self.accepted) = (None, 0);
-        Some(ACCEPT_WINDOW.saturating_sub(age))
+        Some(self.window.saturating_sub(age))
     }
 }
 
-async fn deny(mut stream: UnixStream, reason: String) {
+async fn deny(mut stream: Incoming, reason: String) {
     let mut out = bytes::BytesMut::new();
     if ToShim::Denied(Denied { reason }).encode(&mut out).is_ok() {
         // It is closed in any case.
         let _ = stream.write_all(&out).await;
+        let _ = stream.shutdown().await;
     }
 }
 

@@ -4,6 +4,8 @@ use bytes::BytesMut;
 use himalia_shim_protocol::{HEAD_BYTES, HELLO_BYTES, Kind, Lane};
 
 use super::*;
+use tokio::net::UnixStream;
+
 use crate::{FIRST_LINK, KEY_FILE};
 
 const KEY: &str = "the key";
@@ -178,7 +180,7 @@ async fn unfinished_hellos_hold_no_more_than_the_budget() {
 
 #[test]
 fn accepting_has_a_pace() {
-    let (mut pace, start) = (Pace::default(), Instant::now());
+    let (mut pace, start) = (Pace::new(ACCEPT_MAX, ACCEPT_WINDOW), Instant::now());
     let pauses = |pace: &mut Pace, at: Instant, count: u32| {
         (0..count).filter_map(|_| pace.accepted(at)).collect::<Vec<_>>()
     };

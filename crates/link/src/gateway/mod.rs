@@ -1,5 +1,7 @@
-//! The gateway's side: who is let in, and who waits for which stream.
+//! The gateway's side: how a shim is reached, who is let in, and who waits for which stream.
 
+mod dialer;
+mod incoming;
 mod listener;
 mod stream;
 mod streams;

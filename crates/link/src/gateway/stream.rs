@@ -3,13 +3,14 @@
 use std::io;
 
 use himalia_shim_protocol::{Decoder, Frame, ProtocolError};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
+
+use super::incoming::Incoming;
 
 /// A connection for one stream whose shim has proven the key. Dropping it closes it.
 #[derive(Debug)]
 pub struct StreamConnection {
-    socket: UnixStream,
+    socket: Incoming,
     /// May hold bytes that came after the hello.
     decoder: Decoder,
 }
@@ -26,7 +27,7 @@ pub enum StreamError {
 }
 
 impl StreamConnection {
-    pub(super) fn new(socket: UnixStream, decoder: Decoder) -> Self {
+    pub(super) fn new(socket: Incoming, decoder: Decoder) -> Self {
         Self { socket, decoder }
     }
 
@@ -42,6 +43,10 @@ impl StreamConnection {
             match self.socket.read_buf(self.decoder.buffer()).await {
                 Ok(0) => return Err(StreamError::Closed),
                 Ok(_) => {}
+                // TLS tells an end without its own last word apart.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Err(StreamError::Closed);
+                }
                 Err(error) => return Err(StreamError::Io(error)),
             }
         }
@@ -53,11 +58,15 @@ impl StreamConnection {
         if self.decoder.buffered() > 0 {
             return false;
         }
-        let (mut reader, mut writer) = self.socket.split();
+        let (mut reader, mut writer) = split(&mut self.socket);
+        let write = async {
+            writer.write_all(frames).await?;
+            writer.flush().await
+        };
         tokio::select! {
             biased;
             _ = reader.read_buf(self.decoder.buffer()) => false,
-            written = writer.write_all(frames) => written.is_ok(),
+            written = write => written.is_ok(),
         }
     }
 }

@@ -55,7 +55,9 @@ impl Fixture {
 }
 
 fn gateway_dir(handle: &SandboxHandle) -> &Path {
-    let Endpoint::Unix(dir) = &handle.endpoint;
+    let Endpoint::Unix(dir) = &handle.endpoint else {
+        panic!("{:?}", handle.endpoint);
+    };
     dir
 }
 

@@ -254,7 +254,9 @@ where
 
 /// Listens where the shim of a sandbox dials, and waits until it does.
 pub(crate) async fn dialled(handle: &SandboxHandle) {
-    let Endpoint::Unix(dir) = &handle.endpoint;
+    let Endpoint::Unix(dir) = &handle.endpoint else {
+        panic!("{:?}", handle.endpoint);
+    };
     let path = dir.join(FIRST_LINK);
     let listener = tokio::net::UnixListener::bind(&path).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();

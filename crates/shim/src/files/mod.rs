@@ -100,7 +100,7 @@ pub(crate) async fn refuse(
     }
     let said = timeout(REFUSAL_TIME, async {
         let mut socket = connecting.await?;
-        while !out.write_to(&socket)? {
+        while !out.write_to(&mut socket)? {
             poll_fn(|cx| socket.poll_room(cx)).await?;
         }
         io::Result::Ok(())

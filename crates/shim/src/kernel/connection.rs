@@ -94,7 +94,7 @@ impl Connection {
     }
 
     fn write(&mut self) -> io::Result<()> {
-        if !self.out.write_to(&self.socket)?
+        if !self.out.write_to(&mut self.socket)?
             && let Some(receiver) = self.receiver.take()
         {
             receiver.wake();
@@ -150,7 +150,7 @@ impl Connection {
     /// Writes what waits. A connection that takes nothing more may still have something to say.
     fn poll_write(&mut self, cx: &mut Context<'_>) {
         while !self.closed && !self.out.is_empty() {
-            match self.out.write_to(&self.socket) {
+            match self.out.write_to(&mut self.socket) {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(_) => self.closed = true,

@@ -174,7 +174,7 @@ impl Link {
             );
         };
         let stream = files::Stream {
-            gateway: self.shim.options.gateway.clone(),
+            gateway: self.shim.gateway.clone(),
             link: self.name.clone(),
             hello: hello.clone(),
             work_dir: work_dir::root(&self.shim.options, self.files.as_deref(), Path::new(&spec.cwd)),

@@ -79,7 +79,7 @@ impl Link {
 
     /// One more connection to the gateway.
     pub(crate) async fn connect(&self) -> io::Result<Socket> {
-        self.shim.options.gateway.connect(&self.name).await
+        self.shim.gateway.connect(&self.name).await
     }
 
     /// Where its lanes are among the urgent sockets.

@@ -1,4 +1,5 @@
-//! An engine over the local provisioner, with the fake kernel as its kernelspec.
+//! An engine over the local provisioner, with the fake kernel as its kernelspec. `HIMALIA_TEST_TRANSPORT=tls` runs the suite
+//! over TLS.
 
 #![allow(
     dead_code,
@@ -24,11 +25,16 @@ use himalia_wire::{Channel, Limits, Parts, build, header, v1};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+pub mod over_tls;
+use over_tls::OverTls;
+
 /// Directories of one engine, and how to open it again.
 pub struct TestEngine {
     pub data: TempDir,
     pub run: TempDir,
     pub specs: TempDir,
+    /// Keys and certificates, where the suite runs over TLS.
+    pub tls: TempDir,
     pub change: fn(&mut EngineConfig),
 }
 
@@ -51,6 +57,7 @@ impl TestEngine {
             data: short(),
             run: short(),
             specs: short(),
+            tls: short(),
             change,
         };
         let fake = binaries::fake_kernel().unwrap();
@@ -95,13 +102,22 @@ impl TestEngine {
     }
 
     pub async fn open(&self) -> Engine {
+        if over_tls::is_wanted() {
+            let shim = binaries::path("himalia-shim").unwrap();
+            let (config, provisioner) = self.parts_with(over_tls::shim_program(self.tls.path(), &shim));
+            let provisioner = Arc::new(OverTls::new(provisioner, self.tls.path()));
+            return Engine::open(config, provisioner).await.unwrap();
+        }
         let (config, provisioner) = self.parts();
         Engine::open(config, Arc::new(provisioner)).await.unwrap()
     }
 
     /// What an engine is opened with.
     pub fn parts(&self) -> (EngineConfig, LocalProvisioner) {
-        let shim = binaries::path("himalia-shim").unwrap();
+        self.parts_with(binaries::path("himalia-shim").unwrap())
+    }
+
+    fn parts_with(&self, shim: std::path::PathBuf) -> (EngineConfig, LocalProvisioner) {
         let provisioner = LocalProvisioner::new(LocalConfig::new(self.run.path(), shim)).unwrap();
         let mut config = EngineConfig::new(self.data.path());
         config.kernelspec_dirs = vec![self.specs.path().to_owned()];

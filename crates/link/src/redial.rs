@@ -1,40 +1,41 @@
-//! The pauses between two dials of a lane.
+//! The pauses between two dials.
 
 use std::time::Duration;
 
-/// The first pause: the gateway listens a moment after it has made a sandbox.
-const FIRST: Duration = Duration::from_millis(1);
-/// The longest, before jitter. Also how long a connection must have lasted for the next pause to be short again, so that
-/// a gateway that welcomes and hangs up is not hammered.
-const LONGEST: Duration = Duration::from_millis(200);
 /// Steps of the jitter.
 const STEPS: u32 = 1024;
 
 /// Doubles the pause from dial to dial.
 #[derive(Debug)]
-pub(crate) struct Redial {
+pub struct Redial {
+    first: Duration,
+    longest: Duration,
     next: Duration,
 }
 
-impl Default for Redial {
-    fn default() -> Self {
-        Self { next: FIRST }
-    }
-}
-
 impl Redial {
-    /// A connection was welcomed and has ended after so long.
-    pub(crate) fn connected(&mut self, lasted: Duration) {
-        if lasted >= LONGEST {
-            self.next = FIRST;
+    /// From the first pause to the longest, before jitter.
+    pub fn new(first: Duration, longest: Duration) -> Self {
+        Self {
+            first,
+            longest,
+            next: first,
         }
     }
 
-    /// How long to wait before the next dial: up to half more or less than its turn, by `random`, so that the shims of a
-    /// gateway that has ended do not dial in step.
-    pub(crate) fn pause(&mut self, random: u64) -> Duration {
+    /// A connection was of use and has ended after so long. The next pause is short again if that was at least the longest
+    /// pause, so that a peer that welcomes and hangs up is not hammered.
+    pub fn connected(&mut self, lasted: Duration) {
+        if lasted >= self.longest {
+            self.next = self.first;
+        }
+    }
+
+    /// How long to wait before the next dial: up to half more or less than its turn, by `random`, so that those that lost
+    /// the same peer do not dial in step.
+    pub fn pause(&mut self, random: u64) -> Duration {
         let base = self.next;
-        self.next = (base * 2).min(LONGEST);
+        self.next = (base * 2).min(self.longest);
         let share = u32::try_from(random % u64::from(STEPS)).unwrap_or(0);
         base / 2 + base * share / STEPS
     }
@@ -46,6 +47,8 @@ mod tests {
 
     /// A `random` without jitter.
     const MIDDLE: u64 = 512;
+    const FIRST: Duration = Duration::from_millis(1);
+    const LONGEST: Duration = Duration::from_millis(200);
 
     fn pauses(redial: &mut Redial, count: usize) -> Vec<u128> {
         (0..count).map(|_| redial.pause(MIDDLE).as_millis()).collect()
@@ -53,13 +56,13 @@ mod tests {
 
     #[test]
     fn pauses_begin_short_and_grow_to_the_longest() {
-        let mut redial = Redial::default();
+        let mut redial = Redial::new(FIRST, LONGEST);
         assert_eq!(pauses(&mut redial, 10), [1, 2, 4, 8, 16, 32, 64, 128, 200, 200]);
     }
 
     #[test]
     fn they_begin_short_again_after_a_connection_that_lasted() {
-        let mut redial = Redial::default();
+        let mut redial = Redial::new(FIRST, LONGEST);
         pauses(&mut redial, 20);
         redial.connected(LONGEST);
         assert_eq!(pauses(&mut redial, 2), [1, 2]);
@@ -67,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_gateway_that_hangs_up_at_once_is_not_hammered() {
-        let mut redial = Redial::default();
+        let mut redial = Redial::new(FIRST, LONGEST);
         for _ in 0..20 {
             redial.connected(Duration::from_millis(1));
             redial.pause(MIDDLE);
@@ -77,7 +80,7 @@ mod tests {
 
     #[test]
     fn shims_do_not_dial_in_step() {
-        let mut late = Redial::default();
+        let mut late = Redial::new(FIRST, LONGEST);
         pauses(&mut late, 20);
         assert_eq!(late.pause(0), LONGEST / 2);
         let most = late.pause(u64::from(STEPS) - 1);
