@@ -94,7 +94,7 @@ test-programs: check-build web
 	$(TEST_HIMALIA) env build
 
 .PHONY: check
-check: check-rust nextest ## the inner loop: format, clippy, words, unit and simulator tests (2,000 schedules)
+check: check-rust-tests nextest ## the inner loop: format, clippy, words, unit and simulator tests (2,000 schedules)
 	cargo fmt --all --check
 	tests/words.py
 	cargo clippy --locked --workspace --all-targets -- -D warnings
@@ -117,7 +117,7 @@ machete: $(TOOLS)/bin/cargo-machete ## dependencies that no code uses
 	$(TOOLS)/bin/cargo-machete --skip-target-dir
 
 .PHONY: test-rust
-test-rust: check-rust nextest ## unit, property, simulator and system tests
+test-rust: check-rust-tests nextest ## unit, property, simulator and system tests
 	# Programs and tests in one call: Cargo builds the dependencies once, with the same features for both.
 	cargo build --locked --workspace --bins --tests
 	cargo nextest run --locked --workspace --retries $(RERUNS)
@@ -242,10 +242,10 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs cargo-fuzz and a ni
 	for target in $$(cd crates/wire && cargo +nightly fuzz list); do \
 	  (cd crates/wire && cargo +nightly fuzz run $$target -- -max_total_time=$${FUZZ_SECONDS:-60}); done
 
-.PHONY: prerequisites prerequisites-test prerequisites-cgroup2 prerequisites-arm64 check-rust check-build check-test check-cgroup2 check-arm64
+.PHONY: prerequisites prerequisites-test prerequisites-cgroup2 prerequisites-arm64 check-rust check-rust-tests check-build check-test check-cgroup2 check-arm64
 prerequisites: ## installs what `build` and the demos need (Debian, as root; asks first, or YES=1)
 	@tests/prerequisites.sh install build
-prerequisites-test: ## installs what `test` needs besides: Chromium, a Docker engine
+prerequisites-test: ## installs what `test` needs besides: Chromium, Postgres, a Docker engine
 	@tests/prerequisites.sh install test
 prerequisites-cgroup2: ## installs what `test-cgroup2` needs besides: a virtual machine
 	@tests/prerequisites.sh install cgroup2
@@ -253,6 +253,9 @@ prerequisites-arm64: ## installs what `test-arm64` needs besides: an emulator, R
 	@tests/prerequisites.sh install arm64
 check-rust:
 	@tests/prerequisites.sh check rust
+# The tests in Rust start a database server.
+check-rust-tests:
+	@tests/prerequisites.sh check rust-tests
 check-build:
 	@tests/prerequisites.sh check build
 check-test:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a `make` target needs from the system: `prerequisites.sh check|install rust|build|test|cgroup2|arm64`.
+# What a `make` target needs from the system: `prerequisites.sh check|install rust|rust-tests|build|test|cgroup2|arm64`.
 #
 # `check` names what is missing and how to get it, and exits with status 2. `install` installs it with apt-get on a
 # Debian-like system: after a question on a terminal, without one where CI=true or YES=1 is set, and never otherwise.
@@ -9,12 +9,16 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 verb=${1:-check} purpose=${2:-build}
 case "$verb/$purpose" in
-  check/rust | check/build | check/test | check/cgroup2 | check/arm64 | install/rust | install/build | install/test | install/cgroup2 | install/arm64) ;;
-  *) echo "usage: prerequisites.sh check|install rust|build|test|cgroup2|arm64" >&2; exit 2 ;;
+  check/rust | check/rust-tests | check/build | check/test | check/cgroup2 | check/arm64 | install/rust | install/rust-tests | install/build | install/test | install/cgroup2 | install/arm64) ;;
+  *) echo "usage: prerequisites.sh check|install rust|rust-tests|build|test|cgroup2|arm64" >&2; exit 2 ;;
 esac
 if [ "${CI:-}" = true ] || [ "${YES:-}" = 1 ]; then verb=install; fi
 target=prerequisites
-if [ "$purpose" != build ] && [ "$purpose" != rust ]; then target=prerequisites-$purpose; fi
+case "$purpose" in
+  rust | build) ;;
+  rust-tests) target=prerequisites-test ;;
+  *) target=prerequisites-$purpose ;;
+esac
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -31,17 +35,24 @@ certificates() {
   return 1
 }
 
+# Of a server the tests need the programs alone: they start and stop it, with data of its own.
+postgres() {
+  [ -x "${HIMALIA_TEST_POSTGRES:-/usr/lib/postgresql/15/bin}/postgres" ] || want postgresql-15 "Postgres 15, for gateways that share a store"
+}
+
 command -v cc >/dev/null || want gcc "a C compiler, cc"
 links || want libc6-dev "the C library's headers and static archive"
 command -v python3 >/dev/null || want python3 "Python 3.11 or newer"
 # Neither the lints nor the tests in Rust make a Python environment.
-[ "$purpose" = rust ] || python3 -c 'import ensurepip, venv' 2>/dev/null || want python3-venv "Python's venv"
+[ "$purpose" = rust ] || [ "$purpose" = rust-tests ] || python3 -c 'import ensurepip, venv' 2>/dev/null || want python3-venv "Python's venv"
 certificates || want ca-certificates "certificates of the package registries"
 case "$purpose" in
+  rust-tests) postgres ;;
   test)
     [ -x /usr/bin/chromium ] || want chromium "/usr/bin/chromium, for JupyterLab and the viewer"
     command -v curl >/dev/null || want curl "curl, for the commands of README"
     command -v openssl >/dev/null || want openssl "openssl, for the test of a TLS proxy"
+    postgres
     ;;
   cgroup2)
     command -v mmdebstrap >/dev/null || want mmdebstrap "mmdebstrap, which makes the machine's system"
@@ -66,6 +77,11 @@ install_packages() {
   fi
   echo "installing: ${packages[*]}"
   apt-get update -qq
+  # Otherwise Debian's package makes a database and starts a server.
+  case " ${packages[*]} " in
+    *" postgresql-15 "*) mkdir -p /etc/postgresql-common/createcluster.d
+      echo "create_main_cluster = false" > /etc/postgresql-common/createcluster.d/himalia-tests.conf ;;
+  esac
   DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${packages[@]}" >/dev/null
 }
 

@@ -19,7 +19,7 @@ use himalia_model::{
     SessionModel, SessionPatch, StartSession, now_micros,
 };
 use himalia_session::{Gate, Turn};
-use himalia_store::{JupyterSessionRecord, Store, StoreError};
+use himalia_store::{JupyterSessionRecord, Scope, Store, StoreError};
 use input::{check, start_for};
 use view::{existing, model, show};
 
@@ -283,7 +283,7 @@ impl JupyterSessions {
     /// Those of the principal's own: a client takes the session that has its path for its document's, so the operator's has no
     /// sessions of tenants among them.
     async fn records(&self, principal: &Principal) -> Result<Vec<JupyterSessionRecord>, EngineError> {
-        let mut records = self.store.jupyter_sessions().await.map_err(stored)?;
+        let mut records = self.store.jupyter_sessions(Scope::Own).await.map_err(stored)?;
         records.retain(|record| record.owner == principal.owner());
         Ok(records)
     }
@@ -300,7 +300,7 @@ impl JupyterSessions {
     }
 
     async fn is_used(&self, kernel: uuid::Uuid) -> Result<bool, EngineError> {
-        let all = self.store.jupyter_sessions().await.map_err(stored)?;
+        let all = self.store.jupyter_sessions(Scope::Own).await.map_err(stored)?;
         Ok(all.iter().any(|record| record.kernel_id == kernel))
     }
 

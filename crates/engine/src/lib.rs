@@ -28,13 +28,13 @@ pub use himalia_model::{
     Origin, Orphan, OrphanKind, Overdue, PoolConfig, PoolStatus, Principal, ProvisionerChoice,
     ProvisionerInfo, RemovedBy, Retention, Role, SandboxConfig, Scope, Secrets, Session, SessionChange,
     SessionEnd, SessionId, SessionInfo, SessionLimits, SessionModel, SessionOwner, SessionPatch, Share,
-    SpecFile, StartPath, StartSession, Template, TemplateInfo, TenantLimits, TimeChange, TimeSource,
-    Unanswered, Unresponsive, UsualSizes,
+    SharedStore, SpecFile, StartPath, StartSession, Template, TemplateInfo, TenantLimits, TimeChange,
+    TimeSource, Unanswered, Unresponsive, UsualSizes,
 };
 pub use himalia_session::{
     ByteRange, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,
     MAX_NAME_CHARS, MAX_SESSION_KERNELS, MAX_TRANSFER_BYTES, MAX_TRANSFERS, NAME_PATTERN, PackedFiles,
-    Provisioners, RemovedFiles, WrittenFiles,
+    PostgresUrl, Provisioners, RemovedFiles, WrittenFiles, check_replica_name,
 };
 pub use tokens::{
     IssuedTokens, MAX_DESCRIPTION_CHARS, MAX_TOKEN_LIFETIME, MAX_TOKENS, MAX_TOKENS_OF_OWNER, TOKEN_PREFIX,

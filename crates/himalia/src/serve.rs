@@ -84,6 +84,7 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     let ending = loop {
         let said = tokio::select! {
             said = signals.next() => said,
+            reason = engine.lost_lease() => return lost_lease(&config, &reason),
             ended = &mut http => {
                 let _ = engine.drain(&Principal::operator(), Drain::KeepKernels).await;
                 ended.context("the HTTP server failed")??;
@@ -106,6 +107,15 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(ending.hurried()))
         }
     }
+}
+
+/// Ends at once: another replica may have the sessions, so nothing is written or sent any more. The kernels continue.
+fn lost_lease(config: &Config, reason: &str) -> anyhow::Result<ExitCode> {
+    Address::remove(&config.data_dir);
+    anyhow::bail!(
+        "replica {} ends, because {reason}; its kernels continue",
+        config.replica.name
+    )
 }
 
 /// Tells clients, lets open requests finish, then keeps or ends the kernels.
@@ -153,6 +163,8 @@ pub(crate) fn engine_config(config: &Config) -> EngineConfig {
             .map(|env| env.kernelspecs()),
     );
     EngineConfig {
+        replica: config.replica.name.clone(),
+        shared_store: config.replica.store.clone(),
         max_kernels: config.max_kernels,
         default_kernel: config.default_kernel.clone(),
         kernelspec_dirs,

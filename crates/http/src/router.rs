@@ -5,7 +5,7 @@ use axum::handler::Handler;
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
-use himalia_engine::Engine;
+use himalia_engine::{Engine, EngineError};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -50,6 +50,13 @@ pub(crate) fn app_and_router(
 
 /// Takes base URL and path token off and hands the rest to the routes.
 async fn enter(State((app, routes)): State<(App, Router)>, mut request: Request) -> Response {
+    // Another replica may have its sessions: what this one knows may not be true any more.
+    if !app.engine().may_answer() {
+        return ApiError::from(EngineError::unavailable(
+            "this gateway has lost its lease and ends",
+        ))
+        .into_response();
+    }
     match prefix::resolve(&app.config().base_url, request.uri(), request.method()) {
         Target::Inside { uri, token } => {
             let of_jupyter = policy::is_of_jupyter(uri.path());

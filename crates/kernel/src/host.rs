@@ -15,6 +15,9 @@ pub type HostFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 ///
 /// What is asked does not wait for the actor, and the actor does not wait for it, unless it gives a future.
 pub trait KernelHost: Debug + Send + Sync {
+    /// Whether this gateway may act on the kernel. Once it may not, the actor does nothing more: another gateway may have the kernel.
+    fn may_act(&self) -> bool;
+
     /// A process runs: it is noted where a later gateway looks, and for what has to kill it.
     fn process_started(&self, pid: i32, incarnation: u32, path: StartPath);
 

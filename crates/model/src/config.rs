@@ -1,6 +1,7 @@
 //! Settings of the engine, already validated by the program that read them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ pub struct EngineConfig {
     pub data_dir: PathBuf,
     /// The name of this replica, which others answer with when they are asked for one of its sessions.
     pub replica: String,
+    /// The store that several replicas share; `None`: a file in the data directory, for one gateway.
+    pub shared_store: Option<SharedStore>,
     /// Kernels that may run or be starting at once.
     pub max_kernels: u32,
     /// Connections that clients may have at once; a part is kept for the operator.
@@ -65,6 +68,23 @@ pub struct EngineConfig {
     pub clock: Clock,
     /// Bytes of the data directory's disk that must be free for a new session.
     pub min_free_bytes: u64,
+}
+
+/// A store that several replicas share.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SharedStore {
+    /// Its address, which may have a password: `postgres://user:password@host/database`.
+    pub url: String,
+    /// How long the lease of a replica is.
+    pub lease: Duration,
+}
+
+impl fmt::Debug for SharedStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedStore")
+            .field("lease", &self.lease)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What one tenant may use of what the gateway has; `None` leaves it to the gateway's own limit.
@@ -140,6 +160,7 @@ impl EngineConfig {
         Self {
             data_dir: data_dir.into(),
             replica: "main".into(),
+            shared_store: None,
             max_kernels: 100,
             max_connections: 4096,
             default_kernel: "python3".into(),

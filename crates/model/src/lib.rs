@@ -22,7 +22,7 @@ mod token;
 
 pub use clock::{Clock, Looks, TimeSource};
 pub use collect::{Collected, CollectedSession, Orphan, OrphanKind, Overdue, Retention};
-pub use config::{CullConfig, EngineConfig, Share, TenantLimits};
+pub use config::{CullConfig, EngineConfig, Share, SharedStore, TenantLimits};
 pub use error::{EndedSession, EngineError, NotOffered, RemovedBy};
 pub use file_error::FileError;
 pub use fork::{Branch, ForkFiles, ForkKernel, ForkPolicy, MAX_BRANCHES};

@@ -47,5 +47,7 @@ pub use registry::Registry;
 pub use sandbox_error::not_done;
 pub use sandbox_lease::Lease;
 pub use session_kernel::SessionKernel;
+// What a program checks before it opens a shared store.
+pub use himalia_store::{PostgresUrl, check_replica_name};
 pub use start::{MAX_NAME_CHARS, MAX_SESSION_KERNELS, NAME_PATTERN, Pool};
 pub use templates::Templates;

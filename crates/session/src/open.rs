@@ -8,7 +8,7 @@ use himalia_budget::Budget;
 use himalia_kernel::Command;
 use himalia_kernelspecs::{Catalog, HostEnvironment};
 use himalia_model::{EngineConfig, EngineError};
-use himalia_store::{SqliteStore, Store, StoreError};
+use himalia_store::{PostgresOptions, PostgresStore, REPLICA_FILE, Scope, SqliteStore, Store, StoreError};
 use time::OffsetDateTime;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -38,24 +38,8 @@ impl SessionManager {
             return Err(EngineError::bad_request("provisioners", "there is none"));
         }
         templates::check(&config, &provisioners)?;
-        let (dir, replica) = (config.data_dir.clone(), config.replica.clone());
-        let opened = tokio::task::spawn_blocking(move || {
-            let made = std::fs::create_dir_all(dir.join("kernels"));
-            made.map_err(|error| EngineError::internal("cannot make the data directory", error))?;
-            SqliteStore::open(&dir.join("himalia.db"), &replica).map_err(|error| match error {
-                StoreError::Locked { .. } => EngineError::Conflict {
-                    reason: error.to_string(),
-                },
-                other => EngineError::Internal {
-                    context: other.to_string(),
-                },
-            })
-        });
-        let store = opened
-            .await
-            .map_err(|error| EngineError::internal("opening the store", error))??;
-        let store: Arc<dyn Store> = Arc::new(store);
-        let ended = store.ended_sessions().await;
+        let store = open_store(&config).await?;
+        let ended = store.ended_sessions(Scope::Own).await;
         let ended =
             ended.map_err(|error| EngineError::internal("cannot read the list of ended sessions", error))?;
         let catalog = Catalog::of(&config, HostEnvironment::of_this_process());
@@ -167,8 +151,63 @@ impl SessionManager {
         self.last_command.load(Ordering::Relaxed)
     }
 
+    /// Completes when this replica may not act any more, with the reason. The process must then end without doing anything else.
+    pub async fn lost_lease(&self) -> String {
+        self.store.lease().lost().await
+    }
+
     /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
+}
+
+/// The store of the data directory, or the one that several replicas share.
+async fn open_store(config: &EngineConfig) -> Result<Arc<dyn Store>, EngineError> {
+    let (dir, replica) = (config.data_dir.clone(), config.replica.clone());
+    let failed = |error: StoreError| match error {
+        StoreError::Locked { .. } | StoreError::ReplicaInUse { .. } => EngineError::Conflict {
+            reason: error.to_string(),
+        },
+        other => EngineError::Internal {
+            context: other.to_string(),
+        },
+    };
+    let shared = config.shared_store.clone();
+    let alone = shared.is_none();
+    let opened = tokio::task::spawn_blocking(move || {
+        let made = std::fs::create_dir_all(dir.join("kernels"));
+        made.map_err(|error| EngineError::internal("cannot make the data directory", error))?;
+        if !alone {
+            return Ok(None);
+        }
+        if dir.join(REPLICA_FILE).exists() {
+            return Err(EngineError::Conflict {
+                reason: format!(
+                    "{}: this data directory belongs to a replica of a shared store; start it with --store",
+                    dir.display()
+                ),
+            });
+        }
+        let store = SqliteStore::open(&dir.join("himalia.db"), &replica).map_err(failed)?;
+        Ok(Some(store))
+    });
+    let opened = opened
+        .await
+        .map_err(|error| EngineError::internal("opening the store", error))??;
+    if let Some(store) = opened {
+        return Ok(Arc::new(store));
+    }
+    let shared = shared.ok_or_else(|| EngineError::unavailable("no store"))?;
+    let options = PostgresOptions {
+        url: shared
+            .url
+            .parse()
+            .map_err(|reason: String| EngineError::bad_request("store", reason))?,
+        replica: config.replica.clone(),
+        data_dir: config.data_dir.clone(),
+        lease: shared.lease,
+    };
+    let store = PostgresStore::open(options).await.map_err(failed)?;
+    Ok(Arc::new(store))
 }

@@ -77,6 +77,23 @@ pub enum StoreError {
         /// That of the row.
         current: u64,
     },
+    /// This process may not act as its replica any more.
+    #[error("this gateway may not write any more: its lease has ended")]
+    LeaseLost,
+    /// The replica has a living process already.
+    #[error("replica {name}: another gateway of this name is running; give each its own --replica")]
+    ReplicaInUse {
+        /// The name.
+        name: String,
+    },
+    /// The data directory and the shared store do not belong together.
+    #[error("{path}: {reason}")]
+    Mismatch {
+        /// The data directory, or a file in it.
+        path: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// The database failed: disk full, read-only file system, busy for longer than the timeout.
     #[error("database: {reason}")]
     Database {

@@ -4,18 +4,27 @@
 //! these: they are in the journal. Rows hold no keys and no values of secrets, so a copy of the store
 //! reveals names, paths and the variables that callers gave.
 //!
-//! [`Store`] is the interface; [`SqliteStore`] is its one implementation. The tests in `tests/contract.rs` are written
-//! against the interface, for any implementation.
+//! [`Store`] is the interface. [`SqliteStore`] is for one gateway and needs no service, [`PostgresStore`] is for several replicas
+//! of it. The tests in `tests/contract.rs` are written against the interface, and run on both.
 //!
 //! # Who has a kernel
 //! Each row of a kernel names the replica that has it and a *fencing epoch*, which grows each time that a replica takes it.
 //! A store remembers what its replica inserted and took, and refuses a write to a kernel that another one has taken since
 //! ([`StoreError::Fenced`]): a replica that was thought gone cannot undo what its successor wrote.
+//!
+//! # Replicas
+//! A replica holds a lease ([`Store::lease`]), which it renews. While the lease is valid no other replica takes its kernels. Rows of
+//! ended sessions and of Jupyter sessions also name their replica. [`Store::locate`] finds who has a thing, [`Store::replicas`] who
+//! lives, and lists are of this replica or of all ([`Scope`]).
 
+mod claims;
 mod ended;
 mod error;
 mod jupyter_sessions;
 mod kernels;
+mod lease;
+mod postgres;
+mod replicas;
 mod sqlite;
 mod tokens;
 
@@ -30,6 +39,9 @@ pub use ended::{EndedRecord, Space};
 pub use error::StoreError;
 pub use jupyter_sessions::JupyterSessionRecord;
 pub use kernels::{KernelLife, KernelRecord, Owner, RuntimePaths};
+pub use lease::ReplicaLease;
+pub use postgres::{PostgresOptions, PostgresStore, PostgresUrl, REPLICA_FILE, check_replica_name};
+pub use replicas::{Location, Lookup, ReplicaRecord, Scope};
 pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore};
 pub use tokens::TokenRecord;
 
@@ -39,21 +51,40 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// The durable state of one replica of the gateway. What a call has committed is seen by every read that starts after it,
 /// and a call that was made is done even when its caller stopped waiting.
 pub trait Store: Debug + Send + Sync + 'static {
-    /// The epoch of this gateway process: one more than that of the process that opened the store before, 1 for the first.
-    /// It is durable before the store is open.
+    /// The epoch of this gateway process: one more than that of the process that opened the store before, whichever replica that
+    /// was, 1 for the first. It is durable before the store is open.
     fn epoch(&self) -> u64;
 
     /// The name of this replica.
     fn replica(&self) -> &str;
 
-    /// Finishes what is queued and gives the store free. Every later call fails with [`StoreError::Closed`].
+    /// How long this replica may act. Writes fail with [`StoreError::LeaseLost`] when it is not valid any more.
+    fn lease(&self) -> &ReplicaLease;
+
+    /// Whether other replicas change what is in the store too.
+    fn is_shared(&self) -> bool;
+
+    /// Finishes what is queued, ends the lease and gives the store free. Every later call fails with [`StoreError::Closed`].
     fn close(&self) -> StoreFuture<'_, ()>;
 
     /// Adds a kernel, which this replica has then, under epoch 1. [`StoreError::Conflict`] when its id is taken, or its name.
     fn insert_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, ()>;
 
-    /// Takes every kernel that no living replica has, under the next fencing epoch of each; oldest first.
+    /// Takes the kernels that an earlier process of this replica had, under the next fencing epoch of each; oldest first.
     fn take_kernels(&self) -> StoreFuture<'_, Vec<KernelRecord>>;
+
+    /// Takes the kernels of all replicas whose lease has ended, under the next fencing epoch of each; oldest first. Two replicas
+    /// that do so at once take each kernel once.
+    fn take_over(&self) -> StoreFuture<'_, Vec<KernelRecord>>;
+
+    /// Notes where other replicas reach this one.
+    fn set_address(&self, address: String) -> StoreFuture<'_, ()>;
+
+    /// The replicas whose lease is valid, this one among them, by name.
+    fn replicas(&self) -> StoreFuture<'_, Vec<ReplicaRecord>>;
+
+    /// Who has a thing, whether that replica lives or not; `None` when there is no such thing.
+    fn locate(&self, what: Lookup) -> StoreFuture<'_, Option<Location>>;
 
     /// Who has a kernel; `None` when there is no such kernel.
     fn owner(&self, id: Uuid) -> StoreFuture<'_, Option<Owner>>;
@@ -91,35 +122,35 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// One kernel, of any replica.
     fn kernel(&self, id: Uuid) -> StoreFuture<'_, Option<KernelRecord>>;
 
-    /// Every kernel of all replicas, oldest first.
-    fn kernels(&self) -> StoreFuture<'_, Vec<KernelRecord>>;
+    /// Every kernel, oldest first.
+    fn kernels(&self, scope: Scope) -> StoreFuture<'_, Vec<KernelRecord>>;
 
     /// A kernel has ended: removes its row and adds `ended`, both or neither. [`StoreError::Fenced`].
     fn end_kernel(&self, ended: EndedRecord) -> StoreFuture<'_, ()>;
 
-    /// The journals in these directories are removed; gives back how many of them were known.
+    /// The journals of this replica in these directories are removed; gives back how many of them were known.
     fn set_removed(&self, dirs: Vec<String>, at_micros: i64) -> StoreFuture<'_, usize>;
 
-    /// Forgets sessions whose journals were removed before `micros`; gives back how many.
+    /// Forgets sessions of this replica whose journals were removed before `micros`; gives back how many.
     fn forget_ended(&self, micros: i64) -> StoreFuture<'_, usize>;
 
     /// Every ended session that is not forgotten, in the order in which they ended.
-    fn ended_sessions(&self) -> StoreFuture<'_, Vec<EndedRecord>>;
+    fn ended_sessions(&self, scope: Scope) -> StoreFuture<'_, Vec<EndedRecord>>;
 
     /// Adds a Jupyter session. [`StoreError::Conflict`] when its id is taken.
     fn insert_jupyter_session(&self, session: JupyterSessionRecord) -> StoreFuture<'_, ()>;
 
-    /// Replaces the row of `session.id`; `false` when there is none.
+    /// Replaces the row of `session.id`; `false` when this replica has none.
     fn update_jupyter_session(&self, session: JupyterSessionRecord) -> StoreFuture<'_, bool>;
 
-    /// Forgets Jupyter sessions by id, all or none; gives back how many there were.
+    /// Forgets Jupyter sessions of this replica by id, all or none; gives back how many there were.
     fn delete_jupyter_sessions(&self, ids: Vec<Uuid>) -> StoreFuture<'_, usize>;
 
-    /// One Jupyter session.
+    /// One Jupyter session of this replica.
     fn jupyter_session(&self, id: Uuid) -> StoreFuture<'_, Option<JupyterSessionRecord>>;
 
     /// Every Jupyter session, oldest first.
-    fn jupyter_sessions(&self) -> StoreFuture<'_, Vec<JupyterSessionRecord>>;
+    fn jupyter_sessions(&self, scope: Scope) -> StoreFuture<'_, Vec<JupyterSessionRecord>>;
 
     /// Adds an access token. [`StoreError::Conflict`] when its id or its hash is taken.
     fn insert_token(&self, token: TokenRecord) -> StoreFuture<'_, ()>;

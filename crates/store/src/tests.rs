@@ -1,5 +1,7 @@
 //! The tests of the interface. Each implementation is a [`Fixture`]; `contract_tests!` runs all of them on it.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
 use crate::*;
@@ -9,10 +11,13 @@ pub(crate) mod contract;
 /// Where a store is, which replicas open.
 pub(crate) trait Fixture {
     /// A new one, empty.
-    fn new() -> Self;
+    async fn new() -> Self;
 
     /// Opens it for the replica of this name, which opens it for the first time or after it closed it.
-    fn open(&self, replica: &str) -> Box<dyn Store>;
+    async fn open(&self, replica: &str) -> Arc<dyn Store>;
+
+    /// Makes the lease of a replica end, which does not notice.
+    async fn expire(&self, replica: &str);
 
     /// Closes it for all replicas that have opened it.
     async fn close(&self);
@@ -62,10 +67,10 @@ pub(crate) fn ended(n: u128) -> EndedRecord {
     }
 }
 
-/// Runs every test of the interface on an implementation of [`Fixture`].
-macro_rules! contract_tests {
-    ($place:ty) => {
-        crate::tests::contract_tests!($place:
+/// Gives the names of all tests of the interface to a macro, after what it was given.
+macro_rules! with_contract {
+    ($macro:path, $place:ty) => {
+        $macro!($place:
             each_opening_is_an_epoch
             a_kernel_is_kept_and_changed_and_forgotten
             a_name_is_one_kernels_and_what_its_owner_may_change_is_kept
@@ -78,8 +83,14 @@ macro_rules! contract_tests {
             who_never_took_a_kernel_writes_nothing_to_it
             an_id_that_is_used_again_is_not_the_earlier_kernel
             a_token_is_kept_until_it_is_revoked_or_expires
+            each_thing_is_found_with_the_replica_that_has_it
         );
     };
+}
+pub(crate) use with_contract;
+
+/// Makes a test of each test of the interface.
+macro_rules! contract_tests {
     ($place:ty: $($name:ident)*) => {
         $(
             #[tokio::test]
@@ -90,3 +101,14 @@ macro_rules! contract_tests {
     };
 }
 pub(crate) use contract_tests;
+
+/// Runs every test of the interface, one after the other.
+macro_rules! run_contract {
+    ($place:ty: $($name:ident)*) => {
+        $(
+            eprintln!("{}", stringify!($name));
+            crate::tests::contract::$name::<$place>().await;
+        )*
+    };
+}
+pub(crate) use run_contract;

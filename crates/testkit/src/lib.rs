@@ -9,6 +9,7 @@
 //! | [`http`] | as much HTTP as a test needs |
 //! | [`gateway`] | starts the `himalia` binary on a free port, kills and restarts it |
 //! | [`patience`] | waiting for a condition with a deadline: [`assert_eventually!`] |
+//! | [`postgres`] | a Postgres server, one database per test |
 //!
 //! Nothing here is used by the product.
 
@@ -19,3 +20,4 @@ pub mod gateway;
 pub mod hostile;
 pub mod http;
 pub mod patience;
+pub mod postgres;

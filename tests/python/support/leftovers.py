@@ -134,7 +134,12 @@ def entries(run):
 
 
 def lifetimes(data):
-    """The ids of sessions that the store says are alive, and the logs of those that ended."""
+    """The ids of sessions that the store says are alive, and the logs of those that ended.
+
+    Replicas of a shared store have no store of their own: `Replicas.stop` looks at that one.
+    """
+    if not (data / "himalia.db").exists():
+        return [], {f"kernels/{path.name}" for path in (data / "kernels").glob("*")}
     with sqlite3.connect(f"file:{data}/himalia.db?mode=ro", uri=True) as store:
         rows = [row[0] for row in store.execute("SELECT id FROM kernels")]
         ended = {row[0] for row in store.execute("SELECT session_dir FROM ended_sessions")}

@@ -61,9 +61,20 @@ impl Engine {
         })
     }
 
+    /// Completes when this gateway may not act any more as a replica of a shared store, with the reason. The process must then end
+    /// without draining: another replica may have its sessions.
+    pub async fn lost_lease(&self) -> String {
+        self.inner.lost_lease().await
+    }
+
+    /// Whether this gateway may answer: its lease as a replica is valid. Without a shared store it always is.
+    pub fn may_answer(&self) -> bool {
+        self.inner.store().lease().is_valid()
+    }
+
     /// Whether the engine serves commands: open and not draining. For `/readyz`; needs no principal.
     pub fn ready(&self) -> bool {
-        self.inner.check_open().is_ok()
+        self.inner.check_open().is_ok() && self.may_answer()
     }
 
     /// Stops: refuses commands, ends all feeds with [`Closed::Draining`](himalia_executions::Closed::Draining), syncs the logs, keeps or ends the

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use time::OffsetDateTime;
 use tokio::sync::Notify;
 
-use himalia_store::SqliteStore;
+use himalia_store::{Scope, SqliteStore};
 
 use super::input::MAX_CHARS;
 use super::*;
@@ -377,7 +377,15 @@ async fn a_session_without_its_kernel_is_dropped_on_read() {
                 world.delete(again.id).await.unwrap();
             }
         }
-        assert!(world.sessions.store.jupyter_sessions().await.unwrap().is_empty());
+        assert!(
+            world
+                .sessions
+                .store
+                .jupyter_sessions(Scope::Own)
+                .await
+                .unwrap()
+                .is_empty()
+        );
     }
 }
 

@@ -40,6 +40,11 @@ impl IssuedTokens {
         all.into_iter()
     }
 
+    /// Of all of them.
+    pub(super) fn ids(&self) -> impl Iterator<Item = Uuid> {
+        self.by_id.keys().copied()
+    }
+
     pub(super) fn record(&self, id: Uuid) -> Option<&TokenRecord> {
         self.by_id.get(&id).map(|one| &one.0)
     }

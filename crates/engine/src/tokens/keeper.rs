@@ -16,6 +16,9 @@ use super::{MAX_TOKENS, MAX_TOKENS_OF_OWNER, absent};
 /// How long the task sleeps at most while a token is to expire: the clock of its sleep does not count suspension of the machine.
 const LOOK: Duration = Duration::from_secs(30);
 
+/// How often the tokens of a shared store are read again: other replicas make and revoke some of them.
+const REREAD: Duration = Duration::from_secs(1);
+
 /// A change, and where its caller waits.
 #[derive(Debug)]
 pub(super) enum Order {
@@ -34,6 +37,7 @@ pub(super) enum Order {
 #[derive(Debug)]
 pub(super) struct Keeper {
     store: Arc<dyn Store>,
+    tenants: BTreeSet<String>,
     clock: Clock,
     issued: watch::Sender<Arc<IssuedTokens>>,
 }
@@ -48,20 +52,18 @@ impl Keeper {
         let removed = store.delete_expired_tokens(clock.stored_micros()).await;
         removed.map_err(stored)?;
         let mut issued = IssuedTokens::default();
-        let operator = Principal::operator();
         for record in store.tokens().await.map_err(stored)? {
-            let (id, owner) = (record.id, record.owner.clone());
-            if owner != operator.owner() && !tenants.contains(&owner) {
-                tracing::warn!(%id, owner, "a token does not count: its tenant is not in the configuration");
-                continue;
-            }
-            match holder(&record) {
-                Ok(holder) => issued.insert(record, holder),
-                Err(error) => tracing::error!(%id, owner, %error, "a token does not count"),
+            if let Some(holder) = counts(&record, tenants) {
+                issued.insert(record, holder);
             }
         }
         let (issued, published) = watch::channel(Arc::new(issued));
-        let keeper = Self { store, clock, issued };
+        let keeper = Self {
+            store,
+            tenants: tenants.clone(),
+            clock,
+            issued,
+        };
         Ok((keeper, published))
     }
 
@@ -76,6 +78,7 @@ impl Keeper {
                     None => return,
                 },
                 () = self.until(expiry) => self.expire().await,
+                () = tokio::time::sleep(REREAD), if self.store.is_shared() => self.reread().await,
             }
         }
     }
@@ -115,6 +118,40 @@ impl Keeper {
         if known { Ok(()) } else { Err(absent(id)) }
     }
 
+    /// What other replicas have made and revoked.
+    async fn reread(&self) {
+        let records = match self.store.tokens().await {
+            Ok(records) => records,
+            Err(error) => {
+                tracing::warn!(%error, "cannot read access tokens again");
+                return;
+            }
+        };
+        let known = Arc::clone(&self.issued.borrow());
+        let there: BTreeSet<Uuid> = records.iter().map(|record| record.id).collect();
+        let gone: Vec<Uuid> = known.ids().filter(|id| !there.contains(id)).collect();
+        let new = records
+            .into_iter()
+            .filter(|record| known.record(record.id).is_none());
+        let new: Vec<_> = new
+            .filter(|record| {
+                record.owner == Principal::operator().owner() || self.tenants.contains(&record.owner)
+            })
+            .filter_map(|record| counts(&record, &self.tenants).map(|holder| (record, holder)))
+            .collect();
+        if gone.is_empty() && new.is_empty() {
+            return;
+        }
+        self.publish(|issued| {
+            for id in gone {
+                issued.remove(id);
+            }
+            for (record, holder) in new {
+                issued.insert(record, holder);
+            }
+        });
+    }
+
     /// What has expired does not count, whether or not it can be removed from the store now: a later start removes it.
     async fn expire(&self) {
         let now = self.clock.stored_micros();
@@ -148,6 +185,22 @@ impl Keeper {
         let mut next = IssuedTokens::clone(&self.issued.borrow());
         change(&mut next);
         self.issued.send_replace(Arc::new(next));
+    }
+}
+
+/// Whom a row stands for, if it counts here; otherwise it is said why not.
+fn counts(record: &TokenRecord, tenants: &BTreeSet<String>) -> Option<Principal> {
+    let (id, owner) = (record.id, &record.owner);
+    if owner != Principal::operator().owner() && !tenants.contains(owner) {
+        tracing::warn!(%id, owner, "a token does not count: its tenant is not in the configuration");
+        return None;
+    }
+    match holder(record) {
+        Ok(holder) => Some(holder),
+        Err(error) => {
+            tracing::error!(%id, owner, %error, "a token does not count");
+            None
+        }
     }
 }
 

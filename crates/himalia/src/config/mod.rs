@@ -1,6 +1,7 @@
 //! Settings, checked: defaults, then the file, then variables and flags.
 
 mod error;
+mod replica;
 mod sandboxes;
 mod templates;
 mod tenants;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use himalia_engine::{CullConfig, Retention};
 
 pub(crate) use error::ConfigError;
+pub(crate) use replica::Replica;
 pub(crate) use sandboxes::Sandboxes;
 #[cfg(test)]
 pub(crate) use tenants::TenantCaller;
@@ -35,6 +37,7 @@ pub(crate) struct Config {
     /// Begins and ends with `/`.
     pub(crate) base_url: String,
     pub(crate) allow_origin: Vec<String>,
+    pub(crate) replica: Replica,
     pub(crate) data_dir: PathBuf,
     pub(crate) run_dir: Option<PathBuf>,
     pub(crate) env_dir: PathBuf,
@@ -113,6 +116,7 @@ impl Config {
             tenants,
             base_url: base_url(&settings.base_url)?,
             allow_origin: origins(settings.allow_origin.unwrap_or_default())?,
+            replica: Replica::check(settings.store, settings.replica, settings.lease)?,
             data_dir: paths::data_dir(settings.data_dir)?,
             run_dir: settings
                 .run_dir

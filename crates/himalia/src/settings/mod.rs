@@ -51,6 +51,15 @@ settings! {
         /// The himalia-jail program, which makes sandboxes of namespaces
         jail("FILE"): PathBuf, or "beside this program, else on PATH";
     }
+    "Replicas" {
+        /// Postgres database that several gateways share, as postgres://user:password@host/database; visible in `ps`, so
+        /// prefer HIMALIA_STORE. Without it, this gateway is alone and keeps its sessions in the data directory
+        store("URL", hide_env_values = true): Secret;
+        /// Name of this gateway among those that share the store; a later start of it has the same
+        replica("NAME"): String, or "the host's name";
+        /// How long the sessions of a gateway that shares the store are its own after it was heard of last, between 3s and 5m
+        lease("TIME"): Seconds = 5;
+    }
     "Isolation" {
         /// What kernels are closed in: none (plain processes, for development), namespaces, container, gvisor, microvm;
         /// auto is namespaces if they work here, else none, on a loopback address only

@@ -135,6 +135,10 @@ impl Actor {
                 Some(false) => running.bury().await,
             }
             let wake = running.wait().await;
+            if !running.actor.host.may_act() {
+                tracing::warn!(kernel = %running.actor.handle.id(), "this gateway may not act on a kernel any more");
+                return;
+            }
             if matches!(wake, Wake::Stop) {
                 running.write_and_send(running.now());
                 return;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use himalia_kernel::{Command, Phase};
 use himalia_model::{Collected, CollectedSession, EngineError, KernelId, Orphan, OrphanKind, Overdue};
-use himalia_store::EndedRecord;
+use himalia_store::{EndedRecord, Scope};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::disk::size;
@@ -236,7 +236,7 @@ impl SessionManager {
         let dir = self.config.data_dir.join("kernels");
         // Listed first: a log that is found here and belongs to no session afterwards never will.
         let found = blocking(move || directories(&dir)).await?;
-        let rows = self.store.kernels().await;
+        let rows = self.store.kernels(Scope::All).await;
         let rows = rows.map_err(|error| EngineError::internal("cannot read the list of kernels", error))?;
         let known: HashSet<String> = rows.into_iter().map(|row| row.paths.session_dir).collect();
         let mut orphans: Vec<String> = found
@@ -274,7 +274,7 @@ impl SessionManager {
                     continue;
                 }
             };
-            let rows = self.store.kernels().await;
+            let rows = self.store.kernels(Scope::All).await;
             let rows =
                 rows.map_err(|error| EngineError::internal("cannot read the list of kernels", error))?;
             let known = known_files(&rows);

@@ -56,6 +56,10 @@ impl Teardown {
 }
 
 impl KernelHost for Teardown {
+    fn may_act(&self) -> bool {
+        self.store.lease().is_valid()
+    }
+
     fn process_started(&self, pid: i32, incarnation: u32, path: ShimStartPath) {
         let id = self.kernel.id();
         let before = self.kernel.session();

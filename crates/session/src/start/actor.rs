@@ -6,7 +6,7 @@ use himalia_journal::Journal;
 use himalia_kernel::{Actor, Core, Handle, Link};
 use himalia_link::FIRST_LINK;
 use himalia_model::{EngineError, KernelId, Session};
-use himalia_store::{KernelLife, RuntimePaths};
+use himalia_store::{KernelLife, RuntimePaths, StoreError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -54,10 +54,16 @@ impl SessionManager {
             KernelLife::Starting,
             0,
         );
-        self.store
-            .insert_kernel(row)
-            .await
-            .map_err(|error| EngineError::internal("cannot note a new kernel", error))
+        self.store.insert_kernel(row).await.map_err(|error| match error {
+            // This gateway has none: it is another replica's.
+            StoreError::Conflict { .. } => EngineError::Conflict {
+                reason: match &prepared.session.name {
+                    Some(name) => format!("another gateway has the session {name}, or a kernel of this id"),
+                    None => "another gateway has a kernel of this id".to_owned(),
+                },
+            },
+            other => EngineError::internal("cannot note a new kernel", other),
+        })
     }
 
     /// Opens the log of a kernel and starts its actor. A failure leaves nothing of the kernel.

@@ -1,41 +1,16 @@
-//! What this replica has taken, and under which fencing epochs.
+//! The check of a write to a kernel.
 
-use std::collections::HashMap;
-
-use parking_lot::Mutex;
 use rusqlite::{OptionalExtension as _, Transaction};
 use uuid::Uuid;
 
 use super::failure::Failure;
 use crate::StoreError;
 
-/// The fencing epochs of the kernels that this replica inserted or took.
-#[derive(Debug, Default)]
-pub(super) struct Claims(Mutex<HashMap<Uuid, u64>>);
-
-impl Claims {
-    pub(super) fn set(&self, id: Uuid, epoch: u64) {
-        self.0.lock().insert(id, epoch);
-    }
-
-    pub(super) fn remove(&self, id: Uuid) {
-        self.0.lock().remove(&id);
-    }
-
-    /// What a write to this kernel must find.
-    pub(super) fn of(&self, id: Uuid) -> Claim {
-        Claim {
-            id,
-            epoch: self.0.lock().get(&id).copied(),
-        }
-    }
-}
-
 /// A write to a kernel under a fencing epoch; `None`: this replica never took it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim {
-    id: Uuid,
-    epoch: Option<u64>,
+    pub(super) id: Uuid,
+    pub(super) epoch: Option<u64>,
 }
 
 impl Claim {

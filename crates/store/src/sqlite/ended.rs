@@ -21,7 +21,7 @@ pub(super) const FORGET: &str =
 
 impl SqliteStore {
     pub(super) async fn do_end_kernel(&self, ended: EndedRecord) -> Result<(), StoreError> {
-        let (id, claim) = (ended.id, self.claims.of(ended.id));
+        let (id, claim) = (ended.id, self.claim(ended.id));
         let end = move |transaction: &Transaction<'_>| {
             if claim.check(transaction)? {
                 transaction

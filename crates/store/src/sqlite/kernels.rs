@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::SqliteStore;
-use super::claims::{Claims, epoch};
+use super::claims::epoch;
 use super::failure::{Failure, conflict};
+use crate::claims::Claims;
 use crate::{KernelLife, KernelRecord, Owner, RuntimePaths, StoreError};
 
 pub(super) const INSERT: &str = "
@@ -88,7 +89,7 @@ impl SqliteStore {
     where
         F: FnOnce(&Transaction<'_>) -> Result<usize, Failure> + Send + 'static,
     {
-        let claim = self.claims.of(id);
+        let claim = self.claim(id);
         self.write(move |transaction| Ok(claim.check(transaction)? && job(transaction)? == 1))
             .await
     }
@@ -150,7 +151,7 @@ impl SqliteStore {
     }
 
     pub(super) async fn do_delete_kernel(&self, id: Uuid) -> Result<bool, StoreError> {
-        let claim = self.claims.of(id);
+        let claim = self.claim(id);
         let delete = move |transaction: &Transaction<'_>| {
             Ok(claim.check(transaction)?
                 && transaction.prepare_cached(DELETE)?.execute([id.to_string()])? == 1)

@@ -17,6 +17,7 @@ mod jupyter_sessions;
 mod kernels;
 mod meta;
 mod open;
+mod replicas;
 mod schema;
 mod tokens;
 mod worker;
@@ -24,15 +25,17 @@ mod worker;
 use std::path::Path;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::claims::Claims;
 use crate::{
-    EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Owner, RuntimePaths, Space, Store,
-    StoreError, StoreFuture, TokenRecord,
+    EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner, ReplicaLease,
+    ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture, TokenRecord,
 };
-use claims::Claims;
+use claims::Claim;
 use failure::Failure;
 pub use schema::SCHEMA_VERSION;
 pub use worker::QUEUE;
@@ -43,6 +46,8 @@ pub struct SqliteStore {
     inner: Arc<Inner>,
     replica: Arc<str>,
     claims: Arc<Claims>,
+    address: Arc<Mutex<Option<String>>>,
+    lease: ReplicaLease,
 }
 
 #[derive(Debug)]
@@ -76,6 +81,8 @@ impl SqliteStore {
             }),
             replica: replica.into(),
             claims: Arc::default(),
+            address: Arc::default(),
+            lease: ReplicaLease::unlimited(),
         })
     }
 
@@ -86,6 +93,16 @@ impl SqliteStore {
             inner: Arc::clone(&self.inner),
             replica: replica.into(),
             claims: Arc::default(),
+            address: Arc::default(),
+            lease: ReplicaLease::unlimited(),
+        }
+    }
+
+    /// What a write to this kernel must find.
+    fn claim(&self, id: Uuid) -> Claim {
+        Claim {
+            id,
+            epoch: self.claims.epoch(id),
         }
     }
 
@@ -146,6 +163,15 @@ impl Store for SqliteStore {
         &self.replica
     }
 
+    /// No other process has the file, so it never ends.
+    fn lease(&self) -> &ReplicaLease {
+        &self.lease
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     fn close(&self) -> StoreFuture<'_, ()> {
         Box::pin(async {
             self.inner.reader.close().await?;
@@ -159,6 +185,24 @@ impl Store for SqliteStore {
 
     fn take_kernels(&self) -> StoreFuture<'_, Vec<KernelRecord>> {
         Box::pin(self.do_take_kernels())
+    }
+
+    /// No other gateway has the file open, so every kernel in it can be taken.
+    fn take_over(&self) -> StoreFuture<'_, Vec<KernelRecord>> {
+        Box::pin(self.do_take_kernels())
+    }
+
+    fn set_address(&self, address: String) -> StoreFuture<'_, ()> {
+        *self.address.lock() = Some(address);
+        Box::pin(async { Ok(()) })
+    }
+
+    fn replicas(&self) -> StoreFuture<'_, Vec<ReplicaRecord>> {
+        Box::pin(async { Ok(vec![self.myself()]) })
+    }
+
+    fn locate(&self, what: Lookup) -> StoreFuture<'_, Option<Location>> {
+        Box::pin(self.do_locate(what))
     }
 
     fn owner(&self, id: Uuid) -> StoreFuture<'_, Option<Owner>> {
@@ -201,7 +245,7 @@ impl Store for SqliteStore {
         Box::pin(self.do_kernel(id))
     }
 
-    fn kernels(&self) -> StoreFuture<'_, Vec<KernelRecord>> {
+    fn kernels(&self, _scope: Scope) -> StoreFuture<'_, Vec<KernelRecord>> {
         Box::pin(self.do_kernels())
     }
 
@@ -217,7 +261,7 @@ impl Store for SqliteStore {
         Box::pin(self.do_forget_ended(micros))
     }
 
-    fn ended_sessions(&self) -> StoreFuture<'_, Vec<EndedRecord>> {
+    fn ended_sessions(&self, _scope: Scope) -> StoreFuture<'_, Vec<EndedRecord>> {
         Box::pin(self.do_ended_sessions())
     }
 
@@ -237,7 +281,7 @@ impl Store for SqliteStore {
         Box::pin(self.do_jupyter_session(id))
     }
 
-    fn jupyter_sessions(&self) -> StoreFuture<'_, Vec<JupyterSessionRecord>> {
+    fn jupyter_sessions(&self, _scope: Scope) -> StoreFuture<'_, Vec<JupyterSessionRecord>> {
         Box::pin(self.do_jupyter_sessions())
     }
 

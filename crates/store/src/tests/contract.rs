@@ -1,12 +1,10 @@
 //! What every store promises.
 
-use std::sync::Arc;
-
 use super::*;
 
 pub(crate) async fn a_kernel_is_kept_and_changed_and_forgotten<P: Fixture>() {
-    let place = P::new();
-    let store = place.open("main");
+    let place = P::new().await;
+    let store = place.open("main").await;
     store.insert_kernel(kernel(1)).await.unwrap();
     assert_eq!(store.kernel(Uuid::from_u128(1)).await.unwrap(), Some(kernel(1)));
     let error = store.insert_kernel(kernel(1)).await.unwrap_err();
@@ -24,12 +22,12 @@ pub(crate) async fn a_kernel_is_kept_and_changed_and_forgotten<P: Fixture>() {
     );
     let mut expected = kernel(1);
     (expected.life, expected.incarnation, expected.dead_cause) = (KernelLife::Dead, 3, cause);
-    assert_eq!(store.kernels().await.unwrap(), vec![expected.clone()]);
+    assert_eq!(store.kernels(Scope::Own).await.unwrap(), vec![expected.clone()]);
 
     expected.paths.sandbox_id = "other".into();
     assert!(store.update_kernel(expected.clone()).await.unwrap());
     place.close().await;
-    let store = place.open("main");
+    let store = place.open("main").await;
     assert_eq!(store.take_kernels().await.unwrap().len(), 1);
     assert_eq!(store.kernel(Uuid::from_u128(1)).await.unwrap(), Some(expected));
 
@@ -46,8 +44,8 @@ pub(crate) async fn a_kernel_is_kept_and_changed_and_forgotten<P: Fixture>() {
 }
 
 pub(crate) async fn a_name_is_one_kernels_and_what_its_owner_may_change_is_kept<P: Fixture>() {
-    let place = P::new();
-    let store = place.open("main");
+    let place = P::new().await;
+    let store = place.open("main").await;
     let mut nameless = kernel(3);
     nameless.name = None;
     for row in [kernel(1), nameless.clone()] {
@@ -83,8 +81,8 @@ pub(crate) async fn a_name_is_one_kernels_and_what_its_owner_may_change_is_kept<
 }
 
 pub(crate) async fn a_kernel_moves_and_keeps_its_log_and_its_terms<P: Fixture>() {
-    let place = P::new();
-    let store = place.open("main");
+    let place = P::new().await;
+    let store = place.open("main").await;
     store.insert_kernel(kernel(1)).await.unwrap();
     let mut moved = kernel(1);
     moved.paths.sandbox_id = "another".into();
@@ -106,8 +104,8 @@ pub(crate) async fn a_kernel_moves_and_keeps_its_log_and_its_terms<P: Fixture>()
 }
 
 pub(crate) async fn a_session_is_kept_and_changed_and_forgotten<P: Fixture>() {
-    let place = P::new();
-    let store = place.open("main");
+    let place = P::new().await;
+    let store = place.open("main").await;
     let mut session = JupyterSessionRecord {
         id: Uuid::from_u128(9),
         owner: "operator".into(),
@@ -126,15 +124,18 @@ pub(crate) async fn a_session_is_kept_and_changed_and_forgotten<P: Fixture>() {
         store.jupyter_session(session.id).await.unwrap(),
         Some(session.clone())
     );
-    assert_eq!(store.jupyter_sessions().await.unwrap(), vec![session.clone()]);
+    assert_eq!(
+        store.jupyter_sessions(Scope::Own).await.unwrap(),
+        vec![session.clone()]
+    );
     let gone = vec![session.id, Uuid::from_u128(10)];
     assert_eq!(store.delete_jupyter_sessions(gone).await.unwrap(), 1);
     assert!(!store.update_jupyter_session(session).await.unwrap());
 }
 
 pub(crate) async fn many_callers_at_once_are_all_served<P: Fixture>() {
-    let place = P::new();
-    let store: Arc<dyn Store> = place.open("main").into();
+    let place = P::new().await;
+    let store: Arc<dyn Store> = place.open("main").await;
     let tasks: Vec<_> = (0..500_u128)
         .map(|n| {
             let store = Arc::clone(&store);
@@ -148,17 +149,20 @@ pub(crate) async fn many_callers_at_once_are_all_served<P: Fixture>() {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(store.kernels().await.unwrap().len(), 500);
+    assert_eq!(store.kernels(Scope::Own).await.unwrap().len(), 500);
 }
 
 pub(crate) async fn a_kernel_that_has_ended_leaves_a_trace_until_it_is_forgotten<P: Fixture>() {
-    let place = P::new();
-    let store = place.open("main");
+    let place = P::new().await;
+    let store = place.open("main").await;
     store.insert_kernel(kernel(1)).await.unwrap();
     store.end_kernel(ended(1)).await.unwrap();
     store.end_kernel(ended(2)).await.unwrap();
     assert_eq!(store.kernel(Uuid::from_u128(1)).await.unwrap(), None);
-    assert_eq!(store.ended_sessions().await.unwrap(), [ended(1), ended(2)]);
+    assert_eq!(
+        store.ended_sessions(Scope::Own).await.unwrap(),
+        [ended(1), ended(2)]
+    );
 
     let removed = ["kernels/1".to_owned(), "kernels/none".to_owned()];
     assert_eq!(store.set_removed(removed.to_vec(), 50).await.unwrap(), 1);
@@ -167,19 +171,19 @@ pub(crate) async fn a_kernel_that_has_ended_leaves_a_trace_until_it_is_forgotten
         facts: serde_json::json!({}),
         ..ended(1)
     };
-    assert_eq!(store.ended_sessions().await.unwrap(), [gone, ended(2)]);
+    assert_eq!(store.ended_sessions(Scope::Own).await.unwrap(), [gone, ended(2)]);
     assert_eq!(store.forget_ended(50).await.unwrap(), 0);
     assert_eq!(store.forget_ended(51).await.unwrap(), 1);
-    assert_eq!(store.ended_sessions().await.unwrap(), [ended(2)]);
+    assert_eq!(store.ended_sessions(Scope::Own).await.unwrap(), [ended(2)]);
 }
 
 pub(crate) async fn each_opening_is_an_epoch<P: Fixture>() {
-    let place = P::new();
+    let place = P::new().await;
     for epoch in 1..=3 {
-        let store = place.open("main");
+        let store = place.open("main").await;
         assert_eq!((store.epoch(), store.replica()), (epoch, "main"));
         place.close().await;
-        assert!(matches!(store.kernels().await, Err(StoreError::Closed)));
+        assert!(matches!(store.kernels(Scope::Own).await, Err(StoreError::Closed)));
         let deleted = store.delete_kernel(Uuid::nil()).await;
         assert!(matches!(deleted, Err(StoreError::Closed)));
     }
@@ -191,21 +195,24 @@ fn owner(replica: &str, epoch: u64) -> Owner {
 }
 
 pub(crate) async fn a_kernel_is_its_makers_until_another_replica_takes_it<P: Fixture>() {
-    let place = P::new();
-    let (a, b) = (place.open("a"), place.open("b"));
+    let place = P::new().await;
+    let (a, b) = (place.open("a").await, place.open("b").await);
     let id = kernel(1).id;
     assert_eq!(a.owner(id).await.unwrap(), None);
     a.insert_kernel(kernel(1)).await.unwrap();
     for store in [&a, &b] {
         assert_eq!(store.owner(id).await.unwrap(), Some(owner("a", 1)));
     }
-    assert_eq!(b.take_kernels().await.unwrap(), [kernel(1)]);
-    assert_eq!(a.owner(id).await.unwrap(), Some(owner("b", 2)));
-    assert_eq!(a.take_kernels().await.unwrap(), [kernel(1)]);
-    assert_eq!(b.owner(id).await.unwrap(), Some(owner("a", 3)));
+    place.expire("a").await;
+    assert_eq!(b.take_over().await.unwrap(), [kernel(1)]);
+    assert_eq!(b.owner(id).await.unwrap(), Some(owner("b", 2)));
+    let a = place.open("a").await;
+    place.expire("b").await;
+    assert_eq!(a.take_over().await.unwrap(), [kernel(1)]);
+    assert_eq!(a.owner(id).await.unwrap(), Some(owner("a", 3)));
     // The next process of the same replica takes it too.
     place.close().await;
-    let next = place.open("a");
+    let next = place.open("a").await;
     assert_eq!(next.take_kernels().await.unwrap(), [kernel(1)]);
     assert_eq!(next.owner(id).await.unwrap(), Some(owner("a", 4)));
     assert!(next.delete_kernel(id).await.unwrap());
@@ -228,10 +235,11 @@ async fn writes(store: &dyn Store) -> Vec<Result<bool, StoreError>> {
 }
 
 pub(crate) async fn a_replica_that_lost_a_kernel_writes_nothing_more_to_it<P: Fixture>() {
-    let place = P::new();
-    let (a, b) = (place.open("a"), place.open("b"));
+    let place = P::new().await;
+    let (a, b) = (place.open("a").await, place.open("b").await);
     a.insert_kernel(kernel(1)).await.unwrap();
-    b.take_kernels().await.unwrap();
+    place.expire("a").await;
+    b.take_over().await.unwrap();
     for written in writes(&*a).await {
         let Err(StoreError::Fenced { held, current, .. }) = written else {
             panic!("{written:?}");
@@ -239,16 +247,16 @@ pub(crate) async fn a_replica_that_lost_a_kernel_writes_nothing_more_to_it<P: Fi
         assert_eq!((held, current), (Some(1), 2));
     }
     assert_eq!(b.kernel(kernel(1).id).await.unwrap(), Some(kernel(1)));
-    assert!(b.ended_sessions().await.unwrap().is_empty());
+    assert!(b.ended_sessions(Scope::Own).await.unwrap().is_empty());
     // All but the last, which finds that the one before has ended it.
     let written: Vec<bool> = writes(&*b).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(written, [true, true, true, true, true, false]);
-    assert!(b.kernels().await.unwrap().is_empty());
+    assert!(b.kernels(Scope::Own).await.unwrap().is_empty());
 }
 
 pub(crate) async fn who_never_took_a_kernel_writes_nothing_to_it<P: Fixture>() {
-    let place = P::new();
-    let (a, b) = (place.open("a"), place.open("b"));
+    let place = P::new().await;
+    let (a, b) = (place.open("a").await, place.open("b").await);
     a.insert_kernel(kernel(1)).await.unwrap();
     for written in writes(&*b).await {
         assert!(
@@ -260,8 +268,8 @@ pub(crate) async fn who_never_took_a_kernel_writes_nothing_to_it<P: Fixture>() {
 }
 
 pub(crate) async fn an_id_that_is_used_again_is_not_the_earlier_kernel<P: Fixture>() {
-    let place = P::new();
-    let (a, b) = (place.open("a"), place.open("b"));
+    let place = P::new().await;
+    let (a, b) = (place.open("a").await, place.open("b").await);
     a.insert_kernel(kernel(1)).await.unwrap();
     assert!(a.delete_kernel(kernel(1).id).await.unwrap());
     b.insert_kernel(kernel(1)).await.unwrap();
@@ -287,8 +295,8 @@ pub(crate) async fn a_token_is_kept_until_it_is_revoked_or_expires<P: Fixture>()
         created_micros: n.into(),
         expires_micros,
     };
-    let place = P::new();
-    let store = place.open("main");
+    let place = P::new().await;
+    let store = place.open("main").await;
     for row in [token(2, Some(50)), token(1, None), token(3, Some(51))] {
         store.insert_token(row).await.unwrap();
     }
@@ -302,11 +310,89 @@ pub(crate) async fn a_token_is_kept_until_it_is_revoked_or_expires<P: Fixture>()
         );
     }
     place.close().await;
-    let store = place.open("main");
+    let store = place.open("main").await;
     let all = [token(1, None), token(2, Some(50)), token(3, Some(51))];
     assert_eq!(store.tokens().await.unwrap(), all);
     assert_eq!(store.delete_expired_tokens(50).await.unwrap(), 1);
     assert!(store.delete_token(Uuid::from_u128(1)).await.unwrap());
     assert!(!store.delete_token(Uuid::from_u128(1)).await.unwrap());
     assert_eq!(store.tokens().await.unwrap(), [token(3, Some(51))]);
+}
+
+fn jupyter_session(n: u128) -> JupyterSessionRecord {
+    JupyterSessionRecord {
+        id: Uuid::from_u128(n),
+        owner: "operator".into(),
+        path: format!("{n}.ipynb"),
+        name: "b".into(),
+        kind: "notebook".into(),
+        kernel_id: Uuid::from_u128(1),
+        created_micros: 5,
+    }
+}
+
+pub(crate) async fn each_thing_is_found_with_the_replica_that_has_it<P: Fixture>() {
+    let place = P::new().await;
+    let (a, b) = (place.open("a").await, place.open("b").await);
+    a.insert_kernel(kernel(1)).await.unwrap();
+    a.end_kernel(ended(2)).await.unwrap();
+    a.insert_jupyter_session(jupyter_session(3)).await.unwrap();
+    a.set_address("127.0.0.1:9".into()).await.unwrap();
+    let (owner, name) = ("operator".to_owned(), "session-1".to_owned());
+    let path = "3.ipynb".to_owned();
+    for (n, what) in [
+        (1, Lookup::Kernel(Uuid::from_u128(1))),
+        (
+            1,
+            Lookup::Name {
+                owner: owner.clone(),
+                name,
+            },
+        ),
+        (2, Lookup::Ended(Uuid::from_u128(2))),
+        (3, Lookup::JupyterSession(Uuid::from_u128(3))),
+        (
+            3,
+            Lookup::JupyterPath {
+                owner: owner.clone(),
+                path,
+            },
+        ),
+    ] {
+        for store in [&a, &b] {
+            let found = store.locate(what.clone()).await.unwrap().unwrap();
+            assert_eq!(
+                (found.id, &*found.owner),
+                (Uuid::from_u128(n), "operator"),
+                "{what:?}"
+            );
+        }
+        let found = a.locate(what).await.unwrap().unwrap().replica;
+        assert_eq!(
+            (found.address.as_deref(), found.epoch, found.live),
+            (Some("127.0.0.1:9"), a.epoch(), true)
+        );
+    }
+    let absent = Lookup::Name {
+        owner: "another".into(),
+        name: "session-1".into(),
+    };
+    for what in [
+        Lookup::Kernel(Uuid::nil()),
+        Lookup::Ended(Uuid::from_u128(1)),
+        absent,
+    ] {
+        assert_eq!(a.locate(what).await.unwrap(), None);
+    }
+    let removed = a.set_removed(vec!["kernels/2".into()], 5).await;
+    assert_eq!(removed.unwrap(), 1);
+    assert_eq!(a.locate(Lookup::Ended(Uuid::from_u128(2))).await.unwrap(), None);
+    assert!(
+        a.replicas()
+            .await
+            .unwrap()
+            .iter()
+            .any(|replica| replica.name == "a" && replica.live)
+    );
+    assert!(a.lease().is_valid());
 }

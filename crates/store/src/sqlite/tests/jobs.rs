@@ -27,7 +27,7 @@ async fn a_row_that_was_tampered_with_is_an_error() {
     raw(&place.path())
         .execute("UPDATE kernels SET session = 'no json'", [])
         .unwrap();
-    let error = place.open().unwrap().kernels().await.unwrap_err();
+    let error = place.open().unwrap().kernels(Scope::Own).await.unwrap_err();
     assert!(
         error.to_string().contains("table kernels, column session"),
         "{error}"
@@ -56,7 +56,7 @@ async fn a_job_whose_caller_left_is_still_done() {
     go_on.send(()).unwrap();
     holding.await.unwrap().unwrap();
     store.write(|_| Ok(())).await.unwrap();
-    assert_eq!(store.kernels().await.unwrap(), vec![kernel(2)]);
+    assert_eq!(store.kernels(Scope::Own).await.unwrap(), vec![kernel(2)]);
 }
 
 /// Polls once; whether it is pending.

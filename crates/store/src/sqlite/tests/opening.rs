@@ -122,13 +122,13 @@ async fn a_crash_keeps_what_was_answered_and_drops_what_was_not() {
         fs::copy(place.dir.path().join(name), crashed.dir.path().join(name)).unwrap();
     }
     // A reader is not held up by the open transaction.
-    assert_eq!(store.kernels().await.unwrap().len(), 1);
+    assert_eq!(store.kernels(Scope::Own).await.unwrap().len(), 1);
     go_on.send(()).unwrap();
     writing.await.unwrap().unwrap();
 
     let after = crashed.open().unwrap();
     assert_eq!(after.epoch(), 2);
-    assert_eq!(after.kernels().await.unwrap(), vec![kernel(1)]);
+    assert_eq!(after.kernels(Scope::Own).await.unwrap(), vec![kernel(1)]);
 }
 
 #[test]
@@ -213,7 +213,7 @@ async fn a_file_of_version_4_knows_its_branches_and_takes_additional_kernels() {
     old.execute_batch(branch).unwrap();
     drop(old);
     let store = place.open().unwrap();
-    let roles = store.kernels().await.unwrap();
+    let roles = store.kernels(Scope::Own).await.unwrap();
     let roles: Vec<_> = roles.iter().map(|row| row.session["role"].clone()).collect();
     assert_eq!(roles, ["session", "branch"]);
     let mut additional = kernel(3);

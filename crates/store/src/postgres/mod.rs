@@ -1,0 +1,360 @@
+//! The store in a Postgres database that several replicas share.
+//!
+//! # Shape
+//! [`WORKERS`] tasks own one connection each and run jobs in order. A job about one kernel or one Jupyter session always goes to the
+//! same task, so jobs about one thing are done in the order in which they were asked for. One more connection renews the lease.
+//! Each change is one statement. It names the epoch of this process and the fencing epoch of the kernel, and does nothing if either
+//! is not that of the row.
+//!
+//! # Leases
+//! The row of a replica says until when its lease is valid, by the clock of the database. It is renewed every second. A process that
+//! could not renew it for half of its length stops by itself ([`ReplicaLease`]), and another replica may take its kernels after its
+//! whole length: so two clocks may differ in speed, and a pause may come at any place.
+
+mod claims;
+mod connection;
+mod data_dir;
+mod ended;
+mod failure;
+mod jupyter_sessions;
+mod kernels;
+mod membership;
+mod replicas;
+mod rows;
+mod schema;
+mod tls;
+mod tokens;
+mod url;
+mod worker;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::{Map, Value};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use crate::{
+    EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner, ReplicaLease,
+    ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture, TokenRecord,
+};
+use claims::Claims;
+use connection::{Connector, Link};
+pub use data_dir::REPLICA_FILE;
+use failure::Failure;
+use membership::{Heartbeat, Joined, Joining};
+pub use url::PostgresUrl;
+use worker::Worker;
+
+/// Connections of one replica, beside that of its lease.
+const WORKERS: usize = 4;
+
+/// How a replica joins a shared store.
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    /// The database.
+    pub url: PostgresUrl,
+    /// The name of the replica.
+    pub replica: String,
+    /// Its data directory, which exists and which no other process uses.
+    pub data_dir: PathBuf,
+    /// How long its lease is; at least 1 s.
+    pub lease: Duration,
+}
+
+/// Whether a replica can have this name: at most 63 letters, digits, `-`, `.` and `_`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_replica_name(name: &str) -> Result<(), String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    if name.is_empty() || name.len() > 63 || !name.chars().all(plain) {
+        return Err(format!(
+            "{name:?} is no name of 1 to 63 letters, digits, '-', '.' and '_'"
+        ));
+    }
+    Ok(())
+}
+
+/// One replica's store.
+#[derive(Debug)]
+pub struct PostgresStore {
+    workers: Vec<Worker>,
+    /// The worker of the next job that is about no single thing.
+    next: AtomicUsize,
+    replica: Arc<str>,
+    epoch: u64,
+    lease: ReplicaLease,
+    claims: Arc<Claims>,
+    stop: Mutex<Option<oneshot::Sender<oneshot::Sender<()>>>>,
+}
+
+/// This process, as every write names it.
+#[derive(Clone, Debug)]
+struct Me {
+    name: Arc<str>,
+    epoch: i64,
+}
+
+impl PostgresStore {
+    /// Joins a shared store: brings its schema up to date, takes the next gateway epoch and the name of the replica, and renews
+    /// the lease from then on. If an earlier process of the name had another data directory, it waits for the end of its lease.
+    ///
+    /// # Errors
+    /// [`StoreError::ReplicaInUse`], [`StoreError::Mismatch`], [`StoreError::NewerSchema`], [`StoreError::Io`],
+    /// [`StoreError::Database`].
+    pub async fn open(options: PostgresOptions) -> Result<Self, StoreError> {
+        let PostgresOptions {
+            url,
+            replica,
+            data_dir,
+            lease: length,
+        } = options;
+        let database = url.shown();
+        let explain = |failure: Failure| match StoreError::from(failure) {
+            StoreError::Database { reason } => StoreError::Database {
+                reason: format!("{database}: {reason}"),
+            },
+            other => other,
+        };
+        let connector = tokio::task::spawn_blocking(move || Connector::new(url)).await;
+        let connector = connector.map_err(|error| StoreError::Database {
+            reason: error.to_string(),
+        })?;
+        let connector = Arc::new(connector?);
+        let mut client = connector.connect().await.map_err(explain)?;
+        schema::migrate(&mut client, &database).await.map_err(explain)?;
+        let link = Link::new(client);
+        let joining = Joining {
+            link: &link,
+            name: &replica,
+            data_dir,
+            lease: length,
+            database: database.clone(),
+        };
+        let Joined { epoch, lease } = joining.join().await.map_err(explain)?;
+        let heartbeat = Heartbeat {
+            connector: Arc::clone(&connector),
+            name: replica.clone(),
+            epoch: i64::try_from(epoch).unwrap_or(0),
+            length,
+            lease: lease.clone(),
+        };
+        let (stop, stopped) = oneshot::channel();
+        tokio::spawn(heartbeat.run(link, stopped));
+        Ok(Self {
+            workers: (0..WORKERS)
+                .map(|_| Worker::spawn(Arc::clone(&connector)))
+                .collect(),
+            next: AtomicUsize::new(0),
+            replica: replica.into(),
+            epoch,
+            lease,
+            claims: Arc::default(),
+            stop: Mutex::new(Some(stop)),
+        })
+    }
+
+    fn me(&self) -> Me {
+        Me {
+            name: Arc::clone(&self.replica),
+            epoch: i64::try_from(self.epoch).unwrap_or(0),
+        }
+    }
+
+    /// The worker of all jobs about one thing.
+    fn worker_of(&self, id: Uuid) -> Result<&Worker, StoreError> {
+        let at = id.as_u128() % WORKERS as u128;
+        let worker = usize::try_from(at).ok().and_then(|at| self.workers.get(at));
+        worker.ok_or(StoreError::Closed)
+    }
+
+    /// The worker of a job about many things.
+    fn any_worker(&self) -> Result<&Worker, StoreError> {
+        let at = self.next.fetch_add(1, Ordering::Relaxed) % WORKERS;
+        self.workers.get(at).ok_or(StoreError::Closed)
+    }
+
+    /// Refuses writes of a process that may not act any more.
+    fn check_lease(&self) -> Result<(), StoreError> {
+        if self.lease.is_valid() {
+            Ok(())
+        } else if self.stop.lock().is_none() {
+            Err(StoreError::Closed)
+        } else {
+            Err(StoreError::LeaseLost)
+        }
+    }
+
+    async fn do_close(&self) -> Result<(), StoreError> {
+        let stop = self.stop.lock().take();
+        for worker in &self.workers {
+            worker.close().await?;
+        }
+        // Last: what is queued is written under the lease.
+        if let Some(stop) = stop {
+            let (reply, ended) = oneshot::channel();
+            if stop.send(reply).is_ok() {
+                let _ = ended.await;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Store for PostgresStore {
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    fn replica(&self) -> &str {
+        &self.replica
+    }
+
+    fn lease(&self) -> &ReplicaLease {
+        &self.lease
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn close(&self) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_close())
+    }
+
+    fn insert_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_insert_kernel(kernel))
+    }
+
+    fn take_kernels(&self) -> StoreFuture<'_, Vec<KernelRecord>> {
+        Box::pin(self.do_take(kernels::TAKE_OWN))
+    }
+
+    fn take_over(&self) -> StoreFuture<'_, Vec<KernelRecord>> {
+        Box::pin(self.do_take(kernels::TAKE_OVER))
+    }
+
+    fn set_address(&self, address: String) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_set_address(address))
+    }
+
+    fn replicas(&self) -> StoreFuture<'_, Vec<ReplicaRecord>> {
+        Box::pin(self.do_replicas())
+    }
+
+    fn locate(&self, what: Lookup) -> StoreFuture<'_, Option<Location>> {
+        Box::pin(self.do_locate(what))
+    }
+
+    fn owner(&self, id: Uuid) -> StoreFuture<'_, Option<Owner>> {
+        Box::pin(self.do_owner(id))
+    }
+
+    fn update_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_update_kernel(kernel))
+    }
+
+    fn move_kernel(
+        &self,
+        id: Uuid,
+        paths: RuntimePaths,
+        incarnation: u32,
+        changes: Map<String, Value>,
+    ) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_move_kernel(id, paths, incarnation, changes))
+    }
+
+    fn set_kernel_life(
+        &self,
+        id: Uuid,
+        life: KernelLife,
+        incarnation: u32,
+        dead_cause: Option<String>,
+    ) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_set_kernel_life(id, life, incarnation, dead_cause))
+    }
+
+    fn amend_session(&self, id: Uuid, changes: Map<String, Value>) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_amend_session(id, changes))
+    }
+
+    fn delete_kernel(&self, id: Uuid) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_delete_kernel(id))
+    }
+
+    fn kernel(&self, id: Uuid) -> StoreFuture<'_, Option<KernelRecord>> {
+        Box::pin(self.do_kernel(id))
+    }
+
+    fn kernels(&self, scope: Scope) -> StoreFuture<'_, Vec<KernelRecord>> {
+        Box::pin(self.do_kernels(scope))
+    }
+
+    fn end_kernel(&self, ended: EndedRecord) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_end_kernel(ended))
+    }
+
+    fn set_removed(&self, dirs: Vec<String>, at_micros: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_set_removed(dirs, at_micros))
+    }
+
+    fn forget_ended(&self, micros: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_forget_ended(micros))
+    }
+
+    fn ended_sessions(&self, scope: Scope) -> StoreFuture<'_, Vec<EndedRecord>> {
+        Box::pin(self.do_ended_sessions(scope))
+    }
+
+    fn insert_jupyter_session(&self, session: JupyterSessionRecord) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_insert_jupyter_session(session))
+    }
+
+    fn update_jupyter_session(&self, session: JupyterSessionRecord) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_update_jupyter_session(session))
+    }
+
+    fn delete_jupyter_sessions(&self, ids: Vec<Uuid>) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_delete_jupyter_sessions(ids))
+    }
+
+    fn jupyter_session(&self, id: Uuid) -> StoreFuture<'_, Option<JupyterSessionRecord>> {
+        Box::pin(self.do_jupyter_session(id))
+    }
+
+    fn jupyter_sessions(&self, scope: Scope) -> StoreFuture<'_, Vec<JupyterSessionRecord>> {
+        Box::pin(self.do_jupyter_sessions(scope))
+    }
+
+    fn insert_token(&self, token: TokenRecord) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_insert_token(token))
+    }
+
+    fn delete_token(&self, id: Uuid) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_delete_token(id))
+    }
+
+    fn delete_expired_tokens(&self, micros: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_delete_expired_tokens(micros))
+    }
+
+    fn tokens(&self) -> StoreFuture<'_, Vec<TokenRecord>> {
+        Box::pin(self.do_tokens())
+    }
+
+    fn space(&self) -> StoreFuture<'_, Space> {
+        Box::pin(self.do_space())
+    }
+
+    /// The database gives room back by itself (autovacuum).
+    fn compact(&self, _pages: u32) -> StoreFuture<'_, Space> {
+        Box::pin(self.do_space())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! Who has what, and who lives.
+
+use tokio_postgres::Row;
+
+use super::failure::Failure;
+use super::{PostgresStore, rows};
+use crate::{Location, Lookup, ReplicaRecord, StoreError};
+
+const SET_ADDRESS: &str = "UPDATE himalia.replicas SET address = $3 WHERE name = $1 AND epoch = $2";
+
+const LIVE: &str = "
+SELECT name, address, epoch, true AS live FROM himalia.replicas
+WHERE lease_until > clock_timestamp() ORDER BY name";
+
+/// A thing and its replica, of which there is always a row.
+macro_rules! located {
+    ($table:literal, $which:literal) => {
+        concat!(
+            "SELECT t.id, t.owner, r.name, r.address, r.epoch, r.lease_until > clock_timestamp() AS live
+             FROM himalia.",
+            $table,
+            " AS t JOIN himalia.replicas AS r ON r.name = t.replica WHERE ",
+            $which
+        )
+    };
+}
+
+const BY_ID: &str = located!("kernels", "t.id = $1");
+const BY_NAME: &str = located!("kernels", "t.owner = $1 AND t.name = $2");
+const ENDED: &str = located!(
+    "ended_sessions",
+    "t.id = $1 AND t.removed_micros IS NULL ORDER BY t.ended_micros DESC LIMIT 1"
+);
+const JUPYTER: &str = located!("jupyter_sessions", "t.id = $1");
+const JUPYTER_PATH: &str = located!(
+    "jupyter_sessions",
+    "t.owner = $1 AND t.path = $2 ORDER BY t.created_micros, t.id LIMIT 1"
+);
+
+impl PostgresStore {
+    pub(super) async fn do_set_address(&self, address: String) -> Result<(), StoreError> {
+        self.check_lease()?;
+        let me = self.me();
+        self.any_worker()?
+            .run(move |link| async move {
+                let name: &str = &me.name;
+                match link.execute(SET_ADDRESS, &[&name, &me.epoch, &address]).await? {
+                    0 => Err(StoreError::LeaseLost.into()),
+                    _ => Ok(()),
+                }
+            })
+            .await
+    }
+
+    pub(super) async fn do_replicas(&self) -> Result<Vec<ReplicaRecord>, StoreError> {
+        self.any_worker()?
+            .run(|link| async move { link.query(LIVE, &[]).await?.iter().map(replica).collect() })
+            .await
+    }
+
+    pub(super) async fn do_locate(&self, what: Lookup) -> Result<Option<Location>, StoreError> {
+        self.any_worker()?
+            .run(move |link| async move {
+                let row = match &what {
+                    Lookup::Kernel(id) => link.query_opt(BY_ID, &[id]).await?,
+                    Lookup::Name { owner, name } => link.query_opt(BY_NAME, &[owner, name]).await?,
+                    Lookup::Ended(id) => link.query_opt(ENDED, &[id]).await?,
+                    Lookup::JupyterSession(id) => link.query_opt(JUPYTER, &[id]).await?,
+                    Lookup::JupyterPath { owner, path } => {
+                        link.query_opt(JUPYTER_PATH, &[owner, path]).await?
+                    }
+                };
+                let Some(row) = row else { return Ok(None) };
+                Ok(Some(Location {
+                    id: row.try_get("id")?,
+                    owner: row.try_get("owner")?,
+                    replica: replica(&row)?,
+                }))
+            })
+            .await
+    }
+}
+
+fn replica(row: &Row) -> Result<ReplicaRecord, Failure> {
+    Ok(ReplicaRecord {
+        name: row.try_get("name")?,
+        address: row.try_get("address")?,
+        epoch: rows::epoch(row.try_get("epoch")?)?,
+        live: row.try_get("live")?,
+    })
+}

@@ -1,0 +1,147 @@
+//! Tables, and how an older schema becomes a newer one.
+//!
+//! All of it is in the schema `himalia` of the database. Its version is the row `schema_version` of `himalia.meta`.
+
+use tokio_postgres::Client;
+
+use super::failure::Failure;
+use crate::StoreError;
+
+/// The schema version that this code writes.
+pub(super) const SCHEMA_VERSION: i64 = 1;
+
+/// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
+const MIGRATIONS: &[&str] = &[V1];
+
+/// "HIMA": held while a schema is made or changed, so that replicas that start at once do it once.
+const LOCK: i64 = 0x4849_4d41;
+
+const META: &str = "
+CREATE SCHEMA IF NOT EXISTS himalia;
+CREATE TABLE IF NOT EXISTS himalia.meta (
+    key   text PRIMARY KEY,
+    value text NOT NULL
+);
+INSERT INTO himalia.meta (key, value) VALUES
+    ('schema_version', '0'), ('gateway_epoch', '0'), ('store_id', gen_random_uuid()::text)
+ON CONFLICT (key) DO NOTHING;
+";
+
+const V1: &str = "
+CREATE TABLE himalia.replicas (
+    name        text PRIMARY KEY,
+    epoch       bigint NOT NULL,
+    address     text,
+    lease_until timestamptz NOT NULL
+);
+
+CREATE TABLE himalia.kernels (
+    id               uuid PRIMARY KEY,
+    owner            text NOT NULL,
+    name             text,
+    created_micros   bigint NOT NULL,
+    session          jsonb NOT NULL,
+    session_dir      text NOT NULL,
+    sandbox_id       text NOT NULL,
+    sandbox_key_hash bytea NOT NULL CHECK (length(sandbox_key_hash) = 32),
+    socket           text NOT NULL,
+    incarnation      bigint NOT NULL CHECK (incarnation >= 0),
+    life             text NOT NULL CHECK (life IN ('starting', 'live', 'dead')),
+    dead_cause       text,
+    replica          text NOT NULL,
+    fence            bigint NOT NULL CHECK (fence >= 1)
+);
+CREATE UNIQUE INDEX kernels_by_name ON himalia.kernels (owner, name) WHERE name IS NOT NULL;
+CREATE INDEX kernels_by_replica ON himalia.kernels (replica);
+
+CREATE TABLE himalia.ended_sessions (
+    session_dir    text PRIMARY KEY,
+    id             uuid NOT NULL,
+    owner          text NOT NULL,
+    name           text,
+    created_micros bigint NOT NULL,
+    ended_micros   bigint NOT NULL,
+    cause          text NOT NULL,
+    removed_micros bigint,
+    facts          jsonb NOT NULL,
+    replica        text NOT NULL
+);
+CREATE INDEX ended_sessions_by_id ON himalia.ended_sessions (id);
+CREATE INDEX ended_sessions_by_replica ON himalia.ended_sessions (replica);
+
+CREATE TABLE himalia.jupyter_sessions (
+    id             uuid PRIMARY KEY,
+    owner          text NOT NULL,
+    path           text NOT NULL,
+    name           text NOT NULL,
+    type           text NOT NULL,
+    kernel_id      uuid NOT NULL,
+    created_micros bigint NOT NULL,
+    replica        text NOT NULL
+);
+CREATE INDEX jupyter_sessions_by_path ON himalia.jupyter_sessions (owner, path);
+CREATE INDEX jupyter_sessions_by_replica ON himalia.jupyter_sessions (replica);
+
+CREATE TABLE himalia.access_tokens (
+    id             uuid PRIMARY KEY,
+    hash           bytea NOT NULL UNIQUE CHECK (length(hash) = 32),
+    owner          text NOT NULL,
+    caller         text NOT NULL,
+    scope          text NOT NULL,
+    description    text NOT NULL,
+    created_by     text NOT NULL,
+    created_micros bigint NOT NULL,
+    expires_micros bigint
+);
+";
+
+/// Applies the steps that are missing, all in one transaction and under an advisory lock, so that a crash leaves the earlier version
+/// or the newest. `database` is named in errors.
+pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), Failure> {
+    let transaction = client.transaction().await?;
+    transaction
+        .execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK])
+        .await?;
+    // Not made where it is: that needs a right that only the first start has to have.
+    let made: bool = transaction
+        .query_one("SELECT to_regclass('himalia.meta') IS NOT NULL", &[])
+        .await?
+        .try_get(0)?;
+    if !made {
+        transaction.batch_execute(META).await?;
+    }
+    let version: String = transaction
+        .query_one("SELECT value FROM himalia.meta WHERE key = 'schema_version'", &[])
+        .await?
+        .try_get(0)?;
+    let version: i64 = version.parse().map_err(|_| StoreError::BadRow {
+        table: "meta",
+        column: "value",
+        reason: format!("schema version {version:?} is no number"),
+    })?;
+    if version > SCHEMA_VERSION {
+        return Err(StoreError::NewerSchema {
+            path: database.into(),
+            found: version,
+            supported: SCHEMA_VERSION,
+        }
+        .into());
+    }
+    let missing = usize::try_from(version).unwrap_or(0);
+    for step in MIGRATIONS.iter().skip(missing) {
+        transaction.batch_execute(step).await?;
+    }
+    transaction
+        .execute(
+            "UPDATE himalia.meta SET value = $1 WHERE key = 'schema_version'",
+            &[&SCHEMA_VERSION.to_string()],
+        )
+        .await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
+const _: () = assert!(
+    MIGRATIONS.len() == 1 && SCHEMA_VERSION == 1,
+    "a step and its version come together"
+);

@@ -1,0 +1,331 @@
+use std::collections::HashMap;
+
+use himalia_testkit::postgres::{Postgres, ServerCertificate};
+use tempfile::TempDir;
+
+use super::*;
+use crate::tests::{Fixture as _, kernel};
+
+const LEASE: Duration = Duration::from_mins(2);
+
+/// A database that replicas have open, and their data directories.
+struct Shared {
+    server: Arc<Postgres>,
+    url: String,
+    dir: TempDir,
+    open: Mutex<Vec<Arc<PostgresStore>>>,
+}
+
+thread_local! {
+    /// The server of the test that runs on this thread.
+    static SERVER: std::cell::RefCell<Option<Arc<Postgres>>> = const { std::cell::RefCell::new(None) };
+}
+
+fn server() -> Arc<Postgres> {
+    SERVER.with(|server| {
+        let mut server = server.borrow_mut();
+        Arc::clone(server.get_or_insert_with(|| Arc::new(Postgres::start(None).unwrap())))
+    })
+}
+
+impl Shared {
+    fn options(&self, replica: &str, lease: Duration) -> PostgresOptions {
+        let data_dir = self.dir.path().join(replica);
+        std::fs::create_dir_all(&data_dir).unwrap();
+        PostgresOptions {
+            url: self.url.parse().unwrap(),
+            replica: replica.to_owned(),
+            data_dir,
+            lease,
+        }
+    }
+
+    async fn try_open(&self, replica: &str, lease: Duration) -> Result<Arc<PostgresStore>, StoreError> {
+        let store = Arc::new(PostgresStore::open(self.options(replica, lease)).await?);
+        self.open.lock().push(Arc::clone(&store));
+        Ok(store)
+    }
+
+    fn sql(&self, sql: &str) -> String {
+        self.server.run(&self.url, sql).unwrap()
+    }
+}
+
+impl crate::tests::Fixture for Shared {
+    async fn new() -> Self {
+        let server = server();
+        Self {
+            url: server.database().unwrap(),
+            server,
+            dir: TempDir::new().unwrap(),
+            open: Mutex::default(),
+        }
+    }
+
+    async fn open(&self, replica: &str) -> Arc<dyn Store> {
+        self.try_open(replica, LEASE).await.unwrap()
+    }
+
+    async fn expire(&self, replica: &str) {
+        self.sql(&format!(
+            "UPDATE himalia.replicas SET lease_until = now() - interval '1 s' WHERE name = '{replica}'"
+        ));
+    }
+
+    async fn close(&self) {
+        let open = std::mem::take(&mut *self.open.lock());
+        for store in open {
+            store.close().await.unwrap();
+        }
+    }
+}
+
+/// In one process, which starts one server.
+#[tokio::test]
+async fn it_satisfies_the_contract_of_a_store() {
+    crate::tests::with_contract!(crate::tests::run_contract, Shared);
+}
+
+#[tokio::test]
+async fn one_of_two_replicas_takes_each_kernel_of_a_dead_one() {
+    let place = Shared::new().await;
+    let (a, b, c) = (
+        place.open("a").await,
+        place.open("b").await,
+        place.open("c").await,
+    );
+    for n in 1..=40 {
+        a.insert_kernel(kernel(n)).await.unwrap();
+    }
+    let located = b.locate(Lookup::Kernel(kernel(1).id)).await.unwrap().unwrap();
+    assert!(located.replica.live && located.replica.name == "a" && located.replica.address.is_none());
+    assert_eq!(b.kernels(Scope::Own).await.unwrap(), []);
+    assert_eq!(b.kernels(Scope::All).await.unwrap().len(), 40);
+    assert_eq!(b.take_over().await.unwrap(), []);
+    assert_eq!(b.take_kernels().await.unwrap(), []);
+    place.expire("a").await;
+    let (by_b, by_c) = tokio::join!(b.take_over(), c.take_over());
+    let (by_b, by_c) = (by_b.unwrap(), by_c.unwrap());
+    assert_eq!(by_b.len() + by_c.len(), 40);
+    let mut owners = HashMap::new();
+    for (name, taken) in [("b", by_b), ("c", by_c)] {
+        for kernel in taken {
+            let owner = c.owner(kernel.id).await.unwrap().unwrap();
+            assert_eq!((&*owner.replica, owner.epoch), (name, 2));
+            assert_eq!(owners.insert(kernel.id, name), None);
+        }
+    }
+    // The lease that others have used is not renewed.
+    assert_eq!(
+        place.sql("SELECT lease_until FROM himalia.replicas WHERE name = 'a'"),
+        "-infinity"
+    );
+    let located = b.locate(Lookup::Kernel(kernel(1).id)).await.unwrap().unwrap();
+    assert!(located.replica.live && located.replica.name != "a");
+    let names: Vec<String> = b
+        .replicas()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|one| one.name)
+        .collect();
+    assert_eq!(names, ["b", "c"]);
+}
+
+#[tokio::test]
+async fn a_replica_whose_name_another_process_has_writes_nothing_more() {
+    let place = Shared::new().await;
+    let a = place.open("a").await;
+    a.insert_kernel(kernel(1)).await.unwrap();
+    // The same data directory: its earlier process is known to have ended, so nothing is waited for.
+    let next = place.open("a").await;
+    for written in [
+        a.insert_kernel(kernel(2)).await.map(|()| true),
+        a.delete_kernel(kernel(1).id).await,
+        a.set_address("x".into()).await.map(|()| true),
+    ] {
+        assert!(matches!(written, Err(StoreError::LeaseLost)), "{written:?}");
+    }
+    assert_eq!(next.kernels(Scope::All).await.unwrap(), [kernel(1)]);
+    assert_eq!(next.take_kernels().await.unwrap(), [kernel(1)]);
+    assert!(next.delete_kernel(kernel(1).id).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_lease_that_cannot_be_renewed_is_lost_after_half_of_it() {
+    let place = Shared::new().await;
+    let a = place.try_open("a", Duration::from_secs(3)).await.unwrap();
+    a.insert_kernel(kernel(1)).await.unwrap();
+    place.server.pause(true).unwrap();
+    let reason = a.lease().lost().await;
+    assert!(reason.contains("1.5 s"), "{reason}");
+    let refused = a.insert_kernel(kernel(2)).await;
+    assert!(matches!(refused, Err(StoreError::LeaseLost)), "{refused:?}");
+    place.server.pause(false).unwrap();
+    assert!(!a.lease().is_valid());
+}
+
+#[tokio::test]
+async fn a_lease_that_has_ended_in_the_store_is_lost() {
+    let place = Shared::new().await;
+    let a = place.try_open("a", Duration::from_secs(3)).await.unwrap();
+    place.expire("a").await;
+    let reason = a.lease().lost().await;
+    assert!(reason.contains("has ended in the store"), "{reason}");
+    let b = place.open("b").await;
+    // It renews its own.
+    let first = place.sql("SELECT lease_until FROM himalia.replicas WHERE name = 'b'");
+    let deadline = himalia_testkit::patience::Deadline::new();
+    while place.sql("SELECT lease_until FROM himalia.replicas WHERE name = 'b'") == first {
+        assert!(!deadline.is_over(), "it is not renewed");
+        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(b.lease().is_valid());
+    place.close().await;
+    assert_eq!(
+        place.sql("SELECT count(*) FROM himalia.replicas WHERE lease_until > now()"),
+        "0"
+    );
+}
+
+#[tokio::test]
+async fn a_data_directory_and_a_replica_belong_together() {
+    let place = Shared::new().await;
+    let a = place.open("a").await;
+    a.insert_kernel(kernel(1)).await.unwrap();
+    a.close().await.unwrap();
+    let reason = |error: StoreError| match error {
+        StoreError::Mismatch { reason, .. } => reason,
+        other => panic!("{other}"),
+    };
+    let options = |replica: &str, dir: &str| PostgresOptions {
+        data_dir: place.options(dir, LEASE).data_dir,
+        ..place.options(replica, LEASE)
+    };
+    // Another name, a new directory, another database.
+    let error = PostgresStore::open(options("b", "a")).await.unwrap_err();
+    assert!(reason(error).contains("belongs to replica a"));
+    let error = PostgresStore::open(options("a", "new")).await.unwrap_err();
+    assert!(reason(error).contains("logs of 1 sessions"));
+    let other = Shared::new().await;
+    let elsewhere = PostgresOptions {
+        url: other.url.parse().unwrap(),
+        ..options("a", "a")
+    };
+    let error = PostgresStore::open(elsewhere).await.unwrap_err();
+    assert!(reason(error).contains("another database"));
+    let own = options("c", "c");
+    std::fs::write(own.data_dir.join("himalia.db"), "").unwrap();
+    let error = PostgresStore::open(own).await.unwrap_err();
+    assert!(reason(error).contains("store of its own"));
+    let again = place.open("a").await;
+    assert_eq!(again.take_kernels().await.unwrap(), [kernel(1)]);
+}
+
+#[tokio::test]
+async fn a_name_has_one_living_process() {
+    let place = Shared::new().await;
+    let short = Duration::from_secs(2);
+    let first = place.try_open("a", short).await.unwrap();
+    let elsewhere = || PostgresOptions {
+        data_dir: place.options("other", short).data_dir,
+        ..place.options("a", short)
+    };
+    let error = PostgresStore::open(elsewhere()).await.unwrap_err();
+    assert!(matches!(error, StoreError::ReplicaInUse { .. }), "{error}");
+    // Dropped as by a kill: the lease ends by itself, and the start waits for that.
+    place.open.lock().clear();
+    drop(first);
+    let next = PostgresStore::open(elsewhere()).await.unwrap();
+    assert!(next.lease().is_valid());
+}
+
+#[tokio::test]
+async fn a_newer_schema_and_an_absent_server_are_refused() {
+    let place = Shared::new().await;
+    place.open("a").await;
+    place.close().await;
+    place.sql("UPDATE himalia.meta SET value = '99' WHERE key = 'schema_version'");
+    let error = PostgresStore::open(place.options("a", LEASE)).await.unwrap_err();
+    assert!(
+        matches!(error, StoreError::NewerSchema { found: 99, .. }),
+        "{error}"
+    );
+    let mut absent = place.options("a", LEASE);
+    absent.url = "postgres://u:canary@127.0.0.1:1/x".parse().unwrap();
+    let error = PostgresStore::open(absent).await.unwrap_err().to_string();
+    assert!(
+        error.contains("postgres://127.0.0.1:1/x") && !error.contains("canary"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn replicas_that_start_at_once_make_one_schema() {
+    let place = Shared::new().await;
+    let opened = ["a", "b", "c", "d"].map(|name| place.try_open(name, LEASE));
+    let opened = futures_util::future::join_all(opened).await;
+    let mut epochs: Vec<u64> = opened.into_iter().map(|store| store.unwrap().epoch()).collect();
+    epochs.sort_unstable();
+    assert_eq!(epochs, [1, 2, 3, 4]);
+}
+
+#[tokio::test]
+async fn a_broken_connection_is_made_again() {
+    let place = Shared::new().await;
+    let a = place.open("a").await;
+    a.insert_kernel(kernel(1)).await.unwrap();
+    place.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'himalia'");
+    let deadline = himalia_testkit::patience::Deadline::new();
+    // What is asked before the end of the connection is noticed fails.
+    while a.kernel(kernel(1).id).await.is_err() {
+        assert!(!deadline.is_over());
+    }
+    a.insert_kernel(kernel(2)).await.unwrap();
+    assert!(a.lease().is_valid());
+}
+
+#[tokio::test]
+async fn the_certificate_of_the_server_is_verified() {
+    let mut authority = rcgen::CertificateParams::default();
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority_key = rcgen::KeyPair::generate().unwrap();
+    let authority_cert = authority.self_signed(&authority_key).unwrap();
+    let issuer = rcgen::Issuer::new(authority, authority_key);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let leaf = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let certificate = leaf.signed_by(&key, &issuer).unwrap();
+    let server = Postgres::start(Some(ServerCertificate {
+        certificate: &certificate.pem(),
+        key: &key.serialize_pem(),
+    }))
+    .unwrap();
+    server.database().unwrap();
+    let dir = TempDir::new().unwrap();
+    let root = dir.path().join("root.pem");
+    std::fs::write(&root, authority_cert.pem()).unwrap();
+    let open = async |host: &str, query: &str| {
+        let options = PostgresOptions {
+            url: format!("postgres://himalia@{host}:{}/test0?{query}", server.port())
+                .parse()
+                .unwrap(),
+            replica: "a".into(),
+            data_dir: dir.path().to_owned(),
+            lease: LEASE,
+        };
+        PostgresStore::open(options)
+            .await
+            .map_err(|error| error.to_string())
+    };
+    let trusted = format!("sslmode=verify-full&sslrootcert={}", root.display());
+    let error = open("localhost", "sslmode=verify-full").await.unwrap_err();
+    assert!(error.contains("UnknownIssuer"), "{error}");
+    let error = open("127.0.0.1", &trusted).await.unwrap_err();
+    assert!(error.contains("not valid for name"), "{error}");
+    let store = open("localhost", &trusted).await.unwrap();
+    store.insert_kernel(kernel(1)).await.unwrap();
+    let encrypted = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+        WHERE application_name = 'himalia'";
+    assert_eq!(server.run("/test0", encrypted).unwrap(), "t");
+}

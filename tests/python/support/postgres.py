@@ -1,0 +1,100 @@
+"""A Postgres server for tests, with a directory of its own.
+
+The programs are those of Debian's package `postgresql-15`, or of the directory `HIMALIA_TEST_POSTGRES`. Postgres refuses to run as root, so a
+test that is root starts it as the user `postgres`.
+"""
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+from waiting import eventually
+
+PROGRAMS = Path(os.environ.get("HIMALIA_TEST_POSTGRES", "/usr/lib/postgresql/15/bin"))
+
+
+class Postgres:
+    """A server that listens on 127.0.0.1. `stop` ends it and removes its data."""
+
+    def __init__(self):
+        # Short, since a socket is in it.
+        self.directory = Path(tempfile.mkdtemp(prefix="hmpg", dir="/tmp"))
+        self.data = self.directory / "data"
+        self.data.mkdir()
+        if os.geteuid() == 0:
+            owner = pwd.getpwnam("postgres")
+            for path in (self.directory, self.data):
+                os.chown(path, owner.pw_uid, owner.pw_gid)
+        self._run("initdb", "--username=himalia", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "--pgdata", str(self.data))
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.databases = 0
+        self.start()
+
+    def start(self):
+        """Start it, again after `kill`, and wait until it answers."""
+        settings = [
+            "listen_addresses=127.0.0.1",
+            f"port={self.port}",
+            f"unix_socket_directories={self.directory}",
+            "max_connections=200",
+            # A test never loses power.
+            "fsync=off",
+        ]
+        with (self.directory / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*self._program("postgres"), "-D", str(self.data), *(part for setting in settings for part in ("-c", setting))],
+                cwd="/tmp",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+            )
+
+        def ready():
+            assert self.process.poll() is None, (self.directory / "log").read_text()
+            probe = [*self._program("pg_isready"), "--quiet", "--host", "127.0.0.1", "--port", str(self.port)]
+            return subprocess.run(probe, cwd="/tmp", check=False).returncode == 0
+
+        eventually(ready, "postgres answers", 60)
+
+    def database(self):
+        """Create a database; returns its URL."""
+        name = f"test{self.databases}"
+        self.databases += 1
+        self._run("createdb", "--host", "127.0.0.1", "--port", str(self.port), "--username", "himalia", name)
+        return f"postgres://himalia@127.0.0.1:{self.port}/{name}"
+
+    def sql(self, url, text):
+        """Run statements in a database; returns its rows, columns separated by `|`."""
+        done = self._run("psql", "--quiet", "--no-psqlrc", "--tuples-only", "--no-align", "-v", "ON_ERROR_STOP=1", "--dbname", url, "--command", text)
+        return done.stdout.splitlines()
+
+    def kill(self):
+        """End all its processes at once, as a crash does; committed transactions are there after `start`."""
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait()
+
+    def stop(self):
+        """End it and remove its data."""
+        if self.process.poll() is None:
+            self.kill()
+        shutil.rmtree(self.directory)
+
+    def _program(self, name):
+        program = str(PROGRAMS / name)
+        if os.geteuid() != 0:
+            return [program]
+        # A server does not outlive the tests.
+        return ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--pdeathsig=SIGQUIT", program]
+
+    def _run(self, name, *arguments):
+        done = subprocess.run([*self._program(name), *arguments], cwd="/tmp", capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{name}: {done.stderr}"
+        return done

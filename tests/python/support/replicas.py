@@ -1,0 +1,47 @@
+"""Several gateways on one Postgres database."""
+
+from servers import Himalia
+
+
+class Replica(Himalia):
+    """A gateway that shares a store with others."""
+
+    def __init__(self, directory, url, name, *options, lease="5s", env=None):
+        self.name = name
+        super().__init__(directory, "--replica", name, "--lease", lease, *options, env={"HIMALIA_STORE": url, **(env or {})})
+
+
+class Replicas:
+    """`count` gateways on one database, which all accept the same token."""
+
+    def __init__(self, directory, postgres, count, *options, lease="5s"):
+        self.postgres = postgres
+        self.url = postgres.database()
+        self.all = []
+        try:
+            for number in range(count):
+                self.all.append(Replica(directory / f"r{number}", self.url, f"r{number}", *options, lease=lease))
+        except BaseException:
+            self.stop()
+            raise
+
+    def __getitem__(self, number):
+        return self.all[number]
+
+    def sql(self, text):
+        """Rows of a statement in their database."""
+        return self.postgres.sql(self.url, text)
+
+    def stop(self):
+        """End all of them with their kernels; nothing of them may be left, in the database neither."""
+        for replica in self.all:
+            if replica.process.poll() is not None:
+                replica.start()
+            replica.stop()
+        rows = self.sql("SELECT id FROM himalia.kernels")
+        assert not rows, f"rows of kernels are left: {rows}"
+        ended = set(self.sql("SELECT session_dir FROM himalia.ended_sessions"))
+        logs = {f"kernels/{path.name}" for replica in self.all for path in (replica.directory / "data" / "kernels").glob("*")}
+        assert logs <= ended, f"logs are left: {logs - ended}"
+        live = self.sql("SELECT name FROM himalia.replicas WHERE lease_until > now()")
+        assert not live, f"leases are left: {live}"
