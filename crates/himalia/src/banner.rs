@@ -15,6 +15,8 @@ use crate::token::{Origin, Token};
 pub(crate) struct Banner<'a> {
     pub(crate) address: SocketAddr,
     pub(crate) base_url: &'a str,
+    /// Whether it is `https`.
+    pub(crate) tls: bool,
     pub(crate) token: &'a Token,
     /// The code that signs in one browser; `None` where the viewer is not built in.
     pub(crate) sign_in_code: Option<&'a str>,
@@ -67,7 +69,7 @@ impl Banner<'_> {
             [Isolation::None] => writeln!(out, "  isolation   none: kernels may do all that this user may")?,
             _ => writeln!(out, "  isolation   {}", levels.join(", "))?,
         }
-        if self.address.ip().is_unspecified() {
+        if self.address.ip().is_unspecified() && !self.tls {
             writeln!(
                 out,
                 "  note        it listens on all addresses of this machine, without TLS"
@@ -116,7 +118,8 @@ impl Banner<'_> {
             ip => ip,
         };
         format!(
-            "http://{}{}",
+            "{}://{}{}",
+            if self.tls { "https" } else { "http" },
             SocketAddr::new(ip, self.address.port()),
             self.base_url
         )
@@ -147,6 +150,7 @@ mod tests {
         let banner = Banner {
             address: address.parse().unwrap(),
             base_url: "/lab/",
+            tls: false,
             token: &token,
             sign_in_code: Some("once"),
             data_dir: Path::new("/data"),

@@ -23,6 +23,7 @@ mod serve;
 mod settings;
 mod signals;
 mod tenants;
+mod tls;
 mod token;
 mod viewer;
 

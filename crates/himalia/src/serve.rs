@@ -20,8 +20,9 @@ use crate::host_uids::{HostUids, Owner};
 use crate::reload::Reload;
 use crate::settings::{Given, OnStop};
 use crate::signals::{Ending, Said, Signals};
+use crate::tls::Certificate;
 use crate::token::Token;
-use crate::{lock, log, paths, rundir, sandboxes, tenants, viewer};
+use crate::{lock, log, paths, rundir, sandboxes, tenants, tls, viewer};
 
 /// Open files that the gateway asks for, if the hard limit allows it: a kernel needs about six, a client one.
 const OPEN_FILES: u64 = 65_536;
@@ -49,6 +50,7 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     let _run_lock = lock::take(&run_dir)?;
     let (token, tokens) = tenants::read(&config)?;
     let reload = Reload::new(said, &config, tokens.clone());
+    let mut certificate = config.tls.clone().map(Certificate::load).transpose()?;
     // Bound before the engine starts, so that an address that is taken costs nothing; clients wait in the backlog.
     let listener = TcpListener::bind(config.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", config.listen))?;
@@ -70,6 +72,7 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
         sign_in_code: Some(himalia_http::Token::new(&sign_in_code)),
         sign_ins_file: Some(config.data_dir.join("sign-ins")),
         new_tokens: Some(reload.subscribe()),
+        tls: certificate.as_ref().map(Certificate::tls).unwrap_or_default(),
         ..http_config(&config, &token, tokens)
     };
     let http = himalia_http::serve(listener, engine.clone(), http_config, shutdown.clone());
@@ -85,6 +88,7 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
         let said = tokio::select! {
             said = signals.next() => said,
             reason = engine.lost_lease() => return lost_lease(&config, &reason),
+            () = tls::changed(certificate.as_mut()) => continue,
             ended = &mut http => {
                 let _ = engine.drain(&Principal::operator(), Drain::KeepKernels).await;
                 ended.context("the HTTP server failed")??;
@@ -93,7 +97,12 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
         };
         match said {
             Said::End(ending) => break ending,
-            Said::Reload => reload.run(),
+            Said::Reload => {
+                reload.run();
+                if let Some(certificate) = &mut certificate {
+                    certificate.reload();
+                }
+            }
         }
     };
     tokio::select! {
@@ -212,6 +221,7 @@ async fn print_banner(
     let banner = Banner {
         address,
         base_url: &config.base_url,
+        tls: config.tls.is_some(),
         token,
         sign_in_code: (!viewer::FILES.is_empty()).then_some(sign_in_code),
         data_dir: &config.data_dir,

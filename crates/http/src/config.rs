@@ -7,6 +7,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::auth::{AllowedOrigins, Token, Tokens};
+use crate::listen::Tls;
 use crate::mounted::Mounted;
 use crate::viewer::Viewer;
 
@@ -22,6 +23,8 @@ pub struct HttpConfig {
     /// Tokens that replace `tokens` when they are sent. Connections end if their token was removed or has another
     /// principal now.
     pub new_tokens: Option<watch::Receiver<Tokens>>,
+    /// TLS of the listener; none by default.
+    pub tls: Tls,
     /// Origins other than the gateway's own that browsers may call from. Empty: none.
     pub allow_origin: AllowedOrigins,
     /// Largest request body, bytes. Larger: 413.
@@ -75,6 +78,7 @@ impl HttpConfig {
             base_url: "/".into(),
             tokens: Tokens::new(Token::new(token)),
             new_tokens: None,
+            tls: Tls::default(),
             allow_origin: AllowedOrigins::default(),
             body_bytes: 8 << 20,
             body_timeout: Duration::from_secs(30),

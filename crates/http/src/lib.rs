@@ -8,6 +8,7 @@
 //! * `openapi` describes the native API, from the types that its handlers take and answer with.
 //! * `mounted` is another facade's service, which `mcp` puts behind the same doors.
 //! * `viewer` serves the page at `/`, and signs browsers in.
+//! * `socket` is what is below a connection: TCP, or TLS over it.
 //! * `jupyter` speaks the Jupyter API, `v1` the native one, `ws` is the WebSocket protocol (RFC 6455) itself.
 //!
 //! Invariants: no request reaches a handler before the token, or the cookie that stands for it, was checked; a
@@ -32,6 +33,7 @@ mod render;
 mod route;
 mod router;
 mod routes;
+mod socket;
 mod v1;
 mod variables;
 mod viewer;
@@ -39,7 +41,7 @@ mod ws;
 
 pub use auth::{AllowedOrigins, Token, Tokens};
 pub use config::{ConfigError, HttpConfig};
-pub use listen::{ServeError, serve};
+pub use listen::{ServeError, Tls, serve};
 pub use mounted::Mounted;
 pub use openapi::openapi;
 pub use route::{Access, Route};

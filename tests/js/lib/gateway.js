@@ -2,7 +2,7 @@
 
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { dirname, isAbsolute } from 'node:path';
+import { dirname, isAbsolute, join } from 'node:path';
 import { Process } from './process.js';
 import { isolated, Scratch, testPython } from './surroundings.js';
 import { until } from './until.js';
@@ -33,7 +33,7 @@ export class Gateway {
     let child;
     try {
       child = reference ? jupyterServer(scratch, token, options) : himalia(scratch, token, options);
-      const [, url] = await child.line(/(http:\/\/127\.0\.0\.1:\d+)/);
+      const [, url] = await child.line(/(https?:\/\/127\.0\.0\.1:\d+)/);
       const gateway = new Gateway(child, scratch, url, token, reference, options);
       const path = reference ? '/api' : '/healthz';
       await until(`${url}${path} returns 200`, async () => {
@@ -78,7 +78,7 @@ export class Gateway {
   /** After a crash: a new gateway at the same address, with the same data. */
   async again() {
     this.#process = himalia(this.#scratch, this.token, { ...this.#options, port: new URL(this.url).port });
-    await this.#process.line(/(http:\/\/127\.0\.0\.1:\d+)/);
+    await this.#process.line(/(https?:\/\/127\.0\.0\.1:\d+)/);
     await until('the new gateway answers', async () => (await fetch(`${this.url}/healthz`)).ok);
   }
 
@@ -106,6 +106,9 @@ function himalia(scratch, token, { allowOrigin, baseUrl, port = '0' }) {
     '--only-these-kernelspecs', '--on-sigterm', 'stop', '--orphan-ttl', '1m'];
   if (allowOrigin) args.push('--allow-origin', allowOrigin);
   if (baseUrl) args.push('--base-url', baseUrl);
+  // Set by services-tls.test.js, with a certificate that this process trusts.
+  const tls = process.env.HIMALIA_TEST_TLS;
+  if (tls) args.push('--tls-cert', join(tls, 'cert.pem'), '--tls-key', join(tls, 'key.pem'));
   return new Process(binary, args, { env: isolated(scratch) });
 }
 

@@ -109,7 +109,7 @@ class Himalia(Server):
         self.banner = ""
         for line in self.process.stdout:
             self.banner += line
-            found = re.search(r"is ready at (http://([^/\s]+)/\S*)", line)
+            found = re.search(r"is ready at (https?://([^/\s]+)/\S*)", line)
             if found:
                 self.url, self.listen = found[1], found[2]
                 break

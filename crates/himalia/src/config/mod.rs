@@ -34,6 +34,7 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) token: TokenSource,
     pub(crate) tenants: Tenants,
+    pub(crate) tls: Option<TlsFiles>,
     /// Begins and ends with `/`.
     pub(crate) base_url: String,
     pub(crate) allow_origin: Vec<String>,
@@ -114,6 +115,7 @@ impl Config {
             listen,
             token,
             tenants,
+            tls: tls(settings.tls_cert, settings.tls_key)?,
             base_url: base_url(&settings.base_url)?,
             allow_origin: origins(settings.allow_origin.unwrap_or_default())?,
             replica: Replica::check(settings.store, settings.replica, settings.lease)?,
@@ -149,6 +151,26 @@ impl Config {
             log: settings.log,
             log_format: settings.log_format,
         })
+    }
+}
+
+/// The files of the listener's certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TlsFiles {
+    pub(crate) cert: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+/// Both files, or none.
+fn tls(cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, ConfigError> {
+    match (cert, key) {
+        (None, None) => Ok(None),
+        (Some(cert), Some(key)) => Ok(Some(TlsFiles {
+            cert: paths::absolute("tls_cert", &cert)?,
+            key: paths::absolute("tls_key", &key)?,
+        })),
+        (Some(_), None) => Err(ConfigError::new("tls_key", "is needed with tls_cert")),
+        (None, Some(_)) => Err(ConfigError::new("tls_cert", "is needed with tls_key")),
     }
 }
 

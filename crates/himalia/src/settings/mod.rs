@@ -34,6 +34,11 @@ settings! {
         token("TOKEN", hide_env_values = true): Secret;
         /// File whose first line is the token
         token_file("FILE"): PathBuf;
+        /// File with the certificate chain (PEM) of the listener, which serves https with it. It is read again when it changes, and
+        /// on SIGHUP
+        tls_cert("FILE"): PathBuf;
+        /// File with the private key (PEM) of --tls-cert
+        tls_key("FILE"): PathBuf;
         /// Path that everything is served below, lower case
         base_url("PATH"): String = "/";
         /// Web origin that may call from a browser, such as https://lab.example.org, or * for any; may be repeated
@@ -131,6 +136,8 @@ impl Given {
     pub(crate) fn anchor(&mut self, base: &Path) {
         let single = [
             &mut self.token_file,
+            &mut self.tls_cert,
+            &mut self.tls_key,
             &mut self.data_dir,
             &mut self.run_dir,
             &mut self.env_dir,

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
+use axum::http::HeaderValue;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -22,11 +23,20 @@ const HEAD_BYTES: usize = 64 << 10;
 
 /// Serves until the peer leaves or is evicted, or the gateway stops and the open request is answered.
 pub(crate) async fn serve(stream: TcpStream, peer: Peer, router: Router, app: App) {
+    let secure = app.config().tls.is_on();
+    let Some(stream) = app.config().tls.accept(stream, &peer).await else {
+        return;
+    };
     let service = {
         let peer = peer.clone();
         service_fn(move |request: hyper::Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(peer.clone());
+            if secure {
+                // As behind a proxy with TLS, which says so.
+                let https = HeaderValue::from_static("https");
+                request.headers_mut().insert("x-forwarded-proto", https);
+            }
             let router = router.clone();
             let peer = peer.clone();
             async move {

@@ -3,11 +3,11 @@
 mod connection;
 mod holders;
 mod peer;
+mod secure;
 mod serve;
-mod unacknowledged;
 mod waiting;
 
 pub(crate) use holders::Holders;
 pub(crate) use peer::{Peer, until_ended};
+pub use secure::Tls;
 pub use serve::{ServeError, serve};
-pub(crate) use unacknowledged::unacknowledged;

@@ -13,14 +13,14 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use himalia_engine::Closed;
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::error::ApiError;
-use crate::listen::{self, Peer, unacknowledged};
+use crate::listen::{self, Peer};
 use crate::openapi::{Answer, Operation, Part, codes};
+use crate::socket::WriteHalf;
 use crate::ws::{Close, Handshake, Incoming, Outbox, Reader, Upgraded, closing_handshake};
 
 /// Bytes of one message of the client, which is refused all the same.
@@ -215,8 +215,8 @@ impl Signs {
         }
     }
 
-    fn look(&mut self, now: Instant, socket: &OwnedWriteHalf, outbox: &Outbox) {
-        let Some(left) = unacknowledged(socket.as_ref()) else {
+    fn look(&mut self, now: Instant, socket: &WriteHalf, outbox: &Outbox) {
+        let Some(left) = socket.unacknowledged() else {
             return;
         };
         let acknowledged = outbox.written().saturating_sub(left);

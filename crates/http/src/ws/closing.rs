@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use rustix::net::{Shutdown, shutdown};
 use tokio::io::AsyncRead;
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::timeout;
 
 use super::{Outbox, Reader};
+use crate::socket::WriteHalf;
 
 /// How long the end of a connection may take: the rest of what is being written, the close frame, the client's answer.
 pub(crate) const CLOSING_TIME: Duration = Duration::from_secs(2);
@@ -15,7 +14,7 @@ pub(crate) const CLOSING_TIME: Duration = Duration::from_secs(2);
 /// Writes what is left, a close frame at its end. If the close is `ours`, waits for the peer's answer.
 pub(crate) async fn closing_handshake<R: AsyncRead + Unpin>(
     outbox: &mut Outbox,
-    socket: &OwnedWriteHalf,
+    socket: &WriteHalf,
     reader: &mut Reader<R>,
     ours: bool,
 ) {
@@ -24,11 +23,12 @@ pub(crate) async fn closing_handshake<R: AsyncRead + Unpin>(
             if reader.has_refused() {
                 // The peer's answer cannot be distinguished from the rest of what was refused, and a peer waits for the
                 // server to close the connection (RFC 6455 §7.1.1): it learns that nothing more comes.
-                let _ = shutdown(socket.as_ref(), Shutdown::Write);
+                socket.end();
             }
             // Unread input would turn the close into a reset, which destroys what is on its way to the client.
             reader.drain().await;
         }
     };
     let _ = timeout(CLOSING_TIME, rest).await;
+    socket.say_goodbye();
 }

@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 
 use super::{Handshake, Incoming, Outbox, Reader, Upgraded, closing_handshake};
 use crate::error::ApiError;
+use crate::socket::Stream;
 
 /// As much as a kernel's clients may send.
 const MESSAGE_BYTES: usize = 64 << 20;
@@ -29,7 +30,7 @@ pub async fn serve_echo(listener: TcpListener) -> io::Result<()> {
         let service = service_fn(|request: hyper::Request<Received>| async {
             Ok::<_, Infallible>(upgrade(request.map(Body::new)).into_response())
         });
-        let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+        let connection = http1::Builder::new().serve_connection(TokioIo::new(Stream::Plain(stream)), service);
         tokio::spawn(connection.with_upgrades());
     }
 }

@@ -7,10 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::error::ApiError;
+use crate::socket::Stream;
 
 /// A request that may become a WebSocket. Until it is accepted, it can be refused with any status.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Handshake {
 /// The socket after the upgrade.
 #[derive(Debug)]
 pub(crate) struct Upgraded {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
     /// What was received together with the request.
     pub(crate) early: bytes::Bytes,
 }
@@ -95,7 +95,7 @@ impl Handshake {
         let upgrade = self.upgrade;
         let socket = async move {
             let upgraded = upgrade.await.ok()?;
-            let parts = upgraded.downcast::<TokioIo<TcpStream>>().ok()?;
+            let parts = upgraded.downcast::<TokioIo<Stream>>().ok()?;
             Some(Upgraded {
                 stream: parts.io.into_inner(),
                 early: parts.read_buf,

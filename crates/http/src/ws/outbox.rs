@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
 use bytes::{Buf, Bytes};
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Control, Data, OpCode};
 
 use super::{Close, frame};
+use crate::socket::WriteHalf;
 
 /// Payloads up to this are copied next to each other; larger ones are shared and gathered.
 const COPY_BYTES: usize = 4 << 10;
@@ -80,8 +80,8 @@ impl Outbox {
         self.written
     }
 
-    /// Hands to the socket what it takes without waiting. `WouldBlock` if it takes nothing.
-    fn try_flush(&mut self, socket: &OwnedWriteHalf) -> io::Result<()> {
+    /// Hands to the socket what it takes without waiting. `WouldBlock` if it does not take all.
+    fn try_flush(&mut self, socket: &WriteHalf) -> io::Result<()> {
         while !(self.chunks.is_empty() && self.small.is_empty()) {
             let mut slices = [IoSlice::new(&[]); SLICES];
             let mut count = 0;
@@ -100,7 +100,7 @@ impl Outbox {
             }
             self.advance(taken);
         }
-        Ok(())
+        socket.try_flush()
     }
 
     fn advance(&mut self, mut taken: usize) {
@@ -127,7 +127,7 @@ impl Outbox {
     /// Cancel-safe.
     pub(crate) async fn flush(
         &mut self,
-        socket: &OwnedWriteHalf,
+        socket: &WriteHalf,
         patience: std::time::Duration,
     ) -> io::Result<()> {
         loop {
@@ -144,14 +144,15 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::socket::Stream;
     use std::time::Duration;
     use tokio::io::AsyncReadExt;
     use tokio::net::{TcpListener, TcpStream};
 
-    async fn pair() -> (TcpStream, TcpStream) {
+    async fn pair() -> (Stream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        (listener.accept().await.unwrap().0, client)
+        (Stream::Plain(listener.accept().await.unwrap().0), client)
     }
 
     #[tokio::test]

@@ -12,5 +12,6 @@ mod openapi;
 mod routes;
 mod sessions;
 mod tenants;
+mod tls;
 mod tokens;
 mod viewer;

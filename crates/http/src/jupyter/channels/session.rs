@@ -134,6 +134,7 @@ async fn hand_over<F: Source>(close: Close, receiving: impl Future<Output = End>
         }
     };
     let _ = timeout(ws::CLOSING_TIME, rest).await;
+    socket.say_goodbye();
 }
 
 /// Keeps the position, lets the feed go and closes as the end demands.

@@ -24,6 +24,7 @@ use super::receive::Sink;
 use super::session::Session;
 use super::transmit::Source;
 use crate::jupyter::quirks::Quirks;
+use crate::socket::Stream;
 use crate::ws::Upgraded;
 
 /// A log that a test feeds; remembers how far the client got.
@@ -112,7 +113,7 @@ impl Setup {
             shell: shell.clone(),
         };
         let socket = Upgraded {
-            stream,
+            stream: Stream::Plain(stream),
             early: Bytes::new(),
         };
         let session = tokio::spawn(session.run(socket, feed, kernel));

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use himalia_engine::{Closed, Delivery, Feed};
 use himalia_wire::{Channel, build, v1};
 use time::OffsetDateTime;
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +17,7 @@ use super::framing::Framing;
 use super::positions::Positions;
 use super::receive::Signs;
 use super::session::End;
-use crate::listen::unacknowledged;
+use crate::socket::WriteHalf;
 use crate::ws::{Close, Outbox};
 
 /// Where messages come from. A seam for tests; [`himalia_engine::Feed`] is the real one.
@@ -68,7 +67,7 @@ const STRETCH: u64 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Transmit<F> {
     pub(super) feed: F,
-    pub(super) socket: OwnedWriteHalf,
+    pub(super) socket: WriteHalf,
     pub(super) framing: Framing,
     pub(super) outbox: Outbox,
     pub(super) positions: Positions,
@@ -189,14 +188,9 @@ impl<F: Source> Transmit<F> {
 }
 
 /// Looks at what the peer's TCP has acknowledged and keeps the position.
-pub(super) fn settle(
-    feed: &impl Source,
-    socket: &OwnedWriteHalf,
-    outbox: &Outbox,
-    positions: &mut Positions,
-) {
+pub(super) fn settle(feed: &impl Source, socket: &WriteHalf, outbox: &Outbox, positions: &mut Positions) {
     if positions.pending()
-        && let Some(unacknowledged) = unacknowledged(socket.as_ref())
+        && let Some(unacknowledged) = socket.unacknowledged()
         && let Some(seq) = positions.settle(outbox.written(), unacknowledged)
     {
         feed.acknowledge(seq);
