@@ -36,6 +36,7 @@ pub use himalia_session::{
     MAX_NAME_CHARS, MAX_SESSION_KERNELS, MAX_TRANSFER_BYTES, MAX_TRANSFERS, NAME_PATTERN, PackedFiles,
     PostgresUrl, Provisioners, RemovedFiles, WrittenFiles, check_replica_name,
 };
+pub use himalia_store::{copy_database, detach_sandboxes};
 pub use tokens::{
     IssuedTokens, MAX_DESCRIPTION_CHARS, MAX_TOKEN_LIFETIME, MAX_TOKENS, MAX_TOKENS_OF_OWNER, TOKEN_PREFIX,
 };

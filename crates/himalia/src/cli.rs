@@ -132,6 +132,28 @@ pub(crate) enum Command {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
+    /// Copy a data directory into one tar file, while its gateway runs or not
+    ///
+    /// It has the database, logs, artifacts, kept files, the token that was made, and sign-ins. It has no memory of kernels,
+    /// no volumes of Docker, and no files from elsewhere that the configuration names.
+    Backup {
+        /// The new file; it contains secrets, and only you can read it
+        #[arg(long, short, value_name = "FILE")]
+        output: PathBuf,
+        /// The gateway's data directory [default: ~/.local/share/himalia/data]
+        #[arg(long, value_name = "DIR", env = "HIMALIA_DATA_DIR")]
+        data_dir: Option<PathBuf>,
+    },
+    /// Make a data directory of a backup, after it was checked completely
+    ///
+    /// Sessions of /v1 continue with their next use, in a new sandbox; other kernels count as lost.
+    Restore {
+        /// The file of `himalia backup`
+        backup: PathBuf,
+        /// The data directory, which must not exist or be empty [default: ~/.local/share/himalia/data]
+        #[arg(long, value_name = "DIR", env = "HIMALIA_DATA_DIR")]
+        data_dir: Option<PathBuf>,
+    },
     /// Serve MCP on standard input and output, for hosts that start their servers themselves
     #[command(after_help = MCP_EXAMPLES)]
     Mcp {

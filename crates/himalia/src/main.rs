@@ -5,6 +5,7 @@
 //! second signal cut the drain short.
 
 mod address;
+mod backup;
 mod banner;
 mod cli;
 mod client;
@@ -14,6 +15,7 @@ mod env;
 mod host_uids;
 mod lock;
 mod log;
+mod notify;
 mod paths;
 mod programs;
 mod reload;
@@ -68,6 +70,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Token(command) => client::token(command),
         Command::Exec(args) => client::exec(args),
         Command::Connect(args) => client::attach(args),
+        Command::Backup { output, data_dir } => backup::backup(&paths::data_dir(data_dir)?, &output),
+        Command::Restore { backup, data_dir } => backup::restore(&backup, &paths::data_dir(data_dir)?),
         Command::Gc { dry_run, gateway } => client::collect(&gateway, dry_run),
         Command::Mcp { gateway } => client::mcp(gateway),
         Command::Doctor {

@@ -22,7 +22,7 @@ use crate::settings::{Given, OnStop};
 use crate::signals::{Ending, Said, Signals};
 use crate::tls::Certificate;
 use crate::token::Token;
-use crate::{lock, log, paths, rundir, sandboxes, tenants, tls, viewer};
+use crate::{lock, log, notify, paths, rundir, sandboxes, tenants, tls, viewer};
 
 /// Open files that the gateway asks for, if the hard limit allows it: a kernel needs about six, a client one.
 const OPEN_FILES: u64 = 65_536;
@@ -83,6 +83,7 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
         );
     }
     print_banner(&config, &engine, &token, &sign_in_code, address, &chosen.levels).await?;
+    notify::say(notify::READY);
 
     let ending = loop {
         let said = tokio::select! {
@@ -137,6 +138,7 @@ async fn end(
 ) -> anyhow::Result<()> {
     let kernels = ending.kernels(config);
     tracing::info!(?ending, ?kernels, "stopping");
+    notify::say(notify::STOPPING);
     Address::remove(&config.data_dir);
     shutdown.cancel();
     let served = http.await.context("the HTTP server failed");

@@ -42,7 +42,7 @@ pub use kernels::{KernelLife, KernelRecord, Owner, RuntimePaths};
 pub use lease::ReplicaLease;
 pub use postgres::{PostgresOptions, PostgresStore, PostgresUrl, REPLICA_FILE, check_replica_name};
 pub use replicas::{Location, Lookup, ReplicaRecord, Scope};
-pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore};
+pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore, copy_database, detach_sandboxes};
 pub use tokens::TokenRecord;
 
 /// A boxed future, so that the trait can be used as an object.

@@ -10,6 +10,7 @@
 //! program, was written by a newer version, or is in use by another gateway. Because no other gateway has the file
 //! open, this one owns every kernel in it: [`Store::take_kernels`] takes them all.
 
+mod backup;
 mod claims;
 mod ended;
 mod failure;
@@ -35,6 +36,7 @@ use crate::{
     EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner, ReplicaLease,
     ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture, TokenRecord,
 };
+pub use backup::{copy_database, detach_sandboxes};
 use claims::Claim;
 use failure::Failure;
 pub use schema::SCHEMA_VERSION;

@@ -71,7 +71,7 @@ fn lock(path: &Path) -> Result<File, StoreError> {
 }
 
 /// Looks at the file through a connection that cannot write. `false`: there is none, or an empty one.
-fn inspect(path: &Path) -> Result<bool, StoreError> {
+pub(super) fn inspect(path: &Path) -> Result<bool, StoreError> {
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
@@ -126,7 +126,7 @@ fn is_blank(path: &Path, connection: &Connection) -> Result<bool, StoreError> {
     Ok(tables == 0)
 }
 
-fn create(path: &Path) -> Result<(), StoreError> {
+pub(super) fn create(path: &Path) -> Result<(), StoreError> {
     private()
         .truncate(false)
         .create(true)
@@ -141,7 +141,7 @@ fn private() -> OpenOptions {
     options
 }
 
-fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
+pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
     let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(|error| explain(path, error.into()))?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(Failure::from)?;
@@ -162,7 +162,7 @@ fn prepare(path: &Path, writer: &mut Connection) -> Result<(), Failure> {
     schema::migrate(writer, schema::MIGRATIONS)
 }
 
-fn explain(path: &Path, failure: Failure) -> StoreError {
+pub(super) fn explain(path: &Path, failure: Failure) -> StoreError {
     match failure {
         Failure::Sqlite(error)
             if matches!(
