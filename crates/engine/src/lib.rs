@@ -28,7 +28,7 @@ pub use himalia_model::{
     Origin, Orphan, OrphanKind, Overdue, PoolConfig, PoolStatus, Principal, ProvisionerChoice,
     ProvisionerInfo, RemovedBy, Retention, Role, SandboxConfig, Scope, Secrets, Session, SessionChange,
     SessionEnd, SessionId, SessionInfo, SessionLimits, SessionModel, SessionOwner, SessionPatch, Share,
-    SharedStore, SpecFile, StartPath, StartSession, Template, TemplateInfo, TenantLimits, TimeChange,
+    SharedStore, Sought, SpecFile, StartPath, StartSession, Template, TemplateInfo, TenantLimits, TimeChange,
     TimeSource, Unanswered, Unresponsive, UsualSizes,
 };
 pub use himalia_session::{

@@ -18,6 +18,7 @@ mod log;
 mod notify;
 mod paths;
 mod programs;
+mod relay;
 mod reload;
 mod rundir;
 mod sandboxes;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use himalia_engine::{Drain, Engine, EngineConfig, Principal};
-use himalia_http::{AllowedOrigins, HttpConfig, Mounted, Tokens, Viewer};
+use himalia_http::{AllowedOrigins, HttpConfig, Listeners, Mounted, Tokens, Viewer};
 use himalia_sandbox::Isolation;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
@@ -17,6 +17,7 @@ use crate::banner::Banner;
 use crate::config::Config;
 use crate::env::PythonEnv;
 use crate::host_uids::{HostUids, Owner};
+use crate::relay::Relay;
 use crate::reload::Reload;
 use crate::settings::{Given, OnStop};
 use crate::signals::{Ending, Said, Signals};
@@ -55,6 +56,7 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     let listener = TcpListener::bind(config.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", config.listen))?;
     let address = listener.local_addr().context("cannot listen")?;
+    let relay = Relay::bind(&config.replica).await?;
 
     if let Some(env) = PythonEnv::locate(&config.env_dir).ready() {
         env.refresh()?;
@@ -63,7 +65,19 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     let engine = Box::pin(Engine::open(engine_config(&config), chosen.provisioners)).await?;
     let shutdown = CancellationToken::new();
     let sign_in_code = viewer::sign_in_code()?;
+    let (cluster, peers) = match relay {
+        Some(relay) => relay
+            .join(&engine)
+            .await
+            .map(|(cluster, peers)| (Some(cluster), Some(peers)))?,
+        None => (None, None),
+    };
+    let listeners = Listeners {
+        clients: listener,
+        peers,
+    };
     let http_config = HttpConfig {
+        cluster,
         mcp: Some(Mounted::new(himalia_mcp::service(
             engine.clone(),
             shutdown.clone(),
@@ -75,7 +89,7 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
         tls: certificate.as_ref().map(Certificate::tls).unwrap_or_default(),
         ..http_config(&config, &token, tokens)
     };
-    let http = himalia_http::serve(listener, engine.clone(), http_config, shutdown.clone());
+    let http = himalia_http::serve(listeners, engine.clone(), http_config, shutdown.clone());
     let mut http = tokio::spawn(http);
     if !config.tenants.callers.is_empty() && chosen.levels.contains(&Isolation::None) {
         tracing::warn!(

@@ -93,7 +93,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-wire",
         ],
     ),
-    ("himalia-http", &["himalia-wire", "himalia-engine"]),
+    ("himalia-relay", &[]),
+    (
+        "himalia-http",
+        &["himalia-wire", "himalia-engine", "himalia-relay"],
+    ),
     ("himalia-mcp", &["himalia-engine"]),
     (
         "himalia",
@@ -102,6 +106,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-engine",
             "himalia-http",
             "himalia-mcp",
+            "himalia-relay",
             "himalia-sandbox",
         ],
     ),
@@ -124,6 +129,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("himalia-jail", &["tokio", "axum", "hyper", "himalia-wire"]),
     ("himalia-sandbox", &["axum", "hyper", "rusqlite"]),
     ("himalia-store", &["himalia-wire", "zeromq", "axum"]),
+    ("himalia-relay", &["himalia-wire", "axum", "rusqlite"]),
     ("himalia-outcome", &["tokio", "axum", "himalia-journal"]),
     (
         "himalia-model",

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::{Backoff, Known, SignIns, Tokens};
+use crate::cluster::Cluster;
 use crate::config::{ConfigError, HttpConfig};
 use crate::listen::Holders;
 
@@ -71,6 +72,11 @@ impl App {
 
     pub(crate) fn config(&self) -> &HttpConfig {
         &self.0.config
+    }
+
+    /// The replicas of which this is one.
+    pub(crate) fn cluster(&self) -> Option<&Cluster> {
+        self.0.config.cluster.as_ref()
     }
 
     /// The tokens that count now.

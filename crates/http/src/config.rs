@@ -7,6 +7,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 
 use crate::auth::{AllowedOrigins, Token, Tokens};
+use crate::cluster::Cluster;
 use crate::listen::Tls;
 use crate::mounted::Mounted;
 use crate::viewer::Viewer;
@@ -53,6 +54,8 @@ pub struct HttpConfig {
     pub drain_timeout: Duration,
     /// What answers `POST /mcp`; `None`: that route is 404.
     pub mcp: Option<Mounted>,
+    /// The replicas of which this is one; `None`: it is the only one.
+    pub cluster: Option<Cluster>,
     /// The page at `/`; without files it says how to build it.
     pub viewer: Viewer,
     /// Signs in one browser as the operator, once, within 15 minutes from the start of the facade; kept as a hash.
@@ -91,6 +94,7 @@ impl HttpConfig {
             sse_keep_alive: Duration::from_secs(15),
             drain_timeout: Duration::from_secs(10),
             mcp: None,
+            cluster: None,
             viewer: Viewer::default(),
             sign_in_code: None,
             sign_ins_file: None,

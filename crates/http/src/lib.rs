@@ -7,6 +7,7 @@
 //! * `error` maps engine errors to status codes, in one place; `render` gives them the dialect's body.
 //! * `openapi` describes the native API, from the types that its handlers take and answer with.
 //! * `mounted` is another facade's service, which `mcp` puts behind the same doors.
+//! * `cluster` relays what is about a session of another replica.
 //! * `viewer` serves the page at `/`, and signs browsers in.
 //! * `socket` is what is below a connection: TCP, or TLS over it.
 //! * `jupyter` speaks the Jupyter API, `v1` the native one, `ws` is the WebSocket protocol (RFC 6455) itself.
@@ -18,6 +19,7 @@
 mod app;
 mod auth;
 mod body;
+mod cluster;
 mod config;
 mod error;
 mod etag;
@@ -40,8 +42,9 @@ mod viewer;
 mod ws;
 
 pub use auth::{AllowedOrigins, Token, Tokens};
+pub use cluster::{Cluster, Directory, Location};
 pub use config::{ConfigError, HttpConfig};
-pub use listen::{ServeError, Tls, serve};
+pub use listen::{Listeners, Peers, ServeError, Tls, serve};
 pub use mounted::Mounted;
 pub use openapi::openapi;
 pub use route::{Access, Route};

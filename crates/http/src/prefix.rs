@@ -91,7 +91,7 @@ pub(crate) fn redirect(location: &str) -> Response {
 }
 
 /// Decodes `%xx`; anything malformed stays as it is.
-fn decode(text: &str) -> Vec<u8> {
+pub(crate) fn decode(text: &str) -> Vec<u8> {
     let hex = |b: Option<&u8>| {
         b.and_then(|b| char::from(*b).to_digit(16))
             .and_then(|d| u8::try_from(d).ok())

@@ -11,6 +11,7 @@ use tower::ServiceExt;
 
 use crate::app::App;
 use crate::auth::{authenticate, cors};
+use crate::cluster::{self, Routes, relay};
 use crate::config::{ConfigError, HttpConfig};
 use crate::error::ApiError;
 use crate::jupyter::policy;
@@ -25,37 +26,66 @@ pub fn router(
     config: HttpConfig,
     shutdown: CancellationToken,
 ) -> Result<Router, ConfigError> {
-    Ok(app_and_router(engine, config, shutdown)?.1)
+    Ok(app_and_router(engine, config, shutdown)?.clients)
 }
 
-/// The state, and the service over it for one listener.
+/// The state, and the services over it.
+pub(crate) struct Served {
+    pub(crate) app: App,
+    /// For clients.
+    pub(crate) clients: Router,
+    /// For other replicas, whose requests have a principal already.
+    pub(crate) peers: Router,
+}
+
 pub(crate) fn app_and_router(
     engine: Engine,
     config: HttpConfig,
     shutdown: CancellationToken,
-) -> Result<(App, Router), ConfigError> {
+) -> Result<Served, ConfigError> {
     let app = App::new(engine, config, shutdown, openapi)?;
     let routes = routes::router()
         .fallback(|| async { ApiError::not_found("Not Found") })
         .method_not_allowed_fallback(|| async { ApiError::method_not_allowed() })
+        .layer(middleware::from_fn_with_state(app.clone(), relay))
         .layer(middleware::from_fn_with_state(app.clone(), authenticate))
         .with_state(app.clone());
-    let entry = routing::any_service(enter.with_state((app.clone(), routes)));
+    let peers = cluster::inside(&app, routes.clone());
+    let entry = routing::any_service(enter.with_state(Entry {
+        app: app.clone(),
+        routes,
+        peers: peers.clone(),
+    }));
     let router = Router::new()
         .fallback_service(entry)
         .layer(middleware::from_fn(render::errors))
         .layer(middleware::from_fn_with_state(app.clone(), cors));
-    Ok((app, router))
+    Ok(Served {
+        app,
+        clients: router,
+        peers,
+    })
+}
+
+#[derive(Clone)]
+struct Entry {
+    app: App,
+    routes: Router,
+    peers: Router,
 }
 
 /// Takes base URL and path token off and hands the rest to the routes.
-async fn enter(State((app, routes)): State<(App, Router)>, mut request: Request) -> Response {
+async fn enter(State(entry): State<Entry>, mut request: Request) -> Response {
+    let Entry { app, routes, peers } = entry;
     // Another replica may have its sessions: what this one knows may not be true any more.
     if !app.engine().may_answer() {
         return ApiError::from(EngineError::unavailable(
             "this gateway has lost its lease and ends",
         ))
         .into_response();
+    }
+    if app.cluster().is_some() {
+        request.extensions_mut().insert(Routes(peers));
     }
     match prefix::resolve(&app.config().base_url, request.uri(), request.method()) {
         Target::Inside { uri, token } => {

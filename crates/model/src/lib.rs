@@ -37,7 +37,7 @@ pub use kernelspec::{InterruptMode, KernelJson, KernelSpec, KernelSpecs, SpecFil
 pub use principal::{Action, MAX_PRINCIPAL_CHARS, Object, Principal, Scope};
 pub use session::{
     GivenVariables, Origin, Role, SandboxConfig, Secrets, Session, SessionChange, SessionEnd, SessionInfo,
-    SessionOwner, StartPath, StartSession, TimeChange,
+    SessionOwner, Sought, StartPath, StartSession, TimeChange,
 };
 pub use status::{PoolStatus, ProvisionerInfo};
 pub use template::{

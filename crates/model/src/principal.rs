@@ -3,6 +3,8 @@
 //! Whose an object is, is asked where it is looked up, by [`Principal::sees`]: an object of another tenant is not found, on the same
 //! path and with the same words as an unknown one, so that no answer tells that it is there.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{EngineError, JupyterSessionId, KernelId};
 
 /// The owner of what the holder of the gateway's token makes. No tenant has this name.
@@ -60,7 +62,11 @@ impl std::str::FromStr for Scope {
 ///
 /// Kernels, sessions and all that is in them belong to the tenant whose caller made them; its callers share them. Among tenants
 /// nothing is shared.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+///
+/// A replica that relays a request states the principal to another one in its serialised form, which a gateway takes from
+/// its replicas alone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Principal {
     owner: String,
     name: String,

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
-use crate::{FilesMode, KernelId, KernelModel, MAX_LOST_NAMES, SessionId, SessionLimits, from_micros};
+use crate::{
+    FilesMode, JupyterSessionId, KernelId, KernelModel, MAX_LOST_NAMES, SessionId, SessionLimits, from_micros,
+};
 
 /// Through which interface a kernel was made. It decides what follows a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -270,13 +272,36 @@ impl SessionInfo {
     }
 }
 
-/// Which replica of the gateway has a session.
+/// Something that is at one replica of the gateway.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Sought {
+    /// The kernel with this id, also an additional one, or one whose log alone is kept.
+    Kernel(KernelId),
+    /// The session with this id or name.
+    Session(String),
+    /// The Jupyter session with this id.
+    JupyterSession(JupyterSessionId),
+    /// The Jupyter session of this document.
+    JupyterPath(String),
+}
+
+/// Which replica of the gateway has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionOwner {
     /// This one.
     Here,
-    /// The one of this name.
-    Replica(String),
+    /// Another one, which lives.
+    Replica {
+        /// Its name.
+        name: String,
+        /// Where it listens for other replicas: `host:port`; `None`: nowhere.
+        address: Option<String>,
+    },
+    /// One whose lease has ended, and whose sessions no other one has yet.
+    Gone {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// The end of a session whose log is kept.

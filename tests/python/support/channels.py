@@ -1,12 +1,14 @@
 """A WebSocket client of a kernel's channels, in both framings, for tests that look at every message."""
 
 import json
+import socket
 import struct
 import time
 import uuid
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 SUBPROTOCOL = "v1.kernel.websocket.jupyter.org"
@@ -203,5 +205,27 @@ class Channels:
         return self.outcome(self.send(kind, content, channel, **options), timeout)
 
     def drop(self):
-        """End the connection without a closing handshake, as a lost network does."""
-        self.socket.socket.close()
+        """End the connection without a closing handshake, as a lost network does.
+
+        Closing the socket alone does not end it: the thread that waits in `recv` keeps it open, and receives what comes next.
+        """
+        self.socket.socket.shutdown(socket.SHUT_RDWR)
+
+    def cut(self):
+        """As `drop`; returns what was received and not read."""
+        self.drop()
+        return self.unread()
+
+    def close(self):
+        """End the connection; returns what was received and not read."""
+        self.socket.close()
+        return self.unread()
+
+    def unread(self):
+        """What was received before the end of the connection and not read."""
+        received = []
+        while True:
+            try:
+                received.append(self.receive())
+            except ConnectionClosed:
+                return received

@@ -1,26 +1,43 @@
 """Several gateways on one Postgres database."""
 
+import secrets
+import subprocess
+
 from servers import Himalia
 
 
 class Replica(Himalia):
     """A gateway that shares a store with others."""
 
-    def __init__(self, directory, url, name, *options, lease="5s", env=None):
+    def __init__(self, directory, url, name, *options, lease="5s", env=None, token=None):
         self.name = name
-        super().__init__(directory, "--replica", name, "--lease", lease, *options, env={"HIMALIA_STORE": url, **(env or {})})
+        settings = {"HIMALIA_STORE": url, **(env or {})}
+        super().__init__(directory, "--replica", name, "--lease", lease, *options, env=settings, token=token)
+
+
+def shared_key(directory):
+    """The file with the key by which replicas know each other, as docs/cluster.md makes it."""
+    key = directory / "replicas.pem"
+    options = ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", str(key)]
+    subprocess.run(["openssl", "genpkey", *options], check=True, capture_output=True)
+    key.chmod(0o600)
+    return key
 
 
 class Replicas:
     """`count` gateways on one database, which all accept the same token."""
 
-    def __init__(self, directory, postgres, count, *options, lease="5s"):
+    def __init__(self, directory, postgres, count, *options, lease="5s", relay=False):
         self.postgres = postgres
+        if relay:
+            options = (*options, "--replica-listen", "127.0.0.1:0", "--replica-key", str(shared_key(directory)))
         self.url = postgres.database()
+        token = secrets.token_hex(16)
         self.all = []
         try:
             for number in range(count):
-                self.all.append(Replica(directory / f"r{number}", self.url, f"r{number}", *options, lease=lease))
+                directory_of = directory / f"r{number}"
+                self.all.append(Replica(directory_of, self.url, f"r{number}", *options, lease=lease, token=token))
         except BaseException:
             self.stop()
             raise

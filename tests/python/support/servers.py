@@ -72,13 +72,13 @@ class Himalia(Server):
     # Most tests look at kernels as processes of this host; those in `sandbox` do not.
     isolation = ("--isolation", "none")
 
-    def __init__(self, directory, *options, env=None):
+    def __init__(self, directory, *options, env=None, token=None):
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         self.options = options
         self.mark = secrets.token_hex(8)
         self.env = env or {}
-        self.token = secrets.token_hex(16)
+        self.token = token or secrets.token_hex(16)
         self.token_file = self.directory / "token"
         self.token_file.write_text(self.token)
         self.token_file.chmod(0o600)

@@ -1,29 +1,100 @@
 //! Which replica of the gateway has a session.
 
-use himalia_model::{Action, EngineError, KernelId, Object, Principal, SessionOwner};
+use himalia_model::{Action, EngineError, Object, Principal, SessionId, SessionOwner, Sought};
+use himalia_store::{Location, Lookup};
 
 use super::Engine;
 
 impl Engine {
-    /// Which replica has the session or kernel of this id; `None` where the principal sees none. With one replica it is
-    /// always this one.
+    /// Whether this replica has it, as far as it knows without asking the store. Also what it had and keeps the log of.
+    pub fn has(&self, principal: &Principal, sought: &Sought) -> bool {
+        let kernel = match sought {
+            Sought::Kernel(id) => *id,
+            Sought::Session(text) => match self.find_session(principal, text) {
+                Ok(id) => id.first_kernel(),
+                Err(_) => return false,
+            },
+            Sought::JupyterSession(_) | Sought::JupyterPath(_) => return false,
+        };
+        let absent = || self.inner.ended.absent(principal, kernel);
+        self.seen(principal, kernel).is_some() || !matches!(absent(), EngineError::NotFound { .. })
+    }
+
+    /// Which replica has it; `None` where the principal sees nothing of the kind. Without a shared store it is always this
+    /// one.
     pub async fn session_owner(
         &self,
         principal: &Principal,
-        id: KernelId,
+        sought: &Sought,
     ) -> Result<Option<SessionOwner>, EngineError> {
-        self.allow(principal, Action::Read, Object::Kernel(id))?;
-        if self.seen(principal, id).is_some() {
+        self.allow(principal, Action::Read, Object::Gateway)?;
+        if self.has(principal, sought) {
             return Ok(Some(SessionOwner::Here));
         }
+        let owner = principal.owner().to_owned();
+        let wanted = match sought {
+            Sought::Kernel(id) => [Some(Lookup::Kernel(id.0)), Some(Lookup::Ended(id.0))],
+            Sought::Session(text) => match text.parse::<SessionId>() {
+                Ok(id) => [Some(Lookup::Kernel(id.0)), Some(Lookup::Ended(id.0))],
+                Err(_) => [
+                    Some(Lookup::Name {
+                        owner,
+                        name: text.clone(),
+                    }),
+                    None,
+                ],
+            },
+            Sought::JupyterSession(id) => [Some(Lookup::JupyterSession(id.0)), None],
+            Sought::JupyterPath(path) => [
+                Some(Lookup::JupyterPath {
+                    owner,
+                    path: path.clone(),
+                }),
+                None,
+            ],
+        };
         let store = self.inner.store();
-        let failed = |error| EngineError::internal("cannot find out who has a session", error);
-        let row = store.kernel(id.0).await.map_err(failed)?;
-        if !row.is_some_and(|row| principal.sees(&row.owner)) {
-            return Ok(None);
+        for lookup in wanted.into_iter().flatten() {
+            let found = store.locate(lookup).await;
+            let found =
+                found.map_err(|error| EngineError::internal("finding out who has a session", error))?;
+            if let Some(location) = found.filter(|location| principal.sees(&location.owner)) {
+                return Ok(Some(self.owner_of(location)));
+            }
         }
-        let owner = store.owner(id.0).await.map_err(failed)?;
-        let elsewhere = owner.filter(|owner| owner.replica != store.replica());
-        Ok(elsewhere.map(|owner| SessionOwner::Replica(owner.replica)))
+        Ok(None)
+    }
+
+    /// The other replicas that live and listen for replicas: name and address.
+    pub async fn other_replicas(&self, principal: &Principal) -> Result<Vec<(String, String)>, EngineError> {
+        self.allow(principal, Action::Read, Object::Gateway)?;
+        let store = self.inner.store();
+        let all = store.replicas().await;
+        let all =
+            all.map_err(|error| EngineError::internal("finding out which replicas there are", error))?;
+        let others = all.into_iter().filter(|replica| replica.name != store.replica());
+        Ok(others
+            .filter_map(|replica| Some((replica.name, replica.address?)))
+            .collect())
+    }
+
+    /// Says where this replica listens for others: `host:port`.
+    pub async fn listens_for_replicas(&self, address: String) -> Result<(), EngineError> {
+        let said = self.inner.store().set_address(address).await;
+        said.map_err(|error| EngineError::internal("saying where this replica listens", error))
+    }
+
+    fn owner_of(&self, location: Location) -> SessionOwner {
+        let replica = location.replica;
+        if replica.name == self.inner.store().replica() {
+            SessionOwner::Here
+        } else if replica.live {
+            SessionOwner::Replica {
+                name: replica.name,
+                address: replica.address,
+            }
+        } else {
+            SessionOwner::Gone { name: replica.name }
+        }
     }
 }

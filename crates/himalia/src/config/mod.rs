@@ -15,7 +15,8 @@ use std::time::Duration;
 use himalia_engine::{CullConfig, Retention};
 
 pub(crate) use error::ConfigError;
-pub(crate) use replica::Replica;
+use replica::SaidOfRelays;
+pub(crate) use replica::{RelaySettings, Replica};
 pub(crate) use sandboxes::Sandboxes;
 #[cfg(test)]
 pub(crate) use tenants::TenantCaller;
@@ -118,7 +119,16 @@ impl Config {
             tls: tls(settings.tls_cert, settings.tls_key)?,
             base_url: base_url(&settings.base_url)?,
             allow_origin: origins(settings.allow_origin.unwrap_or_default())?,
-            replica: Replica::check(settings.store, settings.replica, settings.lease)?,
+            replica: Replica::check(
+                settings.store,
+                settings.replica,
+                settings.lease,
+                SaidOfRelays {
+                    listen: settings.replica_listen,
+                    address: settings.replica_address,
+                    key: settings.replica_key,
+                },
+            )?,
             data_dir: paths::data_dir(settings.data_dir)?,
             run_dir: settings
                 .run_dir

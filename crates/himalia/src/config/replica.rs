@@ -1,5 +1,7 @@
 //! This gateway among others that share a store.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use himalia_engine::{PostgresUrl, SharedStore, check_replica_name};
@@ -20,6 +22,70 @@ pub(crate) struct Replica {
     pub(crate) name: String,
     /// The store that it shares; `None`: it is alone.
     pub(crate) store: Option<SharedStore>,
+    /// How the others reach it; `None`: they do not.
+    pub(crate) relay: Option<RelaySettings>,
+}
+
+/// How replicas reach each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RelaySettings {
+    /// Where this one listens.
+    pub(crate) listen: SocketAddr,
+    /// Where the others reach it: `host:port`; `None`: where it listens.
+    pub(crate) address: Option<String>,
+    /// The file with the key that they share.
+    pub(crate) key: PathBuf,
+}
+
+/// What is said of relays.
+#[derive(Debug, Default)]
+pub(crate) struct SaidOfRelays {
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) address: Option<String>,
+    pub(crate) key: Option<PathBuf>,
+}
+
+impl SaidOfRelays {
+    fn check(self, shares: bool) -> Result<Option<RelaySettings>, ConfigError> {
+        let Some(listen) = self.listen else {
+            let alone = [
+                ("replica_address", self.address.is_some()),
+                ("replica_key", self.key.is_some()),
+            ];
+            return match alone.into_iter().find(|(_, said)| *said) {
+                Some((field, _)) => Err(ConfigError::new(field, "needs --replica-listen")),
+                None => Ok(None),
+            };
+        };
+        if !shares {
+            return Err(ConfigError::new(
+                "replica_listen",
+                "needs a store that gateways share: give --store",
+            ));
+        }
+        let Some(key) = self.key else {
+            let reason = "is missing: --replica-listen needs the key that the gateways share";
+            return Err(ConfigError::new("replica_key", reason));
+        };
+        if self.address.is_none() && listen.ip().is_unspecified() {
+            let reason = "is missing: --replica-listen is no address that others can reach";
+            return Err(ConfigError::new("replica_address", reason));
+        }
+        if let Some(address) = &self.address {
+            let port = address.rsplit_once(':').and_then(|(host, port)| {
+                let port: u16 = port.parse().ok()?;
+                (!host.is_empty()).then_some(port)
+            });
+            if port.is_none() {
+                return Err(ConfigError::new("replica_address", "is not host:port"));
+            }
+        }
+        Ok(Some(RelaySettings {
+            listen,
+            address: self.address,
+            key,
+        }))
+    }
 }
 
 impl Replica {
@@ -27,7 +93,9 @@ impl Replica {
         store: Option<Secret>,
         name: Option<String>,
         lease: Seconds,
+        relays: SaidOfRelays,
     ) -> Result<Self, ConfigError> {
+        let relay = relays.check(store.is_some())?;
         let Some(Secret(url)) = store else {
             if name.is_some() {
                 return Err(ConfigError::new(
@@ -38,6 +106,7 @@ impl Replica {
             return Ok(Self {
                 name: ALONE.to_owned(),
                 store: None,
+                relay,
             });
         };
         let parsed: Result<PostgresUrl, String> = url.parse();
@@ -51,6 +120,7 @@ impl Replica {
         Ok(Self {
             name,
             store: Some(SharedStore { url, lease }),
+            relay,
         })
     }
 }
@@ -63,7 +133,9 @@ mod tests {
 
     fn check(store: Option<&str>, name: Option<&str>, seconds: u64) -> Result<Replica, String> {
         let store = store.map(|url| Secret(url.to_owned()));
-        Replica::check(store, name.map(str::to_owned), Seconds(seconds)).map_err(|error| error.to_string())
+        let relays = SaidOfRelays::default();
+        Replica::check(store, name.map(str::to_owned), Seconds(seconds), relays)
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -75,6 +147,39 @@ mod tests {
         assert!(!format!("{shared:?}").contains("canary"));
         assert_eq!(shared.store.unwrap().lease, Duration::from_secs(5));
         assert!(!check(Some(URL), None, 5).unwrap().name.is_empty());
+    }
+
+    #[test]
+    fn relays_need_a_store_a_key_and_an_address() {
+        let relays = |listen: &str, address: Option<&str>, key: bool| SaidOfRelays {
+            listen: Some(listen.parse().unwrap()),
+            address: address.map(str::to_owned),
+            key: key.then(|| "/key.pem".into()),
+        };
+        let check = |relays: SaidOfRelays| relays.check(true).map_err(|error| error.to_string());
+        let found = check(relays("10.0.0.1:8443", None, true)).unwrap().unwrap();
+        assert_eq!(found.key, PathBuf::from("/key.pem"));
+        assert!(check(relays("0.0.0.0:8443", Some("r0.himalia:8443"), true)).is_ok());
+        for (relays, expected) in [
+            (relays("0.0.0.0:8443", None, true), "replica_address: is missing"),
+            (
+                relays("0.0.0.0:8443", Some("r0"), true),
+                "replica_address: is not",
+            ),
+            (relays("10.0.0.1:8443", None, false), "replica_key: is missing"),
+            (
+                SaidOfRelays {
+                    key: Some("/key.pem".into()),
+                    ..SaidOfRelays::default()
+                },
+                "replica_key: needs",
+            ),
+        ] {
+            let error = check(relays).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+        let error = relays("10.0.0.1:8443", None, true).check(false).unwrap_err();
+        assert!(error.to_string().starts_with("replica_listen: needs"));
     }
 
     #[test]

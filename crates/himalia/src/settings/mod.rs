@@ -16,6 +16,7 @@ mod tenants;
 mod values;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 pub(crate) use declare::Flags;
@@ -64,6 +65,13 @@ settings! {
         replica("NAME"): String, or "the host's name";
         /// How long the sessions of a gateway that shares the store are its own after it was heard of last, between 3s and 5m
         lease("TIME"): Seconds = 5;
+        /// Address to listen on for the other gateways that share the store, which then relay what is about a session of this
+        /// one. Without it, clients must go to the gateway that has their session
+        replica_listen("ADDR:PORT"): SocketAddr;
+        /// Host and port at which the other gateways reach --replica-listen
+        replica_address("HOST:PORT"): String, or "--replica-listen";
+        /// File with the private key that the gateways share (PEM, PKCS #8), by which they know each other
+        replica_key("FILE"): PathBuf;
     }
     "Isolation" {
         /// What kernels are closed in: none (plain processes, for development), namespaces, container, gvisor, microvm;

@@ -16,6 +16,7 @@ use super::origin::{Origin, judge};
 use super::token::hash;
 use super::tokens::Shown;
 use crate::app::App;
+use crate::cluster::Relayed;
 use crate::error::ApiError;
 use crate::listen::Peer;
 use crate::route::Access;
@@ -25,6 +26,9 @@ use crate::ws::Handshake;
 /// Refuses pages of foreign origins (404 as `jupyter_server` does, 403 for a WebSocket, and for MCP, which demands it)
 /// and requests without the token (401), unless the route is public. Unknown paths need the token as well.
 pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    if let Some(Relayed(principal)) = request.extensions().get::<Relayed>().cloned() {
+        return relayed(&app, principal, request, next).await;
+    }
     let route = request.extensions().get::<MatchedPath>().cloned();
     let pattern = route.as_ref().map(MatchedPath::as_str);
     let access = pattern.and_then(|path| routes::access(request.method(), path));
@@ -68,6 +72,26 @@ pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, n
     asked.answered(principal.as_ref(), response.status());
     // The route's pattern: neither ids nor a query with a token.
     tracing::debug!(%method, route = pattern, status = response.status().as_u16());
+    response
+}
+
+/// A request whose principal another replica knows: origin and token were checked there.
+async fn relayed(app: &App, principal: Principal, mut request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let pattern = route.as_ref().map(MatchedPath::as_str);
+    let (method, path) = (request.method().clone(), request.uri().path());
+    let asked = Asked::new(&method, pattern, path, None, false);
+    let let_in = app.engine().count_request(&principal).map_err(ApiError::from);
+    let let_in = let_in.and_then(|()| in_scope(&principal, &method, pattern, false));
+    let response = match let_in {
+        Ok(()) => {
+            request.extensions_mut().insert(Caller(principal.clone()));
+            next.run(request).await
+        }
+        Err(error) => error.into_response(),
+    };
+    let response = held_back(app, &principal, response).await;
+    asked.answered(Some(&principal), response.status());
     response
 }
 

@@ -10,3 +10,6 @@ mod models;
 pub(crate) mod policy;
 mod quirks;
 pub(crate) mod sessions;
+
+pub(crate) use channels::{Asked as AskedChannels, Sink, Source, attach as attach_of};
+pub(crate) use models::kernel_id;

@@ -114,7 +114,7 @@ pub(crate) struct Kernelspecs {
 }
 
 /// The kernel id of a path; what is no id names no kernel.
-pub(super) fn kernel_id(Path(text): &Path<String>) -> Result<KernelId, ApiError> {
+pub(crate) fn kernel_id(Path(text): &Path<String>) -> Result<KernelId, ApiError> {
     text.parse().map_err(|_| absent("Kernel", text))
 }
 

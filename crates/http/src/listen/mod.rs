@@ -10,4 +10,4 @@ mod waiting;
 pub(crate) use holders::Holders;
 pub(crate) use peer::{Peer, until_ended};
 pub use secure::Tls;
-pub use serve::{ServeError, serve};
+pub use serve::{Listeners, Peers, ServeError, serve};

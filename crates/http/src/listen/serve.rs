@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_engine::Engine;
+use himalia_relay::Identity;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -14,8 +15,9 @@ use super::connection;
 use super::peer::Peer;
 use super::waiting::Waiting;
 use crate::auth::Tokens;
+use crate::cluster;
 use crate::config::{ConfigError, HttpConfig};
-use crate::router::app_and_router;
+use crate::router::{Served, app_and_router};
 
 /// Why serving did not start or had to stop.
 #[derive(Debug, Error)]
@@ -29,18 +31,50 @@ pub enum ServeError {
 /// Pause after a failed `accept` (file descriptors exhausted, mostly).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves the API on a listener until `shutdown` is cancelled.
+/// Where a gateway is reached.
+#[derive(Debug)]
+pub struct Listeners {
+    /// By clients.
+    pub clients: TcpListener,
+    /// By other replicas; with [`HttpConfig::cluster`].
+    pub peers: Option<Peers>,
+}
+
+/// Where a gateway is reached by other replicas, and what it shows them.
+#[derive(Debug)]
+pub struct Peers {
+    /// Bound already.
+    pub listener: TcpListener,
+    /// Of this replica.
+    pub identity: Identity,
+}
+
+impl From<TcpListener> for Listeners {
+    fn from(clients: TcpListener) -> Self {
+        Self { clients, peers: None }
+    }
+}
+
+/// Serves the API until `shutdown` is cancelled.
 ///
 /// Then it accepts no more, ends event streams, closes sockets with 1012 and lets open requests finish, for
 /// at most [`HttpConfig::drain_timeout`]. Kernels are not touched: what becomes of them is said to
 /// [`Engine::drain`].
 pub async fn serve(
-    listener: TcpListener,
+    listeners: impl Into<Listeners>,
     engine: Engine,
     config: HttpConfig,
     shutdown: CancellationToken,
 ) -> Result<(), ServeError> {
-    let (app, router) = app_and_router(engine, config, shutdown.clone())?;
+    let Served {
+        app,
+        clients: router,
+        peers: inside,
+    } = app_and_router(engine, config, shutdown.clone())?;
+    let Listeners {
+        clients: listener,
+        peers,
+    } = listeners.into();
     // A new waiting connection evicts the oldest one, so it has room however many are held.
     let most = app
         .engine()
@@ -49,6 +83,17 @@ pub async fn serve(
     let permits = Arc::new(Semaphore::new(most.saturating_add(1).min(Semaphore::MAX_PERMITS)));
     let waiting = Arc::new(Waiting::new(app.config().max_waiting));
     let connections = TaskTracker::new();
+    if let Some(Peers { listener, identity }) = peers {
+        let service = cluster::service(app.clone(), inside);
+        let drain = app.config().drain_timeout;
+        connections.spawn(himalia_relay::serve(
+            listener,
+            identity,
+            service,
+            shutdown.clone(),
+            drain,
+        ));
+    }
     let stop_now = CancellationToken::new();
     let mut new_tokens = app.config().new_tokens.clone();
     let mut issued = app.engine().issued_tokens();

@@ -15,10 +15,12 @@ mod input;
 pub(crate) mod kernels;
 pub(crate) mod models;
 pub(crate) mod pools;
-mod push;
+pub(crate) mod push;
 mod record;
 mod session_json;
 pub(crate) mod sessions;
 mod sse;
 pub(crate) mod tokens;
 pub(crate) mod variables;
+
+pub(crate) use sse::end as events_end;

@@ -29,7 +29,7 @@ const MESSAGE_BYTES: usize = 64 << 10;
 const PING_BYTES: u64 = 2;
 
 /// Where events come from.
-pub(super) trait Source: Send + 'static {
+pub(crate) trait Source: Send + 'static {
     /// The next ones as JSON, at least one; `None` after the last one. Waits while there is none. Cancel-safe.
     fn next(&mut self) -> impl Future<Output = Result<Option<Vec<Bytes>>, Closed>> + Send;
 }
@@ -40,7 +40,7 @@ pub(crate) struct Upgrade(pub(super) Option<Asked>);
 
 /// A WebSocket that is asked for.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     handshake: Handshake,
     /// Held as long as the socket, so that it counts as a connection.
     peer: Option<Peer>,
@@ -53,9 +53,7 @@ impl FromRequest<App> for Upgrade {
         if !Handshake::is_asked(request.headers()) {
             return Ok(Self(None));
         }
-        let handshake = Handshake::new(&mut request)?;
-        let peer = request.extensions().get::<Peer>().cloned();
-        Ok(Self(Some(Asked { handshake, peer })))
+        Asked::new(&mut request).map(|asked| Self(Some(asked)))
     }
 }
 
@@ -83,8 +81,15 @@ impl Answer for Socket {
 }
 
 impl Asked {
+    /// Of a request that asks rightly.
+    pub(crate) fn new(request: &mut Request) -> Result<Self, ApiError> {
+        let handshake = Handshake::new(request)?;
+        let peer = request.extensions().get::<Peer>().cloned();
+        Ok(Self { handshake, peer })
+    }
+
     /// Sends all events of a source.
-    pub(super) fn serve(self, app: &App, source: impl Source) -> Socket {
+    pub(crate) fn serve(self, app: &App, source: impl Source) -> Socket {
         let (response, socket) = self.handshake.accept(None);
         let config = app.config();
         let patience = Patience {

@@ -76,7 +76,7 @@ pub(super) fn write(out: &mut Vec<u8>, event: &Event, buffers: bool) {
 }
 
 /// The last event of a stream that ends; it has no id, so that the position stays.
-pub(super) fn end(closed: &Closed) -> Bytes {
+pub(crate) fn end(closed: &Closed) -> Bytes {
     let reason = end_reason(closed);
     format!("event: end\ndata: {{\"reason\":\"{reason}\"}}\n\n").into()
 }

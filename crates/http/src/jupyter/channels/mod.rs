@@ -20,7 +20,7 @@ mod transmit;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
-use himalia_engine::{Attach, Attachment};
+use himalia_engine::{Attach, Attachment, KernelId};
 use himalia_wire::v1::SUBPROTOCOL;
 use uuid::Uuid;
 
@@ -33,7 +33,9 @@ use crate::listen::{self, Peer};
 use crate::query;
 use crate::ws::Handshake;
 use framing::Framing;
+pub(crate) use receive::Sink;
 use session::Session;
+pub(crate) use transmit::Source;
 
 /// Longest `session_id`, bytes.
 const SESSION_ID_BYTES: usize = 256;
@@ -48,20 +50,54 @@ pub(crate) async fn open(
 ) -> Result<Response, ApiError> {
     let kernel = kernel_id(&id)?;
     app.engine().kernel(&principal, kernel)?;
-    let handshake = Handshake::new(&mut request)?;
-    let attach = attach(request.uri())?;
-    let framing = choose(&handshake, request.headers());
-    let peer = request.extensions().get::<Peer>().cloned();
-
+    let asked = Asked::new(&mut request)?;
+    let attach = asked.attach.clone();
     let Attachment { requests, feed } = app.engine().attach(&principal, kernel, attach).await?;
-    let (response, socket) = handshake.accept(framing.subprotocol());
-    let session = Session::new(&app, kernel, framing);
-    app.streams().spawn(async move {
-        if let Some(socket) = socket.await {
-            listen::until_ended(peer, session.run(socket, feed, requests)).await;
-        }
-    });
-    Ok(response)
+    Ok(asked.serve(&app, kernel, feed, requests))
+}
+
+/// A WebSocket that is asked for, rightly.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) attach: Attach,
+    handshake: Handshake,
+    framing: Framing,
+    /// Held as long as the socket, so that it counts as a connection.
+    peer: Option<Peer>,
+}
+
+impl Asked {
+    pub(crate) fn new(request: &mut Request) -> Result<Self, ApiError> {
+        let handshake = Handshake::new(request)?;
+        let attach = attach(request.uri())?;
+        let framing = choose(&handshake, request.headers());
+        let peer = request.extensions().get::<Peer>().cloned();
+        Ok(Self {
+            attach,
+            handshake,
+            framing,
+            peer,
+        })
+    }
+
+    /// Answers the handshake, and serves the WebSocket in a task.
+    pub(crate) fn serve(
+        self,
+        app: &App,
+        kernel: KernelId,
+        feed: impl Source + 'static,
+        requests: impl Sink + 'static,
+    ) -> Response {
+        let (response, socket) = self.handshake.accept(self.framing.subprotocol());
+        let session = Session::new(app, kernel, self.framing);
+        let peer = self.peer;
+        app.streams().spawn(async move {
+            if let Some(socket) = socket.await {
+                listen::until_ended(peer, session.run(socket, feed, requests)).await;
+            }
+        });
+        response
+    }
 }
 
 /// v1 whenever it is offered: some clients fail if a server selects none of their subprotocols.
@@ -77,7 +113,8 @@ fn choose(handshake: &Handshake, headers: &HeaderMap) -> Framing {
     Framing::Legacy(Quirks::of(agent, browser, handshake.offers_any()))
 }
 
-fn attach(uri: &Uri) -> Result<Attach, ApiError> {
+/// What the address of a request says of its client.
+pub(crate) fn attach(uri: &Uri) -> Result<Attach, ApiError> {
     let wire_session = match query::last(uri, "session_id") {
         Some(id) if id.len() > SESSION_ID_BYTES => {
             return Err(ApiError::bad_request(format!(

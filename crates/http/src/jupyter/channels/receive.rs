@@ -16,7 +16,7 @@ use super::transmit::Outgoing;
 use crate::ws::{Close, Incoming, Reader};
 
 /// Where requests go. A seam for tests; [`himalia_engine::Requests`] is the real one.
-pub(super) trait Sink: Send + Sync {
+pub(crate) trait Sink: Send + Sync {
     /// As [`himalia_engine::Requests::send`].
     fn send(&self, frame: Frame) -> impl Future<Output = Result<(), EngineError>> + Send;
 }

@@ -21,7 +21,7 @@ use crate::socket::WriteHalf;
 use crate::ws::{Close, Outbox};
 
 /// Where messages come from. A seam for tests; [`himalia_engine::Feed`] is the real one.
-pub(super) trait Source: Send {
+pub(crate) trait Source: Send {
     /// As [`Feed::next`].
     fn next(&mut self) -> impl Future<Output = Result<Vec<Delivery>, Closed>> + Send;
     /// As [`Feed::acknowledge`].

@@ -1,0 +1,189 @@
+//! What is in the stream between two replicas.
+//!
+//! ```text
+//! 0  kind   1  u32 length of what follows   5  payload
+//! ```
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use himalia_engine::Closed;
+use himalia_wire::Limits;
+
+/// Bytes of kind and length.
+const HEAD: usize = 5;
+/// Payload: a message of a kernel, with offsets and a number.
+const MOST: usize = Limits::KERNEL.message_bytes + (64 << 10);
+
+/// One item of the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    /// A client's message, with its number in this stream.
+    Request { number: u64, frame: Bytes },
+    /// The client has everything up to this number of the log.
+    Acknowledged(u64),
+    /// A message for the client, with its number in the log; 0 for one that is not in it.
+    Delivery { seq: u64, frame: Bytes },
+    /// The kernel's queue has this request, or nothing else will have it.
+    Accepted(u64),
+    /// The session id of the kernel's own messages.
+    KernelSession(Bytes),
+    /// There is no more, for this reason.
+    Closed(Closed),
+}
+
+/// The stream cannot be read any further.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Broken;
+
+const REQUEST: u8 = 1;
+const ACKNOWLEDGED: u8 = 2;
+const DELIVERY: u8 = 3;
+const ACCEPTED: u8 = 4;
+const KERNEL_SESSION: u8 = 5;
+const CLOSED: u8 = 6;
+
+/// Reasons of an end, by their number.
+const REASONS: [Closed; 4] = [
+    Closed::KernelGone,
+    Closed::Draining,
+    Closed::Replaced,
+    Closed::Storage,
+];
+
+impl Item {
+    /// Appends it.
+    pub(super) fn write(&self, out: &mut BytesMut) {
+        let mut put = |kind: u8, number: Option<u64>, bytes: &[u8]| {
+            let length = bytes.len() + number.map_or(0, |_| size_of::<u64>());
+            out.reserve(HEAD + length);
+            out.put_u8(kind);
+            out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+            if let Some(number) = number {
+                out.put_u64(number);
+            }
+            out.put_slice(bytes);
+        };
+        match self {
+            Self::Request { number, frame } => put(REQUEST, Some(*number), frame),
+            Self::Acknowledged(seq) => put(ACKNOWLEDGED, Some(*seq), b""),
+            Self::Delivery { seq, frame } => put(DELIVERY, Some(*seq), frame),
+            Self::Accepted(number) => put(ACCEPTED, Some(*number), b""),
+            Self::KernelSession(text) => put(KERNEL_SESSION, None, text),
+            Self::Closed(closed) => {
+                let reason = REASONS.iter().position(|reason| reason == closed);
+                put(CLOSED, Some(reason.unwrap_or(REASONS.len() - 1) as u64), b"");
+            }
+        }
+    }
+
+    /// As bytes of their own.
+    pub(super) fn bytes(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        self.write(&mut out);
+        out.freeze()
+    }
+
+    fn read(kind: u8, mut payload: Bytes) -> Result<Self, Broken> {
+        if kind == KERNEL_SESSION {
+            return Ok(Self::KernelSession(payload));
+        }
+        let number = payload.try_get_u64().map_err(|_| Broken)?;
+        match kind {
+            REQUEST => Ok(Self::Request {
+                number,
+                frame: payload,
+            }),
+            DELIVERY => Ok(Self::Delivery {
+                seq: number,
+                frame: payload,
+            }),
+            ACKNOWLEDGED => Ok(Self::Acknowledged(number)),
+            ACCEPTED => Ok(Self::Accepted(number)),
+            CLOSED => {
+                let reason = usize::try_from(number).ok().and_then(|at| REASONS.get(at));
+                reason.cloned().map(Self::Closed).ok_or(Broken)
+            }
+            _ => Err(Broken),
+        }
+    }
+}
+
+/// What arrived of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Decoder(BytesMut);
+
+impl Decoder {
+    pub(super) fn push(&mut self, data: &[u8]) {
+        self.0.extend_from_slice(data);
+    }
+
+    /// The next item, once it is whole.
+    pub(super) fn take(&mut self) -> Result<Option<Item>, Broken> {
+        let Some((head, rest)) = self.0.split_at_checked(HEAD) else {
+            return Ok(None);
+        };
+        let [kind, length @ ..] = head else {
+            return Err(Broken);
+        };
+        let length = length.try_into().map_err(|_| Broken)?;
+        let length = usize::try_from(u32::from_be_bytes(length)).map_err(|_| Broken)?;
+        if length > MOST {
+            return Err(Broken);
+        }
+        if rest.len() < length {
+            return Ok(None);
+        }
+        let kind = *kind;
+        self.0.advance(HEAD);
+        Item::read(kind, self.0.split_to(length).freeze()).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn item() -> impl Strategy<Value = Item> {
+        let bytes = || prop::collection::vec(any::<u8>(), 0..200).prop_map(Bytes::from);
+        prop_oneof![
+            (any::<u64>(), bytes()).prop_map(|(number, frame)| Item::Request { number, frame }),
+            (any::<u64>(), bytes()).prop_map(|(seq, frame)| Item::Delivery { seq, frame }),
+            any::<u64>().prop_map(Item::Acknowledged),
+            any::<u64>().prop_map(Item::Accepted),
+            bytes().prop_map(Item::KernelSession),
+            prop::sample::select(REASONS.to_vec()).prop_map(Item::Closed),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn items_come_out_as_they_went_in(items in prop::collection::vec(item(), 0..20), cut in 1usize..50) {
+            let mut out = BytesMut::new();
+            for item in &items {
+                item.write(&mut out);
+            }
+            let (mut decoder, mut read) = (Decoder::default(), Vec::new());
+            for part in out.chunks(cut) {
+                decoder.push(part);
+                while let Some(item) = decoder.take().unwrap() {
+                    read.push(item);
+                }
+            }
+            prop_assert_eq!(read, items);
+        }
+
+        #[test]
+        fn hostile_bytes_end_it(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut decoder = Decoder::default();
+            decoder.push(&bytes);
+            while let Ok(Some(_)) = decoder.take() {}
+        }
+    }
+
+    #[test]
+    fn an_announced_length_is_bounded() {
+        let mut decoder = Decoder::default();
+        decoder.push(&[DELIVERY, 0xff, 0xff, 0xff, 0xff]);
+        assert_eq!(decoder.take(), Err(Broken));
+    }
+}

@@ -1,0 +1,41 @@
+//! Who has what, as the engine and its store know it.
+
+use futures_util::future::BoxFuture;
+use himalia_engine::{Engine, EngineError, Principal, SessionOwner, Sought};
+use himalia_relay::Peer;
+
+use super::{Directory, Location};
+
+impl Directory for Engine {
+    fn has(&self, principal: &Principal, sought: &Sought) -> bool {
+        Engine::has(self, principal, sought)
+    }
+
+    fn find<'a>(
+        &'a self,
+        principal: &'a Principal,
+        sought: &'a Sought,
+    ) -> BoxFuture<'a, Result<Option<Location>, EngineError>> {
+        Box::pin(async move {
+            let owner = self.session_owner(principal, sought).await?;
+            Ok(owner.map(|owner| match owner {
+                SessionOwner::Here => Location::Here,
+                SessionOwner::Replica {
+                    name: replica,
+                    address: Some(address),
+                } => Location::At(Peer { replica, address }),
+                SessionOwner::Replica { name: replica, .. } | SessionOwner::Gone { name: replica } => {
+                    Location::Lost { replica }
+                }
+            }))
+        })
+    }
+
+    fn peers(&self) -> BoxFuture<'_, Result<Vec<Peer>, EngineError>> {
+        Box::pin(async {
+            let others = self.other_replicas(&Principal::operator()).await?;
+            let peer = |(replica, address)| Peer { replica, address };
+            Ok(others.into_iter().map(peer).collect())
+        })
+    }
+}

@@ -1,0 +1,164 @@
+//! The one place where it is decided which replica serves a request.
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use himalia_engine::Principal;
+
+use super::forward::{Served, Trip, forward};
+use super::served_at::{Named, ServedAt, served_at};
+use super::{Cluster, Location, Relayed, Sought, attach, bodies, events, lists, peers};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::ws::Handshake;
+
+/// Serves a request here, or relays it to the replica that has what it is about. A request that was relayed is served
+/// here or refused.
+pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) -> Response {
+    let Some(cluster) = app.cluster().cloned() else {
+        return next.run(request).await;
+    };
+    let relayed = request.extensions().get::<Relayed>().is_some();
+    let caller = request.extensions().get::<Caller>().cloned();
+    let pattern = request.extensions().get::<MatchedPath>().cloned();
+    let (Some(Caller(principal)), Some(pattern)) = (caller, pattern) else {
+        return next.run(request).await;
+    };
+    let served = match served_at(request.method(), pattern.as_str(), request.uri().path()) {
+        ServedAt::Owner(sought) if relayed => judge(&cluster, &principal, &sought, request, next).await,
+        // The peer has decided.
+        _ if relayed => Ok(next.run(request).await),
+        ServedAt::Here => Ok(next.run(request).await),
+        ServedAt::Owner(sought) => {
+            at_owner(
+                &app,
+                &cluster,
+                &principal,
+                pattern.as_str(),
+                sought,
+                request,
+                next,
+            )
+            .await
+        }
+        ServedAt::Body(named) => at_named(&app, &cluster, &principal, named, request, next).await,
+        ServedAt::All(list) => lists::unite(&app, &cluster, &principal, list, request, next).await,
+        ServedAt::First => lists::first(&app, &cluster, &principal, request, next).await,
+    };
+    served.unwrap_or_else(IntoResponse::into_response)
+}
+
+/// A relayed request: what another replica has is not relayed again.
+async fn judge(
+    cluster: &Cluster,
+    principal: &Principal,
+    sought: &Sought,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    if !cluster.directory.has(principal, sought)
+        && let Some(Location::At(_) | Location::Lost { .. }) =
+            cluster.directory.find(principal, sought).await?
+    {
+        return Ok(peers::not_here());
+    }
+    Ok(next.run(request).await)
+}
+
+/// Where the first is that the body names.
+async fn at_named(
+    app: &App,
+    cluster: &Cluster,
+    principal: &Principal,
+    named: Named,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let (all, request) = bodies::read(app, named, request).await?;
+    for sought in all {
+        match cluster.locate(principal, &sought, false).await? {
+            None => {}
+            Some(Location::Here) => break,
+            Some(_) => return send(app, cluster, principal, "", sought, request, next).await,
+        }
+    }
+    Ok(next.run(request).await)
+}
+
+/// Where the session is that the path names.
+async fn at_owner(
+    app: &App,
+    cluster: &Cluster,
+    principal: &Principal,
+    pattern: &str,
+    sought: Sought,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    match cluster.locate(principal, &sought, false).await? {
+        Some(Location::At(_) | Location::Lost { .. }) => {}
+        // Unknown, or ended: any replica may have its log.
+        None if request.method() == Method::GET && !Handshake::is_asked(request.headers()) => {
+            return lists::first(app, cluster, principal, request, next).await;
+        }
+        None if request.method() == Method::PUT => {
+            return start_or_find(app, cluster, principal, sought, request, next).await;
+        }
+        None | Some(Location::Here) => return Ok(next.run(request).await),
+    }
+    if Handshake::is_asked(request.headers()) {
+        return match sought {
+            Sought::Kernel(kernel) if pattern.ends_with("/channels") => {
+                attach::open(app, cluster, principal, kernel, request).await
+            }
+            sought => events::open_socket(app, cluster, principal, sought, request).await,
+        };
+    }
+    send(app, cluster, principal, pattern, sought, request, next).await
+}
+
+/// `PUT` of a name that no session had: another replica may start it at the same time, and has it then.
+async fn start_or_find(
+    app: &App,
+    cluster: &Cluster,
+    principal: &Principal,
+    sought: Sought,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let mut trip = Trip::new(app, request).await?;
+    let response = next.run(trip.local()).await;
+    if response.status() != StatusCode::CONFLICT || !trip.is_complete() {
+        return Ok(response);
+    }
+    match cluster.locate(principal, &sought, true).await? {
+        Some(Location::At(_)) => match forward(cluster, principal, &sought, &mut trip).await? {
+            Served::Response(found) => Ok(found),
+            Served::Here(_) => Ok(response),
+        },
+        _ => Ok(response),
+    }
+}
+
+/// To another replica; here, if that has changed meanwhile.
+async fn send(
+    app: &App,
+    cluster: &Cluster,
+    principal: &Principal,
+    pattern: &str,
+    sought: Sought,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let follows = request.method() == Method::GET && pattern.ends_with("/events");
+    let mut trip = Trip::new(app, request).await?;
+    match forward(cluster, principal, &sought, &mut trip).await? {
+        Served::Here(request) => Ok(next.run(request).await),
+        Served::Response(response) if follows && response.status() == StatusCode::OK => {
+            Ok(events::continued(cluster, principal, sought, trip, response))
+        }
+        Served::Response(response) => Ok(response),
+    }
+}

@@ -1,0 +1,294 @@
+//! What all replicas are asked for at once.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use himalia_engine::{EngineError, Principal};
+use himalia_relay::{HEADER, Peer};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::forward::{Trip, received};
+use super::served_at::List;
+use super::{Cluster, caller};
+use crate::app::App;
+use crate::error::ApiError;
+use crate::etag;
+
+/// How long a peer may take for its part.
+const PART_TIME: Duration = Duration::from_secs(2);
+/// Bytes of the part of one replica.
+const PART_BYTES: usize = 64 << 20;
+/// The replicas whose part is missing.
+const UNANSWERED: HeaderName = HeaderName::from_static("x-himalia-unanswered");
+
+/// The part of one replica; `Err` names it.
+type Part = Result<Vec<u8>, String>;
+
+/// One list of the parts of all replicas. A part that is missing is said: of `/v1/sessions` and `/api/status` in a header,
+/// and of the former in the list too. A Jupyter list without it is refused, since clients take an absent kernel for
+/// culled.
+pub(super) async fn unite(
+    app: &App,
+    cluster: &Cluster,
+    principal: &Principal,
+    list: List,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let peers = cluster.directory.peers().await?;
+    if peers.is_empty() {
+        return Ok(next.run(request).await);
+    }
+    let mut trip = Trip::new(app, request).await?;
+    trip.method = Method::GET;
+    let asked = trip.headers.clone();
+    for name in [header::IF_NONE_MATCH, header::ACCEPT_ENCODING] {
+        trip.headers.remove(name);
+    }
+    let caller = caller(principal)?;
+    let parts = join_all(peers.iter().map(|peer| part(cluster, peer, &caller, &trip)));
+    let (own, parts) = tokio::join!(next.run(trip.local()), parts);
+    if own.status() != StatusCode::OK {
+        return Ok(own);
+    }
+    let own = to_bytes(own.into_body(), PART_BYTES)
+        .await
+        .map_err(|_| ApiError::internal("reading a list"))?;
+    let mut all = vec![own.to_vec()];
+    let mut unanswered = Vec::new();
+    for part in parts {
+        match part {
+            Ok(part) => all.push(part),
+            Err(replica) => unanswered.push(replica),
+        }
+    }
+    if list == List::Jupyter && !unanswered.is_empty() {
+        let reason = format!("replicas do not respond: {}", unanswered.join(", "));
+        return Err(EngineError::unavailable(reason).into());
+    }
+    let bytes = all.iter().map(Vec::len).sum();
+    let made = || united(list, &asked, &all, &unanswered);
+    let mut response = app.engine().answer_in_turn(principal, bytes, made).await??;
+    if !unanswered.is_empty()
+        && let Ok(names) = HeaderValue::from_str(&unanswered.join(", "))
+    {
+        response.headers_mut().insert(UNANSWERED, names);
+    }
+    Ok(response)
+}
+
+async fn part(cluster: &Cluster, peer: &Peer, caller: &str, trip: &Trip) -> Part {
+    let asking = async {
+        let response = cluster.pool.send(peer, caller, trip.outgoing()).await;
+        let response = response.map_err(|error| error.to_string())?;
+        if response.status() != StatusCode::OK {
+            return Err(response.status().to_string());
+        }
+        let body = Body::new(response.into_body());
+        let bytes = to_bytes(body, PART_BYTES).await;
+        bytes.map(Vec::from).map_err(|error| error.to_string())
+    };
+    let asked = timeout(PART_TIME, asking).await;
+    asked
+        .unwrap_or_else(|_| Err("no answer in time".into()))
+        .map_err(|reason| {
+            tracing::warn!(replica = peer.replica, reason, "a replica has no part in a list");
+            peer.replica.clone()
+        })
+}
+
+fn united(
+    list: List,
+    asked: &HeaderMap,
+    parts: &[Vec<u8>],
+    unanswered: &[String],
+) -> Result<Response, ApiError> {
+    match list {
+        List::Jupyter => {
+            let mut all = Vec::new();
+            for part in parts {
+                all.extend(read::<Vec<&RawValue>>(part)?);
+            }
+            etag::json(asked, &once(all))
+        }
+        List::Sessions => {
+            let mut all = Vec::new();
+            for part in parts {
+                all.extend(read::<Sessions<'_>>(part)?.sessions);
+            }
+            let mut sessions = once(all);
+            sessions.sort_by_cached_key(|session| order(session));
+            let unanswered = unanswered.to_vec();
+            etag::json(asked, &Sessions { sessions, unanswered })
+        }
+        List::Status => {
+            let statuses: Result<Vec<Status>, _> = parts.iter().map(|part| read(part)).collect();
+            etag::json(asked, &sum(&statuses?))
+        }
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(part: &'a [u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(part).map_err(|_| ApiError::internal("reading the list of a replica"))
+}
+
+/// As `v1::sessions::Sessions`.
+#[derive(Serialize, Deserialize)]
+struct Sessions<'a> {
+    #[serde(borrow)]
+    sessions: Vec<&'a RawValue>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unanswered: Vec<String>,
+}
+
+/// What a list is ordered by, and what it has once.
+#[derive(Deserialize)]
+struct Listed {
+    id: String,
+    created: Option<String>,
+    ended: Option<String>,
+}
+
+/// In order of the start; of the end, the latest first, for those that have ended.
+fn order(session: &RawValue) -> (Option<std::cmp::Reverse<String>>, Option<String>) {
+    let listed = serde_json::from_str::<Listed>(session.get()).ok();
+    let ended = listed.as_ref().and_then(|listed| listed.ended.clone());
+    (
+        ended.map(std::cmp::Reverse),
+        listed.and_then(|listed| listed.created),
+    )
+}
+
+/// What has just moved is at two replicas.
+fn once(all: Vec<&RawValue>) -> Vec<&RawValue> {
+    let mut seen = HashSet::new();
+    all.into_iter()
+        .filter(|one| serde_json::from_str::<Listed>(one.get()).is_ok_and(|listed| seen.insert(listed.id)))
+        .collect()
+}
+
+/// As `GET /api/status` has it.
+#[derive(Deserialize)]
+struct Status {
+    connections: u64,
+    kernels: u64,
+    last_activity: String,
+    started: String,
+}
+
+/// Of all replicas: since the first start, until the latest activity.
+fn sum(statuses: &[Status]) -> Value {
+    json!({
+        "connections": statuses.iter().map(|status| status.connections).sum::<u64>(),
+        "kernels": statuses.iter().map(|status| status.kernels).sum::<u64>(),
+        "last_activity": statuses.iter().map(|status| &status.last_activity).max(),
+        "started": statuses.iter().map(|status| &status.started).min(),
+    })
+}
+
+/// This replica's answer, or else that of the first other one that has what is asked for: artifacts, and logs of ended
+/// sessions.
+pub(super) async fn first(
+    app: &App,
+    cluster: &Cluster,
+    principal: &Principal,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let trip = Trip::new(app, request).await?;
+    let own = next.run(trip.local()).await;
+    if own.status() != StatusCode::NOT_FOUND {
+        return Ok(own);
+    }
+    let (peers, caller) = (cluster.directory.peers().await?, caller(principal)?);
+    let mut asking: FuturesUnordered<_> = peers
+        .iter()
+        .map(|peer| timeout(PART_TIME, cluster.pool.send(peer, &caller, trip.outgoing())))
+        .collect();
+    while let Some(answer) = asking.next().await {
+        if let Ok(Ok(response)) = answer
+            && !response.headers().contains_key(HEADER)
+            && response.status() != StatusCode::NOT_FOUND
+        {
+            return Ok(received(response));
+        }
+    }
+    Ok(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn text(response: Response) -> String {
+        let bytes = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn lists_are_one_and_have_each_thing_once() {
+        let parts = [
+            br#"[{"id":"a","x":1},{"id":"b"}]"#.to_vec(),
+            br#"[{"id":"b"},{"id":"c"}]"#.to_vec(),
+        ];
+        let response = united(List::Jupyter, &HeaderMap::new(), &parts, &[]).unwrap();
+        assert_eq!(
+            text(response).await,
+            r#"[{"id":"a","x":1},{"id":"b"},{"id":"c"}]"#
+        );
+    }
+
+    #[tokio::test]
+    async fn sessions_are_in_order_of_their_start() {
+        let parts = [
+            br#"{"sessions":[{"id":"a","created":"2026-01-03"}]}"#.to_vec(),
+            br#"{"sessions":[{"id":"b","created":"2026-01-01"},{"id":"c","created":"2026-01-05"}]}"#.to_vec(),
+        ];
+        let response = united(List::Sessions, &HeaderMap::new(), &parts, &["r2".into()]).unwrap();
+        let all: Value = serde_json::from_str(&text(response).await).unwrap();
+        let ids: Vec<_> = all["sessions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["id"].clone())
+            .collect();
+        assert_eq!(
+            (json!(ids), &all["unanswered"]),
+            (json!(["b", "a", "c"]), &json!(["r2"]))
+        );
+        let ended = [
+            br#"{"sessions":[{"id":"a","created":"1","ended":"2"}]}"#.to_vec(),
+            br#"{"sessions":[{"id":"b","created":"1","ended":"3"}]}"#.to_vec(),
+        ];
+        let response = united(List::Sessions, &HeaderMap::new(), &ended, &[]).unwrap();
+        let all = text(response).await;
+        assert!(
+            all.find("\"b\"") < all.find("\"a\"") && !all.contains("unanswered"),
+            "{all}"
+        );
+    }
+
+    #[test]
+    fn statuses_are_summed() {
+        let status = |connections, last: &str, started: &str| Status {
+            connections,
+            kernels: 2,
+            last_activity: last.into(),
+            started: started.into(),
+        };
+        assert_eq!(
+            sum(&[status(1, "b", "d"), status(2, "c", "a")]),
+            json!({"connections": 3, "kernels": 4, "last_activity": "c", "started": "a"})
+        );
+    }
+}

@@ -1,0 +1,146 @@
+//! Several replicas, any of which serves any client.
+//!
+//! A session is at one replica, its owner. A request for a session of another replica is relayed to it, in one place: the
+//! layer between authentication and handlers. Handlers know nothing of it.
+//!
+//! * `served_at`: which routes are of one session, and which are lists of all replicas
+//! * `layer`: the decision
+//! * `forward`: one request, to the owner and again while there is none
+//! * `events`: streams of events, which continue at the next owner
+//! * `attach`: the channels of a kernel; the replica of the client has the WebSocket, and its owner the log
+//! * `lists`: lists of all replicas
+//! * `bodies`: in which bodies a session is named
+//! * `peers`: what a replica does for others. It never relays what was relayed to it
+//!
+//! The owner can change while a client is there. What waits for an owner waits for at most [`PATIENCE`].
+
+mod attach;
+mod bodies;
+mod directory;
+mod events;
+mod forward;
+mod layer;
+mod lists;
+mod locations;
+mod peers;
+mod served_at;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use futures_util::future::BoxFuture;
+use himalia_engine::{EngineError, Principal, Sought};
+use himalia_relay::{Peer, Pool, SendError};
+
+pub(crate) use layer::relay;
+use locations::Locations;
+pub(crate) use peers::{Relayed, inside, service};
+
+use crate::error::ApiError;
+
+/// How long a request waits for an owner that can be reached.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pause before the next try.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Who has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// This replica.
+    Here,
+    /// Another one.
+    At(Peer),
+    /// A replica that is gone, or that no other can reach.
+    Lost {
+        /// Its name.
+        replica: String,
+    },
+}
+
+/// Who has what, and which replicas there are.
+pub trait Directory: Debug + Send + Sync + 'static {
+    /// Whether this replica has it, as far as that is known without a wait.
+    fn has(&self, principal: &Principal, sought: &Sought) -> bool;
+
+    /// Who has it; `None` where the principal sees nothing of the kind.
+    fn find<'a>(
+        &'a self,
+        principal: &'a Principal,
+        sought: &'a Sought,
+    ) -> BoxFuture<'a, Result<Option<Location>, EngineError>>;
+
+    /// The other replicas that live.
+    fn peers(&self) -> BoxFuture<'_, Result<Vec<Peer>, EngineError>>;
+}
+
+/// The replicas of which this gateway is one. Clones share connections and what is known of locations.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    directory: Arc<dyn Directory>,
+    pool: Pool,
+    locations: Arc<Locations>,
+}
+
+impl Cluster {
+    /// With connections to peers.
+    pub fn new(directory: Arc<dyn Directory>, pool: Pool) -> Self {
+        Self {
+            directory,
+            pool,
+            locations: Arc::default(),
+        }
+    }
+
+    /// The connections to peers.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Who has it. What was found is believed for a while, unless `again`.
+    async fn locate(
+        &self,
+        principal: &Principal,
+        sought: &Sought,
+        again: bool,
+    ) -> Result<Option<Location>, EngineError> {
+        if self.directory.has(principal, sought) {
+            return Ok(Some(Location::Here));
+        }
+        if !again && let Some(peer) = self.locations.get(principal, sought) {
+            return Ok(Some(Location::At(peer)));
+        }
+        let found = self.directory.find(principal, sought).await?;
+        match &found {
+            Some(Location::At(peer)) => self.locations.set(principal, sought, peer.clone()),
+            _ => self.locations.remove(principal, sought),
+        }
+        Ok(found)
+    }
+}
+
+/// The routes, in the extensions of each request, for what continues when this replica has become the owner.
+#[derive(Clone, Debug)]
+pub(crate) struct Routes(pub(crate) Router);
+
+/// The principal as a statement has it.
+fn caller(principal: &Principal) -> Result<String, ApiError> {
+    serde_json::to_string(principal).map_err(|_| ApiError::internal("relaying a request"))
+}
+
+/// 503: no owner responded in time.
+fn no_owner(reason: &str) -> ApiError {
+    EngineError::unavailable(format!("the replica that has this does not respond: {reason}")).into()
+}
+
+/// 503 for a request that was sent and not answered.
+fn lost(error: &SendError) -> ApiError {
+    let reason = format!(
+        "the replica that has this was lost while it handled the request, which may have been done: {error}"
+    );
+    ApiError {
+        retryable: false,
+        ..EngineError::unavailable(reason).into()
+    }
+}

@@ -1,0 +1,67 @@
+//! What a replica does for others.
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use futures_util::future::BoxFuture;
+use himalia_engine::Principal;
+use himalia_relay::{HEADER, Statement};
+use hyper::body::Incoming;
+use tower::ServiceExt as _;
+
+use super::attach;
+use crate::app::App;
+use crate::render;
+
+/// The principal of a request that a peer relayed, or that this replica serves for a client that it has relayed before.
+/// In the extensions of the request; only this module puts it there.
+#[derive(Clone, Debug)]
+pub(crate) struct Relayed(pub(crate) Principal);
+
+/// 421: another replica has what the request is about. It was not handled.
+pub(super) fn not_here() -> Response {
+    let mut response = StatusCode::MISDIRECTED_REQUEST.into_response();
+    response
+        .headers_mut()
+        .insert(HEADER, HeaderValue::from_static("not-here"));
+    response
+}
+
+/// The routes for requests whose principal is known, and what only replicas ask for.
+pub(crate) fn inside(app: &App, routes: Router) -> Router {
+    Router::new()
+        .route(attach::ROUTE, post(attach::serve))
+        .with_state(app.clone())
+        .fallback_service(routes)
+        .layer(middleware::from_fn(render::errors))
+}
+
+/// Serves the requests of peers.
+pub(crate) fn service(
+    app: App,
+    inside: Router,
+) -> impl Fn(Request<Incoming>) -> BoxFuture<'static, Response> + Clone + Send + Sync + 'static {
+    move |request: Request<Incoming>| Box::pin(respond(app.clone(), inside.clone(), request.map(Body::new)))
+}
+
+async fn respond(app: App, inside: Router, mut request: Request) -> Response {
+    // Another replica may have its sessions.
+    if !app.engine().may_answer() {
+        return not_here();
+    }
+    let statement = request.extensions_mut().remove::<Statement>();
+    let principal = statement.and_then(|statement| serde_json::from_str::<Principal>(&statement.caller).ok());
+    let Some(principal) = principal else {
+        tracing::warn!("a peer states a principal that this version does not know");
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    request.extensions_mut().insert(Relayed(principal));
+    match inside.oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}

@@ -1,0 +1,164 @@
+//! Where a route is served.
+
+use axum::http::Method;
+use himalia_engine::ExecutionId;
+
+use super::Sought;
+use crate::prefix::decode;
+
+/// Where a request is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ServedAt {
+    /// At the replica that has the client: it is of no session, or starts one.
+    Here,
+    /// At the owner of what the path names.
+    Owner(Sought),
+    /// At the owner of what the body names.
+    Body(Named),
+    /// At all replicas: their answers are one list.
+    All(List),
+    /// At the first replica that has it.
+    First,
+}
+
+/// How a body names a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    /// `POST /api/sessions`: `path`, `kernel.id`.
+    JupyterSession,
+    /// `POST /mcp`: the arguments of a tool, the address of a resource.
+    Mcp,
+}
+
+/// Lists of all replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum List {
+    /// `GET /api/kernels`, `GET /api/sessions`: an array.
+    Jupyter,
+    /// `GET /api/status`: sums.
+    Status,
+    /// `GET /v1/sessions`: an object with an array.
+    Sessions,
+}
+
+/// By method and pattern of the route; `path` is the request's.
+pub(super) fn served_at(method: &Method, pattern: &str, path: &str) -> ServedAt {
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    match pattern {
+        "/api/kernels" | "/api/sessions" if reads => return ServedAt::All(List::Jupyter),
+        "/api/status" => return ServedAt::All(List::Status),
+        "/v1/sessions" if reads => return ServedAt::All(List::Sessions),
+        "/api/sessions" => return ServedAt::Body(Named::JupyterSession),
+        "/mcp" => return ServedAt::Body(Named::Mcp),
+        "/v1/artifacts/{sha256}" => return ServedAt::First,
+        _ => {}
+    }
+    let sought = |start: &str, make: fn(String) -> Option<Sought>| {
+        let (before, _) = start.rsplit_once('/')?;
+        let inner = pattern == start || pattern.strip_prefix(start)?.starts_with('/');
+        let text = path.strip_prefix(before)?.strip_prefix('/')?.split('/').next()?;
+        let text = String::from_utf8(decode(text)).ok()?;
+        inner.then(|| make(text)).flatten()
+    };
+    let found = sought("/api/kernels/{kernel_id}", |id| {
+        id.parse().ok().map(Sought::Kernel)
+    })
+    .or_else(|| {
+        sought("/api/sessions/{session_id}", |id| {
+            id.parse().ok().map(Sought::JupyterSession)
+        })
+    })
+    .or_else(|| sought("/v1/sessions/{session_id}", |text| Some(Sought::Session(text))))
+    .or_else(|| sought("/v1/executions/{execution_id}", |id| execution(&id)));
+    found.map_or(ServedAt::Here, ServedAt::Owner)
+}
+
+/// An execution is where its kernel is.
+pub(super) fn execution(id: &str) -> Option<Sought> {
+    let id: ExecutionId = id.parse().ok()?;
+    Some(Sought::Kernel(id.kernel))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ROUTES;
+
+    const ID: &str = "11111111-2222-3333-4444-555555555555";
+
+    /// Routes that are served where the client is.
+    const HERE: &[(&str, &str)] = &[
+        ("GET", "/healthz"),
+        ("GET", "/readyz"),
+        ("GET", "/"),
+        ("GET", "/frame.html"),
+        ("GET", "/icon.svg"),
+        ("GET", "/assets/{file}"),
+        ("GET", "/frame/{file}"),
+        ("POST", "/viewer/sign-in"),
+        ("POST", "/viewer/sign-out"),
+        ("GET", "/api"),
+        ("GET", "/api/spec.yaml"),
+        ("GET", "/api/me"),
+        ("PATCH", "/api/me"),
+        ("POST", "/api/kernels"),
+        ("GET", "/api/kernelspecs"),
+        ("GET", "/api/kernelspecs/{name}"),
+        ("GET", "/kernelspecs/{name}/{file}"),
+        ("POST", "/v1/sessions"),
+        ("POST", "/v1/gc"),
+        ("GET", "/v1/openapi.json"),
+        ("GET", "/v1/pools"),
+        ("GET", "/v1/tokens"),
+        ("POST", "/v1/tokens"),
+        ("DELETE", "/v1/tokens/{token_id}"),
+    ];
+
+    /// A new route has a place: here, by this list, or at the owner of what its path names.
+    #[test]
+    fn every_route_has_a_place() {
+        for route in ROUTES {
+            let path = route
+                .path
+                .replace("{kernel_id}", ID)
+                .replace("{session_id}", ID)
+                .replace("{execution_id}", &format!("exe_{}_1", ID.replace('-', "")));
+            let here = HERE.contains(&(route.method.as_str(), route.path));
+            let at = served_at(&route.method, route.path, &path);
+            assert_eq!(
+                at == ServedAt::Here,
+                here,
+                "{} {}: {at:?}",
+                route.method,
+                route.path
+            );
+        }
+    }
+
+    #[test]
+    fn the_path_names_what_is_sought() {
+        let get = |pattern: &str, path: &str| served_at(&Method::GET, pattern, path);
+        assert_eq!(
+            get(
+                "/v1/sessions/{session_id}/files/{*path}",
+                "/v1/sessions/my%20eda/files/a/b"
+            ),
+            ServedAt::Owner(Sought::Session("my eda".into()))
+        );
+        assert_eq!(
+            get(
+                "/api/kernels/{kernel_id}/channels",
+                &format!("/api/kernels/{ID}/channels")
+            ),
+            ServedAt::Owner(Sought::Kernel(ID.parse().unwrap()))
+        );
+        assert_eq!(
+            get(
+                "/v1/executions/{execution_id}/events",
+                &format!("/v1/executions/exe_{}_7/events", ID.replace('-', ""))
+            ),
+            ServedAt::Owner(Sought::Kernel(ID.parse().unwrap()))
+        );
+        assert_eq!(get("/api/kernels/{kernel_id}", "/api/kernels/x"), ServedAt::Here);
+    }
+}

@@ -1,0 +1,306 @@
+//! Replicas, who has what, and a network between them that can be cut.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use himalia_engine::{Drain, Engine, EngineConfig, EngineError, Principal, Sought};
+use himalia_http::{Cluster, Directory, HttpConfig, Listeners, Location, Peers, serve};
+use himalia_relay::{Authority, Peer, Pool};
+use himalia_sandbox::{LocalConfig, LocalProvisioner};
+use himalia_testkit::client::{Connect, Framing, WsClient};
+use himalia_testkit::http::Http;
+use himalia_testkit::{binaries, patience::within};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) const TOKEN: &str = "the-token-of-the-tests";
+
+/// Who has what: every engine is asked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Board(Arc<Mutex<Vec<(Peer, Engine)>>>);
+
+#[derive(Debug)]
+struct View {
+    board: Board,
+    replica: String,
+    engine: Engine,
+}
+
+impl View {
+    async fn has(engine: &Engine, principal: &Principal, sought: &Sought) -> bool {
+        match sought {
+            Sought::JupyterSession(id) => engine.session(principal, *id).await.is_ok(),
+            Sought::JupyterPath(path) => {
+                let sessions = engine.sessions(principal).await.unwrap_or_default();
+                sessions.iter().any(|session| session.path == *path)
+            }
+            sought => engine.has(principal, sought),
+        }
+    }
+}
+
+impl Directory for View {
+    fn has(&self, principal: &Principal, sought: &Sought) -> bool {
+        self.engine.has(principal, sought)
+    }
+
+    fn find<'a>(
+        &'a self,
+        principal: &'a Principal,
+        sought: &'a Sought,
+    ) -> BoxFuture<'a, Result<Option<Location>, EngineError>> {
+        Box::pin(async move {
+            let all = self.board.0.lock().clone();
+            for (peer, engine) in all {
+                if Self::has(&engine, principal, sought).await {
+                    return Ok(Some(if peer.replica == self.replica {
+                        Location::Here
+                    } else if peer.address.is_empty() {
+                        Location::Lost {
+                            replica: peer.replica,
+                        }
+                    } else {
+                        Location::At(peer)
+                    }));
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    fn peers(&self) -> BoxFuture<'_, Result<Vec<Peer>, EngineError>> {
+        let all = self.board.0.lock().clone();
+        let others = all.into_iter().map(|(peer, _)| peer);
+        let others = others
+            .filter(|peer| peer.replica != self.replica && !peer.address.is_empty())
+            .collect();
+        Box::pin(async { Ok(others) })
+    }
+}
+
+/// One replica.
+pub(crate) struct Replica {
+    pub(crate) engine: Engine,
+    pub(crate) address: SocketAddr,
+    pub(crate) pool: Pool,
+    /// Between it and its peers.
+    pub(crate) network: Network,
+    shutdown: CancellationToken,
+    served: JoinHandle<()>,
+    _dirs: Dirs,
+}
+
+/// Of data, sandboxes and kernelspecs.
+struct Dirs([TempDir; 3]);
+
+impl Drop for Dirs {
+    /// A failed test leaves no processes: every one of a sandbox names the run directory.
+    fn drop(&mut self) {
+        let run = self.0[1].path().to_string_lossy().into_owned();
+        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let name = process.file_name().to_string_lossy().into_owned();
+            let pid = name.parse().ok().and_then(rustix::process::Pid::from_raw);
+            let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+            if let Some(pid) = pid
+                && String::from_utf8_lossy(&command).contains(&run)
+            {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+}
+
+/// All of them, under one authority.
+pub(crate) struct Replicas {
+    pub(crate) all: Vec<Replica>,
+    pub(crate) board: Board,
+}
+
+impl Replicas {
+    pub(crate) async fn start(count: usize) -> Self {
+        let authority = Authority::generate().unwrap();
+        let board = Board::default();
+        let mut all = Vec::new();
+        for number in 0..count {
+            all.push(replica(&format!("r{number}"), &authority, &board).await);
+        }
+        Self { all, board }
+    }
+
+    /// Says that a replica is gone.
+    pub(crate) fn lose(&self, number: usize) {
+        let name = format!("r{number}");
+        for (peer, _) in self.board.0.lock().iter_mut() {
+            if peer.replica == name {
+                peer.address.clear();
+            }
+        }
+    }
+
+    pub(crate) async fn stop(self) {
+        for replica in &self.all {
+            replica.shutdown.cancel();
+        }
+        for replica in self.all {
+            within("the end of a gateway", replica.served)
+                .await
+                .unwrap()
+                .unwrap();
+            let operator = Principal::operator();
+            let drained = replica.engine.drain(&operator, Drain::StopKernels);
+            within("drain", drained).await.unwrap().unwrap();
+        }
+    }
+}
+
+async fn replica(name: &str, authority: &Authority, board: &Board) -> Replica {
+    let dirs = Dirs([short(), short(), short()]);
+    let [data, run, specs] = &dirs.0;
+    let fake = binaries::fake_kernel().unwrap();
+    let spec =
+        json!({"argv": [fake, "-f", "{connection_file}"], "display_name": "Fake", "language": "script"});
+    std::fs::create_dir_all(specs.path().join("fake")).unwrap();
+    std::fs::write(specs.path().join("fake/kernel.json"), spec.to_string()).unwrap();
+    let shim = binaries::path("himalia-shim").unwrap();
+    let provisioner = LocalProvisioner::new(LocalConfig::new(run.path(), shim)).unwrap();
+    let mut config = EngineConfig::new(data.path());
+    config.kernelspec_dirs = vec![specs.path().to_owned()];
+    config.only_these_kernelspecs = true;
+    config.default_kernel = "fake".into();
+    let engine = Engine::open(config, Arc::new(provisioner)).await.unwrap();
+
+    let peers = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let network = Network::to(peers.local_addr().unwrap()).await;
+    let peer = Peer {
+        replica: name.to_owned(),
+        address: network.address.to_string(),
+    };
+    board.0.lock().push((peer, engine.clone()));
+    let identity = authority.identity(name, "127.0.0.1").unwrap();
+    let pool = Pool::new(identity.clone());
+    let view = View {
+        board: board.clone(),
+        replica: name.to_owned(),
+        engine: engine.clone(),
+    };
+    let mut http = HttpConfig::new(TOKEN);
+    http.cluster = Some(Cluster::new(Arc::new(view), pool.clone()));
+    let clients = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = clients.local_addr().unwrap();
+    let shutdown = CancellationToken::new();
+    let listeners = Listeners {
+        clients,
+        peers: Some(Peers {
+            listener: peers,
+            identity,
+        }),
+    };
+    let serving = serve(listeners, engine.clone(), http, shutdown.clone());
+    Replica {
+        engine,
+        address,
+        pool,
+        network,
+        shutdown,
+        served: tokio::spawn(async move { serving.await.unwrap() }),
+        _dirs: dirs,
+    }
+}
+
+fn short() -> TempDir {
+    let mut builder = tempfile::Builder::new();
+    let private = std::fs::Permissions::from_mode(0o700);
+    builder
+        .prefix("hm")
+        .permissions(private)
+        .tempdir_in("/tmp")
+        .unwrap()
+}
+
+impl Replica {
+    pub(crate) fn http(&self) -> Http {
+        Http::new(self.address.to_string(), Some(TOKEN))
+    }
+
+    /// A client of a kernel's channels.
+    pub(crate) async fn client(&self, kernel: &str, session: &str, framing: Framing) -> WsClient {
+        let url = format!("ws://{}/api/kernels/{kernel}/channels", self.address);
+        let connect = Connect {
+            token: Some(TOKEN.into()),
+            session_id: Some(session.into()),
+            framing,
+            ..Connect::new(url)
+        };
+        within("a WebSocket", WsClient::connect(&connect))
+            .await
+            .unwrap()
+            .unwrap()
+    }
+
+    /// Starts a kernel; its id.
+    pub(crate) async fn kernel(&self) -> String {
+        let reply = self.http().post("/api/kernels", Some(&json!({}))).await.unwrap();
+        let model: Value = reply.expect(201).unwrap().json().unwrap();
+        model["id"].as_str().unwrap().to_owned()
+    }
+}
+
+/// A network that can be cut.
+pub(crate) struct Network {
+    pub(crate) address: SocketAddr,
+    cut: tokio::sync::watch::Sender<u64>,
+    task: JoinHandle<()>,
+}
+
+impl Network {
+    async fn to(target: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (cut, cuts) = tokio::sync::watch::channel(0);
+        let task = tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let mut cuts = cuts.clone();
+                cuts.borrow_and_update();
+                tokio::spawn(async move {
+                    let Ok(mut far) = TcpStream::connect(target).await else {
+                        return;
+                    };
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                        _ = cuts.changed() => {}
+                    }
+                });
+            }
+        });
+        Self { address, cut, task }
+    }
+
+    /// Cuts all connections that there are.
+    pub(crate) fn cut(&self) {
+        self.cut.send_modify(|cuts| *cuts += 1);
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Replicas {
+    /// Says that a replica listens elsewhere.
+    pub(crate) fn replace(&self, number: usize, address: SocketAddr) {
+        let name = format!("r{number}");
+        for (peer, _) in self.board.0.lock().iter_mut() {
+            if peer.replica == name {
+                peer.address = address.to_string();
+            }
+        }
+    }
+}
