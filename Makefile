@@ -149,12 +149,16 @@ test-viewer: test-programs $(TEST_ENV)/ready tests/js/node_modules/.package-lock
 	cd tests/js && HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python ../rerun.sh npm run test:viewer --silent
 
 .PHONY: docker-images
-docker-images: build ## the images of kernels and of the gateway, into the Docker engine
-	docker/build-images.sh kernel gateway
+docker-images: build ## the images of kernels, of the gateway and of the init container of pods, into the Docker engine
+	docker/build-images.sh kernel gateway agent
 
 .PHONY: test-docker
 test-docker: test-programs $(TEST_ENV)/ready ## sandboxes in containers, runc and gVisor, at an engine of its own if none answers
 	HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_TEST_SHIM=$(TEST_PROGRAMS)/himalia-shim tests/docker/run.sh
+
+.PHONY: test-kubernetes
+test-kubernetes: test-programs $(TEST_ENV)/ready check-kubernetes ## sandboxes as pods of a real cluster: that of KUBECONFIG, or one built from Debian's archive
+	HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_TEST_SHIM=$(TEST_PROGRAMS)/himalia-shim tests/kubernetes/run.sh
 
 .PHONY: test-images
 test-images: $(TEST_ENV)/ready ## the images of the gateway and of kernels from their sources, on bases that are made here
@@ -242,13 +246,15 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs cargo-fuzz and a ni
 	for target in $$(cd crates/wire && cargo +nightly fuzz list); do \
 	  (cd crates/wire && cargo +nightly fuzz run $$target -- -max_total_time=$${FUZZ_SECONDS:-60}); done
 
-.PHONY: prerequisites prerequisites-test prerequisites-cgroup2 prerequisites-arm64 check-rust check-rust-tests check-build check-test check-cgroup2 check-arm64
+.PHONY: prerequisites prerequisites-test prerequisites-cgroup2 prerequisites-kubernetes prerequisites-arm64 check-rust check-rust-tests check-build check-test check-cgroup2 check-kubernetes check-arm64
 prerequisites: ## installs what `build` and the demos need (Debian, as root; asks first, or YES=1)
 	@tests/prerequisites.sh install build
 prerequisites-test: ## installs what `test` needs besides: Chromium, Postgres, a Docker engine
 	@tests/prerequisites.sh install test
 prerequisites-cgroup2: ## installs what `test-cgroup2` needs besides: a virtual machine
 	@tests/prerequisites.sh install cgroup2
+prerequisites-kubernetes: ## installs what `test-kubernetes` needs besides: what builds and starts a cluster
+	@tests/prerequisites.sh install kubernetes
 prerequisites-arm64: ## installs what `test-arm64` needs besides: an emulator, Rust's libraries for 64-bit ARM with YES=1
 	@tests/prerequisites.sh install arm64
 check-rust:
@@ -262,6 +268,8 @@ check-test:
 	@tests/prerequisites.sh check test
 check-cgroup2:
 	@tests/prerequisites.sh check cgroup2
+check-kubernetes:
+	@tests/prerequisites.sh check kubernetes
 check-arm64:
 	@tests/prerequisites.sh check arm64
 

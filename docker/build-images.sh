@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds images without pulling any: `build-images.sh [kernel] [gateway]`, `kernel` alone by default; `base` makes
+# Builds images without pulling any: `build-images.sh [kernel] [gateway] [agent]`, `kernel` alone by default; `base` makes
 # only what they start from, and prints its name.
 #
 #   BASE=image    an image that is there already, as the base; else Debian is made with mmdebstrap (as root)
@@ -130,6 +130,21 @@ gateway() {
   size himalia
 }
 
+# The init container of pods: the shim, linked statically, and the package of the kernel. Nothing else.
+agent() {
+  local context binaries=${HIMALIA_BINARIES:-$root/target/release}
+  [ -x "$binaries/himalia-shim" ] || fail "$binaries/himalia-shim: make build"
+  context=$state/agent
+  rm -rf "$context"
+  mkdir -p "$context/kernel"
+  cp "$binaries/himalia-shim" "$context/"
+  cp -a "$root/kernelspecs/python3/himalia_kernel" "$context/kernel/"
+  say "building himalia-agent"
+  docker build --quiet --network none -f "$root/docker/agent/Dockerfile" -t himalia-agent "$context" >/dev/null
+  rm -rf "$context"
+  size himalia-agent
+}
+
 size() {
   say "$1: $(docker image inspect --format '{{.Size}}' "$1" | numfmt --to=si)B"
 }
@@ -138,7 +153,7 @@ command -v docker >/dev/null || fail "docker"
 docker version >/dev/null 2>&1 || fail "an engine that answers at ${DOCKER_HOST:-unix:///var/run/docker.sock}"
 for image in "${@:-kernel}"; do
   case $image in
-    base | kernel | gateway) "$image" ;;
-    *) say "usage: build-images.sh [base] [kernel] [gateway]"; exit 2 ;;
+    base | kernel | gateway | agent) "$image" ;;
+    *) say "usage: build-images.sh [base] [kernel] [gateway] [agent]"; exit 2 ;;
   esac
 done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a `make` target needs from the system: `prerequisites.sh check|install rust|rust-tests|build|test|cgroup2|arm64`.
+# What a `make` target needs from the system: `prerequisites.sh check|install rust|rust-tests|build|test|cgroup2|kubernetes|arm64`.
 #
 # `check` names what is missing and how to get it, and exits with status 2. `install` installs it with apt-get on a
 # Debian-like system: after a question on a terminal, without one where CI=true or YES=1 is set, and never otherwise.
@@ -9,8 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 verb=${1:-check} purpose=${2:-build}
 case "$verb/$purpose" in
-  check/rust | check/rust-tests | check/build | check/test | check/cgroup2 | check/arm64 | install/rust | install/rust-tests | install/build | install/test | install/cgroup2 | install/arm64) ;;
-  *) echo "usage: prerequisites.sh check|install rust|rust-tests|build|test|cgroup2|arm64" >&2; exit 2 ;;
+  check/rust | check/rust-tests | check/build | check/test | check/cgroup2 | check/kubernetes | check/arm64 | install/rust | install/rust-tests | install/build | install/test | install/cgroup2 | install/kubernetes | install/arm64) ;;
+  *) echo "usage: prerequisites.sh check|install rust|rust-tests|build|test|cgroup2|kubernetes|arm64" >&2; exit 2 ;;
 esac
 if [ "${CI:-}" = true ] || [ "${YES:-}" = 1 ]; then verb=install; fi
 target=prerequisites
@@ -58,6 +58,12 @@ case "$purpose" in
     command -v mmdebstrap >/dev/null || want mmdebstrap "mmdebstrap, which makes the machine's system"
     command -v mke2fs >/dev/null || want e2fsprogs "mke2fs, which makes its disk"
     command -v qemu-system-x86_64 >/dev/null || want qemu-system-x86 "qemu-system-x86_64, which is the machine"
+    ;;
+  kubernetes)
+    command -v mmdebstrap >/dev/null || want mmdebstrap "mmdebstrap, which makes the image of kernels"
+    command -v ip >/dev/null || want iproute2 "ip, which makes the machines of the cluster"
+    command -v openssl >/dev/null || want openssl "openssl, which makes its certificates"
+    command -v make >/dev/null || want make "make"
     ;;
   arm64)
     command -v qemu-aarch64-static >/dev/null || command -v qemu-aarch64 >/dev/null ||

@@ -164,6 +164,9 @@ pub(crate) enum Command {
     Doctor {
         /// Id or name of a session of the gateway that runs on this data directory
         session: Option<String>,
+        /// Look at the cluster of [kubernetes] instead: permissions, quota, policies, and whether they are enforced. Starts two pods and deletes them
+        #[arg(long, conflicts_with = "session")]
+        kubernetes: bool,
         #[command(flatten)]
         settings: Flags,
         /// Print JSON: {"ok", "findings": [{"level", "topic", "text"}]}

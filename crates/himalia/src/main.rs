@@ -77,10 +77,14 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Mcp { gateway } => client::mcp(gateway),
         Command::Doctor {
             session,
+            kubernetes,
             settings: Flags(given),
             json,
         } => {
             let config = Config::load(given)?;
+            if kubernetes {
+                return doctor::cluster(&config, json);
+            }
             match session {
                 Some(session) => doctor::session(&config, &session, json),
                 None => doctor::run(&config, json),

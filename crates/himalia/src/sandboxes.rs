@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use himalia_authority::Authority;
 use himalia_engine::Provisioners;
+use himalia_kubernetes::{Client, KubernetesProvisioner};
 use himalia_sandbox::{
     CgroupRoot, DockerConfig, DockerProvisioner, Isolation, LocalConfig, LocalProvisioner, NamespacesConfig,
     NamespacesProvisioner, Provisioner, TryOutFailure, try_out,
 };
 
-use crate::config::Config;
+use crate::config::{Config, Kubernetes};
 use crate::env::{self, PythonEnv};
 use crate::host_uids::{self, HostUids, Owner};
 use crate::programs::{JAIL, SHIM};
@@ -21,6 +23,8 @@ use crate::settings::IsolationSetting;
 /// none has the run directory itself.
 pub(crate) const NAMESPACES_DIR: &str = "n";
 pub(crate) const DOCKER_DIR: &str = "d";
+/// The directory of the certificate authority in the data directory.
+const AUTHORITY_DIR: &str = "authority";
 
 /// What was chosen.
 #[derive(Debug)]
@@ -42,6 +46,14 @@ pub(crate) fn owner<'a>(config: &'a Config, run_dir: &'a Path) -> Owner<'a> {
 
 /// Tries what the settings name and chooses. `listen` is where clients come in.
 pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> anyhow::Result<Chosen> {
+    if let Some(settings) = &config.sandboxes.kubernetes {
+        let kubernetes = kubernetes(settings, &config.data_dir).await?;
+        return Ok(Chosen {
+            levels: vec![kubernetes.capabilities().isolation],
+            provisioners: Provisioners::new(vec![Arc::new(kubernetes)]),
+            uids: HostUids::shared(None),
+        });
+    }
     let shim = SHIM.find(config.shim.as_deref())?;
     let package = kernel_package(config)?;
     let plain: Arc<dyn Provisioner> = Arc::new(LocalProvisioner::new(LocalConfig::new(run_dir, &shim))?);
@@ -125,6 +137,25 @@ pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> a
         levels,
         uids,
     })
+}
+
+/// The provisioner of pods. The API server is not asked yet.
+async fn kubernetes(settings: &Kubernetes, data_dir: &Path) -> anyhow::Result<KubernetesProvisioner> {
+    let client = connect(settings).await?;
+    let dir = data_dir.join(AUTHORITY_DIR);
+    let authority = tokio::task::spawn_blocking(move || Authority::open(&dir)).await?;
+    let authority = authority.context("the authority of sandboxes' certificates")?;
+    Ok(KubernetesProvisioner::new(
+        settings.config.clone(),
+        client,
+        authority,
+    )?)
+}
+
+/// The client of the API server.
+pub(crate) async fn connect(settings: &Kubernetes) -> anyhow::Result<Client> {
+    let client = himalia_kubernetes::connect(settings.kubeconfig.as_deref(), settings.context.as_deref());
+    Ok(client.await?)
 }
 
 /// The settings for sandboxes of namespaces, or why there are none. A program that was named and is not there is an

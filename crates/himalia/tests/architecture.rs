@@ -21,6 +21,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         "himalia-sandbox",
         &["himalia-jail", "himalia-link", "himalia-proc"],
     ),
+    (
+        "himalia-kubernetes",
+        &["himalia-authority", "himalia-link", "himalia-sandbox"],
+    ),
     ("himalia-store", &[]),
     ("himalia-outcome", &["himalia-wire"]),
     ("himalia-model", &["himalia-wire", "himalia-sandbox"]),
@@ -104,7 +108,9 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "himalia-connect",
             "himalia-engine",
+            "himalia-authority",
             "himalia-http",
+            "himalia-kubernetes",
             "himalia-mcp",
             "himalia-relay",
             "himalia-sandbox",
@@ -128,6 +134,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("himalia-link", &["himalia-wire", "axum", "hyper", "rusqlite"]),
     ("himalia-jail", &["tokio", "axum", "hyper", "himalia-wire"]),
     ("himalia-sandbox", &["axum", "hyper", "rusqlite"]),
+    ("himalia-kubernetes", &["axum", "rusqlite", "himalia-wire"]),
     ("himalia-store", &["himalia-wire", "zeromq", "axum"]),
     ("himalia-relay", &["himalia-wire", "axum", "rusqlite"]),
     ("himalia-outcome", &["tokio", "axum", "himalia-journal"]),
@@ -261,7 +268,7 @@ fn no_other_crate_asks_which_provisioner_it_is() {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(crates).unwrap().flatten() {
         let src = entry.path().join("src");
-        if ["sandbox", "himalia", "testkit"]
+        if ["sandbox", "kubernetes", "himalia", "testkit"]
             .iter()
             .any(|name| entry.file_name() == *name)
             || !src.is_dir()
@@ -272,7 +279,7 @@ fn no_other_crate_asks_which_provisioner_it_is() {
             let below = path.strip_prefix(&src).unwrap().to_string_lossy().into_owned();
             let is_test = below.contains("tests/") || below.ends_with("tests.rs") || below == "testing.rs";
             let product = text.split("#[cfg(test)]").next().unwrap_or_default();
-            let names = ["ProvisionerKind::", "\"local\"", "\"docker\""];
+            let names = ["ProvisionerKind::", "\"local\"", "\"docker\"", "\"kubernetes\""];
             if !is_test && names.iter().any(|name| product.contains(name)) {
                 found.push(path.display().to_string());
             }

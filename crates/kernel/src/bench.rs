@@ -213,6 +213,7 @@ impl Bench {
             stderr_tail: String::new(),
             last_data: 0,
             usage: None,
+            out_of_memory: false,
         }));
     }
 
@@ -227,6 +228,7 @@ impl Bench {
             stderr_tail: String::new(),
             last_data: 0,
             usage: None,
+            out_of_memory: false,
         }));
     }
 

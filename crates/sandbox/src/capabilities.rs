@@ -17,17 +17,20 @@ pub enum ProvisionerKind {
     Local,
     /// Containers of a Docker engine.
     Docker,
+    /// Pods of a Kubernetes cluster.
+    Kubernetes,
 }
 
 impl ProvisionerKind {
     /// Every kind.
-    pub const ALL: [Self; 2] = [Self::Local, Self::Docker];
+    pub const ALL: [Self; 3] = [Self::Local, Self::Docker, Self::Kubernetes];
 
     /// The spelling in configuration, records and messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Local => "local",
             Self::Docker => "docker",
+            Self::Kubernetes => "kubernetes",
         }
     }
 }
@@ -46,7 +49,7 @@ impl FromStr for ProvisionerKind {
         all.find(|kind| kind.as_str() == text)
             .ok_or_else(|| SandboxError::BadSpec {
                 field: "provisioner",
-                reason: "is none of local, docker".to_owned(),
+                reason: "is none of local, docker, kubernetes".to_owned(),
             })
     }
 }

@@ -68,6 +68,22 @@ pub enum SandboxError {
         /// The image.
         image: String,
     },
+    /// The API server of the cluster cannot be reached, or refused a call.
+    #[error("cluster: {reason}")]
+    Cluster {
+        /// Whether it cannot be reached, or is busy: the call may succeed later.
+        away: bool,
+        /// What is wrong, and how to fix it.
+        reason: String,
+    },
+    /// The cluster does not run the sandbox's pod.
+    #[error("the cluster does not run the sandbox: {code}: {reason}")]
+    NotPlaced {
+        /// Which kind of reason it is.
+        code: &'static str,
+        /// What the cluster says.
+        reason: String,
+    },
     /// `himalia-jail` could not make the sandbox.
     #[error("the sandbox cannot be made: {0}")]
     Jail(himalia_jail::Failure),

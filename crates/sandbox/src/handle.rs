@@ -37,6 +37,8 @@ pub struct SandboxHandle {
     pub base_env: BTreeMap<String, String>,
     /// Variables that every kernel in it must have, over all others: they mark its processes.
     pub kernel_env: BTreeMap<String, String>,
+    /// Whether its shim adds the variables of its image to those of kernels, below them.
+    pub has_image_env: bool,
     /// The digest of the image that it was started from; `None` where there is none.
     pub image_digest: Option<String>,
     /// `None` while it lives; set once, after its processes are gone and its files removed.
@@ -68,7 +70,7 @@ pub struct SandboxExit {
 }
 
 /// What became of the first process of a sandbox.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ExitCause {
     /// It exited with this code.
     Exited(i32),
@@ -78,6 +80,13 @@ pub enum ExitCause {
     OutOfMemory,
     /// It is gone for an unknown reason: it was not a child of this gateway process.
     Lost,
+    /// What runs the sandbox ended it for a reason of its own.
+    Platform {
+        /// Which kind of reason it is, such as `evicted` or `node_lost`.
+        code: &'static str,
+        /// What it says about it.
+        message: String,
+    },
 }
 
 impl fmt::Display for ExitCause {
@@ -87,6 +96,8 @@ impl fmt::Display for ExitCause {
             Self::Signaled(signal) => write!(f, "signal({signal})"),
             Self::OutOfMemory => f.write_str("oom"),
             Self::Lost => f.write_str("lost"),
+            Self::Platform { code, message } if message.is_empty() => f.write_str(code),
+            Self::Platform { code, message } => write!(f, "{code}: {message}"),
         }
     }
 }

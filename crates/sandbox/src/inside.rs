@@ -1,16 +1,16 @@
 //! Names and paths inside every sandbox that has its own root.
 
 /// Work directory: kernels start there, and it is their home.
-pub(crate) const WORK_DIR: &str = "/session";
+pub const WORK_DIR: &str = "/session";
 /// The directory of what is not the system's.
-pub(crate) const OWN_DIR: &str = "/himalia";
+pub const OWN_DIR: &str = "/himalia";
 /// The gateway's directory, read-only.
-pub(crate) const GATEWAY_DIR: &str = "/himalia/gw";
+pub const GATEWAY_DIR: &str = "/himalia/gw";
 /// The shim's private directory.
-pub(crate) const RUNTIME_DIR: &str = "/himalia/run";
+pub const RUNTIME_DIR: &str = "/himalia/run";
 /// The shim, read-only.
-pub(crate) const SHIM: &str = "/himalia/bin/himalia-shim";
+pub const SHIM: &str = "/himalia/bin/himalia-shim";
 /// The directory with the Python package `himalia_kernel`, read-only.
-pub(crate) const KERNEL_DIR: &str = "/himalia/kernel";
+pub const KERNEL_DIR: &str = "/himalia/kernel";
 /// Name of the host.
-pub(crate) const HOSTNAME: &str = "kernel";
+pub const HOSTNAME: &str = "kernel";

@@ -8,7 +8,7 @@
 //!
 //! There are [`LocalProvisioner`] at level [`Isolation::None`] (plain processes of the gateway's user),
 //! [`NamespacesProvisioner`] at level [`Isolation::Namespaces`], and [`DockerProvisioner`] at [`Isolation::Container`]
-//! and [`Isolation::Gvisor`].
+//! and [`Isolation::Gvisor`]. The one of pods is the crate `kubernetes`.
 
 mod capabilities;
 mod change;
@@ -17,7 +17,7 @@ mod error;
 mod handle;
 mod host;
 mod id;
-mod inside;
+pub mod inside;
 mod level;
 mod local;
 mod namespaces;

@@ -69,7 +69,10 @@ impl SandboxSpec {
     }
 
     /// Checks what does not depend on the provisioner.
-    pub(crate) fn check(&self) -> Result<(), SandboxError> {
+    ///
+    /// # Errors
+    /// [`SandboxError::BadSpec`] for labels.
+    pub fn check(&self) -> Result<(), SandboxError> {
         let bad = |reason: String| {
             Err(SandboxError::BadSpec {
                 field: "labels",

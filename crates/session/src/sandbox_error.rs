@@ -13,7 +13,8 @@ pub(crate) fn not_started(id: KernelId, error: SandboxError) -> EngineError {
             EngineError::not_offered(NotOffered::Network, "network", error.to_string())
         }
         // Names the image only, and how to get it.
-        SandboxError::ImageMissing { .. } => EngineError::KernelStart {
+        // The cluster's reason names no more than the kind of resource or image, which is what a caller can change.
+        SandboxError::ImageMissing { .. } | SandboxError::NotPlaced { .. } => EngineError::KernelStart {
             cause: error.to_string(),
             stderr_tail: String::new(),
         },
@@ -39,8 +40,15 @@ pub fn not_done(id: SandboxId, context: &str, error: &SandboxError) -> EngineErr
     }
 }
 
-/// While the container engine is away the same call may succeed later, whatever it is.
+/// While the container engine or the cluster is away the same call may succeed later, whatever it is.
 fn away(error: &SandboxError) -> Option<EngineError> {
-    let is_away = matches!(error, SandboxError::Engine { away: true, .. });
-    is_away.then(|| EngineError::unavailable("the container engine does not answer"))
+    match error {
+        SandboxError::Engine { away: true, .. } => {
+            Some(EngineError::unavailable("the container engine does not answer"))
+        }
+        SandboxError::Cluster { away: true, .. } => Some(EngineError::unavailable(
+            "the cluster's API server does not answer",
+        )),
+        _ => None,
+    }
 }

@@ -130,6 +130,10 @@ pub struct Exited {
     /// What it used, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// The sandbox's own count of processes that were killed out of memory has grown; only from shims in pods, where the
+    /// gateway has no count. It changes no more than how the cause reads.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub out_of_memory: bool,
 }
 
 /// What a dead kernel had used.

@@ -424,6 +424,7 @@ fn every_body_survives() {
         stderr_tail: "no\u{0}".into(),
         last_data: 4,
         usage: None,
+        out_of_memory: false,
     };
     let hello = Hello {
         lane: Lane::Now,

@@ -1,5 +1,6 @@
 use std::collections::HashSet;
 
+use crate::memory::OomKills;
 use crate::reaper::Reaper;
 use crate::zygote::Zygote;
 
@@ -10,6 +11,8 @@ pub(crate) struct Children {
     pub(crate) reaper: Reaper,
     /// Forks kernels, where the sandbox has one.
     pub(crate) zygote: Option<Zygote>,
+    /// Tells whether memory ran out, where the gateway cannot.
+    pub(crate) oom_kills: OomKills,
 }
 
 impl Children {

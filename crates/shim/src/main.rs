@@ -14,12 +14,15 @@ mod files;
 mod fork;
 mod harden;
 mod inherited;
+mod install;
 mod kernel;
 mod lane;
 mod linger;
 mod link;
+mod memory;
 mod options;
 mod outlet;
+mod probe;
 mod proc_tree;
 mod random;
 mod reaper;
@@ -47,6 +50,15 @@ fn main() -> ExitCode {
         .is_some_and(|mode| mode == exec_kernel::MODE)
     {
         return exec_kernel::run();
+    }
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|mode| mode == install::MODE)
+    {
+        return install::run();
+    }
+    if std::env::args_os().nth(1).is_some_and(|mode| mode == probe::MODE) {
+        return probe::run();
     }
     let options = Options::parse();
     let log = tracing_subscriber::fmt()

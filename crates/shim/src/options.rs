@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::net::SocketAddr;
@@ -54,6 +55,12 @@ pub(crate) struct Options {
     /// Inherited descriptor of the socket to the sandbox's zygote.
     #[arg(long, value_name = "FD")]
     pub(crate) zygote_fd: Option<RawFd>,
+    /// Give kernels the variables of this process too, which are those of the image. Those that their start names win.
+    #[arg(long)]
+    pub(crate) image_env: bool,
+    /// Say of kernels that were killed whether the container's own count of kills out of memory has grown.
+    #[arg(long)]
+    pub(crate) count_oom: bool,
     /// Least severe messages on standard error.
     #[arg(long, default_value = "info")]
     pub(crate) log: tracing::Level,
@@ -126,6 +133,18 @@ impl Options {
         Ok(Gateway::Tls(
             server.with_context(|| format!("--listen {address}"))?,
         ))
+    }
+
+    /// Variables that kernels have below those of their start.
+    pub(crate) fn base_env(&self) -> BTreeMap<String, String> {
+        if !self.image_env {
+            return BTreeMap::new();
+        }
+        let all = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        // What the cluster adds names its own services.
+        all.filter(|(name, _)| !name.starts_with("KUBERNETES_") && name != "HOSTNAME")
+            .collect()
     }
 
     /// Where spill files are made.

@@ -16,6 +16,7 @@ use crate::files::STREAMS_MAX;
 use crate::kernel::{Kernel, Order};
 use crate::linger::Linger;
 use crate::link::Link;
+use crate::memory::OomKills;
 use crate::options::{Inherited, Options};
 use crate::signals::{Asked, Listener, Signals};
 use crate::zygote::Zygote;
@@ -67,6 +68,11 @@ pub(crate) async fn run(
     let shim = Rc::new(Shim {
         children: Rc::new(Children {
             zygote,
+            oom_kills: if options.count_oom {
+                OomKills::counted()
+            } else {
+                OomKills::default()
+            },
             ..Children::default()
         }),
         key: inherited.key,

@@ -6,6 +6,7 @@
 //! | [`fake`] | the kernel of the binary `himalia-fake-kernel`: scripts instead of Python, ready in milliseconds |
 //! | [`hostile`] | the kernel of the binary `himalia-hostile-kernel`: speaks raw ZMTP and breaks its rules |
 //! | [`client`] | a WebSocket client for both framings |
+//! | [`cluster`] | the part of the Kubernetes API that the product calls, and a node that runs pods as processes |
 //! | [`http`] | as much HTTP as a test needs |
 //! | [`gateway`] | starts the `himalia` binary on a free port, kills and restarts it |
 //! | [`patience`] | waiting for a condition with a deadline: [`assert_eventually!`] |
@@ -15,6 +16,7 @@
 
 pub mod binaries;
 pub mod client;
+pub mod cluster;
 pub mod fake;
 pub mod gateway;
 pub mod hostile;

@@ -1,6 +1,7 @@
 //! Settings, checked: defaults, then the file, then variables and flags.
 
 mod error;
+mod kubernetes;
 mod replica;
 mod sandboxes;
 mod templates;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use himalia_engine::{CullConfig, Retention};
 
 pub(crate) use error::ConfigError;
+pub(crate) use kubernetes::Kubernetes;
 use replica::SaidOfRelays;
 pub(crate) use replica::{RelaySettings, Replica};
 pub(crate) use sandboxes::Sandboxes;

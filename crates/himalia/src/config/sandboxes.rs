@@ -9,6 +9,7 @@ use himalia_engine::{PoolConfig, ProvisionerChoice, Template};
 use himalia_sandbox::{Isolation, Network, ProvisionerKind};
 
 use super::ConfigError;
+use super::kubernetes::Kubernetes;
 use super::templates::Reader;
 use crate::settings::{
     DockerHost, DockerTable, Given, IsolationSetting, PoolTable, Seconds, Settings, TemplateTable,
@@ -25,6 +26,8 @@ pub(crate) struct Sandboxes {
     pub(crate) isolation: IsolationSetting,
     /// What the operator said.
     pub(crate) host_uids: Option<RangeInclusive<u32>>,
+    /// The cluster whose pods are the sandboxes.
+    pub(crate) kubernetes: Option<Kubernetes>,
     /// Whether something needs the Docker engine.
     pub(crate) docker_wanted: bool,
     pub(crate) docker: Docker,
@@ -32,9 +35,11 @@ pub(crate) struct Sandboxes {
     pub(crate) templates: BTreeMap<String, Template>,
 }
 
-/// The Docker engine's settings.
+/// The Docker engine's settings; where pods of a cluster are the sandboxes, what of them has the same names.
 #[derive(Clone, Debug)]
 pub(crate) struct Docker {
+    /// The table of the file that they are from.
+    pub(crate) table: &'static str,
     pub(crate) socket: PathBuf,
     /// The first is the default.
     pub(crate) images: Vec<String>,
@@ -53,10 +58,11 @@ impl Docker {
         images: &[String],
     ) -> Result<(), (&'static str, String)> {
         if let Some(name) = networks.iter().find(|name| !self.networks.contains(name)) {
-            return Err(("networks", format!("{name:?} is not in [docker] networks")));
+            let reason = format!("{name:?} is not in [{}] networks", self.table);
+            return Err(("networks", reason));
         }
         if let Some(name) = images.iter().find(|name| !self.images.contains(name)) {
-            let reason = format!("{name:?} is neither [docker] image nor in its images");
+            let reason = format!("{name:?} is neither [{}] image nor in its images", self.table);
             return Err(("images", reason));
         }
         Ok(())
@@ -72,11 +78,19 @@ impl Sandboxes {
             return Err(ConfigError::new("isolation", reason));
         }
         let docker_said = settings.docker.is_some() || settings.docker_host.is_some();
-        let docker = docker(
-            settings.docker.take().unwrap_or_default(),
-            settings.docker_host.take(),
-            isolation,
-        )?;
+        let kubernetes = settings.kubernetes.take().map(Kubernetes::check).transpose()?;
+        if docker_said && kubernetes.is_some() {
+            let reason = "give [kubernetes] or the settings of Docker, not both";
+            return Err(ConfigError::new("kubernetes", reason));
+        }
+        let docker = match &kubernetes {
+            Some(kubernetes) => kubernetes.offer(),
+            None => docker(
+                settings.docker.take().unwrap_or_default(),
+                settings.docker_host.take(),
+                isolation,
+            )?,
+        };
         let mut defaults = settings.defaults.take().unwrap_or_default();
         for (key, said) in [
             ("kernelspec", defaults.kernelspec.is_some()),
@@ -113,10 +127,12 @@ impl Sandboxes {
             templates.insert(name, template);
         }
         let defaults = reader.defaults()?;
-        let docker_wanted = docker_said || templates.values().chain([&defaults]).any(wants_docker);
+        let docker_wanted =
+            kubernetes.is_none() && (docker_said || templates.values().chain([&defaults]).any(wants_docker));
         Ok(Self {
             isolation,
             host_uids: settings.host_uids.take().map(|uids| uids.0),
+            kubernetes,
             docker_wanted,
             docker,
             defaults,
@@ -179,6 +195,7 @@ fn docker(
     }
     let host = host.or(table.host);
     Ok(Docker {
+        table: "docker",
         socket: host.map_or_else(|| PathBuf::from("/var/run/docker.sock"), |host| host.0),
         images,
         networks: table.networks,

@@ -48,13 +48,21 @@ impl Reader<'_> {
             Some(name) if self.docker.networks.iter().any(|known| known == name) => {
                 Network::Open(name.to_owned())
             }
-            Some(name) => return bad("network", format!("{name:?} is not in [docker] networks")),
+            Some(name) => {
+                return bad(
+                    "network",
+                    format!("{name:?} is not in [{}] networks", self.docker.table),
+                );
+            }
         };
         let image = own.image.clone().or_else(|| base.image.clone());
         if let Some(image) = image.as_ref().filter(|image| !self.docker.images.contains(image)) {
             return bad(
                 "image",
-                format!("{image:?} is neither [docker] image nor in its images"),
+                format!(
+                    "{image:?} is neither [{}] image nor in its images",
+                    self.docker.table
+                ),
             );
         }
         let networks = own.networks.as_ref().or(base.networks.as_ref());
@@ -148,7 +156,10 @@ impl Reader<'_> {
         }
         if let Some(runtime) = &template.runtime {
             let Some(level) = docker.runtimes.get(runtime) else {
-                return bad("runtime", format!("{runtime:?} is not in [docker.runtimes]"));
+                return bad(
+                    "runtime",
+                    format!("{runtime:?} is not in [{}.runtimes]", docker.table),
+                );
             };
             if *level < template.isolation {
                 let wanted = template.isolation;
@@ -169,7 +180,7 @@ impl Reader<'_> {
                 let wanted = template.isolation;
                 return bad(
                     "isolation",
-                    format!("{wanted} is given by no runtime of [docker.runtimes]"),
+                    format!("{wanted} is given by no runtime of [{}.runtimes]", docker.table),
                 );
             }
         }

@@ -176,6 +176,7 @@ mod tests {
 
     fn check(text: &str) -> Result<Tenants, ConfigError> {
         let docker = Docker {
+            table: "docker",
             socket: PathBuf::new(),
             images: vec!["plain".to_owned(), "tools".to_owned()],
             networks: vec!["lab".to_owned()],

@@ -3,6 +3,7 @@
 mod files;
 mod finding;
 mod host;
+mod kubernetes;
 mod python;
 mod sandboxes;
 mod session;
@@ -44,17 +45,26 @@ pub(crate) fn session(config: &Config, session: &str, as_json: bool) -> anyhow::
     Ok(ExitCode::from(u8::from(bad)))
 }
 
+/// Prints what the cluster of the configuration does for sandboxes. The exit code is 1 if something is wrong.
+pub(crate) fn cluster(config: &Config, as_json: bool) -> anyhow::Result<ExitCode> {
+    print(&kubernetes::look(config)?, as_json)
+}
+
 /// Prints all findings; the exit code is 1 if one of them is bad.
 pub(crate) fn run(config: &Config, as_json: bool) -> anyhow::Result<ExitCode> {
     let mut findings = host::look();
     findings.extend(files::look(config));
     findings.extend(sandboxes::look(config)?);
     findings.extend(python::look(config));
+    print(&findings, as_json)
+}
+
+fn print(findings: &[Finding], as_json: bool) -> anyhow::Result<ExitCode> {
     let bad = findings.iter().any(|finding| finding.level == Level::Bad);
     let text = if as_json {
-        json(&findings, !bad)
+        json(findings, !bad)
     } else {
-        plain(&findings)
+        plain(findings)
     };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::from(u8::from(bad)))

@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 pub(crate) use declare::Flags;
-pub(crate) use tables::{DockerTable, LimitsTable, PoolTable, TemplateTable};
+pub(crate) use tables::{DockerTable, KubernetesTable, LimitsTable, PodTable, PoolTable, TemplateTable};
 pub(crate) use tenants::{Scope, TenantTable, TokenSetting};
 pub(crate) use values::{
     ByteSize, DockerHost, HostUids, IsolationSetting, LogFormat, OnStop, Processors, Seconds, Secret,
@@ -128,6 +128,8 @@ settings! {
         host_uids: HostUids;
         /// The Docker engine
         docker: DockerTable;
+        /// A Kubernetes cluster: sandboxes are its pods
+        kubernetes: KubernetesTable;
         /// What a template does not say, and kernels without one
         defaults: TemplateTable;
         /// Templates by name

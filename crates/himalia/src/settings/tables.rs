@@ -1,6 +1,7 @@
 //! The tables of the configuration file: too much for flags.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use himalia_engine::{FilesMode, ProvisionerChoice};
 use himalia_sandbox::Isolation;
@@ -22,6 +23,52 @@ pub(crate) struct DockerTable {
     pub(crate) networks: Vec<String>,
     /// The engine's runtimes, each with the level that it gives.
     pub(crate) runtimes: Option<BTreeMap<String, Isolation>>,
+}
+
+/// `[kubernetes]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct KubernetesTable {
+    /// The namespace of the pods.
+    pub(crate) namespace: Option<String>,
+    /// The name of this gateway in the namespace.
+    pub(crate) gateway: Option<String>,
+    /// How the API is reached; the pod's own account where it is not said.
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Which context of the kubeconfig.
+    pub(crate) context: Option<String>,
+    /// Image of sandboxes that name none.
+    pub(crate) image: Option<String>,
+    /// Further images that templates may name and grant.
+    pub(crate) images: Vec<String>,
+    /// Image of the init container.
+    pub(crate) agent_image: Option<String>,
+    pub(crate) pull_policy: Option<String>,
+    pub(crate) pull_secrets: Vec<String>,
+    /// User id in pods.
+    pub(crate) uid: Option<u32>,
+    /// Class of claims for kept files.
+    pub(crate) storage_class: Option<String>,
+    pub(crate) start_deadline: Option<Seconds>,
+    pub(crate) schedule_deadline: Option<Seconds>,
+    pub(crate) node_grace: Option<Seconds>,
+    /// Kinds of pods, which templates name as their runtime.
+    pub(crate) runtimes: BTreeMap<String, PodTable>,
+}
+
+/// `[kubernetes.runtimes.NAME]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PodTable {
+    pub(crate) isolation: Option<Isolation>,
+    pub(crate) runtime_class: Option<String>,
+    pub(crate) host_users: Option<bool>,
+    pub(crate) node_selector: BTreeMap<String, String>,
+    /// Resources such as GPUs, by name.
+    pub(crate) resources: BTreeMap<String, u64>,
+    /// Claims by path.
+    pub(crate) claims: BTreeMap<String, String>,
+    pub(crate) deadline: Option<Seconds>,
 }
 
 /// `[templates.NAME]` and `[defaults]`; what is `None` was not said.

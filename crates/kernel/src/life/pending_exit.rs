@@ -29,18 +29,19 @@ pub(super) struct PendingExit {
 
 impl PendingExit {
     pub(super) fn new(exited: Exited, mono: u64) -> Self {
+        let is_oom = exited.out_of_memory && is_killed(&exited);
         Self {
             exited,
             deadline: mono + FLUSH_WAIT,
             stopped: None,
             memory: None,
-            oom: false,
+            oom: is_oom,
         }
     }
 
-    /// Whether the kernel may have been killed because it ran out of memory.
+    /// Whether it is to be found out if the kernel was killed because it ran out of memory.
     pub(super) fn may_be_oom(&self) -> bool {
-        !self.exited.asked && self.exited.cause == (Cause::Signal { signal: SIGKILL })
+        !self.oom && is_killed(&self.exited)
     }
 
     /// The cause of death.
@@ -51,6 +52,10 @@ impl PendingExit {
             cause_text(&self.exited)
         }
     }
+}
+
+fn is_killed(exited: &Exited) -> bool {
+    !exited.asked && exited.cause == (Cause::Signal { signal: SIGKILL })
 }
 
 /// How a cause of death reads.
@@ -76,4 +81,34 @@ fn cause_text(exited: &Exited) -> String {
         text.extend(more.chars().filter(|char| !char.is_control()).take(DETAIL_CHARS));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exit(signal: i32, asked: bool) -> PendingExit {
+        let exited = Exited {
+            incarnation: 1,
+            pid: 7,
+            cause: Cause::Signal { signal },
+            asked,
+            detail: String::new(),
+            stderr_tail: String::new(),
+            last_data: 0,
+            usage: None,
+            out_of_memory: true,
+        };
+        PendingExit::new(exited, 0)
+    }
+
+    #[test]
+    fn a_shim_that_counts_explains_a_kill_and_nothing_else() {
+        let killed = exit(SIGKILL, false);
+        assert!(!killed.may_be_oom(), "nothing is to be found out");
+        assert_eq!(killed.cause(), "oom");
+        for other in [exit(11, false), exit(SIGKILL, true)] {
+            assert_ne!(other.cause(), "oom");
+        }
+    }
 }

@@ -156,6 +156,7 @@ mod tests {
             stderr_tail: "x".into(),
             last_data: 12,
             usage: None,
+            out_of_memory: false,
         };
         for record in [
             LifecycleRecord::Exited(exited),

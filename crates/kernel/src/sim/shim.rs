@@ -270,6 +270,7 @@ impl SimShim {
             stderr_tail: String::new(),
             last_data: 0,
             usage: None,
+            out_of_memory: false,
         }));
     }
 

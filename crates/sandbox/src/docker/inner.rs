@@ -127,6 +127,7 @@ impl Inner {
             limits: details.labels.limits,
             base_env: details.env.clone(),
             kernel_env: BTreeMap::new(),
+            has_image_env: false,
             image_digest: details.image.clone(),
             exit: member.exit.subscribe(),
         })

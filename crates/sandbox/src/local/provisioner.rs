@@ -237,6 +237,7 @@ impl Inner {
             limits: LimitReport::default(),
             base_env: BTreeMap::new(),
             kernel_env: BTreeMap::from([(MARK_VARIABLE.to_owned(), mark)]),
+            has_image_env: false,
             image_digest: None,
             exit: member.exit.subscribe(),
         }

@@ -182,6 +182,7 @@ impl Inner {
             limits: details.limits,
             base_env: base_env(),
             kernel_env: BTreeMap::new(),
+            has_image_env: false,
             image_digest: None,
             exit: member.exit.subscribe(),
         }

@@ -36,7 +36,7 @@ async fn a_stop_asks_first_and_leaves_nothing() {
     assert_eq!(provisioner.list().await.unwrap().len(), 1);
 
     let exit = provisioner.stop(handle.id, Duration::from_mins(1)).await.unwrap();
-    assert_eq!((exit.cause, exit.requested), (ExitCause::Exited(3), true));
+    assert_eq!((&exit.cause, exit.requested), (&ExitCause::Exited(3), true));
     assert!(exit.log_tail.starts_with("ready\n"), "{exit:?}");
     assert!(!processes.into_iter().any(lives));
     assert!(

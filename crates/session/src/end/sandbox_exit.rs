@@ -11,7 +11,7 @@ use crate::SessionManager;
 const SIGABRT: i32 = 6;
 
 /// The cause of death of a kernel whose shim has ended: an abort is the shim finding no memory for what the kernel sent.
-fn death_cause(cause: ExitCause) -> String {
+fn death_cause(cause: &ExitCause) -> String {
     match cause {
         ExitCause::Signaled(SIGABRT) => "protocol_abort: the kernel sent what no message can be".to_owned(),
         ExitCause::OutOfMemory => "oom".to_owned(),
@@ -42,7 +42,7 @@ impl SessionManager {
                 tracing::warn!(kernel = %id, cause = %exit.cause, log, "a sandbox has ended without a request");
             }
             // The actor may have ended meanwhile.
-            let _ = tell.send(death_cause(exit.cause));
+            let _ = tell.send(death_cause(&exit.cause));
         });
         told
     }
@@ -54,8 +54,8 @@ mod tests {
 
     #[test]
     fn an_aborted_shim_is_the_kernels_doing() {
-        assert!(death_cause(ExitCause::Signaled(6)).starts_with("protocol_abort"));
-        assert_eq!(death_cause(ExitCause::Signaled(9)), "sandbox_lost: signal(9)");
-        assert_eq!(death_cause(ExitCause::OutOfMemory), "oom");
+        assert!(death_cause(&ExitCause::Signaled(6)).starts_with("protocol_abort"));
+        assert_eq!(death_cause(&ExitCause::Signaled(9)), "sandbox_lost: signal(9)");
+        assert_eq!(death_cause(&ExitCause::OutOfMemory), "oom");
     }
 }

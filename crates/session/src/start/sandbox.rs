@@ -181,7 +181,7 @@ pub(super) fn shim_spec(plan: &Plan, launch: &Launch, sandbox: &SandboxHandle, c
     let config = &plan.session.sandbox;
     let mut env = sandbox.base_env.clone();
     env.extend(launch.env.clone());
-    if plan.in_container() {
+    if plan.in_container() && !sandbox.has_image_env {
         for (name, value) in HostEnvironment::container_defaults() {
             env.entry(name).or_insert(value);
         }

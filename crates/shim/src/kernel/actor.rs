@@ -345,6 +345,7 @@ impl Actor {
             stderr_tail: kernel.tail.borrow().text(),
             last_data: 0,
             usage,
+            out_of_memory: kernel.children.oom_kills.have_grown(),
         };
         tracing::info!(kernel = kernel.number, cause = ?death.cause, asked, "exited");
         kernel.outlet.event(kernel.number, Event::Exited(exited));

@@ -115,10 +115,15 @@ impl Link {
             Command::Start(_) | Command::Restart(_) if self.closing.get() || self.shim.is_ending() => {
                 self.start_failed(target.number(), request, "the shim is ending");
             }
-            Command::Start(start) => target.order(Order::Start {
-                request,
-                spec: Rc::new(start.spec),
-            }),
+            Command::Start(mut start) => {
+                for (name, value) in self.shim.options.base_env() {
+                    start.spec.env.entry(name).or_insert(value);
+                }
+                target.order(Order::Start {
+                    request,
+                    spec: Rc::new(start.spec),
+                });
+            }
             Command::Restart(stop) => target.order(Order::Restart {
                 request,
                 grace: grace(stop.grace_ms),

@@ -34,7 +34,7 @@ fn a_sandbox_outlives_its_gateway_and_is_adopted() {
         assert!(provisioner.sweep(vec![]).await.unwrap().is_empty());
         shim.signal(Signal::KILL).unwrap();
         let exit = handle.ended().await.unwrap();
-        assert_eq!((exit.cause, exit.leftovers), (ExitCause::Lost, 1));
+        assert_eq!((&exit.cause, exit.leftovers), (&ExitCause::Lost, 1));
         assert_eq!(again.ended().await.unwrap(), exit);
         assert!(!lives(child));
         assert!(fixture.files().is_empty());

@@ -1,0 +1,70 @@
+//! Errors of the API server, and calls that are made again.
+
+use std::time::Duration;
+
+use himalia_sandbox::SandboxError;
+use tokio::time::{Instant, sleep};
+
+/// The first pause after a refusal that passes.
+const PAUSE_FIRST: Duration = Duration::from_millis(200);
+/// The longest.
+const PAUSE_LONGEST: Duration = Duration::from_secs(5);
+/// How long a call is tried.
+const CALL_TIME: Duration = Duration::from_secs(20);
+/// How long one attempt may take.
+const ATTEMPT_TIME: Duration = Duration::from_secs(10);
+
+/// The status code of a refusal.
+pub(crate) fn code(error: &kube::Error) -> Option<u16> {
+    match error {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+/// Whether the same call may succeed later: too many requests (429), a server that is busy or restarts, no connection.
+pub(crate) fn passes(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => matches!(status.code, 429 | 500 | 502 | 503 | 504),
+        kube::Error::HyperError(_) | kube::Error::Service(_) => true,
+        _ => false,
+    }
+}
+
+/// As a provisioner reports it. `what` completes "cannot …".
+pub(crate) fn failed(what: &str, error: &kube::Error) -> SandboxError {
+    let reason = match error {
+        kube::Error::Api(status) if status.code == 403 => {
+            format!("cannot {what}: the API server refuses: {}", status.message)
+        }
+        kube::Error::Api(status) => format!("cannot {what}: {} ({})", status.message, status.code),
+        other => format!("cannot {what}: {other}"),
+    };
+    SandboxError::Cluster {
+        away: passes(error),
+        reason,
+    }
+}
+
+/// Makes a call, and makes it again with growing pauses while the API server has no answer. `call` must have the same
+/// result however often it is made.
+pub(crate) async fn call<T, F>(what: &str, call: impl Fn() -> F) -> Result<T, kube::Error>
+where
+    F: Future<Output = Result<T, kube::Error>>,
+{
+    let end = Instant::now() + CALL_TIME;
+    let mut pause = PAUSE_FIRST;
+    loop {
+        let error = match tokio::time::timeout(ATTEMPT_TIME, call()).await {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) => error,
+            Err(_) => kube::Error::Service("no response in time".into()),
+        };
+        if !passes(&error) || Instant::now() + pause > end {
+            return Err(error);
+        }
+        tracing::debug!(what, %error, "the API server is asked again");
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_LONGEST);
+    }
+}

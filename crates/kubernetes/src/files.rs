@@ -1,0 +1,80 @@
+//! Kept files: a claim for each name.
+
+use std::collections::BTreeMap;
+
+use himalia_sandbox::{Limits, SandboxError};
+use k8s_openapi::api::core::v1::{
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DeleteParams, ListParams, PostParams};
+
+use crate::error::{call, code, failed};
+use crate::inner::Inner;
+use crate::names::FILES;
+use crate::pod;
+
+/// Size of a claim whose session has no limit.
+const CLAIM_BYTES: u64 = 1 << 30;
+
+/// The claim for these files, made if it is missing. Its size is that of the first session.
+pub(crate) async fn ensure(inner: &Inner, name: &str, limits: &Limits) -> Result<String, SandboxError> {
+    let claim = inner.names.claim(name);
+    let object = PersistentVolumeClaim {
+        metadata: ObjectMeta {
+            name: Some(claim.clone()),
+            labels: Some(inner.names.labels()),
+            annotations: Some(BTreeMap::from([(FILES.to_owned(), name.to_owned())])),
+            ..ObjectMeta::default()
+        },
+        spec: Some(PersistentVolumeClaimSpec {
+            access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
+            storage_class_name: inner.config.storage_class.clone(),
+            resources: Some(VolumeResourceRequirements {
+                requests: Some(BTreeMap::from([(
+                    "storage".to_owned(),
+                    pod::bytes(limits.disk_bytes.unwrap_or(CLAIM_BYTES)),
+                )])),
+                limits: None,
+            }),
+            ..PersistentVolumeClaimSpec::default()
+        }),
+        status: None,
+    };
+    let (claims, params) = (inner.claims(), PostParams::default());
+    let made = call("create a claim", async || {
+        match claims.create(&params, &object).await {
+            Err(error) if code(&error) != Some(409) => Err(error),
+            _ => Ok(()),
+        }
+    });
+    made.await.map_err(|error| failed("create a claim", &error))?;
+    Ok(claim)
+}
+
+/// Deletes the claim for these files; the cluster waits until no pod uses it.
+pub(crate) async fn remove(inner: &Inner, name: &str) -> Result<(), SandboxError> {
+    let (claims, claim) = (inner.claims(), inner.names.claim(name));
+    let deleted = call("delete a claim", async || {
+        match claims.delete(&claim, &DeleteParams::default()).await {
+            Err(error) if code(&error) != Some(404) => Err(error),
+            _ => Ok(()),
+        }
+    });
+    deleted.await.map_err(|error| failed("delete a claim", &error))
+}
+
+/// The names of all kept files of this gateway.
+pub(crate) async fn names(inner: &Inner) -> Result<Vec<String>, SandboxError> {
+    let (claims, params) = (
+        inner.claims(),
+        ListParams::default().labels(&inner.names.selector()),
+    );
+    let all = call("list claims", async || claims.list(&params).await).await;
+    let all = all.map_err(|error| failed("list claims", &error))?;
+    let name = |claim: PersistentVolumeClaim| {
+        let deleted = claim.metadata.deletion_timestamp.is_some();
+        claim.metadata.annotations?.remove(FILES).filter(|_| !deleted)
+    };
+    Ok(all.items.into_iter().filter_map(name).collect())
+}

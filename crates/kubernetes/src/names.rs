@@ -1,0 +1,71 @@
+//! Names, labels and annotations of what the provisioner makes.
+
+use std::collections::BTreeMap;
+
+use himalia_sandbox::SandboxId;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use sha2::{Digest, Sha256};
+
+/// Who made an object; the value is [`MANAGER`].
+pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+pub(crate) const MANAGER: &str = "himalia";
+/// Which gateway made it.
+pub(crate) const GATEWAY: &str = "himalia.internal/gateway";
+/// Which sandbox it belongs to.
+pub(crate) const SANDBOX: &str = "himalia.internal/sandbox";
+/// The level of the sandbox.
+pub(crate) const ISOLATION: &str = "himalia.internal/isolation";
+/// The caller's labels, as JSON: their values need not be those of a label.
+pub(crate) const CALLER: &str = "himalia.internal/labels";
+/// The name of kept files.
+pub(crate) const FILES: &str = "himalia.internal/files";
+/// What the certificates of sandboxes end with.
+const DOMAIN: &str = "sandbox.himalia.internal";
+
+/// Names of one gateway's objects.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    pub(crate) gateway: String,
+}
+
+impl Names {
+    /// The name of a sandbox's pod and secret.
+    pub(crate) fn object(id: SandboxId) -> String {
+        format!("himalia-{id}")
+    }
+
+    /// What the certificate of a sandbox bears.
+    pub(crate) fn certified(id: SandboxId) -> String {
+        format!("{id}.{DOMAIN}")
+    }
+
+    /// The name of the claim for kept files. The name of the files is in an annotation.
+    pub(crate) fn claim(&self, files: &str) -> String {
+        let digest = Sha256::digest(format!("{}\0{files}", self.gateway).as_bytes());
+        format!("himalia-files-{}", hex::encode(&digest[..10]))
+    }
+
+    /// Labels of everything.
+    pub(crate) fn labels(&self) -> BTreeMap<String, String> {
+        [(MANAGED_BY, MANAGER), (GATEWAY, &self.gateway)]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into()
+    }
+
+    /// The same as a selector, of pods and secrets.
+    pub(crate) fn selector(&self) -> String {
+        format!("{MANAGED_BY}={MANAGER},{GATEWAY}={}", self.gateway)
+    }
+
+    /// Labels of what belongs to a sandbox.
+    pub(crate) fn labels_of(&self, id: SandboxId) -> BTreeMap<String, String> {
+        let mut labels = self.labels();
+        labels.insert(SANDBOX.to_owned(), id.to_string());
+        labels
+    }
+}
+
+/// The sandbox that an object belongs to.
+pub(crate) fn sandbox_of(metadata: &ObjectMeta) -> Option<SandboxId> {
+    metadata.labels.as_ref()?.get(SANDBOX)?.parse().ok()
+}

@@ -1,0 +1,199 @@
+//! Starts a pod. A start that fails leaves nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use himalia_sandbox::{Files, Network, SandboxError, SandboxHandle, SandboxId, SandboxSpec};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::api::PostParams;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+use crate::error::{call, code, failed};
+use crate::files;
+use crate::inner::{Inner, certificates};
+use crate::member::Member;
+use crate::names::Names;
+use crate::observe::{Observed, Obstacle, UNSCHEDULABLE};
+use crate::pod::{self, Parts};
+
+/// How long an obstacle that may pass, beside the lack of a node, is waited for.
+const OBSTACLE_TIME: Duration = Duration::from_secs(30);
+
+/// The namespace may have no more.
+const QUOTA: &str = "quota";
+
+/// Checks what no call is needed for.
+pub(crate) fn check(inner: &Inner, spec: &SandboxSpec) -> Result<(), SandboxError> {
+    spec.check()?;
+    pod::check_limits(&spec.limits)?;
+    if let Network::Open(name) = &spec.network {
+        return Err(SandboxError::NetworkUnsupported { wanted: name.clone() });
+    }
+    let given = inner.config.kind(spec.runtime.as_deref())?.isolation;
+    if spec.minimum > given {
+        return Err(SandboxError::Isolation {
+            wanted: spec.minimum,
+            given,
+        });
+    }
+    inner.config.image(spec.image.as_deref())?;
+    Ok(())
+}
+
+/// Starts a sandbox in a task of its own: a caller that goes away leaves nothing half-made.
+pub(crate) async fn start(inner: &Arc<Inner>, spec: SandboxSpec) -> Result<SandboxHandle, SandboxError> {
+    check(inner, &spec)?;
+    inner.follow();
+    let isolation = inner.config.kind(spec.runtime.as_deref())?.isolation;
+    let member = inner.insert(Member::new(SandboxId::generate()?, isolation));
+    let (answer, wanted) = oneshot::channel();
+    let inner = Arc::clone(inner);
+    tokio::spawn(async move {
+        let started = match make(&inner, &member, &spec).await {
+            Ok(()) => inner.handle(&member),
+            Err(error) => Err(error),
+        };
+        match started {
+            Ok(handle) => {
+                if answer.send(Ok(handle)).is_err() {
+                    undo(&inner, &member).await;
+                }
+            }
+            Err(error) => {
+                undo(&inner, &member).await;
+                // Last: who learns of a failure finds nothing left.
+                let _ = answer.send(Err(error));
+            }
+        }
+    });
+    wanted.await.map_err(|_| SandboxError::Closed)?
+}
+
+/// Removes what a start has left that failed, or that no caller waits for.
+async fn undo(inner: &Arc<Inner>, member: &Member) {
+    member.stopping.store(true, Ordering::Release);
+    if let Err(error) = inner.delete(member.id, 0).await {
+        tracing::warn!(sandbox = %member.id, %error, "what a failed start left stays until the next start");
+    }
+    inner.forget(member.id);
+}
+
+async fn make(inner: &Arc<Inner>, member: &Arc<Member>, spec: &SandboxSpec) -> Result<(), SandboxError> {
+    let config = &inner.config;
+    let claim = match &spec.files {
+        Files::Ephemeral => None,
+        Files::Session(name) => Some(files::ensure(inner, name, &spec.limits).await?),
+    };
+    let parts = Parts {
+        id: member.id,
+        names: &inner.names,
+        config,
+        kind: config.kind(spec.runtime.as_deref())?,
+        image: config.image(spec.image.as_deref())?,
+        claim: claim.as_deref(),
+    };
+    let pair = inner.authority.sandbox(&Names::certified(member.id));
+    let pair = pair.map_err(|error| certificates(&error))?;
+    let secret = pod::secret(&parts, inner.authority.cert(), &pair, spec.key.expose());
+    create_secret(inner, &secret).await?;
+    let made = create_pod(inner, &pod::pod(&parts, spec, member.isolation)).await?;
+    member.see(made);
+    runs(inner, member).await?;
+    // The init container has copied it.
+    inner.delete_secret(member.id).await
+}
+
+async fn create_secret(inner: &Inner, secret: &Secret) -> Result<(), SandboxError> {
+    let (secrets, params) = (inner.secrets(), PostParams::default());
+    let made = call("create a secret", async || {
+        there(secrets.create(&params, secret).await.map(drop))
+    });
+    made.await.map_err(|error| failed("create a secret", &error))
+}
+
+async fn create_pod(inner: &Inner, pod: &Pod) -> Result<Pod, SandboxError> {
+    let (pods, params) = (inner.pods(), PostParams::default());
+    let name = pod.metadata.name.clone().unwrap_or_default();
+    let made = call("create a pod", async || match pods.create(&params, pod).await {
+        // Made by a call whose response was lost: no other pod has this name.
+        Err(error) if code(&error) == Some(409) => pods.get(&name).await,
+        made => made,
+    });
+    made.await.map_err(|error| match &error {
+        // The one refusal that a caller can do something about.
+        kube::Error::Api(status) if status.code == 403 && status.message.contains("exceeded quota") => {
+            SandboxError::NotPlaced {
+                code: QUOTA,
+                reason: status.message.clone(),
+            }
+        }
+        error => failed("create a pod", error),
+    })
+}
+
+/// What is there already was made by a call whose response was lost.
+fn there(result: Result<(), kube::Error>) -> Result<(), kube::Error> {
+    match result {
+        Err(error) if code(&error) != Some(409) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Waits until the shim runs.
+async fn runs(inner: &Inner, member: &Member) -> Result<(), SandboxError> {
+    let config = &inner.config;
+    let began = Instant::now();
+    let mut observed = member.observed.subscribe();
+    let mut since: Option<(&'static str, Instant)> = None;
+    loop {
+        let now = observed.borrow_and_update().clone();
+        let mut deadline = began + config.start_deadline;
+        let mut why = None;
+        match now {
+            Observed::Running(_) => return Ok(()),
+            Observed::Ended(end) => {
+                return Err(SandboxError::NotPlaced {
+                    code: "ended",
+                    reason: format!("the pod ended at once: {} {}", end.cause, end.log)
+                        .trim_end()
+                        .to_owned(),
+                });
+            }
+            Observed::Waiting(None) => since = None,
+            Observed::Waiting(Some(obstacle)) => {
+                if obstacle.is_final {
+                    return Err(not_placed(obstacle));
+                }
+                let (_, from) = *since
+                    .filter(|(code, _)| *code == obstacle.code)
+                    .get_or_insert((obstacle.code, Instant::now()));
+                since = Some((obstacle.code, from));
+                let patience = match obstacle.code {
+                    UNSCHEDULABLE => config.schedule_deadline,
+                    _ => OBSTACLE_TIME,
+                };
+                deadline = deadline.min(from + patience);
+                why = Some(obstacle);
+            }
+        }
+        tokio::select! {
+            changed = observed.changed() => changed.map_err(|_| SandboxError::Closed)?,
+            () = sleep_until(deadline) => return Err(why.map_or_else(
+                || SandboxError::NotPlaced {
+                    code: "slow",
+                    reason: format!("the pod does not run after {} s", config.start_deadline.as_secs()),
+                },
+                not_placed,
+            )),
+        }
+    }
+}
+
+fn not_placed(obstacle: Obstacle) -> SandboxError {
+    SandboxError::NotPlaced {
+        code: obstacle.code,
+        reason: obstacle.message,
+    }
+}

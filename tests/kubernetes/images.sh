@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Makes the images that the tests use as archives in $K8S_HOME/bin, without an engine: a kernel image from Debian's archive with
+# ipykernel in the version of the lock file, and the agent image from the static shim. `images.sh [SHIM]`; each is made once, but for the agent.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/lib.sh"
+shim=${1:-}
+lock=$root/kernelspecs/python3/requirements.lock
+
+# A name by its content: a changed lock makes a new one.
+kernel=$bin/kernel-$(cat "$lock" "$here/images.sh" | sha256sum | cut -c1-12).tar
+if [ ! -f "$kernel" ]; then
+  say "kernel image"
+  rm -f "$bin"/kernel-*.tar
+  dir=$(mktemp -d "$K8S_HOME/image.XXXXXX")
+  trap 'rm -rf "$dir"' EXIT
+  mmdebstrap --quiet --variant=minbase --include=python3,python3-venv,ca-certificates \
+    --aptopt='Acquire::Languages "none"' --dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/doc/*' \
+    --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' "$K8S_SUITE" "$dir/root"
+  python3 -m pip download --quiet --disable-pip-version-check --only-binary :all: --require-hashes \
+    --python-version "$(chroot "$dir/root" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')" \
+    --dest "$dir/root/wheels" -r "$lock"
+  chroot "$dir/root" python3 -m venv /opt/himalia
+  chroot "$dir/root" /opt/himalia/bin/pip install --quiet --no-index --find-links /wheels ipykernel
+  rm -rf "$dir/root/wheels" "$dir/root/var/cache/apt" "$dir/root/var/lib/apt/lists"
+  # The kernelspec's program, for the tests: on the image's path, which the shim passes on.
+  python3 "$here/image.py" local/kernel:1 "$kernel.new" "$dir/root" --path /opt/himalia/bin:/usr/local/bin:/usr/bin:/bin
+  mv "$kernel.new" "$kernel"
+fi
+if [ -n "$shim" ]; then
+  say "agent image"
+  dir=$(mktemp -d)
+  trap 'rm -rf "$dir"' EXIT
+  mkdir "$dir/kernel"
+  install -m 755 "$shim" "$dir/himalia-shim"
+  cp -a "$root/kernelspecs/python3/himalia_kernel" "$dir/kernel/"
+  python3 "$here/image.py" local/agent:1 "$bin/agent.tar" "$dir" --cmd /himalia-shim
+fi

@@ -1,0 +1,133 @@
+"""Sessions in pods of a real cluster: their start, what they see, how they end, and what survives the gateway."""
+
+import json
+import os
+import subprocess
+
+import pytest
+from pods import Gateway
+from waiting import eventually
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def text(result):
+    """What a cell printed."""
+    return json.dumps(result)
+
+
+def test_a_session_runs_staged_analysis_with_its_variables_in_memory(gateway):
+    session = gateway.session()
+    assert gateway.run(session, "import statistics; data = [1, 2, 3, 4]")["status"] == "ok"
+    assert "2.5" in text(gateway.run(session, "mean = statistics.mean(data); print(mean)"))
+    assert "'mean': 2.5" in text(gateway.run(session, "print({'mean': mean})"))
+    shown = gateway.of(session)
+    assert shown["isolation"] == "container"
+    gateway.delete_session(session)
+
+
+def test_a_pod_is_confined_as_seen_from_inside(gateway):
+    session = gateway.session()
+    probe = """
+import os, json, pathlib
+status = dict(line.split(':\\t', 1) for line in open('/proc/self/status').read().splitlines() if ':\\t' in line)
+def writes(path):
+    try:
+        pathlib.Path(path).write_text('x'); return True
+    except OSError:
+        return False
+print(json.dumps({
+    'uid': os.getuid(), 'caps': status['CapEff'].strip(), 'new_privileges': status['NoNewPrivs'].strip(),
+    'seccomp': status['Seccomp'].strip(), 'root': writes('/x'), 'work': writes('/session/x'), 'tmp': writes('/tmp/x'),
+    'token': os.path.exists('/var/run/secrets/kubernetes.io/serviceaccount/token'),
+    'keys': os.listdir('/himalia/gw'), 'secret': os.path.exists('/himalia/secret'),
+    'cluster': [name for name in os.environ if name.startswith('KUBERNETES_')],
+}))
+"""
+    result = gateway.run(session, probe)
+    seen = json.loads(result["text"].strip().splitlines()[-1]) if "text" in result else text(result)
+    expected = {"uid": 1000, "caps": "0000000000000000", "new_privileges": "1", "seccomp": "2", "root": False,
+                "work": True, "tmp": True, "token": False, "keys": [], "secret": False, "cluster": []}
+    assert seen == expected, result
+    gateway.delete_session(session)
+
+
+def test_a_kernel_that_needs_too_much_memory_dies_of_it(gateway):
+    session = gateway.session()
+    result = gateway.run(session, "x = bytearray(10**9)", 90)
+    assert "oom" in text(result), result
+    gateway.delete_session(session)
+
+
+def test_a_pod_that_fills_its_disk_is_evicted_and_the_session_goes_on_in_another(gateway):
+    session = gateway.session()
+    gateway.run(session, "kept = 1")
+    gateway.submit(session, "open('/tmp/big', 'wb').write(bytes(60 << 20)); import time; time.sleep(600)")
+    eventually(lambda: "evicted" in text(gateway.of(session)) + gateway.log.read_text(), "it is evicted", 180)
+    assert "NameError" in text(gateway.run(session, "kept", 120))
+    gateway.delete_session(session)
+
+
+def test_kill_9_of_the_gateway_in_the_middle_of_a_cell_loses_nothing(tmp_path):
+    gateway = Gateway(tmp_path)
+    session = gateway.session()
+    gateway.run(session, "kept = 41")
+    cell = gateway.submit(session, "import time\nfor n in range(60): print(n, flush=True); time.sleep(0.1)\nkept + 1")
+    eventually(lambda: "20" in text(gateway.http.get(f"v1/executions/{cell}").json()), "it is in the middle")
+    gateway.kill()
+    gateway.start()
+    result = gateway.wait(cell)
+    assert result["status"] == "ok", result
+    assert "42" in text(result) and "59" in text(result)
+    assert len(gateway.pods()) == 1
+    gateway.stop()
+
+
+def test_what_no_node_can_give_is_said(tmp_path):
+    gateway = Gateway(tmp_path, kubernetes={"schedule_deadline": "3s"})
+    reply = gateway.http.post("v1/sessions", json={"template": "python3", "limits": {"cpu_millis": 400}})
+    assert reply.status_code == 201, reply.text
+    gateway.stop()
+    gateway = Gateway(tmp_path / "b", kubernetes={"schedule_deadline": "3s"}, **{"templates.huge": {"kernelspec": "python3", "memory": "4TiB"}})
+    reply = gateway.http.post("v1/sessions", json={"template": "huge"})
+    assert reply.status_code >= 400 and ("unschedulable" in reply.text or "quota" in reply.text), reply.text
+    gateway.stop()
+
+
+def test_an_image_that_is_not_there_is_said(tmp_path):
+    gateway = Gateway(tmp_path, kubernetes={"image": "localhost/none:1", "pull_policy": "Never"})
+    reply = gateway.http.post("v1/sessions", json={"template": "python3"})
+    assert reply.status_code >= 400 and "image" in reply.text, reply.text
+    gateway.stop()
+
+
+def test_a_pool_holds_pods_ready(tmp_path):
+    gateway = Gateway(tmp_path, **{"templates.warm": {"kernelspec": "python3"}, "templates.warm.pool": {"size": 1, "max": 1}})
+    eventually(lambda: gateway.http.get("v1/status").json() and len(gateway.pods()) == 1, "a pod is made in advance", 120)
+    eventually(lambda: any(p["status"].get("phase") == "Running" for p in gateway.pods()), "it runs", 60)
+
+    def claimed():
+        session = gateway.session(template="warm")
+        path = gateway.of(session).get("started_by")
+        assert "2" in text(gateway.run(session, "print(1 + 1)"))
+        gateway.delete_session(session)
+        return path == "pool"
+
+    eventually(claimed, "a session starts from the pool", 120)
+    gateway.stop()
+
+
+def test_the_doctor_says_whether_policies_are_enforced(gateway):
+    done = subprocess.run(
+        [os.environ["HIMALIA_BIN"], "doctor", "--kubernetes", "--json", "--config", str(gateway.config)],
+        stdout=subprocess.PIPE, text=True, timeout=240, check=False,
+    )
+    report = json.loads(done.stdout)
+    isolation = [one for one in report["findings"] if one["topic"] == "isolation"][0]
+    if os.environ.get("HIMALIA_TEST_POLICIES") == "enforced":
+        assert isolation["level"] == "ok", report
+    else:
+        # The network of the tests' own cluster enforces none.
+        assert "NOT isolated" in isolation["text"] and not report["ok"] and done.returncode == 1, report
+    permissions = [one for one in report["findings"] if one["topic"] == "permissions"]
+    assert permissions[0]["level"] == "ok", report
