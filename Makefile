@@ -237,6 +237,11 @@ openapi: ## docs/openapi.json, from the code
 simulate: check-rust ## the kernel core under SCHEDULES (1,000,000) random schedules of requests and faults
 	HIMALIA_SIM_SCHEDULES=$(or $(SCHEDULES),1000000) cargo test --locked --workspace --lib -- schedules
 
+.PHONY: metrics
+metrics: ## the tables of metrics and commands in docs/operations.md, from the code
+	HIMALIA_WRITE_METRICS=1 cargo test --locked -p himalia-metrics the_table
+	HIMALIA_WRITE_METRICS=1 cargo test --locked -p himalia-engine --test suite the_table
+
 .PHONY: settings
 settings: ## the table of settings in docs/configuration.md, from the code
 	HIMALIA_WRITE_SETTINGS=1 cargo test --locked -p himalia --bin himalia settings

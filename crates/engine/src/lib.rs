@@ -6,10 +6,14 @@
 
 mod access;
 mod api;
+mod audit;
+mod engine;
 mod jupyter_sessions;
 mod tokens;
 
-pub use api::{Drain, Engine, MAX_INPUT_BYTES};
+pub use api::{Drain, MAX_INPUT_BYTES};
+pub use audit::{Audit, AuditTarget, Door, Effect};
+pub use engine::{COMMANDS, Engine};
 pub use himalia_budget::{BudgetUse, Held};
 pub use himalia_executions::{
     Attach, Attachment, Closed, Completion, Death, Delivery, Event, EventFeed, EventKind, Execute,
@@ -20,6 +24,7 @@ pub use himalia_executions::{
     Requests, StoredArtifact, Submitted, TextTruncated, Until, VariableFilter, VariablePage, VariableQuery,
     VariableSort, VariablesReply,
 };
+pub use himalia_metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Clients, Counter, Metrics};
 pub use himalia_model::{
     AccessToken, Action, Branch, Clock, Collected, CollectedSession, CullConfig, EndedSession, EngineConfig,
     EngineError, ExecutionState, FileError, FilesMode, ForkError, ForkFiles, ForkKernel, ForkPolicy,
@@ -29,7 +34,7 @@ pub use himalia_model::{
     ProvisionerInfo, RemovedBy, Retention, Role, SandboxConfig, Scope, Secrets, Session, SessionChange,
     SessionEnd, SessionId, SessionInfo, SessionLimits, SessionModel, SessionOwner, SessionPatch, Share,
     SharedStore, Sought, SpecFile, StartPath, StartSession, Template, TemplateInfo, TenantLimits, TimeChange,
-    TimeSource, Unanswered, Unresponsive, UsualSizes,
+    TimeSource, Unanswered, Unresponsive, UsualSizes, Via,
 };
 pub use himalia_session::{
     ByteRange, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,

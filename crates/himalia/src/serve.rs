@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
-use himalia_engine::{Drain, Engine, EngineConfig, Principal};
+use himalia_engine::{Audit, Drain, Engine, EngineConfig, Principal};
 use himalia_http::{AllowedOrigins, HttpConfig, Listeners, Mounted, Tokens, Viewer};
 use himalia_sandbox::Isolation;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -27,6 +28,9 @@ use crate::{lock, log, notify, paths, rundir, sandboxes, tenants, tls, viewer};
 
 /// Open files that the gateway asks for, if the hard limit allows it: a kernel needs about six, a client one.
 const OPEN_FILES: u64 = 65_536;
+
+/// How long the end waits for the audit log.
+const AUDIT_TIME: Duration = Duration::from_secs(2);
 
 /// Serves until a signal ends it. `said` is what the configuration was made of: its tokens are read again on SIGHUP.
 pub(crate) fn run(config: Config, said: Given) -> anyhow::Result<ExitCode> {
@@ -63,6 +67,9 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     }
     let chosen = Box::pin(sandboxes::choose(&config, &run_dir, address.ip())).await?;
     let engine = Box::pin(Engine::open(engine_config(&config), chosen.provisioners)).await?;
+    let counts = engine.counted().audit().clone();
+    let audit = Audit::open(&config.audit, config.audit_reads, counts).context("audit_log")?;
+    let engine = engine.with_audit(audit);
     let shutdown = CancellationToken::new();
     let sign_in_code = viewer::sign_in_code()?;
     let (cluster, peers) = match relay {
@@ -113,6 +120,7 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
         match said {
             Said::End(ending) => break ending,
             Said::Reload => {
+                engine.audit().reopen();
                 reload.run();
                 if let Some(certificate) = &mut certificate {
                     certificate.reload();
@@ -161,6 +169,11 @@ async fn end(
         OnStop::Stop => Drain::StopKernels,
     };
     engine.drain(&Principal::operator(), drain).await?;
+    let audit = engine.audit().clone();
+    let flushed = tokio::task::spawn_blocking(move || audit.flush(AUDIT_TIME)).await;
+    if !flushed.unwrap_or(false) {
+        tracing::error!("the end of the audit log was not written");
+    }
     served??;
     tracing::info!("stopped");
     Ok(())

@@ -25,7 +25,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         "himalia-kubernetes",
         &["himalia-authority", "himalia-link", "himalia-sandbox"],
     ),
-    ("himalia-store", &[]),
+    ("himalia-metrics", &["himalia-proc"]),
+    ("himalia-store", &["himalia-metrics"]),
     ("himalia-outcome", &["himalia-wire"]),
     ("himalia-model", &["himalia-wire", "himalia-sandbox"]),
     (
@@ -46,6 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "himalia-kernel",
         &[
+            "himalia-metrics",
             "himalia-model",
             "himalia-journal",
             "himalia-link",
@@ -67,6 +69,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "himalia-session",
         &[
+            "himalia-metrics",
             "himalia-model",
             "himalia-kernelspecs",
             "himalia-budget",
@@ -83,6 +86,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "himalia-engine",
         &[
+            "himalia-metrics",
             "himalia-model",
             "himalia-kernelspecs",
             "himalia-budget",
@@ -135,6 +139,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("himalia-jail", &["tokio", "axum", "hyper", "himalia-wire"]),
     ("himalia-sandbox", &["axum", "hyper", "rusqlite"]),
     ("himalia-kubernetes", &["axum", "rusqlite", "himalia-wire"]),
+    ("himalia-metrics", &["tokio", "axum", "hyper", "himalia-model"]),
     ("himalia-store", &["himalia-wire", "zeromq", "axum"]),
     ("himalia-relay", &["himalia-wire", "axum", "rusqlite"]),
     ("himalia-outcome", &["tokio", "axum", "himalia-journal"]),

@@ -95,6 +95,9 @@ impl App {
     /// Ends the connections that showed a token that does not count any more.
     pub(crate) fn end_revoked(&self) {
         let ended = self.0.holders.end_revoked(&self.tokens());
+        for _ in 0..ended {
+            self.0.engine.clients().ended("revoked");
+        }
         tracing::info!(
             connections = ended,
             "tokens have changed; connections of revoked ones end"

@@ -32,6 +32,7 @@ mod openapi;
 mod prefix;
 mod query;
 mod render;
+mod request_id;
 mod route;
 mod router;
 mod routes;

@@ -14,11 +14,13 @@ use serde_json::{Value, json};
 use crate::error::{ApiError, Detail};
 use crate::mounted::OwnBody;
 use crate::openapi::codes;
+use crate::request_id::RequestId;
 use crate::v1::models::ShownHazard;
 
 /// Gives every error its body and every reply `nosniff`. Errors that the framework made itself become ours.
 pub(crate) async fn errors(request: Request, next: Next) -> Response {
     let native = is_native(request.uri().path());
+    let id = request.extensions().get::<RequestId>().cloned();
     let mut response = next.run(request).await;
     let error = match response.extensions_mut().remove::<Box<ApiError>>() {
         Some(error) => Some(*error),
@@ -29,7 +31,7 @@ pub(crate) async fn errors(request: Request, next: Next) -> Response {
         None => None,
     };
     if let Some(error) = error {
-        write(&mut response, &error, native);
+        write(&mut response, &error, native, id);
     }
     response.headers_mut().insert(
         header::X_CONTENT_TYPE_OPTIONS,
@@ -40,7 +42,10 @@ pub(crate) async fn errors(request: Request, next: Next) -> Response {
 
 /// Whether a path, base URL and token included, is one of the native API. Jupyter's comes first: a base URL may be `/v1`.
 fn is_native(path: &str) -> bool {
-    if path.ends_with("/viewer/sign-in") || path.ends_with("/viewer/sign-out") {
+    if ["/viewer/sign-in", "/viewer/sign-out", "/metrics"]
+        .iter()
+        .any(|own| path.ends_with(own))
+    {
         return true;
     }
     let mut segments = path.split('/');
@@ -58,9 +63,13 @@ fn foreign(status: StatusCode) -> ApiError {
     ApiError::new(status, code, message)
 }
 
-fn write(response: &mut Response, error: &ApiError, native: bool) {
+fn write(response: &mut Response, error: &ApiError, native: bool, id: Option<RequestId>) {
     let (status, kind, body) = if native {
-        (error.native_status, "application/problem+json", problem(error))
+        (
+            error.native_status,
+            "application/problem+json",
+            problem(error, id),
+        )
     } else {
         (error.status, "application/json", jupyter(error))
     };
@@ -127,6 +136,9 @@ pub(crate) struct Problem {
     /// The end of the kernel's standard error, for a failed start.
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr: Option<String>,
+    /// The id of the request, as in the header `X-Request-Id` and in the gateway's log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
 }
 
 impl From<&ApiError> for Problem {
@@ -164,12 +176,16 @@ impl From<&ApiError> for Problem {
             ended: over.map(|over| timestamp(over.ended)),
             reason: over.map(|over| over.cause.clone()),
             stderr: error.stderr.clone(),
+            request_id: None,
         }
     }
 }
 
-fn problem(error: &ApiError) -> Value {
-    json!(Problem::from(error))
+fn problem(error: &ApiError, id: Option<RequestId>) -> Value {
+    json!(Problem {
+        request_id: id.map(|id| id.as_str().to_owned()),
+        ..Problem::from(error)
+    })
 }
 
 #[cfg(test)]
@@ -187,7 +203,7 @@ mod tests {
             jupyter(&error),
             json!({"message": "the limit of 3 kernels is reached", "reason": "Resource Limit"})
         );
-        let problem = problem(&error);
+        let problem = problem(&error, None);
         assert_eq!(
             (&problem["status"], &problem["code"]),
             (&json!(429), &json!("kernel_limit"))
@@ -204,7 +220,7 @@ mod tests {
         };
         let error = ApiError::from(EngineError::SessionEnded(ended.clone()));
         assert_eq!(error.status, StatusCode::NOT_FOUND);
-        let shown = problem(&error);
+        let shown = problem(&error, None);
         assert_eq!(
             (&shown["status"], &shown["code"], &shown["retryable"]),
             (&json!(410), &json!("session_ended"), &json!(false))
@@ -217,10 +233,13 @@ mod tests {
                 &json!("ttl")
             )
         );
-        let named = problem(&ApiError::from(EngineError::NameEnded {
-            name: "eda".into(),
-            last: ended,
-        }));
+        let named = problem(
+            &ApiError::from(EngineError::NameEnded {
+                name: "eda".into(),
+                last: ended,
+            }),
+            None,
+        );
         assert_eq!(
             (&named["status"], &named["code"]),
             (&json!(404), &json!("not_found"))
@@ -234,7 +253,7 @@ mod tests {
             reason: "it was long ago".into(),
         });
         assert_eq!(removed.status, StatusCode::NOT_FOUND);
-        assert_eq!(problem(&removed)["status"], 410);
+        assert_eq!(problem(&removed, None)["status"], 410);
     }
 
     #[test]
@@ -245,21 +264,27 @@ mod tests {
             detail: "2 threads".into(),
             refuses: true,
         };
-        let shown = problem(&ApiError::from(EngineError::Fork {
-            code: ForkError::Hazard,
-            reason: "it would break".into(),
-            hazards: vec![hazard],
-        }));
+        let shown = problem(
+            &ApiError::from(EngineError::Fork {
+                code: ForkError::Hazard,
+                reason: "it would break".into(),
+                hazards: vec![hazard],
+            }),
+            None,
+        );
         assert_eq!(
             (&shown["status"], &shown["code"], &shown["retryable"]),
             (&json!(409), &json!("hazard"), &json!(false))
         );
         assert_eq!(shown["hazards"][0]["severity"], "refuse");
-        let busy = problem(&ApiError::from(EngineError::Fork {
-            code: ForkError::Busy,
-            reason: "a cell runs".into(),
-            hazards: Vec::new(),
-        }));
+        let busy = problem(
+            &ApiError::from(EngineError::Fork {
+                code: ForkError::Busy,
+                reason: "a cell runs".into(),
+                hazards: Vec::new(),
+            }),
+            None,
+        );
         assert_eq!((&busy["retryable"], busy.get("hazards")), (&json!(true), None));
     }
 
@@ -275,7 +300,7 @@ mod tests {
             StatusCode::BAD_REQUEST,
             "as Jupyter's clients know it"
         );
-        let shown = problem(&error);
+        let shown = problem(&error, None);
         assert_eq!(
             (&shown["status"], &shown["code"], &shown["field"]),
             (&json!(422), &json!("limit_exceeded"), &json!("limits.pids"))

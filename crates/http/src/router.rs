@@ -17,6 +17,7 @@ use crate::error::ApiError;
 use crate::jupyter::policy;
 use crate::openapi::openapi;
 use crate::prefix::{self, Target};
+use crate::request_id::identify;
 use crate::{render, routes};
 
 /// The facade as an axum router, for embedding. Without [`serve`](crate::serve) there is no limit on connections, no
@@ -59,7 +60,8 @@ pub(crate) fn app_and_router(
     let router = Router::new()
         .fallback_service(entry)
         .layer(middleware::from_fn(render::errors))
-        .layer(middleware::from_fn_with_state(app.clone(), cors));
+        .layer(middleware::from_fn_with_state(app.clone(), cors))
+        .layer(middleware::from_fn_with_state(app.clone(), identify));
     Ok(Served {
         app,
         clients: router,

@@ -55,6 +55,7 @@ macro_rules! route {
 pub static ROUTES: &[Route] = &[
     route!(GET "/healthz" Public, "Whether the process lives", get(health::healthz)),
     route!(GET "/readyz" Public, "Whether new work is taken", get(health::readyz)),
+    route!(GET "/metrics" Token, "Metrics of the gateway, for its operator", get(health::metrics)),
     route!(GET "/" Public, "The viewer, a page for people", get(viewer::page)),
     route!(GET "/frame.html" Public, "The viewer's frame for output", get(viewer::frame_page)),
     route!(GET "/icon.svg" Public, "The viewer's icon", get(viewer::icon)),

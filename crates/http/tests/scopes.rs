@@ -88,7 +88,7 @@ fn may(scope: Scope, operator: bool, route: &Route) -> bool {
     let reads = route.method == "GET" && !route.websocket;
     match route.path {
         "/v1/tokens" | "/v1/tokens/{token_id}" => scope == Scope::Admin,
-        "/v1/pools" => operator,
+        "/v1/pools" | "/metrics" => operator,
         "/v1/gc" => operator && scope == Scope::Admin,
         _ => reads || scope >= Scope::Execute,
     }
@@ -169,8 +169,15 @@ async fn the_log_tells_who_did_what() {
         ("GET", "/api/kernels".to_owned(), ""),
         ("GET", "/v1/pools".to_owned(), ""),
     ] {
-        gateway.bare(method, &path, &[&auth], body).await;
+        gateway
+            .bare(method, &path, &[&auth, "X-Request-Id: mine.1"], body)
+            .await;
     }
+    let auth = format!("Authorization: token {READER}");
+    gateway.bare("POST", "/api/kernels", &[&auth], "{}").await;
+    gateway
+        .bare("GET", "/api/kernels", &["Authorization: token wrong-canary"], "")
+        .await;
     let log = log.text();
     let audit = |parts: &[&str]| {
         let mut lines = log.lines().filter(|line| line.contains("himalia::audit"));
@@ -178,19 +185,44 @@ async fn the_log_tells_who_did_what() {
     };
     let peer = "peer=\"127.0.0.1:";
     let who = "principal=\"acme/writer\"";
+    let credential = "credential=\"token:";
+    let id = "request{id=\"mine.1\"}";
+    let failed = "outcome=\"failed\"";
     assert!(
-        audit(&[who, peer, "method=POST", "route=\"/api/kernels\"", "status=400"]),
+        audit(&[
+            who,
+            peer,
+            credential,
+            id,
+            "command=\"start_kernel\"",
+            failed,
+            "no_such_kernelspec"
+        ]),
         "{log}"
     );
-    let object = format!("object=\"{ID}\"");
+    let session = format!("session=\"{ID}\"");
     assert!(
-        audit(&[who, peer, "method=DELETE", &object, "status=404"]),
+        audit(&[who, "command=\"shutdown_kernel\"", &session, failed, "not_found"]),
         "{log}"
     );
-    assert!(audit(&[who, "action=Delete", ID]), "{log}");
-    assert!(audit(&[who, "files/{*path}", &object]), "{log}");
-    assert!(audit(&[who, "/v1/pools", "status=403"]), "{log}");
-    assert!(!audit(&["method=GET", "route=\"/api/kernels\""]), "{log}");
+    assert!(audit(&[who, "command=\"read_file\"", &session, failed]), "{log}");
+    assert!(audit(&[who, "command=\"pools\"", "outcome=\"denied\""]), "{log}");
+    assert!(!audit(&["command=\"kernels\""]), "{log}");
+    // Before any command: a scope, a wrong token.
+    assert!(
+        audit(&[
+            "principal=\"acme/reader\"",
+            "command=\"request\"",
+            "POST /api/kernels",
+            "denied",
+            "code=\"403\""
+        ]),
+        "{log}"
+    );
+    assert!(
+        audit(&[peer, "GET /api/kernels", "denied", "code=\"401\""]),
+        "{log}"
+    );
     let lines: Vec<_> = log
         .lines()
         .filter(|line| line.contains("himalia::audit"))

@@ -14,6 +14,7 @@ use super::commands::awaiting_link::CommandsAwaitingLink;
 use super::disk::watch::DiskWatch;
 use super::event::{Effect, Event, Now};
 use super::executions::names::Names;
+use super::executions::observed::Observed;
 use super::executions::queue::Executions;
 use super::life::Phase;
 use super::life::state::Life;
@@ -191,6 +192,11 @@ impl Core {
             disk: DiskWatch::default(),
             changed: true,
         }
+    }
+
+    /// What is to be counted since the last call.
+    pub(crate) fn take_observed(&mut self) -> Vec<Observed> {
+        std::mem::take(&mut self.executions.observed)
     }
 
     /// The sandbox of a kernel that was rebuilt is gone, before anything is done with the kernel. `cause` is one line.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use himalia_journal::{Journal, Record};
 use himalia_link::Streams;
+use himalia_metrics::Kernels;
 use himalia_model::KernelId;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -117,6 +118,8 @@ pub struct Handle {
     pub disk_failing: AtomicBool,
     /// The present attachment of each wire session, and what closes it.
     pub attached: Mutex<HashMap<u64, Seat>>,
+    /// What all kernels of the gateway count.
+    pub metrics: Arc<Kernels>,
     removal: Removal,
 }
 
@@ -152,7 +155,13 @@ impl Drop for Removal {
 
 impl Handle {
     /// A handle and the ends for its actor.
-    pub fn new(id: KernelId, journal: Journal, streams: Arc<Streams>, core: &Core) -> (Arc<Self>, Mailboxes) {
+    pub fn new(
+        id: KernelId,
+        journal: Journal,
+        streams: Arc<Streams>,
+        core: &Core,
+        metrics: Arc<Kernels>,
+    ) -> (Arc<Self>, Mailboxes) {
         let (orders_in, orders) = mpsc::channel(COMMANDS);
         let (moves_in, moves) = mpsc::channel(1);
         let (urgent_in, urgent) = mpsc::channel(URGENT);
@@ -182,6 +191,7 @@ impl Handle {
             dirty: AtomicBool::new(true),
             disk_failing: AtomicBool::new(false),
             attached: Mutex::new(HashMap::new()),
+            metrics,
         };
         let mailboxes = Mailboxes {
             orders,

@@ -34,7 +34,7 @@ pub use kernel::{
     ExecutionState, GatewayStatus, KernelModel, MAX_LOST_NAMES, NewKernel, Unanswered, Unresponsive,
 };
 pub use kernelspec::{InterruptMode, KernelJson, KernelSpec, KernelSpecs, SpecFile};
-pub use principal::{Action, MAX_PRINCIPAL_CHARS, Object, Principal, Scope};
+pub use principal::{Action, MAX_PRINCIPAL_CHARS, Object, Principal, Scope, Via};
 pub use session::{
     GivenVariables, Origin, Role, SandboxConfig, Secrets, Session, SessionChange, SessionEnd, SessionInfo,
     SessionOwner, Sought, StartPath, StartSession, TimeChange,

@@ -4,6 +4,8 @@
 //! path and with the same words as an unknown one, so that no answer tells that it is there.
 
 use serde::{Deserialize, Serialize};
+use std::hash::{Hash, Hasher};
+use std::net::SocketAddr;
 
 use crate::{EngineError, JupyterSessionId, KernelId};
 
@@ -65,7 +67,7 @@ impl std::str::FromStr for Scope {
 ///
 /// A replica that relays a request states the principal to another one in its serialised form, which a gateway takes from
 /// its replicas alone.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Principal {
     owner: String,
@@ -73,6 +75,35 @@ pub struct Principal {
     scope: Scope,
     /// When its token expires, microseconds since 1970.
     expires_micros: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    via: Option<Box<Via>>,
+}
+
+/// How a call came to the gateway, for logs. It says nothing of what the caller is or may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Via {
+    /// Address of the client, or of the proxy in front of it.
+    pub peer: Option<SocketAddr>,
+    /// Which token or sign-in was shown: a name or a part of a hash, never a token.
+    pub credential: Option<String>,
+    /// The id of the request.
+    pub request: Option<String>,
+}
+
+/// Two calls of one caller are of the same principal, however they came.
+impl PartialEq for Principal {
+    fn eq(&self, other: &Self) -> bool {
+        let key = |of: &Self| (of.scope, of.expires_micros);
+        self.owner == other.owner && self.name == other.name && key(self) == key(other)
+    }
+}
+
+impl Eq for Principal {}
+
+impl Hash for Principal {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.owner, &self.name, self.scope, self.expires_micros).hash(state);
+    }
 }
 
 impl Principal {
@@ -83,6 +114,7 @@ impl Principal {
             name: OPERATOR.into(),
             scope: Scope::Admin,
             expires_micros: None,
+            via: None,
         }
     }
 
@@ -114,6 +146,7 @@ impl Principal {
             name: format!("{tenant}/{caller}"),
             scope: Scope::Execute,
             expires_micros: None,
+            via: None,
         })
     }
 
@@ -146,6 +179,20 @@ impl Principal {
     #[must_use]
     pub fn read_only(self) -> Self {
         self.with_scope(Scope::Read)
+    }
+
+    /// The same, whose call came this way.
+    #[must_use]
+    pub fn came(self, via: Via) -> Self {
+        Self {
+            via: Some(Box::new(via)),
+            ..self
+        }
+    }
+
+    /// How its call came, if that is known.
+    pub fn via(&self) -> Option<&Via> {
+        self.via.as_deref()
     }
 
     /// Whether it may change nothing.
@@ -182,6 +229,7 @@ impl Principal {
             name: self.name.clone(),
             scope: self.scope,
             expires_micros: self.expires_micros,
+            via: self.via.clone(),
         }
     }
 }
@@ -274,6 +322,23 @@ mod tests {
         assert!(Principal::operator().sees("acme"));
         let placed = Principal::operator().in_place_of("acme");
         assert!(!placed.is_operator() && !placed.sees("other") && placed.name() == "operator");
+    }
+
+    #[test]
+    fn a_principal_is_the_same_however_its_call_came() {
+        let via = Via {
+            request: Some("r".to_owned()),
+            ..Via::default()
+        };
+        let (ada, came) = (
+            Principal::of_tenant("acme", "ada").unwrap(),
+            Principal::of_tenant("acme", "ada").unwrap().came(via.clone()),
+        );
+        assert_eq!(ada, came);
+        assert_eq!(came.in_place_of("other").via(), Some(&via));
+        assert_ne!(ada, came.clone().read_only());
+        let set: std::collections::HashSet<_> = [ada, came].into();
+        assert_eq!(set.len(), 1);
     }
 
     #[test]

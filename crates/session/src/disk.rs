@@ -54,8 +54,8 @@ impl SessionManager {
     }
 }
 
-/// Bytes that are free for an ordinary user; `None` where that is not known.
-fn free(dir: &Path) -> Option<u64> {
+/// Bytes of a directory's disk that are free for an ordinary user; `None` where that is not known.
+pub fn free(dir: &Path) -> Option<u64> {
     let found = statvfs(dir);
     let found = found.inspect_err(|error| tracing::warn!(%error, "cannot tell how much disk is free"));
     found.ok().map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize))

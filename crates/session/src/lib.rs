@@ -20,6 +20,7 @@ mod manager;
 mod memory_gauge;
 mod open;
 mod provisioners;
+mod readiness;
 mod record;
 mod registry;
 mod sandbox_error;
@@ -30,6 +31,7 @@ mod templates;
 #[cfg(test)]
 mod testing;
 
+pub use disk::free;
 pub use end::{
     Bounds, EndedSessionSnapshot, EndedSessions, MAX_KEPT, WHOLE, ended_info, ended_session, over,
 };

@@ -33,9 +33,14 @@ impl SessionManager {
         if dirty.is_empty() {
             return;
         }
+        let times = self.metrics.journal().clone();
         let synced = tokio::task::spawn_blocking(move || {
             for handle in dirty {
-                if let Err(error) = handle.journal.sync() {
+                let begun = std::time::Instant::now();
+                let synced = handle.journal.sync();
+                times.sync.observe(begun.elapsed());
+                if let Err(error) = synced {
+                    times.failures.inc();
                     handle.dirty.store(true, Ordering::Release);
                     tracing::error!(kernel = %handle.id(), %error, "cannot flush a kernel's log");
                 }

@@ -11,6 +11,7 @@ use himalia_journal::{Journal, LogStore, Options, Recovery};
 use himalia_kernel::{Now, Rules, Settings};
 use himalia_kernelspecs::Catalog;
 use himalia_link::Unproven;
+use himalia_metrics::Metrics;
 use himalia_model::{Clock, EngineConfig, EngineError, KernelId, Origin, SandboxConfig, SessionLimits};
 use himalia_sandbox::Enforcement;
 use himalia_store::Store;
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::end::OpenLogs;
+use crate::readiness::LastCheck;
 use crate::sandbox_lease::Share;
 use crate::start::KernelLimits;
 use crate::{EndedSessions, Gate, Lease, MemoryGauge, Pool, Provisioners, Registry, Remembered, Templates};
@@ -36,6 +38,8 @@ pub(crate) const LINK_KERNEL: u16 = 1;
 pub struct SessionManager {
     /// The settings.
     pub config: EngineConfig,
+    /// What is counted and timed.
+    pub metrics: Metrics,
     /// What makes sandboxes.
     pub provisioners: Provisioners,
     /// What can be started.
@@ -80,6 +84,7 @@ pub struct SessionManager {
     /// Tasks that a stop waits for.
     pub background: TaskTracker,
     pub(crate) drained: AtomicBool,
+    pub(crate) last_check: LastCheck,
     /// Zero of the monotonic clock.
     pub(crate) clock: Instant,
 }

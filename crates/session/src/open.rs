@@ -7,8 +7,11 @@ use std::time::Duration;
 use himalia_budget::Budget;
 use himalia_kernel::Command;
 use himalia_kernelspecs::{Catalog, HostEnvironment};
+use himalia_metrics::Metrics;
 use himalia_model::{EngineConfig, EngineError};
-use himalia_store::{PostgresOptions, PostgresStore, REPLICA_FILE, Scope, SqliteStore, Store, StoreError};
+use himalia_store::{
+    Measured, PostgresOptions, PostgresStore, REPLICA_FILE, Scope, SqliteStore, Store, StoreError,
+};
 use time::OffsetDateTime;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -17,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::end::OpenLogs;
+use crate::readiness::LastCheck;
 use crate::start::KernelLimits;
 use crate::start::WANTS;
 use crate::{
@@ -38,7 +42,9 @@ impl SessionManager {
             return Err(EngineError::bad_request("provisioners", "there is none"));
         }
         templates::check(&config, &provisioners)?;
+        let metrics = Metrics::new();
         let store = open_store(&config).await?;
+        let store: Arc<dyn Store> = Arc::new(Measured::new(store, metrics.store().clone()));
         let ended = store.ended_sessions(Scope::Own).await;
         let ended =
             ended.map_err(|error| EngineError::internal("cannot read the list of ended sessions", error))?;
@@ -46,6 +52,7 @@ impl SessionManager {
         let (wants, wanted) = mpsc::channel(WANTS);
         let inner = Arc::new(SessionManager {
             wants,
+            metrics,
             provisioners,
             templates: Templates::of(&config),
             pools: OnceLock::new(),
@@ -69,6 +76,7 @@ impl SessionManager {
             actors: TaskTracker::new(),
             background: TaskTracker::new(),
             drained: AtomicBool::new(false),
+            last_check: LastCheck::default(),
             clock: Instant::now(),
             config,
         });

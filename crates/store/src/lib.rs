@@ -5,7 +5,7 @@
 //! reveals names, paths and the variables that callers gave.
 //!
 //! [`Store`] is the interface. [`SqliteStore`] is for one gateway and needs no service, [`PostgresStore`] is for several replicas
-//! of it. The tests in `tests/contract.rs` are written against the interface, and run on both.
+//! of it, and [`Measured`] times the calls of either. The tests in `tests/contract.rs` are written against the interface, and run on both.
 //!
 //! # Who has a kernel
 //! Each row of a kernel names the replica that has it and a *fencing epoch*, which grows each time that a replica takes it.
@@ -23,6 +23,7 @@ mod error;
 mod jupyter_sessions;
 mod kernels;
 mod lease;
+mod measured;
 mod postgres;
 mod replicas;
 mod sqlite;
@@ -40,6 +41,7 @@ pub use error::StoreError;
 pub use jupyter_sessions::JupyterSessionRecord;
 pub use kernels::{KernelLife, KernelRecord, Owner, RuntimePaths};
 pub use lease::ReplicaLease;
+pub use measured::Measured;
 pub use postgres::{PostgresOptions, PostgresStore, PostgresUrl, REPLICA_FILE, check_replica_name};
 pub use replicas::{Location, Lookup, ReplicaRecord, Scope};
 pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore, copy_database, detach_sandboxes};
@@ -66,6 +68,9 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Finishes what is queued, ends the lease and gives the store free. Every later call fails with [`StoreError::Closed`].
     fn close(&self) -> StoreFuture<'_, ()>;
+
+    /// Whether something can be committed now. The error says why not.
+    fn check(&self) -> StoreFuture<'_, ()>;
 
     /// Adds a kernel, which this replica has then, under epoch 1. [`StoreError::Conflict`] when its id is taken, or its name.
     fn insert_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, ()>;

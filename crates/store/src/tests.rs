@@ -73,6 +73,7 @@ macro_rules! with_contract {
         $macro!($place:
             each_opening_is_an_epoch
             a_kernel_is_kept_and_changed_and_forgotten
+            a_check_commits_until_the_store_is_closed
             a_name_is_one_kernels_and_what_its_owner_may_change_is_kept
             a_kernel_moves_and_keeps_its_log_and_its_terms
             a_session_is_kept_and_changed_and_forgotten

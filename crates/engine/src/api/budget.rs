@@ -3,33 +3,34 @@
 use himalia_budget::{BudgetUse, Held, work};
 use himalia_model::{Action, EngineError, Object, Principal};
 
-use super::Engine;
+use super::Commands;
+use crate::Engine;
 use crate::access::authorise;
 
 impl Engine {
     /// One more request of a principal. [`EngineError::OverBudget`] when its tenant sends more than it may.
     pub fn count_request(&self, principal: &Principal) -> Result<(), EngineError> {
-        self.inner.budget.request(principal)
+        self.commands.inner.budget.request(principal)
     }
 
     /// To be awaited before a principal receives an error that [`EngineError::is_limit`]: 200 ms for a tenant.
     pub async fn hold_back(&self, principal: &Principal) {
-        self.inner.budget.hold_back(principal).await;
+        self.commands.inner.budget.hold_back(principal).await;
     }
 
     /// Connections that clients may have at once.
     pub fn max_connections(&self) -> usize {
-        usize::try_from(self.inner.config.max_connections).unwrap_or(usize::MAX)
+        usize::try_from(self.commands.inner.config.max_connections).unwrap_or(usize::MAX)
     }
 
     /// A connection of a principal, until the guard is dropped. [`EngineError::OverBudget`].
     pub fn hold_connection(&self, principal: &Principal) -> Result<Held, EngineError> {
-        self.inner.budget.connection(principal)
+        self.commands.inner.budget.connection(principal)
     }
 
     /// Memory for an answer of about so many bytes, until the guard is dropped. [`EngineError::OverBudget`].
     pub fn hold_memory(&self, principal: &Principal, bytes: u64) -> Result<Held, EngineError> {
-        self.inner.budget.memory(principal, bytes)
+        self.commands.inner.budget.memory(principal, bytes)
     }
 
     /// Makes an answer of about so many bytes; one that is large is made in a turn of the principal's. Waits for that at most
@@ -40,12 +41,23 @@ impl Engine {
         bytes: usize,
         make: impl FnOnce() -> T,
     ) -> Result<T, EngineError> {
+        self.commands.answer_in_turn(principal, bytes, make).await
+    }
+}
+
+impl Commands {
+    /// As [`Engine::answer_in_turn`].
+    pub(crate) async fn answer_in_turn<T>(
+        &self,
+        principal: &Principal,
+        bytes: usize,
+        make: impl FnOnce() -> T,
+    ) -> Result<T, EngineError> {
         let _turn = self.inner.budget.turn_for_answer(principal, bytes).await?;
         Ok(work(bytes, make))
     }
 
-    /// What each tenant and the operator use now, and what they were refused, by their names. For the operator.
-    pub fn budgets(&self, principal: &Principal) -> Result<Vec<BudgetUse>, EngineError> {
+    pub(crate) fn budgets(&self, principal: &Principal) -> Result<Vec<BudgetUse>, EngineError> {
         authorise(principal, Action::Read, Object::Upkeep)?;
         Ok(self.inner.budget.uses())
     }

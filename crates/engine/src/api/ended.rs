@@ -9,7 +9,7 @@ use himalia_model::{Action, EngineError, KernelId, Object, Principal, Role, Sess
 use himalia_session::{EndedSessionSnapshot, MAX_KEPT, SessionKernel, ended_info, provenance};
 use himalia_store::EndedRecord;
 
-use super::Engine;
+use super::Commands;
 
 /// Where the log of a session is.
 #[derive(Debug)]
@@ -53,10 +53,8 @@ impl SessionLog {
     }
 }
 
-impl Engine {
-    /// Ended sessions whose logs are kept, the latest end first, at most 1,000: those whose ids name them. One
-    /// whose id a session has again is left out, as additional kernels are: they are no sessions.
-    pub fn ended_sessions(&self, principal: &Principal) -> Result<Vec<SessionInfo>, EngineError> {
+impl Commands {
+    pub(crate) fn ended_sessions(&self, principal: &Principal) -> Result<Vec<SessionInfo>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let inner = &self.inner;
         let kept = inner.ended.retention().time;

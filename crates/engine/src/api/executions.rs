@@ -16,20 +16,14 @@ use himalia_outcome::Excerpt;
 use himalia_session::{SessionKernel, Shared};
 use tokio_util::sync::CancellationToken;
 
-use super::Engine;
+use super::Commands;
 use super::ended::SessionLog;
 
 /// Bytes of an answer to a question.
 pub const MAX_INPUT_BYTES: usize = 1 << 20;
 
-impl Engine {
-    /// Takes an execution: when this returns it is in the log, and runs when its turn comes, also if its caller goes away meanwhile.
-    ///
-    /// Executions of one kernel run one at a time, in the order in which they came. One that the kernel drops because
-    /// another client's code failed is sent again. Errors beside the usual ones: [`EngineError::QueueFull`],
-    /// [`EngineError::IncarnationMismatch`], [`EngineError::FailureLimit`], [`EngineError::KernelDead`], [`EngineError::KeyReused`],
-    /// [`EngineError::LanguageNotSupported`].
-    pub async fn execute(
+impl Commands {
+    pub(crate) async fn execute(
         &self,
         principal: &Principal,
         kernel: KernelId,
@@ -52,8 +46,7 @@ impl Engine {
         }
     }
 
-    /// What came of an execution so far, at any later time. Costs what is new in the log since it was asked for lately.
-    pub async fn execution(
+    pub(crate) async fn execution(
         &self,
         principal: &Principal,
         id: ExecutionId,
@@ -62,8 +55,7 @@ impl Engine {
         Ok(result)
     }
 
-    /// The same, and the environment that it ran in or will run in.
-    pub async fn execution_with_provenance(
+    pub(crate) async fn execution_with_provenance(
         &self,
         principal: &Principal,
         id: ExecutionId,
@@ -85,8 +77,7 @@ impl Engine {
         Ok((result, provenance))
     }
 
-    /// What becomes of an execution, from its beginning; events up to the record `after` are not told.
-    pub async fn follow_execution(
+    pub(crate) async fn follow_execution(
         &self,
         principal: &Principal,
         id: ExecutionId,
@@ -111,8 +102,7 @@ impl Engine {
         Ok(self.feed(&begun, id, follower, after, pace))
     }
 
-    /// An execution to be waited for: its events up to now are not told, and are not read again.
-    pub async fn watch_execution(
+    pub(crate) async fn watch_execution(
         &self,
         principal: &Principal,
         id: ExecutionId,
@@ -145,9 +135,7 @@ impl Engine {
         )
     }
 
-    /// At most `limit` bytes of an execution's text after `offset` bytes. Whole characters, at least one if there is one.
-    /// While it runs, the last line of each stream may still change.
-    pub async fn execution_output(
+    pub(crate) async fn execution_output(
         &self,
         principal: &Principal,
         id: ExecutionId,
@@ -165,8 +153,7 @@ impl Engine {
         part.page(&mut reader, offset, limit, &mut reading).await
     }
 
-    /// All text of an execution after `offset` bytes, as it is now, piece by piece.
-    pub async fn execution_text(
+    pub(crate) async fn execution_text(
         &self,
         principal: &Principal,
         id: ExecutionId,
@@ -181,9 +168,7 @@ impl Engine {
         Ok(part.text(reader, offset, pace))
     }
 
-    /// Every execution of a kernel that is not complete, and the latest thousand that are, in the order in which they came. Of a
-    /// session that is over those whose first record its log has still.
-    pub async fn executions(
+    pub(crate) async fn executions(
         &self,
         principal: &Principal,
         kernel: KernelId,
@@ -206,9 +191,7 @@ impl Engine {
             .await
     }
 
-    /// Interrupts an execution, up to three times, or takes it back if it did not run yet. The kernel's process and its
-    /// variables stay. `false` if it was complete already. Returns before it has stopped.
-    pub async fn interrupt_execution(
+    pub(crate) async fn interrupt_execution(
         &self,
         principal: &Principal,
         id: ExecutionId,
@@ -226,9 +209,7 @@ impl Engine {
         }
     }
 
-    /// Answers what an execution asks. [`EngineError::Conflict`] if it asks nothing, [`EngineError::SessionEnded`] if nothing is
-    /// there any more who could.
-    pub async fn answer_execution(
+    pub(crate) async fn answer_execution(
         &self,
         principal: &Principal,
         id: ExecutionId,
@@ -248,10 +229,11 @@ impl Engine {
             .map(drop)
     }
 
-    /// An artifact by its SHA-256 (64 lower-case hex digits), of any kernel that the principal sees, or of a session of those that
-    /// has ended and whose log is kept. Each log has artifacts of its own, so the hash of another tenant's finds nothing. It is read
-    /// piece by piece: [`StoredArtifact::read`].
-    pub async fn artifact(&self, principal: &Principal, sha256: &str) -> Result<StoredArtifact, EngineError> {
+    pub(crate) async fn artifact(
+        &self,
+        principal: &Principal,
+        sha256: &str,
+    ) -> Result<StoredArtifact, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let unknown = || EngineError::NotFound {
             what: "Artifact",

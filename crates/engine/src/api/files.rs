@@ -13,7 +13,7 @@ use himalia_session::{
 use himalia_shim_protocol::{FileTask, Open};
 use tokio::time::timeout;
 
-use super::Engine;
+use super::Commands;
 
 /// How long a sandbox may take to take up a transfer. Orders that wait for their sandbox wait as long.
 const OPEN_TIME: Duration = Duration::from_secs(25);
@@ -22,9 +22,8 @@ const LISTING_BYTES: usize = 32 << 20;
 
 /// Errors beside the usual ones: [`EngineError::Files`]; [`EngineError::Unsupported`] for a sandbox of an earlier version;
 /// [`EngineError::KernelDead`] for one that is gone. Paths are relative to the session's work directory.
-impl Engine {
-    /// Reads a file, or a part of it.
-    pub async fn read_file(
+impl Commands {
+    pub(crate) async fn read_file(
         &self,
         principal: &Principal,
         kernel: KernelId,
@@ -39,8 +38,7 @@ impl Engine {
         FileDownload::file(transfer).await
     }
 
-    /// Writes a file, with the directories above it. It is there, as a whole, once the upload is finished.
-    pub async fn write_file(
+    pub(crate) async fn write_file(
         &self,
         principal: &Principal,
         kernel: KernelId,
@@ -51,8 +49,7 @@ impl Engine {
             .await
     }
 
-    /// What is in a directory: `depth` directories inside of each other, at most `limit` entries.
-    pub async fn list_files(
+    pub(crate) async fn list_files(
         &self,
         principal: &Principal,
         kernel: KernelId,
@@ -74,8 +71,7 @@ impl Engine {
         Ok(FileListing::new(entries, &done))
     }
 
-    /// Removes a file, a link, or a directory, which must be empty unless it is `recursive`.
-    pub async fn delete_file(
+    pub(crate) async fn delete_file(
         &self,
         principal: &Principal,
         kernel: KernelId,
@@ -93,8 +89,7 @@ impl Engine {
         })
     }
 
-    /// Reads a directory as a tar archive.
-    pub async fn read_archive(
+    pub(crate) async fn read_archive(
         &self,
         principal: &Principal,
         kernel: KernelId,
@@ -108,8 +103,7 @@ impl Engine {
         FileDownload::archive(transfer).await
     }
 
-    /// Writes the files of a tar archive into a directory. Nothing is written unless the whole archive is good.
-    pub async fn write_archive(
+    pub(crate) async fn write_archive(
         &self,
         principal: &Principal,
         kernel: KernelId,

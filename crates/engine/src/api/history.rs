@@ -7,16 +7,14 @@ use himalia_executions::{
 use himalia_journal::may_block;
 use himalia_model::{Action, EngineError, KernelId, Object, Principal};
 
-use super::Engine;
+use super::Commands;
 use super::ended::SessionLog;
 
 /// What is read of a log is in memory as cells, as JSON and as text.
 const COPIES: u64 = 3;
 
-impl Engine {
-    /// What native callers and Jupyter clients ran, in the order in which the kernel came to it: at most `limit` entries
-    /// (1 to 1,000) after the first `offset`, or the latest ones. Silent requests are left out.
-    pub async fn history(
+impl Commands {
+    pub(crate) async fn history(
         &self,
         principal: &Principal,
         kernel: KernelId,
@@ -36,9 +34,11 @@ impl Engine {
         self.past(principal, &log, page).await
     }
 
-    /// The same as a notebook (nbformat 4.5) with all outputs, within 64 MiB: the outputs of earlier cells are left out
-    /// beyond that, and say so. JSON, which counts as the principal's memory until it is dropped.
-    pub async fn notebook(&self, principal: &Principal, kernel: KernelId) -> Result<Bytes, EngineError> {
+    pub(crate) async fn notebook(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+    ) -> Result<Bytes, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
         let log = self.log(principal, kernel)?;
         let budget = &self.inner.budget;
@@ -52,8 +52,7 @@ impl Engine {
         Ok(held.keep(made.into_bytes()))
     }
 
-    /// The same as one Python file, in UTF-8. [`EngineError::Unsupported`] where the kernel's language is known to be another.
-    pub async fn script(&self, principal: &Principal, kernel: KernelId) -> Result<Bytes, EngineError> {
+    pub(crate) async fn script(&self, principal: &Principal, kernel: KernelId) -> Result<Bytes, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
         let log = self.log(principal, kernel)?;
         let spec = self.inner.catalog.get(&log.kernelspec()).await.ok();

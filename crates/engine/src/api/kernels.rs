@@ -12,16 +12,14 @@ use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::Engine;
+use super::Commands;
 use super::ended::SessionLog;
 
 /// Bytes of a wire session's name.
 const WIRE_SESSION_BYTES: usize = 256;
 
-impl Engine {
-    /// All kernels that the principal may see, in order of their start. Never paged: a Jupyter client takes an
-    /// absent kernel for culled.
-    pub fn kernels(&self, principal: &Principal) -> Result<Vec<KernelModel>, EngineError> {
+impl Commands {
+    pub(crate) fn kernels(&self, principal: &Principal) -> Result<Vec<KernelModel>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let all = self.inner.registry.all();
         Ok(all
@@ -31,15 +29,12 @@ impl Engine {
             .collect())
     }
 
-    /// One kernel.
-    pub fn kernel(&self, principal: &Principal, id: KernelId) -> Result<KernelModel, EngineError> {
+    pub(crate) fn kernel(&self, principal: &Principal, id: KernelId) -> Result<KernelModel, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
         Ok(self.handle(principal, id)?.model())
     }
 
-    /// Starts a kernel; returns when its process is up, before it is ready. A failed start leaves nothing behind. If the
-    /// caller goes away meanwhile the kernel is ended again, unless the caller had chosen its id.
-    pub async fn start_kernel(
+    pub(crate) async fn start_kernel(
         &self,
         principal: &Principal,
         start: StartSession,
@@ -49,8 +44,11 @@ impl Engine {
         Ok(handle.model())
     }
 
-    /// Ends a kernel; returns when its process is gone. A second call meanwhile waits for the same end.
-    pub async fn shutdown_kernel(&self, principal: &Principal, id: KernelId) -> Result<(), EngineError> {
+    pub(crate) async fn shutdown_kernel(
+        &self,
+        principal: &Principal,
+        id: KernelId,
+    ) -> Result<(), EngineError> {
         self.allow(principal, Action::Delete, Object::Kernel(id))?;
         // Also one that is ending already: a repeated request waits for the same end.
         let handle = self.seen(principal, id);
@@ -60,9 +58,11 @@ impl Engine {
         Ok(())
     }
 
-    /// What a Jupyter client means by ending a kernel: one that the Jupyter API made is ended, that of a native session stays,
-    /// since it is not the client's to end.
-    pub async fn release_kernel(&self, principal: &Principal, id: KernelId) -> Result<(), EngineError> {
+    pub(crate) async fn release_kernel(
+        &self,
+        principal: &Principal,
+        id: KernelId,
+    ) -> Result<(), EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
         let native = |handle: &Arc<SessionKernel>| handle.session().origin == Origin::V1 && !handle.is_over();
         if self.seen(principal, id).is_some_and(|handle| native(&handle)) {
@@ -71,9 +71,11 @@ impl Engine {
         self.shutdown_kernel(principal, id).await
     }
 
-    /// Interrupts a kernel; returns when the signal or message is sent, not when the code stopped. A kernel that is
-    /// starting is interrupted once it is ready, at most `EngineConfig::ready_timeout` later.
-    pub async fn interrupt_kernel(&self, principal: &Principal, id: KernelId) -> Result<(), EngineError> {
+    pub(crate) async fn interrupt_kernel(
+        &self,
+        principal: &Principal,
+        id: KernelId,
+    ) -> Result<(), EngineError> {
         self.allow(principal, Action::Interrupt, Object::Kernel(id))?;
         let handle = self.handle(principal, id)?;
         let limit = self.inner.config.ready_timeout;
@@ -85,8 +87,7 @@ impl Engine {
         self.answer(&handle, ordered.map_err(|_| late)?)
     }
 
-    /// Replaces a kernel's process in place; returns when the new one is up, before it is ready.
-    pub async fn restart_kernel(
+    pub(crate) async fn restart_kernel(
         &self,
         principal: &Principal,
         id: KernelId,
@@ -110,9 +111,7 @@ impl Engine {
         Ok(handle.model())
     }
 
-    /// Attaches a client. Waits while the kernel is starting, at most `EngineConfig::ready_timeout`, then attaches
-    /// all the same. An older attachment with the same wire session is closed first.
-    pub async fn attach(
+    pub(crate) async fn attach(
         &self,
         principal: &Principal,
         id: KernelId,
@@ -154,9 +153,7 @@ impl Engine {
         })
     }
 
-    /// Every record of the kernel's log after `after` (`None` = from now on; 0 = all that is kept). The feed of a session that is
-    /// over ends with what there is.
-    pub fn events(
+    pub(crate) fn events(
         &self,
         principal: &Principal,
         id: KernelId,

@@ -1,4 +1,5 @@
-//! The public interface: one type, each method one command or query, each authorised before anything else.
+//! The commands: each method one command or query, authorised before anything else. The public interface is [`Engine`](crate::Engine),
+//! which notes each call.
 
 mod budget;
 mod collect;
@@ -7,6 +8,7 @@ mod executions;
 mod files;
 mod history;
 mod kernels;
+mod observe;
 mod open;
 mod owner;
 mod questions;
@@ -36,27 +38,24 @@ pub enum Drain {
     StopKernels,
 }
 
-/// The engine. Clones are cheap and name the same engine.
+/// What the engine does. Only [`Engine`](crate::Engine) calls it, and notes each call.
 #[derive(Clone)]
-pub struct Engine {
+pub(crate) struct Commands {
     inner: Arc<SessionManager>,
     jupyter: Arc<JupyterSessions>,
     tokens: Arc<AccessTokens>,
 }
 
-impl std::fmt::Debug for Engine {
+impl std::fmt::Debug for Commands {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Engine")
+        f.write_str("Commands")
     }
 }
 
-impl Engine {
+impl Commands {
     /// The first thing that every command does.
     fn allow(&self, principal: &Principal, action: Action, object: Object<'_>) -> Result<(), EngineError> {
         authorise(principal, action, object)?;
-        if action != Action::Read {
-            tracing::info!(target: "himalia::audit", principal = principal.name(), ?action, ?object);
-        }
         self.inner.note_command();
         Ok(())
     }

@@ -6,8 +6,10 @@ use std::sync::atomic::Ordering;
 use himalia_model::{Action, EngineConfig, EngineError, GatewayStatus, Object, Principal, from_micros};
 use himalia_session::{Provisioners, SessionManager};
 
-use super::{Drain, Engine};
+use super::{Commands, Drain};
+use crate::Engine;
 use crate::access::authorise;
+use crate::audit::Audit;
 use crate::jupyter_sessions::JupyterSessions;
 use crate::tokens::AccessTokens;
 
@@ -26,15 +28,45 @@ impl Engine {
         let tenants = inner.config.tenants.keys().cloned().collect();
         let (clock, stop) = (inner.config.clock.clone(), inner.draining.clone());
         let tokens = AccessTokens::open(inner.store().clone(), tenants, clock, stop).await?;
-        Ok(Self {
+        let audit = Audit::log(inner.metrics.audit().clone());
+        let commands = Commands {
             inner,
             jupyter,
             tokens: Arc::new(tokens),
-        })
+        };
+        Ok(Self { commands, audit })
     }
 
-    /// Counts and times of all kernels that the principal sees.
-    pub fn status(&self, principal: &Principal) -> Result<GatewayStatus, EngineError> {
+    /// The same engine, whose audit log goes elsewhere.
+    #[must_use]
+    pub fn with_audit(self, audit: Audit) -> Self {
+        Self { audit, ..self }
+    }
+
+    /// Where commands are noted.
+    pub fn audit(&self) -> &Audit {
+        &self.audit
+    }
+
+    /// Completes when this gateway may not act any more as a replica of a shared store, with the reason. The process must then end
+    /// without draining: another replica may have its sessions.
+    pub async fn lost_lease(&self) -> String {
+        self.commands.inner.lost_lease().await
+    }
+
+    /// Whether this gateway may answer: its lease as a replica is valid. Without a shared store it always is.
+    pub fn may_answer(&self) -> bool {
+        self.commands.inner.store().lease().is_valid()
+    }
+
+    /// Whether the engine serves commands: open and not draining. For `/readyz`; needs no principal.
+    pub fn ready(&self) -> bool {
+        self.commands.inner.check_open().is_ok() && self.may_answer()
+    }
+}
+
+impl Commands {
+    pub(crate) fn status(&self, principal: &Principal) -> Result<GatewayStatus, EngineError> {
         // Asking for the status is no activity.
         authorise(principal, Action::Read, Object::Gateway)?;
         let mut all = self.inner.registry.all_unordered();
@@ -61,25 +93,7 @@ impl Engine {
         })
     }
 
-    /// Completes when this gateway may not act any more as a replica of a shared store, with the reason. The process must then end
-    /// without draining: another replica may have its sessions.
-    pub async fn lost_lease(&self) -> String {
-        self.inner.lost_lease().await
-    }
-
-    /// Whether this gateway may answer: its lease as a replica is valid. Without a shared store it always is.
-    pub fn may_answer(&self) -> bool {
-        self.inner.store().lease().is_valid()
-    }
-
-    /// Whether the engine serves commands: open and not draining. For `/readyz`; needs no principal.
-    pub fn ready(&self) -> bool {
-        self.inner.check_open().is_ok() && self.may_answer()
-    }
-
-    /// Stops: refuses commands, ends all feeds with [`Closed::Draining`](himalia_executions::Closed::Draining), syncs the logs, keeps or ends the
-    /// kernels. Returns when that is done; the caller then exits.
-    pub async fn drain(&self, principal: &Principal, drain: Drain) -> Result<(), EngineError> {
+    pub(crate) async fn drain(&self, principal: &Principal, drain: Drain) -> Result<(), EngineError> {
         self.allow(principal, Action::Delete, Object::Gateway)?;
         self.inner.stop(drain == Drain::StopKernels).await
     }

@@ -3,11 +3,25 @@
 use himalia_model::{Action, EngineError, Object, Principal, SessionId, SessionOwner, Sought};
 use himalia_store::{Location, Lookup};
 
-use super::Engine;
+use super::Commands;
+use crate::Engine;
 
 impl Engine {
     /// Whether this replica has it, as far as it knows without asking the store. Also what it had and keeps the log of.
     pub fn has(&self, principal: &Principal, sought: &Sought) -> bool {
+        self.commands.has(principal, sought)
+    }
+
+    /// Says where this replica listens for others: `host:port`.
+    pub async fn listens_for_replicas(&self, address: String) -> Result<(), EngineError> {
+        let said = self.commands.inner.store().set_address(address).await;
+        said.map_err(|error| EngineError::internal("saying where this replica listens", error))
+    }
+}
+
+impl Commands {
+    /// Whether this replica has it, as far as it knows without asking the store. Also what it had and keeps the log of.
+    pub(crate) fn has(&self, principal: &Principal, sought: &Sought) -> bool {
         let kernel = match sought {
             Sought::Kernel(id) => *id,
             Sought::Session(text) => match self.find_session(principal, text) {
@@ -20,9 +34,7 @@ impl Engine {
         self.seen(principal, kernel).is_some() || !matches!(absent(), EngineError::NotFound { .. })
     }
 
-    /// Which replica has it; `None` where the principal sees nothing of the kind. Without a shared store it is always this
-    /// one.
-    pub async fn session_owner(
+    pub(crate) async fn session_owner(
         &self,
         principal: &Principal,
         sought: &Sought,
@@ -65,8 +77,10 @@ impl Engine {
         Ok(None)
     }
 
-    /// The other replicas that live and listen for replicas: name and address.
-    pub async fn other_replicas(&self, principal: &Principal) -> Result<Vec<(String, String)>, EngineError> {
+    pub(crate) async fn other_replicas(
+        &self,
+        principal: &Principal,
+    ) -> Result<Vec<(String, String)>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let store = self.inner.store();
         let all = store.replicas().await;
@@ -76,12 +90,6 @@ impl Engine {
         Ok(others
             .filter_map(|replica| Some((replica.name, replica.address?)))
             .collect())
-    }
-
-    /// Says where this replica listens for others: `host:port`.
-    pub async fn listens_for_replicas(&self, address: String) -> Result<(), EngineError> {
-        let said = self.inner.store().set_address(address).await;
-        said.map_err(|error| EngineError::internal("saying where this replica listens", error))
     }
 
     fn owner_of(&self, location: Location) -> SessionOwner {

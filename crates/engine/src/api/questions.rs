@@ -12,7 +12,7 @@ use himalia_session::SessionKernel;
 use himalia_wire::Channel;
 use tokio::time::timeout;
 
-use super::Engine;
+use super::Commands;
 
 /// How long a kernel may take for its variables; it gives up itself after 10 s.
 const CONTROL_WAIT: Duration = Duration::from_secs(15);
@@ -21,12 +21,8 @@ const SHELL_WAIT: Duration = Duration::from_secs(10);
 /// What the way to the kernel may take beyond that.
 const SLACK: Duration = Duration::from_secs(5);
 
-impl Engine {
-    /// The variables of a kernel, also while it runs code. Leaves no trace in it and is no activity.
-    ///
-    /// Errors beside the usual ones: [`EngineError::Unsupported`] for a kernel that cannot tell,
-    /// [`EngineError::KernelDead`], [`EngineError::Busy`].
-    pub async fn variables(
+impl Commands {
+    pub(crate) async fn variables(
         &self,
         principal: &Principal,
         kernel: KernelId,
@@ -47,8 +43,7 @@ impl Engine {
         }
     }
 
-    /// A part of one variable, as [`Engine::variables`].
-    pub async fn variable(
+    pub(crate) async fn variable(
         &self,
         principal: &Principal,
         kernel: KernelId,
@@ -71,8 +66,7 @@ impl Engine {
         }
     }
 
-    /// How code may continue at a position, in characters; its end if `None`. [`EngineError::Busy`] while other code runs for long.
-    pub async fn complete(
+    pub(crate) async fn complete(
         &self,
         principal: &Principal,
         kernel: KernelId,
@@ -87,8 +81,7 @@ impl Engine {
         completion(content_of(&reply.content)?)
     }
 
-    /// What is known of the object at a place in the code, as [`Engine::complete`]. `detail`: 0, or 1 for its source too.
-    pub async fn inspect(
+    pub(crate) async fn inspect(
         &self,
         principal: &Principal,
         kernel: KernelId,

@@ -12,14 +12,13 @@ use himalia_sandbox::{SandboxError, Usage};
 use himalia_session::{Pool, SessionKernel, ended_info, ended_session, not_done, over};
 use tokio::time::timeout;
 
-use super::Engine;
+use super::Commands;
 
 /// How long a measurement may take.
 const USAGE_TIME: Duration = Duration::from_secs(10);
 
-impl Engine {
-    /// Starts a kernel as [`Engine::start_kernel`] does, and tells what is around it.
-    pub async fn start_session(
+impl Commands {
+    pub(crate) async fn start_session(
         &self,
         principal: &Principal,
         start: StartSession,
@@ -32,10 +31,7 @@ impl Engine {
         Ok(handle.info())
     }
 
-    /// The session of this name (`start.session_name`), which is started if there is none; whether it was. Calls with one name
-    /// take turns, so that they find one session. A template that `start` names must be the session's:
-    /// [`EngineError::Conflict`]; the rest of `start` counts for a new one only.
-    pub async fn put_session(
+    pub(crate) async fn put_session(
         &self,
         principal: &Principal,
         start: StartSession,
@@ -45,10 +41,7 @@ impl Engine {
         Ok((handle.info(), started))
     }
 
-    /// The session that a text names: by its id, which need not be one, or by the name that its owner gave it. Names are the
-    /// principal's own, also for the operator. A name is that of a session that lives; [`EngineError::NameEnded`] tells of the last
-    /// one that had it.
-    pub fn find_session(&self, principal: &Principal, text: &str) -> Result<SessionId, EngineError> {
+    pub(crate) fn find_session(&self, principal: &Principal, text: &str) -> Result<SessionId, EngineError> {
         if let Ok(id) = text.parse::<SessionId>() {
             let additional = |handle: Arc<SessionKernel>| handle.session().role == Role::Additional;
             return if self.seen(principal, id.first_kernel()).is_some_and(additional) {
@@ -70,8 +63,7 @@ impl Engine {
         found.map(|handle| handle.session_id()).ok_or_else(absent)
     }
 
-    /// Changes what its owner may change of a session. Within its template's limits.
-    pub async fn change_session(
+    pub(crate) async fn change_session(
         &self,
         principal: &Principal,
         id: SessionId,
@@ -83,9 +75,7 @@ impl Engine {
         self.inner.change_session(&handle, change).await
     }
 
-    /// Every session that the principal sees: its first kernel with what is around it, in order of their start; those that wait in a
-    /// pool have no owner and are not listed.
-    pub fn session_infos(&self, principal: &Principal) -> Result<Vec<SessionInfo>, EngineError> {
+    pub(crate) fn session_infos(&self, principal: &Principal) -> Result<Vec<SessionInfo>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let all = self.inner.registry.all();
         Ok(all
@@ -98,9 +88,11 @@ impl Engine {
             .collect())
     }
 
-    /// One kernel with what is around it; of a session that is over what it was, as long as its log is kept.
-    /// [`EngineError::Removed`] afterwards.
-    pub fn session_info(&self, principal: &Principal, id: KernelId) -> Result<SessionInfo, EngineError> {
+    pub(crate) fn session_info(
+        &self,
+        principal: &Principal,
+        id: KernelId,
+    ) -> Result<SessionInfo, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
         let row = match self.seen(principal, id) {
             Some(handle) if !handle.is_over() => return Ok(handle.info()),
@@ -114,10 +106,11 @@ impl Engine {
         Ok(ended_info(&row, self.inner.ended.retention().time))
     }
 
-    /// What the sandbox of a session uses now, measured from outside; branches share their sandbox. Errors:
-    /// [`EngineError::KernelDead`] when it is gone, [`EngineError::Timeout`] when its provisioner does not say in time,
-    /// [`EngineError::Unavailable`] while its container engine is away.
-    pub async fn session_usage(&self, principal: &Principal, id: SessionId) -> Result<Usage, EngineError> {
+    pub(crate) async fn session_usage(
+        &self,
+        principal: &Principal,
+        id: SessionId,
+    ) -> Result<Usage, EngineError> {
         let id = id.first_kernel();
         self.allow(principal, Action::Read, Object::Kernel(id))?;
         let handle = self.handle(principal, id)?;
@@ -138,9 +131,7 @@ impl Engine {
         }
     }
 
-    /// Bytes of memory that the sandboxes of these sessions use, measured within the last seconds, for lists; branches share their
-    /// sandbox. Sessions that the principal does not see, and those whose use is unknown, are left out.
-    pub async fn session_memory(
+    pub(crate) async fn session_memory(
         &self,
         principal: &Principal,
         ids: &[SessionId],
@@ -158,13 +149,7 @@ impl Engine {
             .collect())
     }
 
-    /// Makes branches of a kernel, one after another: each has the parent's variables as of now, in a process of its own
-    /// in the same sandbox. One result for each that was tried, in order; after a failure no other one is. If the caller
-    /// goes away meanwhile they are ended again.
-    ///
-    /// # Errors
-    /// When nothing was tried. With `atomic` also the failure of any branch; those before it are ended then.
-    pub async fn fork_kernel(
+    pub(crate) async fn fork_kernel(
         &self,
         principal: &Principal,
         id: KernelId,
@@ -178,14 +163,12 @@ impl Engine {
         self.inner.fork_kernel(parent, fork).await
     }
 
-    /// Every template: those of the configuration, then one for each other kernelspec.
-    pub async fn templates(&self, principal: &Principal) -> Result<Vec<TemplateInfo>, EngineError> {
+    pub(crate) async fn templates(&self, principal: &Principal) -> Result<Vec<TemplateInfo>, EngineError> {
         self.allow(principal, Action::Read, Object::Kernelspec(None))?;
         self.inner.templates.list(&self.inner.catalog).await
     }
 
-    /// Every pool, by the names of their templates. For the operator: their counts tell what others do.
-    pub fn pools(&self, principal: &Principal) -> Result<Vec<PoolStatus>, EngineError> {
+    pub(crate) fn pools(&self, principal: &Principal) -> Result<Vec<PoolStatus>, EngineError> {
         self.allow(principal, Action::Read, Object::Upkeep)?;
         let pools = self.inner.pools.get();
         Ok(pools
@@ -195,8 +178,7 @@ impl Engine {
             .collect())
     }
 
-    /// Every provisioner, in order of preference.
-    pub fn provisioners(&self, principal: &Principal) -> Result<Vec<ProvisionerInfo>, EngineError> {
+    pub(crate) fn provisioners(&self, principal: &Principal) -> Result<Vec<ProvisionerInfo>, EngineError> {
         self.allow(principal, Action::Read, Object::Upkeep)?;
         Ok(self.inner.provisioners.infos())
     }

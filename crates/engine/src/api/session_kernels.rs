@@ -8,16 +8,10 @@ use himalia_model::{
 };
 use himalia_session::SessionKernel;
 
-use super::Engine;
+use super::Commands;
 
-impl Engine {
-    /// Starts an additional kernel in the sandbox of a session; returns when its process is up, before it is ready. A failed
-    /// start leaves nothing behind. If the caller goes away meanwhile the kernel is ended again.
-    ///
-    /// Errors beside the usual ones: [`EngineError::KernelLimit`] (of the gateway, or
-    /// [`MAX_SESSION_KERNELS`](himalia_session::MAX_SESSION_KERNELS)), [`EngineError::Unsupported`] for a sandbox of an earlier version,
-    /// [`EngineError::KernelStart`], [`EngineError::KernelDead`] when the sandbox is gone.
-    pub async fn start_session_kernel(
+impl Commands {
+    pub(crate) async fn start_session_kernel(
         &self,
         principal: &Principal,
         session: SessionId,
@@ -31,8 +25,7 @@ impl Engine {
         Ok(handle.info())
     }
 
-    /// The kernels of a session, its first one first.
-    pub fn session_kernels(
+    pub(crate) fn session_kernels(
         &self,
         principal: &Principal,
         session: SessionId,
@@ -47,9 +40,7 @@ impl Engine {
             .collect())
     }
 
-    /// The kernel of a session that a text names: one of its ids, or its first one if `None`. Whether the session is there
-    /// is then still to be seen.
-    pub fn session_kernel(
+    pub(crate) fn session_kernel(
         &self,
         principal: &Principal,
         session: SessionId,
@@ -73,9 +64,7 @@ impl Engine {
         })
     }
 
-    /// Ends an additional kernel; returns when its process is gone. [`EngineError::Conflict`] for the first one, which ends with
-    /// the session.
-    pub async fn end_session_kernel(
+    pub(crate) async fn end_session_kernel(
         &self,
         principal: &Principal,
         session: SessionId,

@@ -4,18 +4,15 @@ use himalia_model::{
     Action, EngineError, JupyterSessionId, NewSession, Object, Principal, SessionModel, SessionPatch,
 };
 
-use super::Engine;
+use super::Commands;
 
-impl Engine {
-    /// All Jupyter sessions; those whose kernel is gone are dropped.
-    pub async fn sessions(&self, principal: &Principal) -> Result<Vec<SessionModel>, EngineError> {
+impl Commands {
+    pub(crate) async fn sessions(&self, principal: &Principal) -> Result<Vec<SessionModel>, EngineError> {
         self.allow(principal, Action::Read, Object::Gateway)?;
         self.jupyter.list(self, principal).await
     }
 
-    /// Makes a Jupyter session, or returns the one that has its path. Unknown kernelspec:
-    /// [`EngineError::NoSuchKernelspec`].
-    pub async fn create_session(
+    pub(crate) async fn create_session(
         &self,
         principal: &Principal,
         new: NewSession,
@@ -24,8 +21,7 @@ impl Engine {
         self.jupyter.create(self, principal, new).await
     }
 
-    /// One Jupyter session.
-    pub async fn session(
+    pub(crate) async fn session(
         &self,
         principal: &Principal,
         id: JupyterSessionId,
@@ -34,8 +30,7 @@ impl Engine {
         self.jupyter.get(self, principal, id).await
     }
 
-    /// Changes a Jupyter session. A changed kernel shuts the old one down unless another session uses it.
-    pub async fn patch_session(
+    pub(crate) async fn patch_session(
         &self,
         principal: &Principal,
         id: JupyterSessionId,
@@ -45,8 +40,7 @@ impl Engine {
         self.jupyter.patch(self, principal, id, patch).await
     }
 
-    /// Deletes a Jupyter session and shuts its kernel down. [`EngineError::Gone`] if the kernel was deleted before.
-    pub async fn delete_session(
+    pub(crate) async fn delete_session(
         &self,
         principal: &Principal,
         id: JupyterSessionId,

@@ -3,11 +3,10 @@
 use himalia_kernelspecs::to_tenant;
 use himalia_model::{Action, EngineError, KernelSpec, KernelSpecs, Object, Principal, SpecFile};
 
-use super::Engine;
+use super::Commands;
 
-impl Engine {
-    /// All kernelspecs, the broken ones with their problem. Only the operator sees their commands.
-    pub async fn kernelspecs(&self, principal: &Principal) -> Result<KernelSpecs, EngineError> {
+impl Commands {
+    pub(crate) async fn kernelspecs(&self, principal: &Principal) -> Result<KernelSpecs, EngineError> {
         self.allow(principal, Action::Read, Object::Kernelspec(None))?;
         let mut all = self.inner.catalog.list().await?.as_ref().clone();
         if !principal.is_operator() {
@@ -17,8 +16,11 @@ impl Engine {
         Ok(all)
     }
 
-    /// One kernelspec, as [`Self::kernelspecs`] has it.
-    pub async fn kernelspec(&self, principal: &Principal, name: &str) -> Result<KernelSpec, EngineError> {
+    pub(crate) async fn kernelspec(
+        &self,
+        principal: &Principal,
+        name: &str,
+    ) -> Result<KernelSpec, EngineError> {
         self.allow(principal, Action::Read, Object::Kernelspec(Some(name)))?;
         let spec = self.inner.catalog.get(name).await?;
         Ok(if principal.is_operator() {
@@ -28,8 +30,7 @@ impl Engine {
         })
     }
 
-    /// A file beside a `kernel.json` (logos, `kernel.js`). Plain names within the directory only.
-    pub async fn kernelspec_file(
+    pub(crate) async fn kernelspec_file(
         &self,
         principal: &Principal,
         name: &str,

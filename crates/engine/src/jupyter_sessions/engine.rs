@@ -3,11 +3,11 @@
 use himalia_model::{EngineError, KernelId, KernelModel, Principal, StartSession};
 
 use super::Kernels;
-use crate::Engine;
+use crate::api::Commands;
 
-impl Kernels for Engine {
+impl Kernels for Commands {
     fn kernel(&self, principal: &Principal, id: KernelId) -> Result<KernelModel, EngineError> {
-        Engine::kernel(self, principal, id)
+        Commands::kernel(self, principal, id)
     }
 
     async fn start(

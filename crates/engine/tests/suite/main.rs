@@ -3,6 +3,7 @@
 //! One program for all files: each would link the whole crate again.
 
 mod adoption;
+mod audit;
 mod branches;
 mod clients;
 mod common;
@@ -11,6 +12,7 @@ mod engine_away;
 mod executions;
 mod lifecycle;
 mod lost_sandboxes;
+mod metrics;
 mod pool;
 mod principals;
 mod retention;

@@ -59,7 +59,7 @@ pub struct Reader {
 #[derive(Debug)]
 pub struct LogReader {
     /// While it is held, the directory of a log that has no other user stays.
-    _handle: Option<Arc<Handle>>,
+    handle: Option<Arc<Handle>>,
     cursor: Cursor,
     /// Changes when there may be something to read.
     head: watch::Receiver<u64>,
@@ -133,7 +133,7 @@ impl LogReader {
         replaced: CancellationToken,
     ) -> Self {
         Self {
-            _handle: Some(Arc::clone(handle)),
+            handle: Some(Arc::clone(handle)),
             cursor: handle.journal.cursor(after),
             head: handle.journal.subscribe(),
             stage: handle.stage.clone(),
@@ -145,7 +145,7 @@ impl LogReader {
     /// A reader of the log of a kernel that has ended: it ends with what there is.
     pub fn of_ended(journal: &Journal, after: u64) -> Self {
         Self {
-            _handle: None,
+            handle: None,
             cursor: journal.cursor(after),
             head: journal.subscribe(),
             stage: watch::channel(Stage::Gone).1,
@@ -172,7 +172,12 @@ impl LogReader {
             self.head.mark_unchanged();
             match self.read(records, bytes)? {
                 Read::Records(records) => return Ok(Batch::Records(records)),
-                Read::Gap { from, to } => return Ok(Batch::Gap { from, to }),
+                Read::Gap { from, to } => {
+                    if let Some(handle) = &self.handle {
+                        handle.metrics.missed.inc();
+                    }
+                    return Ok(Batch::Gap { from, to });
+                }
                 Read::UpToDate if complete => return Err(Closed::KernelGone),
                 Read::UpToDate if draining => return Err(Closed::Draining),
                 Read::UpToDate => {}

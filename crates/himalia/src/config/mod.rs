@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use himalia_engine::{CullConfig, Retention};
+use himalia_engine::{AuditTarget, CullConfig, Retention};
 
 pub(crate) use error::ConfigError;
 pub(crate) use kubernetes::Kubernetes;
@@ -25,7 +25,7 @@ pub(crate) use tenants::TenantCaller;
 pub(crate) use tenants::{TenantToken, Tenants};
 
 use crate::paths;
-use crate::settings::{ByteSize, Given, LogFormat, OnStop, Settings};
+use crate::settings::{ByteSize, Given, LogFormat, OnStop, STDOUT, Settings};
 use crate::token::{self, TokenSource};
 
 /// The most kernels that can be asked for.
@@ -62,6 +62,8 @@ pub(crate) struct Config {
     pub(crate) on_interrupt: OnStop,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
+    pub(crate) audit: AuditTarget,
+    pub(crate) audit_reads: bool,
 }
 
 impl Config {
@@ -162,6 +164,8 @@ impl Config {
             on_interrupt: settings.on_interrupt,
             log: settings.log,
             log_format: settings.log_format,
+            audit: audit(settings.audit_log)?,
+            audit_reads: settings.audit_reads,
         })
     }
 }
@@ -183,6 +187,15 @@ fn tls(cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, 
         })),
         (Some(_), None) => Err(ConfigError::new("tls_key", "is needed with tls_cert")),
         (None, Some(_)) => Err(ConfigError::new("tls_cert", "is needed with tls_key")),
+    }
+}
+
+/// Without a file it is part of the log.
+fn audit(file: Option<PathBuf>) -> Result<AuditTarget, ConfigError> {
+    match file {
+        None => Ok(AuditTarget::Log),
+        Some(path) if path.as_os_str() == STDOUT => Ok(AuditTarget::Stdout),
+        Some(path) => Ok(AuditTarget::File(paths::absolute("audit_log", &path)?)),
     }
 }
 

@@ -26,6 +26,9 @@ pub(crate) use values::{
     ByteSize, DockerHost, HostUids, IsolationSetting, LogFormat, OnStop, Processors, Seconds, Secret,
 };
 
+/// In the place of a file: standard output.
+pub(crate) const STDOUT: &str = "-";
+
 settings! {
     "Access" {
         /// Address and port; port 0 takes a free one and prints it
@@ -120,6 +123,10 @@ settings! {
         log("FILTER"): String = "info";
         /// Form of the log
         log_format("FORM"): LogFormat = "text";
+        /// File for the audit log, one JSON object a line, opened again on SIGHUP; - is standard output
+        audit_log("FILE"): PathBuf, or "part of the log";
+        /// Also note commands that only look at states and lists in the audit log
+        audit_reads("BOOL"): bool = false;
     }
     file {
         /// Tenants by name
@@ -154,6 +161,8 @@ impl Given {
             &mut self.shim,
             &mut self.jail,
         ];
+        // Standard output is no file.
+        let audit = self.audit_log.as_mut().filter(|path| path.as_os_str() != STDOUT);
         let listed = self.kernelspec_dirs.iter_mut().flatten();
         let tenants = self.tenants.iter_mut().flat_map(BTreeMap::values_mut);
         let tokens = tenants
@@ -162,7 +171,13 @@ impl Given {
                 TokenSetting::File(path) => Some(path),
                 TokenSetting::Text(_) => None,
             });
-        for path in single.into_iter().flatten().chain(listed).chain(tokens) {
+        for path in single
+            .into_iter()
+            .flatten()
+            .chain(audit)
+            .chain(listed)
+            .chain(tokens)
+        {
             *path = base.join(&path);
         }
     }

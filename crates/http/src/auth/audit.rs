@@ -1,102 +1,64 @@
-//! The audit log: one line for each request of a known caller that changes something, reads content or is refused.
-//!
-//! Target `himalia::audit`, level info: principal, peer, action, object, status. Neither content nor names of files, and no token.
+//! What the audit log tells of requests that reach no command: sign-ins, wrong tokens, what a scope or a rate refuses. The engine notes
+//! commands itself.
 
 use axum::http::{Method, StatusCode};
-use himalia_engine::Principal;
-
-use crate::listen::Peer;
-
-/// Characters of an id or a name that is shown.
-const OBJECT_CHARS: usize = 128;
-/// Reads that give content rather than states.
-const CONTENT: [&str; 5] = [
-    "/files/",
-    "/archive",
-    "/artifacts/",
-    "/notebook.ipynb",
-    "/script.py",
-];
+use himalia_engine::{Door, Engine, Principal, Via};
 
 /// A request, as far as the log tells of it.
 #[derive(Debug)]
 pub(super) struct Asked {
-    method: Method,
-    pattern: String,
-    object: String,
-    peer: String,
-    upgrade: bool,
+    route: String,
+    via: Via,
+    command: &'static str,
 }
 
 impl Asked {
-    /// `pattern` is the route's, `path` the request's.
-    pub(super) fn new(
-        method: &Method,
-        pattern: Option<&str>,
-        path: &str,
-        peer: Option<&Peer>,
-        upgrade: bool,
-    ) -> Self {
-        let pattern = pattern.unwrap_or_default();
+    /// `pattern` is the route's: the log has no ids and no query of a request that reaches no command.
+    pub(super) fn new(method: &Method, pattern: Option<&str>, via: Via) -> Self {
+        let pattern = pattern.unwrap_or("other");
         Self {
-            method: method.clone(),
-            pattern: pattern.to_owned(),
-            object: object(pattern, path),
-            peer: peer.map_or_else(String::new, |peer| peer.address().to_string()),
-            upgrade,
+            route: format!("{method} {pattern}"),
+            via,
+            command: match pattern {
+                "/viewer/sign-in" => "sign_in",
+                "/viewer/sign-out" => "sign_out",
+                _ => "request",
+            },
         }
     }
 
-    /// What came of it. `principal`: `None` for those who sign in or out.
-    pub(super) fn answered(&self, principal: Option<&Principal>, status: StatusCode) {
-        let reads = matches!(self.method, Method::GET | Method::HEAD);
-        let content = self.upgrade || CONTENT.iter().any(|part| self.pattern.contains(part));
-        let refused = matches!(status, StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
-        if reads && !content && !refused {
+    /// It was refused before any command.
+    pub(super) fn refused(&self, engine: &Engine, principal: Option<&Principal>, status: StatusCode) {
+        self.note(engine, principal, "denied", Some(status));
+    }
+
+    /// A public route has answered. Only sign-ins and sign-outs are noted.
+    pub(super) fn answered(&self, engine: &Engine, status: StatusCode) {
+        if self.command == "request" {
             return;
         }
-        tracing::info!(
-            target: "himalia::audit",
-            principal = principal.map_or("-", Principal::name),
-            peer = self.peer,
-            method = %self.method,
-            route = self.pattern,
-            object = ?self.object,
-            status = status.as_u16(),
-        );
+        let outcome = if status.is_success() || status.is_redirection() {
+            "ok"
+        } else {
+            "denied"
+        };
+        self.note(engine, None, outcome, (outcome == "denied").then_some(status));
     }
-}
 
-/// The id or the name that a path has where its route has one.
-fn object(pattern: &str, path: &str) -> String {
-    let named = pattern.split('/').zip(path.split('/'));
-    let mut ids = named.filter(|(part, _)| part.ends_with("_id}") || *part == "{sha256}");
-    ids.next()
-        .map_or_else(String::new, |(_, id)| id.chars().take(OBJECT_CHARS).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_object_is_the_id_of_its_path_and_no_name_of_a_file() {
-        for (pattern, path, wanted) in [
-            (
-                "/v1/sessions/{session_id}/files/{*path}",
-                "/v1/sessions/eda/files/secret/x",
-                "eda",
-            ),
-            (
-                "/api/kernels/{kernel_id}/channels",
-                "/api/kernels/123/channels",
-                "123",
-            ),
-            ("/v1/artifacts/{sha256}", "/v1/artifacts/abc", "abc"),
-            ("/v1/sessions", "/v1/sessions", ""),
-            ("/api/kernelspecs/{name}", "/api/kernelspecs/x", ""),
-        ] {
-            assert_eq!(object(pattern, path), wanted);
-        }
+    fn note(
+        &self,
+        engine: &Engine,
+        principal: Option<&Principal>,
+        outcome: &'static str,
+        status: Option<StatusCode>,
+    ) {
+        engine.audit().door(&Door {
+            command: self.command,
+            principal,
+            via: Some(&self.via),
+            route: Some(&self.route),
+            outcome,
+            code: status.as_ref().map(StatusCode::as_str),
+        });
     }
 }

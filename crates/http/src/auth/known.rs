@@ -39,6 +39,15 @@ impl Known {
         configured.or_else(|| Some(self.issued.find(hash, self.now)?.1))
     }
 
+    /// Which token or sign-in was shown, for the audit log; it tells nothing of it. A token that was made at run time has its id.
+    pub(crate) fn credential(&self, shown: &Shown) -> String {
+        let issued = match shown {
+            Shown::Token(hash) => self.issued.find(hash, self.now),
+            Shown::SignIn { .. } => None,
+        };
+        issued.map_or_else(|| shown.credential(), |(id, _)| format!("token:{id}"))
+    }
+
     /// Whether a connection that showed this for this principal may continue.
     pub(crate) fn still(&self, shown: &Shown, principal: &Principal) -> bool {
         let now = match shown {

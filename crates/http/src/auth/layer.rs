@@ -6,7 +6,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use himalia_engine::Principal;
+use himalia_engine::{Principal, Via};
 
 use super::audit::Asked;
 use super::caller::{Caller, wrong_token};
@@ -19,13 +19,23 @@ use crate::app::App;
 use crate::cluster::Relayed;
 use crate::error::ApiError;
 use crate::listen::Peer;
+use crate::request_id::{RequestId, Route};
 use crate::route::Access;
 use crate::routes;
 use crate::ws::Handshake;
 
 /// Refuses pages of foreign origins (404 as `jupyter_server` does, 403 for a WebSocket, and for MCP, which demands it)
 /// and requests without the token (401), unless the route is public. Unknown paths need the token as well.
-pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn authenticate(State(app): State<App>, request: Request, next: Next) -> Response {
+    let matched = Route::matched(request.extensions().get::<MatchedPath>());
+    let mut response = judged(app, request, next).await;
+    if let Some(route) = matched {
+        response.extensions_mut().insert(route);
+    }
+    response
+}
+
+async fn judged(app: App, mut request: Request, next: Next) -> Response {
     if let Some(Relayed(principal)) = request.extensions().get::<Relayed>().cloned() {
         return relayed(&app, principal, request, next).await;
     }
@@ -45,16 +55,32 @@ pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, n
         };
         return error.into_response();
     }
-    let (method, path) = (request.method().clone(), request.uri().path());
+    let method = request.method().clone();
     let is_websocket = Handshake::is_asked(request.headers());
     let peer = request.extensions().get::<Peer>();
-    let asked = Asked::new(&method, pattern, path, peer, is_websocket);
+    let via = Via {
+        peer: peer.map(Peer::address),
+        credential: None,
+        request: request
+            .extensions()
+            .get::<RequestId>()
+            .map(|id| id.as_str().to_owned()),
+    };
     let needs_token = access.is_none_or(|access| access == Access::Token);
-    let (response, principal) = if needs_token {
+    let response = if needs_token {
         let (principal, shown) = match check(&app, &request, &origin) {
             Ok(known) => known,
-            Err(error) => return error.into_response(),
+            Err(error) => {
+                let asked = Asked::new(&method, pattern, via);
+                asked.refused(app.engine(), None, error.status);
+                return error.into_response();
+            }
         };
+        let via = Via {
+            credential: Some(app.tokens().credential(&shown)),
+            ..via
+        };
+        let principal = principal.came(via.clone());
         let let_in = admitted(&app, &principal, &shown, peer)
             .and_then(|()| Ok(app.engine().count_request(&principal)?))
             .and_then(|()| in_scope(&principal, &method, pattern, is_websocket));
@@ -63,13 +89,19 @@ pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, n
                 request.extensions_mut().insert(Caller(principal.clone()));
                 next.run(request).await
             }
-            Err(error) => error.into_response(),
+            Err(error) => {
+                let asked = Asked::new(&method, pattern, via);
+                asked.refused(app.engine(), Some(&principal), error.status);
+                error.into_response()
+            }
         };
-        (held_back(&app, &principal, response).await, Some(principal))
+        held_back(&app, &principal, response).await
     } else {
-        (next.run(request).await, None)
+        let asked = Asked::new(&method, pattern, via);
+        let response = next.run(request).await;
+        asked.answered(app.engine(), response.status());
+        response
     };
-    asked.answered(principal.as_ref(), response.status());
     // The route's pattern: neither ids nor a query with a token.
     tracing::debug!(%method, route = pattern, status = response.status().as_u16());
     response
@@ -79,8 +111,7 @@ pub(crate) async fn authenticate(State(app): State<App>, mut request: Request, n
 async fn relayed(app: &App, principal: Principal, mut request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let pattern = route.as_ref().map(MatchedPath::as_str);
-    let (method, path) = (request.method().clone(), request.uri().path());
-    let asked = Asked::new(&method, pattern, path, None, false);
+    let method = request.method().clone();
     let let_in = app.engine().count_request(&principal).map_err(ApiError::from);
     let let_in = let_in.and_then(|()| in_scope(&principal, &method, pattern, false));
     let response = match let_in {
@@ -88,11 +119,13 @@ async fn relayed(app: &App, principal: Principal, mut request: Request, next: Ne
             request.extensions_mut().insert(Caller(principal.clone()));
             next.run(request).await
         }
-        Err(error) => error.into_response(),
+        Err(error) => {
+            let via = principal.via().cloned().unwrap_or_default();
+            Asked::new(&method, pattern, via).refused(app.engine(), Some(&principal), error.status);
+            error.into_response()
+        }
     };
-    let response = held_back(app, &principal, response).await;
-    asked.answered(Some(&principal), response.status());
-    response
+    held_back(app, &principal, response).await
 }
 
 /// The one place where a principal's answers pass: one that a limit refuses waits.

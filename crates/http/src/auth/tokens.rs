@@ -18,6 +18,24 @@ pub(crate) enum Shown {
     SignIn { secret: [u8; 32], mark: String },
 }
 
+/// Bytes of a credential's name in the audit log.
+const NAME_BYTES: usize = 6;
+
+impl Shown {
+    /// Which token or sign-in it was, for the audit log: the same for the same one, and of no use to a reader.
+    pub(crate) fn credential(&self) -> String {
+        let (kind, bytes) = match self {
+            Self::Token(hash) => ("token", hash),
+            Self::SignIn { secret, .. } => ("browser", secret),
+        };
+        let digest = Sha256::new()
+            .chain_update(b"himalia audit\0")
+            .chain_update(bytes)
+            .finalize();
+        format!("{kind}:{}", hex::encode(&digest[..NAME_BYTES]))
+    }
+}
+
 /// Whom each token stands for: the operator's first, then those of tenants' callers.
 #[derive(Clone, Debug)]
 pub struct Tokens {

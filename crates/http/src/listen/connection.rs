@@ -2,11 +2,13 @@
 
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::HeaderValue;
+use himalia_engine::Counter;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -28,9 +30,16 @@ pub(crate) async fn serve(stream: TcpStream, peer: Peer, router: Router, app: Ap
         return;
     };
     let service = {
-        let peer = peer.clone();
+        let (peer, clients) = (peer.clone(), Arc::clone(app.engine().clients()));
         service_fn(move |request: hyper::Request<Incoming>| {
-            let mut request = request.map(Body::new);
+            let clients = Arc::clone(&clients);
+            let count = clients.http_in.clone();
+            let mut request = request.map(|body| {
+                Body::new(Counted {
+                    body: Body::new(body),
+                    count,
+                })
+            });
             request.extensions_mut().insert(peer.clone());
             if secure {
                 // As behind a proxy with TLS, which says so.
@@ -41,7 +50,11 @@ pub(crate) async fn serve(stream: TcpStream, peer: Peer, router: Router, app: Ap
             let peer = peer.clone();
             async move {
                 let response = respond(router, request).await;
-                Ok::<_, Infallible>(response.map(|body| Answering { body, _peer: peer }))
+                let count = clients.http_out.clone();
+                Ok::<_, Infallible>(response.map(|body| Answering {
+                    body: Counted { body, count },
+                    _peer: peer,
+                }))
             }
         })
     };
@@ -72,12 +85,38 @@ pub(crate) async fn serve(stream: TcpStream, peer: Peer, router: Router, app: Ap
 }
 
 /// The body of an answer; while it is sent the connection is not idle.
-struct Answering {
-    body: Body,
+struct Answering<B> {
+    body: B,
     _peer: Peer,
 }
 
-impl HttpBody for Answering {
+impl<B: HttpBody + Unpin> HttpBody for Answering<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A body whose bytes are counted.
+struct Counted {
+    body: Body,
+    count: Counter,
+}
+
+impl HttpBody for Counted {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -85,7 +124,13 @@ impl HttpBody for Answering {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if let Poll::Ready(Some(Ok(frame))) = &frame
+            && let Some(data) = frame.data_ref()
+        {
+            self.count.inc_by(data.len() as u64);
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

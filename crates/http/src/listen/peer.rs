@@ -94,6 +94,7 @@ impl Peer {
             if !self.0.holders.evict(owner, operator.owner()) {
                 return Err(error);
             }
+            engine.clients().ended("idle");
             engine.hold_connection(principal)
         })
     }

@@ -81,7 +81,10 @@ pub async fn serve(
         .max_connections()
         .saturating_add(app.config().max_waiting);
     let permits = Arc::new(Semaphore::new(most.saturating_add(1).min(Semaphore::MAX_PERMITS)));
-    let waiting = Arc::new(Waiting::new(app.config().max_waiting));
+    let waiting = Arc::new(Waiting::new(
+        app.config().max_waiting,
+        Arc::clone(app.engine().clients()),
+    ));
     let connections = TaskTracker::new();
     if let Some(Peers { listener, identity }) = peers {
         let service = cluster::service(app.clone(), inside);

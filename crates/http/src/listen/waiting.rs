@@ -2,7 +2,9 @@
 //! thousand idle strangers keep no client out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use himalia_engine::Clients;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -10,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug)]
 pub(crate) struct Waiting {
     max: usize,
+    clients: Arc<Clients>,
     inner: Mutex<Inner>,
 }
 
@@ -21,9 +24,10 @@ struct Inner {
 
 impl Waiting {
     /// At most `max` connections wait.
-    pub(crate) fn new(max: usize) -> Self {
+    pub(crate) fn new(max: usize, clients: Arc<Clients>) -> Self {
         Self {
             max,
+            clients,
             inner: Mutex::default(),
         }
     }
@@ -35,6 +39,7 @@ impl Waiting {
             && let Some((_, oldest)) = inner.connections.pop_first()
         {
             oldest.cancel();
+            self.clients.ended("unauthenticated");
         }
         let (id, token) = (inner.next, CancellationToken::new());
         inner.next += 1;
@@ -54,7 +59,7 @@ mod tests {
 
     #[test]
     fn the_oldest_gives_way() {
-        let waiting = Waiting::new(2);
+        let waiting = Waiting::new(2, Arc::clone(himalia_engine::Metrics::new().clients()));
         let (first, a) = waiting.enter();
         let (_, b) = waiting.enter();
         waiting.leave(first);

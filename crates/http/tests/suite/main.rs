@@ -7,6 +7,7 @@ mod auth;
 mod common;
 mod fairness;
 mod limits;
+mod metrics;
 mod mounted;
 mod openapi;
 mod routes;

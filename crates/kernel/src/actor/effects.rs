@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use himalia_journal::{JournalError, may_block};
+use himalia_journal::{JournalError, NewRecord, may_block};
+use himalia_metrics::Kernels;
 use himalia_shim_protocol::{Lane, ToShim, Welcome};
 
 use super::Running;
@@ -78,9 +79,12 @@ impl Running {
                 .any(|record| record.kind != RecordKind::Request as u8);
             let bytes: usize = batch.iter().map(|record| record.body.len()).sum();
             let journal = &self.actor.handle.journal;
+            let begun = std::time::Instant::now();
             let written = maybe_blocking(bytes, || journal.append_batch(&batch));
             match written {
                 Ok(seqs) => {
+                    self.actor.journal_times.append.observe(begun.elapsed());
+                    count(&batch, &self.actor.handle.metrics);
                     self.actor.handle.dirty.store(true, Ordering::Release);
                     if shows {
                         self.actor.handle.shown.send_replace(seqs.end.saturating_sub(1));
@@ -96,6 +100,7 @@ impl Running {
                 }
                 Err(error) => {
                     self.roll_due |= matches!(error, JournalError::RollOverdue { .. });
+                    self.actor.journal_times.failures.inc();
                     tracing::error!(kernel = %self.actor.handle.id(), %error, "cannot write a kernel's log");
                     self.step(Event::WriteFailed { batch }, now);
                     self.roll();
@@ -126,6 +131,9 @@ impl Running {
     }
 
     pub(super) fn publish(&mut self) {
+        for observed in self.actor.core.take_observed() {
+            observed.count(&self.actor.handle.metrics);
+        }
         let handle = &self.actor.handle;
         handle
             .last_activity
@@ -147,6 +155,22 @@ impl Running {
             }
         }
     }
+}
+
+/// Counts the bytes of messages, and the marks of messages that were dropped.
+fn count(batch: &[NewRecord], metrics: &Kernels) {
+    let (mut to_kernel, mut of_kernel, mut gaps) = (0, 0, 0);
+    for record in batch {
+        match RecordKind::from_byte(record.kind) {
+            Some(RecordKind::Request) => to_kernel += record.body.len() as u64,
+            Some(RecordKind::Message) => of_kernel += record.body.len() as u64,
+            Some(RecordKind::Gap) => gaps += 1,
+            _ => {}
+        }
+    }
+    metrics.bytes_in.inc_by(to_kernel);
+    metrics.bytes_out.inc_by(of_kernel);
+    metrics.dropped.inc_by(gaps);
 }
 
 fn maybe_blocking<T>(bytes: usize, work: impl FnOnce() -> T) -> T {

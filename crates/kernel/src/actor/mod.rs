@@ -14,6 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use himalia_link::{Arrival, Connection};
+use himalia_metrics::JournalTimes;
 use himalia_model::{Clock, DiskUse, KernelId};
 use himalia_shim_protocol::{Hello, Lane, PerLane, ToGateway};
 use himalia_wire::Channel;
@@ -62,6 +63,8 @@ pub struct Actor {
     pub started: Instant,
     /// What ages are counted by.
     pub time: Clock,
+    /// Where the times of its log count.
+    pub journal_times: JournalTimes,
 }
 
 /// What only exists while it runs.
@@ -236,7 +239,10 @@ impl Running {
                     self.step(Event::SandboxGone(cause), now);
                 }
             }
-            Wake::Memory(killed) => self.step(Event::MemoryChecked { killed }, now),
+            Wake::Memory(killed) => {
+                self.actor.handle.metrics.out_of_memory.inc_by(u64::from(killed));
+                self.step(Event::MemoryChecked { killed }, now);
+            }
             Wake::Disk(found) => self.step(Event::DiskMeasured(found), now),
             Wake::Deadline => self.deadline(now),
         }

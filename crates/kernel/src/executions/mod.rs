@@ -12,6 +12,7 @@ pub(super) mod brief;
 mod control;
 mod current;
 pub(super) mod names;
+pub(super) mod observed;
 mod progress;
 pub(super) mod queue;
 mod queued;
@@ -45,7 +46,8 @@ impl Core {
     fn executions_and_ends(&mut self) -> (&mut Executions, Ends<'_>) {
         let log = Log::new(&mut self.writes, self.settings.kernel, self.life.incarnation());
         let names = &self.names;
-        (&mut self.executions, Ends { log, names })
+        let wall = self.now.wall;
+        (&mut self.executions, Ends { log, names, wall })
     }
 
     /// Accepts an execution, or says why not. Answered when it is in the journal.
@@ -132,7 +134,7 @@ impl Core {
         });
         let incarnation = self.life.incarnation();
         let (executions, mut ends) = self.executions_and_ends();
-        let request = executions.send(queued, incarnation, replaced, &mut ends.log);
+        let request = executions.send(queued, incarnation, replaced, &mut ends);
         self.request(request);
     }
 

@@ -4,6 +4,7 @@ use himalia_outcome::Replied;
 
 use super::current::Current;
 use super::names::Names;
+use super::observed::Observed;
 use super::queue::{Executions, Submitting};
 use super::queued::Queued;
 use super::records::{End, ExecutionRecord, Replaced, Submission, owner_of};
@@ -31,6 +32,8 @@ fn end_of(cause: &str) -> End {
 pub(super) struct Ends<'a> {
     pub(super) log: Log<'a>,
     pub(super) names: &'a Names,
+    /// The present, microseconds since 1970.
+    pub(super) wall: u64,
 }
 
 impl Executions {
@@ -106,16 +109,21 @@ impl Executions {
         mut queued: Queued,
         incarnation: u32,
         replaced: Option<Replaced>,
-        log: &mut Log<'_>,
+        ends: &mut Ends<'_>,
     ) -> Request {
         queued.attempts += 1;
+        self.sent_micros = Some(ends.wall);
+        if queued.attempts == 1 {
+            let waited = ends.wall.saturating_sub(queued.at_micros);
+            Observed::Sent { waited }.push_to(&mut self.observed);
+        }
         let (seq, attempt) = (queued.seq, queued.attempts);
         let request = queued.request();
         self.last_incarnation = incarnation;
         self.served = self.served.max(queued.turn);
         self.current = Some(Current::new(queued, incarnation));
         let record = ExecutionRecord::Sent { attempt, replaced };
-        log.execution(owner_of(seq), &record, Next::Nothing);
+        ends.log.execution(owner_of(seq), &record, Next::Nothing);
         request
     }
 
@@ -182,6 +190,9 @@ impl Executions {
         let incarnation = ends.log.incarnation();
         let failed_before = self.ended(queued, status, incarnation, ran);
         let died = matches!(status, End::KernelDied | End::OomKilled);
+        let sent = (queued.attempts > 0).then(|| self.sent_micros.take()).flatten();
+        let took = sent.map(|sent| ends.wall.saturating_sub(sent));
+        Observed::Ended { status, took }.push_to(&mut self.observed);
         let record = ExecutionRecord::Ended {
             status,
             cause,

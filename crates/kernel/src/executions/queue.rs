@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::brief::Brief;
 use super::current::Current;
+use super::observed::Observed;
 use super::queued::Queued;
 use super::records::{End, Submission};
 
@@ -54,6 +55,12 @@ pub(crate) struct Executions {
     /// The turn of the latest one that was sent.
     #[serde(default)]
     pub(super) served: u64,
+    /// When the one that was sent was sent, microseconds since 1970; `None` if an earlier gateway did that.
+    #[serde(skip)]
+    pub(super) sent_micros: Option<u64>,
+    /// What is to be counted.
+    #[serde(skip)]
+    pub(crate) observed: Vec<Observed>,
 }
 
 impl Executions {
@@ -243,6 +250,8 @@ impl Executions {
             recent: self.recent.clone(),
             last_incarnation: self.last_incarnation,
             served: self.served,
+            sent_micros: None,
+            observed: Vec::new(),
         };
         kept.shift(mono, wall);
         kept

@@ -115,6 +115,20 @@ pub enum End {
     OomKilled,
 }
 
+impl End {
+    /// The spelling in records and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Timeout => "timeout",
+            Self::Interrupted => "interrupted",
+            Self::KernelDied => "kernel_died",
+            Self::OomKilled => "oom_killed",
+        }
+    }
+}
+
 /// Why an execution is being stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -157,7 +157,8 @@ impl SessionManager {
         let sandbox_exit = lease
             .sandbox()
             .map(|sandbox| self.watch_sandbox(id, sandbox.clone(), &done));
-        let (handle, mailboxes) = Handle::new(id, journal, streams, &core);
+        let (handle, mailboxes) =
+            Handle::new(id, journal, streams, &core, Arc::clone(self.metrics.kernels()));
         let kernel = Arc::new(SessionKernel::new(session, cull_timeout, lease, handle));
         *kernel.permit.lock() = permit;
         let actor = Actor {
@@ -175,6 +176,7 @@ impl SessionManager {
             epoch: self.store.epoch(),
             started: self.clock,
             time: self.config.clock.clone(),
+            journal_times: self.metrics.journal().clone(),
         };
         self.actors.spawn(actor.run());
         kernel

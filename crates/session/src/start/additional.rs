@@ -14,6 +14,7 @@ use himalia_shim_protocol::KernelSpec as ShimKernelSpec;
 use tokio::time::{Instant, timeout};
 
 use super::actor::PreparedKernel;
+use super::counted::Source;
 use super::new_session::millis_since;
 use super::plan::with_secrets;
 use super::sandbox::shim_spec;
@@ -37,7 +38,12 @@ impl SessionManager {
     ) -> Result<Arc<SessionKernel>, EngineError> {
         self.check_open()?;
         let manager = Arc::clone(self);
-        let work = async move { manager.start_beside(&session, &wanted).await };
+        let work = async move {
+            let begun = Instant::now();
+            let started = manager.start_beside(&session, &wanted).await;
+            manager.count_start(Source::Additional, begun, &started, |_| "additional");
+            started
+        };
         self.detached(work, |kernel: Arc<SessionKernel>| async move {
             tracing::info!(kernel = %kernel.id(), "the caller of a start has gone, the kernel is ended");
             kernel.order(Command::Stop("start_cancelled")).await;

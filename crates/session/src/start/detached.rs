@@ -2,6 +2,7 @@
 
 use himalia_model::EngineError;
 use tokio::sync::oneshot;
+use tracing::Instrument;
 
 use crate::SessionManager;
 
@@ -20,11 +21,13 @@ impl SessionManager {
         F: Future<Output = ()> + Send,
     {
         let (reply, answer) = oneshot::channel();
-        self.background.spawn(async move {
+        let work = async move {
             if let Err(Ok(result)) = reply.send(work.await) {
                 unclaimed(result).await;
             }
-        });
+        };
+        // Its log lines are those of the request that it is for.
+        self.background.spawn(work.in_current_span());
         async {
             answer
                 .await

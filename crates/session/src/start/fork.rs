@@ -18,6 +18,7 @@ use himalia_store::KernelLife;
 use tokio::time::{Instant, timeout};
 
 use super::actor::PreparedKernel;
+use super::counted::Source;
 use super::kernel_limit::KernelPermit;
 use super::new_session::millis_since;
 use crate::record::record;
@@ -70,7 +71,9 @@ impl SessionManager {
     ) -> Result<Vec<Result<Branch, EngineError>>, EngineError> {
         let mut made = Vec::new();
         for _ in 0..fork.count {
+            let begun = Instant::now();
             let branch = self.branch(parent, fork).await;
+            self.count_start(Source::Fork, begun, &branch, |_| "fork");
             let failed = branch.as_ref().err().cloned();
             made.push(branch);
             if let Some(error) = failed {

@@ -26,6 +26,7 @@
 mod actor;
 mod additional;
 mod adopt;
+mod counted;
 mod detached;
 mod fork;
 mod kernel_limit;

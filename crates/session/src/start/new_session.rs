@@ -8,6 +8,7 @@ use himalia_model::{EngineError, KernelId, Principal, StartSession};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::counted::Source;
 use super::kernel_limit::KernelPermit;
 use super::plan::with_secrets;
 use crate::registry::Reservation;
@@ -61,7 +62,13 @@ impl SessionManager {
         let gone = CancellationToken::new();
         let _gone = gone.clone().drop_guard();
         let manager = Arc::clone(self);
-        let work = async move { manager.obtain(accepted, gone.cancelled_owned()).await };
+        let work = async move {
+            let begun = accepted.begun;
+            let started = manager.obtain(accepted, gone.cancelled_owned()).await;
+            let path = |handle: &Arc<SessionKernel>| handle.session().start_path.as_str();
+            manager.count_start(Source::Session, begun, &started, path);
+            started
+        };
         self.detached(work, move |handle: Arc<SessionKernel>| async move {
             // Its id is known to no client, unless the caller had chosen it.
             if !chosen {
@@ -78,7 +85,14 @@ impl SessionManager {
         accepted: Accepted,
         unwanted: impl Future<Output = ()>,
     ) -> Result<Arc<SessionKernel>, EngineError> {
-        let reason = match self.from_pool(&accepted).await {
+        let claimed = self.from_pool(&accepted).await;
+        match &claimed {
+            Ok(_) => self.metrics.starts().claimed(true),
+            Err(Some(_)) => self.metrics.starts().claimed(false),
+            // The template has no pool.
+            Err(None) => {}
+        }
+        let reason = match claimed {
             Ok(handle) => {
                 let Accepted {
                     reservation, permit, ..

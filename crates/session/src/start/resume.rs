@@ -21,6 +21,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::actor::PreparedKernel;
+use super::counted::Source;
 use super::new_session::millis_since;
 use super::plan::with_secrets;
 use crate::end::forget_kept_files;
@@ -73,7 +74,14 @@ impl SessionManager {
         let (manager, handle) = (Arc::clone(self), Arc::clone(handle));
         let work = async move {
             let _turn = manager.gate.enter(&format!("sandbox/{}", handle.id())).await;
-            manager.resume_in_turn(&handle, given).await
+            let begun = Instant::now();
+            if !handle.is_lost() {
+                // Another caller has resumed it meanwhile; a kernel that is not lost is not started either.
+                return manager.resume_in_turn(&handle, given).await;
+            }
+            let resumed = manager.resume_in_turn(&handle, given).await;
+            manager.count_start(Source::Resume, begun, &resumed, |()| "resumed");
+            resumed
         };
         // The session is there all the same.
         self.detached(work, |()| ready(())).await

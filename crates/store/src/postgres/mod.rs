@@ -238,6 +238,10 @@ impl Store for PostgresStore {
         Box::pin(self.do_take(kernels::TAKE_OVER))
     }
 
+    fn check(&self) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_check())
+    }
+
     fn set_address(&self, address: String) -> StoreFuture<'_, ()> {
         Box::pin(self.do_set_address(address))
     }

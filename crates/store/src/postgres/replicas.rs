@@ -6,6 +6,8 @@ use super::failure::Failure;
 use super::{PostgresStore, rows};
 use crate::{Location, Lookup, ReplicaRecord, StoreError};
 
+const CHECK: &str = "UPDATE himalia.replicas SET epoch = epoch WHERE name = $1 AND epoch = $2";
+
 const SET_ADDRESS: &str = "UPDATE himalia.replicas SET address = $3 WHERE name = $1 AND epoch = $2";
 
 const LIVE: &str = "
@@ -45,6 +47,21 @@ impl PostgresStore {
             .run(move |link| async move {
                 let name: &str = &me.name;
                 match link.execute(SET_ADDRESS, &[&name, &me.epoch, &address]).await? {
+                    0 => Err(StoreError::LeaseLost.into()),
+                    _ => Ok(()),
+                }
+            })
+            .await
+    }
+
+    /// Writes the row of this replica as it is.
+    pub(super) async fn do_check(&self) -> Result<(), StoreError> {
+        self.check_lease()?;
+        let me = self.me();
+        self.any_worker()?
+            .run(move |link| async move {
+                let name: &str = &me.name;
+                match link.execute(CHECK, &[&name, &me.epoch]).await? {
                     0 => Err(StoreError::LeaseLost.into()),
                     _ => Ok(()),
                 }

@@ -1,6 +1,6 @@
-//! Single values: the gateway epoch.
+//! Single values: the gateway epoch, and one that is written to see whether writing works.
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::failure::Failure;
 use crate::StoreError;
@@ -20,4 +20,13 @@ pub(super) fn next_epoch(connection: &mut Connection) -> Result<u64, Failure> {
         reason: format!("gateway epoch {epoch} is negative"),
     });
     Ok(epoch?)
+}
+
+/// Writes something.
+pub(super) fn check(transaction: &Transaction<'_>) -> Result<(), Failure> {
+    transaction.execute(
+        "INSERT INTO meta (key, value) VALUES ('checks', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1",
+        [],
+    )?;
+    Ok(())
 }

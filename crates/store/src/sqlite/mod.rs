@@ -181,6 +181,10 @@ impl Store for SqliteStore {
         })
     }
 
+    fn check(&self) -> StoreFuture<'_, ()> {
+        Box::pin(self.write(meta::check))
+    }
+
     fn insert_kernel(&self, kernel: KernelRecord) -> StoreFuture<'_, ()> {
         Box::pin(self.do_insert_kernel(kernel))
     }

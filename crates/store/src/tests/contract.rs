@@ -2,6 +2,15 @@
 
 use super::*;
 
+pub(crate) async fn a_check_commits_until_the_store_is_closed<P: Fixture>() {
+    let place = P::new().await;
+    let store = place.open("main").await;
+    store.check().await.unwrap();
+    store.check().await.unwrap();
+    place.close().await;
+    assert!(store.check().await.is_err());
+}
+
 pub(crate) async fn a_kernel_is_kept_and_changed_and_forgotten<P: Fixture>() {
     let place = P::new().await;
     let store = place.open("main").await;

@@ -22,6 +22,7 @@ use axum::http::{HeaderMap, Uri, header};
 use axum::response::Response;
 use himalia_engine::{Attach, Attachment, KernelId};
 use himalia_wire::v1::SUBPROTOCOL;
+use tracing::Instrument;
 use uuid::Uuid;
 
 use super::models::kernel_id;
@@ -91,11 +92,12 @@ impl Asked {
         let (response, socket) = self.handshake.accept(self.framing.subprotocol());
         let session = Session::new(app, kernel, self.framing);
         let peer = self.peer;
-        app.streams().spawn(async move {
+        let serve = async move {
             if let Some(socket) = socket.await {
                 listen::until_ended(peer, session.run(socket, feed, requests)).await;
             }
-        });
+        };
+        app.streams().spawn(serve.in_current_span());
         response
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use himalia_engine::{EngineError, KernelId};
+use himalia_engine::{Clients, EngineError, KernelId};
 use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Limits};
 use tokio::io::AsyncRead;
@@ -54,6 +54,7 @@ pub(super) struct Receive<'a, R, S> {
     pub(super) limits: Limits,
     pub(super) signs: &'a Signs,
     pub(super) out: mpsc::Sender<Outgoing>,
+    pub(super) clients: &'a Clients,
 }
 
 /// A request and what became of it.
@@ -98,6 +99,9 @@ impl<R: AsyncRead + Unpin, S: Sink> Receive<'_, R, S> {
                 Ok(Incoming::End) => return End::PeerGone,
                 Err(close) => return End::Close(close),
             };
+            if let Incoming::Text(bytes) | Incoming::Binary(bytes) = &message {
+                self.clients.websocket_in.inc_by(bytes.len() as u64);
+            }
             match self.framing.decode(&message, &self.limits) {
                 Ok(frame) if frame.channel() == Channel::Shell => backlog.push(frame),
                 Ok(frame) => {

@@ -1,10 +1,11 @@
 //! One connection, from the upgrade to the end.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use himalia_engine::KernelId;
+use himalia_engine::{Clients, KernelId};
 use himalia_wire::Limits;
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
@@ -48,6 +49,7 @@ pub(super) struct Session {
     pub(super) pong_timeout: Duration,
     pub(super) stall_timeout: Duration,
     pub(super) shutdown: CancellationToken,
+    pub(super) clients: Arc<Clients>,
 }
 
 impl Session {
@@ -64,6 +66,7 @@ impl Session {
             pong_timeout: config.pong_timeout,
             stall_timeout: config.stall_timeout,
             shutdown: app.shutdown().clone(),
+            clients: Arc::clone(app.engine().clients()),
         }
     }
 
@@ -85,6 +88,8 @@ impl Session {
             ping_interval: self.ping_interval,
             pong_timeout: self.pong_timeout,
             stall_timeout: self.stall_timeout,
+            clients: Arc::clone(&self.clients),
+            counted: 0,
         };
         let signs = Signs::default();
         let (out, asked) = mpsc::channel(ASKED);
@@ -96,6 +101,7 @@ impl Session {
             limits: self.limits,
             signs: &signs,
             out,
+            clients: &self.clients,
         };
         let end = {
             let mut receiving = pin!(receive.run());
@@ -105,6 +111,11 @@ impl Session {
                 end = transmit.run(&signs, &self.shutdown, asked) => end,
             };
             tracing::debug!(%kernel, ?end, "a client's socket ends");
+            match &end {
+                End::Stalled => self.clients.ended("stalled"),
+                End::Silent => self.clients.ended("silent"),
+                _ => {}
+            }
             match end {
                 End::Close(close) if close == Close::replaced() => {
                     return hand_over(close, receiving, transmit).await;

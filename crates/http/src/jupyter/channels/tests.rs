@@ -102,6 +102,7 @@ impl Setup {
             pong_timeout: Duration::from_mins(1),
             stall_timeout: Duration::from_mins(1),
             shutdown: shutdown.clone(),
+            clients: Arc::clone(himalia_engine::Metrics::new().clients()),
         };
         adjust(&mut session);
         let feed = Log {

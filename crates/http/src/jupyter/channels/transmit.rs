@@ -2,11 +2,12 @@
 
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use himalia_engine::{Closed, Delivery, Feed};
+use himalia_engine::{Clients, Closed, Delivery, Feed};
 use himalia_wire::{Channel, build, v1};
 use time::OffsetDateTime;
 use tokio::sync::mpsc;
@@ -74,6 +75,9 @@ pub(super) struct Transmit<F> {
     pub(super) ping_interval: Duration,
     pub(super) pong_timeout: Duration,
     pub(super) stall_timeout: Duration,
+    pub(super) clients: Arc<Clients>,
+    /// Written bytes that are counted.
+    pub(super) counted: u64,
 }
 
 impl<F: Source> Transmit<F> {
@@ -114,7 +118,11 @@ impl<F: Source> Transmit<F> {
                     Err(closed) => return End::Close(Close::of(&closed)),
                 },
             }
-            match self.outbox.flush(&self.socket, self.stall_timeout).await {
+            let flushed = self.outbox.flush(&self.socket, self.stall_timeout).await;
+            let written = self.outbox.written();
+            self.clients.websocket_out.inc_by(written - self.counted);
+            self.counted = written;
+            match flushed {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => return End::Stalled,
                 Err(_) => return End::PeerGone,

@@ -92,6 +92,15 @@ impl Provisioner for NoSandboxes {
     }
 }
 
+/// An engine that starts nothing, with a kernelspec `python3`.
+pub async fn engine(dir: &Path) -> Engine {
+    kernelspec(dir);
+    let mut config = EngineConfig::new(dir.join("data"));
+    config.kernelspec_dirs = vec![dir.join("kernels")];
+    config.only_these_kernelspecs = true;
+    Engine::open(config, Arc::new(NoSandboxes)).await.unwrap()
+}
+
 /// A running gateway.
 pub struct Gateway {
     pub address: SocketAddr,
@@ -108,11 +117,7 @@ impl Gateway {
     /// With a kernelspec `python3` that has a logo, and an adjusted configuration.
     pub async fn with(adjust: impl FnOnce(&mut HttpConfig)) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        kernelspec(dir.path());
-        let mut engine = EngineConfig::new(dir.path().join("data"));
-        engine.kernelspec_dirs = vec![dir.path().join("kernels")];
-        engine.only_these_kernelspecs = true;
-        let engine = Engine::open(engine, Arc::new(NoSandboxes)).await.unwrap();
+        let engine = engine(dir.path()).await;
         Self::over(engine, dir, adjust).await
     }
 

@@ -47,7 +47,7 @@ fn whole(method: &str, path: &str) -> Option<Whole> {
         ("GET", "/api/kernels" | "/api/sessions" | "/v1/sessions" | "/api/status") => Whole::Own,
         // Tools find sessions as the routes do; tests of agents look at them.
         ("POST", "/api/kernels" | "/api/sessions" | "/v1/sessions" | "/mcp") => Whole::Makes,
-        ("GET", "/v1/pools") | ("POST", "/v1/gc") => Whole::Operators,
+        ("GET", "/v1/pools" | "/metrics") | ("POST", "/v1/gc") => Whole::Operators,
         ("GET" | "POST", "/v1/tokens") => Whole::Admins,
         _ => return None,
     })

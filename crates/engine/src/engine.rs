@@ -1,0 +1,280 @@
+//! The public interface: each command or query of the engine, one entry of the list below.
+//!
+//! [`Commands`] is private to this crate, so that no command can be reached but through a method that the macro makes of its entry,
+//! and that method notes the call in the audit log ([`crate::audit`]).
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use himalia_budget::BudgetUse;
+use himalia_executions::{
+    Attach, Attachment, Completion, EventFeed, Execute, ExecutionBrief, ExecutionFeed, ExecutionId,
+    ExecutionResult, ExecutionText, History, Inspection, OutputPage, Provenance, StoredArtifact, Submitted,
+    VariablePage, VariableQuery, VariablesReply,
+};
+use himalia_model::{
+    AccessToken, Branch, Collected, EngineError, ForkKernel, GatewayStatus, JupyterSessionId, KernelId,
+    KernelModel, KernelSpec, KernelSpecs, NewKernel, NewSession, NewToken, PoolStatus, Principal,
+    ProvisionerInfo, SessionChange, SessionId, SessionInfo, SessionModel, SessionOwner, SessionPatch, Sought,
+    SpecFile, StartSession, TemplateInfo,
+};
+use himalia_sandbox::Usage;
+use himalia_session::{ByteRange, FileDownload, FileListing, FileUpload, RemovedFiles};
+use uuid::Uuid;
+
+use crate::api::{Commands, Drain};
+use crate::audit::{Audit, Effect, Subject};
+
+/// The engine. Clones are cheap and name the same engine.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) commands: Commands,
+    pub(crate) audit: Audit,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Engine")
+    }
+}
+
+/// Makes of each entry a method of [`Engine`], which calls the one of [`Commands`] with the same name and notes that, and a row of
+/// [`COMMANDS`]. An entry is: what the command does, its name, its arguments after the principal, its result, what it is about, and,
+/// for one that makes a kernel, which one it made.
+macro_rules! commands {
+    (
+        asynchronous {$(
+            $(#[doc = $text:literal])*
+            $effect:ident $name:ident($($argument:ident: $kind:ty),*) -> $result:ty, $subject:expr $(, $made:expr)?;
+        )*}
+        immediate {$(
+            $(#[doc = $now_text:literal])*
+            $now_effect:ident $now_name:ident($($now_argument:ident: $now_kind:ty),*) -> $now_result:ty, $now_subject:expr;
+        )*}
+    ) => {
+        /// Every command and query, with what it does.
+        pub const COMMANDS: &[(&str, Effect)] = &[
+            $((stringify!($name), Effect::$effect),)*
+            $((stringify!($now_name), Effect::$now_effect),)*
+        ];
+
+        impl Engine {
+            $(
+                $(#[doc = $text])*
+                pub async fn $name(&self, principal: &Principal $(, $argument: $kind)*) -> Result<$result, EngineError> {
+                    let call = self.audit.call(stringify!($name), Effect::$effect, principal, $subject);
+                    let result = self.commands.$name(principal $(, $argument)*).await;
+                    let made: Option<fn(&$result) -> Option<KernelId>> = commands!(@made $($made)?);
+                    call.end(&result, made);
+                    result
+                }
+            )*
+            $(
+                $(#[doc = $now_text])*
+                pub fn $now_name(&self, principal: &Principal $(, $now_argument: $now_kind)*) -> Result<$now_result, EngineError> {
+                    let call = self.audit.call(stringify!($now_name), Effect::$now_effect, principal, $now_subject);
+                    let result = self.commands.$now_name(principal $(, $now_argument)*);
+                    call.end(&result, None);
+                    result
+                }
+            )*
+        }
+    };
+    (@made) => { None };
+    (@made $made:expr) => { Some($made) };
+}
+
+commands! {
+    asynchronous {
+        /// Removes what is left of sessions that are over for too long, and what belongs to no session, and gives the room in the
+        /// database back; with `dry_run` it only says what that is. The gateway does the same by itself every ten minutes, a
+        /// part each time. At most 10,000 sessions and as many orphans: [`Collected::more`].
+        Change collect(dry_run: bool) -> Collected, Subject::Gateway;
+        /// Takes an execution: when this returns it is in the log, and runs when its turn comes, also if its caller goes away meanwhile.
+        ///
+        /// Executions of one kernel run one at a time, in the order in which they came. One that the kernel drops because
+        /// another client's code failed is sent again. Errors beside the usual ones: [`EngineError::QueueFull`],
+        /// [`EngineError::IncarnationMismatch`], [`EngineError::FailureLimit`], [`EngineError::KernelDead`], [`EngineError::KeyReused`],
+        /// [`EngineError::LanguageNotSupported`].
+        Change execute(kernel: KernelId, wanted: Execute) -> Submitted, Subject::Kernel(kernel);
+        /// What came of an execution so far, at any later time. Costs what is new in the log since it was asked for lately.
+        Look execution(id: ExecutionId) -> ExecutionResult, Subject::Kernel(id.kernel);
+        /// The same, and the environment that it ran in or will run in.
+        Look execution_with_provenance(id: ExecutionId) -> (ExecutionResult, Provenance), Subject::Kernel(id.kernel);
+        /// What becomes of an execution, from its beginning; events up to the record `after` are not told.
+        Look follow_execution(id: ExecutionId, after: Option<u64>) -> ExecutionFeed, Subject::Kernel(id.kernel);
+        /// An execution to be waited for: its events up to now are not told, and are not read again.
+        Look watch_execution(id: ExecutionId) -> ExecutionFeed, Subject::Kernel(id.kernel);
+        /// At most `limit` bytes of an execution's text after `offset` bytes. Whole characters, at least one if there is one.
+        /// While it runs, the last line of each stream may still change.
+        Look execution_output(id: ExecutionId, offset: u64, limit: usize) -> OutputPage, Subject::Kernel(id.kernel);
+        /// All text of an execution after `offset` bytes, as it is now, piece by piece.
+        Look execution_text(id: ExecutionId, offset: u64) -> ExecutionText, Subject::Kernel(id.kernel);
+        /// Every execution of a kernel that is not complete, and the latest thousand that are, in the order in which they came. Of a
+        /// session that is over those whose first record its log has still.
+        Look executions(kernel: KernelId) -> Vec<ExecutionBrief>, Subject::Kernel(kernel);
+        /// Interrupts an execution, up to three times, or takes it back if it did not run yet. The kernel's process and its
+        /// variables stay. `false` if it was complete already. Returns before it has stopped.
+        Change interrupt_execution(id: ExecutionId) -> bool, Subject::Kernel(id.kernel);
+        /// Answers what an execution asks. [`EngineError::Conflict`] if it asks nothing, [`EngineError::SessionEnded`] if nothing is
+        /// there any more who could.
+        Change answer_execution(id: ExecutionId, value: String) -> (), Subject::Kernel(id.kernel);
+        /// An artifact by its SHA-256 (64 lower-case hex digits), of any kernel that the principal sees, or of a session of those that
+        /// has ended and whose log is kept. Each log has artifacts of its own, so the hash of another tenant's finds nothing. It is read
+        /// piece by piece: [`StoredArtifact::read`].
+        Content artifact(sha256: &str) -> StoredArtifact, Subject::Gateway;
+        /// Reads a file, or a part of it.
+        Content read_file(kernel: KernelId, path: &str, range: Option<ByteRange>) -> FileDownload, Subject::Kernel(kernel);
+        /// Writes a file, with the directories above it. It is there, as a whole, once the upload is finished.
+        Change write_file(kernel: KernelId, path: &str) -> FileUpload, Subject::Kernel(kernel);
+        /// What is in a directory: `depth` directories inside of each other, at most `limit` entries.
+        Look list_files(kernel: KernelId, path: &str, depth: u32, limit: u32) -> FileListing, Subject::Kernel(kernel);
+        /// Removes a file, a link, or a directory, which must be empty unless it is `recursive`.
+        Change delete_file(kernel: KernelId, path: &str, recursive: bool) -> RemovedFiles, Subject::Kernel(kernel);
+        /// Reads a directory as a tar archive.
+        Content read_archive(kernel: KernelId, path: &str) -> FileDownload, Subject::Kernel(kernel);
+        /// Writes the files of a tar archive into a directory. Nothing is written unless the whole archive is good.
+        Change write_archive(kernel: KernelId, path: &str) -> FileUpload, Subject::Kernel(kernel);
+        /// What native callers and Jupyter clients ran, in the order in which the kernel came to it: at most `limit` entries
+        /// (1 to 1,000) after the first `offset`, or the latest ones. Silent requests are left out.
+        Content history(kernel: KernelId, offset: Option<u64>, limit: u64) -> History, Subject::Kernel(kernel);
+        /// The same as a notebook (nbformat 4.5) with all outputs, within 64 MiB: the outputs of earlier cells are left out
+        /// beyond that, and say so. JSON, which counts as the principal's memory until it is dropped.
+        Content notebook(kernel: KernelId) -> Bytes, Subject::Kernel(kernel);
+        /// The same as one Python file, in UTF-8. [`EngineError::Unsupported`] where the kernel's language is known to be another.
+        Content script(kernel: KernelId) -> Bytes, Subject::Kernel(kernel);
+        /// Starts a kernel; returns when its process is up, before it is ready. A failed start leaves nothing behind. If the
+        /// caller goes away meanwhile the kernel is ended again, unless the caller had chosen its id.
+        Change start_kernel(start: StartSession) -> KernelModel, Subject::Gateway, |made| Some(made.id);
+        /// Ends a kernel; returns when its process is gone. A second call meanwhile waits for the same end.
+        Change shutdown_kernel(id: KernelId) -> (), Subject::Kernel(id);
+        /// What a Jupyter client means by ending a kernel: one that the Jupyter API made is ended, that of a native session stays,
+        /// since it is not the client's to end.
+        Change release_kernel(id: KernelId) -> (), Subject::Kernel(id);
+        /// Interrupts a kernel; returns when the signal or message is sent, not when the code stopped. A kernel that is
+        /// starting is interrupted once it is ready, at most `EngineConfig::ready_timeout` later.
+        Change interrupt_kernel(id: KernelId) -> (), Subject::Kernel(id);
+        /// Replaces a kernel's process in place; returns when the new one is up, before it is ready.
+        Change restart_kernel(id: KernelId) -> KernelModel, Subject::Kernel(id);
+        /// Attaches a client. Waits while the kernel is starting, at most `EngineConfig::ready_timeout`, then attaches
+        /// all the same. An older attachment with the same wire session is closed first.
+        Change attach(id: KernelId, attach: Attach) -> Attachment, Subject::Kernel(id);
+        /// Stops: refuses commands, ends all feeds with [`Closed::Draining`](himalia_executions::Closed::Draining), syncs the logs, keeps or ends the
+        /// kernels. Returns when that is done; the caller then exits.
+        Change drain(drain: Drain) -> (), Subject::Gateway;
+        /// Which replica has the session or kernel of this id; `None` where the principal sees none. With one replica it is
+        /// always this one.
+        Look session_owner(sought: &Sought) -> Option<SessionOwner>, Subject::Gateway;
+        /// The other replicas that live and listen for replicas: name and address.
+        Look other_replicas() -> Vec<(String, String)>, Subject::Gateway;
+        /// The variables of a kernel, also while it runs code. Leaves no trace in it and is no activity.
+        ///
+        /// Errors beside the usual ones: [`EngineError::Unsupported`] for a kernel that cannot tell,
+        /// [`EngineError::KernelDead`], [`EngineError::Busy`].
+        Content variables(kernel: KernelId) -> VariablesReply, Subject::Kernel(kernel);
+        /// A part of one variable, as [`Engine::variables`].
+        Content variable(kernel: KernelId, name: &str, query: &VariableQuery) -> VariablePage, Subject::Kernel(kernel);
+        /// How code may continue at a position, in characters; its end if `None`. [`EngineError::Busy`] while other code runs for long.
+        Content complete(kernel: KernelId, code: &str, cursor: Option<u64>) -> Completion, Subject::Kernel(kernel);
+        /// What is known of the object at a place in the code, as [`Engine::complete`]. `detail`: 0, or 1 for its source too.
+        Content inspect(kernel: KernelId, code: &str, cursor: Option<u64>, detail: u8) -> Inspection, Subject::Kernel(kernel);
+        /// Starts a kernel as [`Engine::start_kernel`] does, and tells what is around it.
+        Change start_session(start: StartSession) -> SessionInfo, Subject::Gateway, |made| Some(made.kernel.id);
+        /// The session of this name (`start.session_name`), which is started if there is none; whether it was. Calls with one name
+        /// take turns, so that they find one session. A template that `start` names must be the session's:
+        /// [`EngineError::Conflict`]; the rest of `start` counts for a new one only.
+        Change put_session(start: StartSession) -> (SessionInfo, bool), Subject::Gateway, |made| Some(made.0.kernel.id);
+        /// Changes what its owner may change of a session. Within its template's limits.
+        Change change_session(id: SessionId, change: SessionChange) -> SessionInfo, Subject::Kernel(id.first_kernel());
+        /// What the sandbox of a session uses now, measured from outside; branches share their sandbox. Errors:
+        /// [`EngineError::KernelDead`] when it is gone, [`EngineError::Timeout`] when its provisioner does not say in time,
+        /// [`EngineError::Unavailable`] while its container engine is away.
+        Look session_usage(id: SessionId) -> Usage, Subject::Kernel(id.first_kernel());
+        /// Bytes of memory that the sandboxes of these sessions use, measured within the last seconds, for lists; branches share their
+        /// sandbox. Sessions that the principal does not see, and those whose use is unknown, are left out.
+        Look session_memory(ids: &[SessionId]) -> HashMap<SessionId, u64>, Subject::Gateway;
+        /// Makes branches of a kernel, one after another: each has the parent's variables as of now, in a process of its own
+        /// in the same sandbox. One result for each that was tried, in order; after a failure no other one is. If the caller
+        /// goes away meanwhile they are ended again.
+        ///
+        /// # Errors
+        /// When nothing was tried. With `atomic` also the failure of any branch; those before it are ended then.
+        Change fork_kernel(id: KernelId, fork: ForkKernel) -> Vec<Result<Branch, EngineError>>, Subject::Kernel(id);
+        /// Every template: those of the configuration, then one for each other kernelspec.
+        Look templates() -> Vec<TemplateInfo>, Subject::Gateway;
+        /// Starts an additional kernel in the sandbox of a session; returns when its process is up, before it is ready. A failed
+        /// start leaves nothing behind. If the caller goes away meanwhile the kernel is ended again.
+        ///
+        /// Errors beside the usual ones: [`EngineError::KernelLimit`] (of the gateway, or
+        /// [`MAX_SESSION_KERNELS`](himalia_session::MAX_SESSION_KERNELS)), [`EngineError::Unsupported`] for a sandbox of an earlier version,
+        /// [`EngineError::KernelStart`], [`EngineError::KernelDead`] when the sandbox is gone.
+        Change start_session_kernel(session: SessionId, wanted: NewKernel) -> SessionInfo, Subject::Kernel(session.first_kernel()), |made| Some(made.kernel.id);
+        /// Ends an additional kernel; returns when its process is gone. [`EngineError::Conflict`] for the first one, which ends with
+        /// the session.
+        Change end_session_kernel(session: SessionId, kernel: &str) -> (), Subject::Kernel(session.first_kernel());
+        /// All Jupyter sessions; those whose kernel is gone are dropped.
+        Look sessions() -> Vec<SessionModel>, Subject::Gateway;
+        /// Makes a Jupyter session, or returns the one that has its path. Unknown kernelspec:
+        /// [`EngineError::NoSuchKernelspec`].
+        Change create_session(new: NewSession) -> SessionModel, Subject::Gateway;
+        /// One Jupyter session.
+        Look session(id: JupyterSessionId) -> SessionModel, Subject::JupyterSession(id);
+        /// Changes a Jupyter session. A changed kernel shuts the old one down unless another session uses it.
+        Change patch_session(id: JupyterSessionId, patch: SessionPatch) -> SessionModel, Subject::JupyterSession(id);
+        /// Deletes a Jupyter session and shuts its kernel down. [`EngineError::Gone`] if the kernel was deleted before.
+        Change delete_session(id: JupyterSessionId) -> (), Subject::JupyterSession(id);
+        /// All kernelspecs, the broken ones with their problem. Only the operator sees their commands.
+        Look kernelspecs() -> KernelSpecs, Subject::Gateway;
+        /// One kernelspec, as [`Engine::kernelspecs`] has it.
+        Look kernelspec(name: &str) -> KernelSpec, Subject::Gateway;
+        /// A file beside a `kernel.json` (logos, `kernel.js`). Plain names within the directory only.
+        Look kernelspec_file(name: &str, file: &str) -> SpecFile, Subject::Gateway;
+        /// Makes an access token, of the principal's tenant, or for the operator of any: with its text, which is nowhere else. Its scope and
+        /// its expiry are within those of the principal. [`EngineError::Forbidden`], [`EngineError::BadRequest`] on `tenant`, `caller`,
+        /// `description` or `expires_in_s`; [`EngineError::Conflict`] when there are too many.
+        Change create_token(new: NewToken) -> (AccessToken, String), Subject::Gateway;
+        /// Revokes an access token: its next request is refused, and what its holder has open is ended.
+        Change revoke_token(id: Uuid) -> (), Subject::Gateway;
+    }
+    immediate {
+        /// What each tenant and the operator use now, and what they were refused, by their names. For the operator.
+        Look budgets() -> Vec<BudgetUse>, Subject::Gateway;
+        /// Ended sessions whose logs are kept, the latest end first, at most 1,000: those whose ids name them. One
+        /// whose id a session has again is left out, as additional kernels are: they are no sessions.
+        Look ended_sessions() -> Vec<SessionInfo>, Subject::Gateway;
+        /// All kernels that the principal may see, in order of their start. Never paged: a Jupyter client takes an
+        /// absent kernel for culled.
+        Look kernels() -> Vec<KernelModel>, Subject::Gateway;
+        /// One kernel.
+        Look kernel(id: KernelId) -> KernelModel, Subject::Kernel(id);
+        /// Every record of the kernel's log after `after` (`None` = from now on; 0 = all that is kept). The feed of a session that is
+        /// over ends with what there is.
+        Content events(id: KernelId, after: Option<u64>) -> EventFeed, Subject::Kernel(id);
+        /// Everything that is counted, as `OpenMetrics` text. For the operator: the counts tell what all tenants do. Reading is no
+        /// activity.
+        Look metrics() -> String, Subject::Gateway;
+        /// Counts and times of all kernels that the principal sees.
+        Look status() -> GatewayStatus, Subject::Gateway;
+        /// The session that a text names: by its id, which need not be one, or by the name that its owner gave it. Names are the
+        /// principal's own, also for the operator. A name is that of a session that lives; [`EngineError::NameEnded`] tells of the last
+        /// one that had it.
+        Look find_session(text: &str) -> SessionId, Subject::Gateway;
+        /// Every session that the principal sees: its first kernel with what is around it, in order of their start; those that wait in a
+        /// pool have no owner and are not listed.
+        Look session_infos() -> Vec<SessionInfo>, Subject::Gateway;
+        /// One kernel with what is around it; of a session that is over what it was, as long as its log is kept.
+        /// [`EngineError::Removed`] afterwards.
+        Look session_info(id: KernelId) -> SessionInfo, Subject::Kernel(id);
+        /// Every pool, by the names of their templates. For the operator: their counts tell what others do.
+        Look pools() -> Vec<PoolStatus>, Subject::Gateway;
+        /// Every provisioner, in order of preference.
+        Look provisioners() -> Vec<ProvisionerInfo>, Subject::Gateway;
+        /// The kernels of a session, its first one first.
+        Look session_kernels(session: SessionId) -> Vec<SessionInfo>, Subject::Kernel(session.first_kernel());
+        /// The kernel of a session that a text names: one of its ids, or its first one if `None`. Whether the session is there
+        /// is then still to be seen.
+        Look session_kernel(session: SessionId, kernel: Option<&str>) -> KernelId, Subject::Kernel(session.first_kernel());
+        /// The access tokens of the principal's tenant, or for the operator all, oldest first.
+        Look tokens() -> Vec<AccessToken>, Subject::Gateway;
+    }
+}

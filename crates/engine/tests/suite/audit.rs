@@ -1,0 +1,311 @@
+//! Every command of the engine is in the audit log, denied and failed ones too.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::common;
+
+use common::{TestEngine, op, settled, start, stop};
+use himalia_engine::{
+    Attach, Audit, AuditTarget, COMMANDS, Drain, Effect, Engine, EngineError, Execute, ForkKernel,
+    JupyterSessionId, KernelId, NewKernel, NewSession, NewToken, Principal, Scope, SessionChange, SessionId,
+    SessionPatch, Sought, StartSession, VariableQuery, Via,
+};
+use himalia_testkit::patience::within;
+use serde_json::Value;
+use uuid::Uuid;
+
+/// Who may only read, and came from somewhere.
+fn reader() -> Principal {
+    let via = Via {
+        peer: Some("192.0.2.7:4321".parse().unwrap()),
+        credential: Some("token:abc".into()),
+        request: Some("r-1".into()),
+    };
+    Principal::of_tenant("acme", "ada").unwrap().read_only().came(via)
+}
+
+fn with_audit(engine: Engine, path: &Path, reads: bool) -> Engine {
+    let counts = engine.counted().audit().clone();
+    let audit = Audit::open(&AuditTarget::File(path.to_owned()), reads, counts).unwrap();
+    engine.with_audit(audit)
+}
+
+fn entries(engine: &Engine, path: &Path) -> Vec<Value> {
+    assert!(engine.audit().flush(Duration::from_mins(1)));
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Calls every command but `drain` on things that are not there. The results do not matter here.
+async fn call_all(engine: &Engine, who: &Principal) {
+    let (kernel, jupyter) = (KernelId::random(), JupyterSessionId::random());
+    let session = SessionId::of_first_kernel(kernel);
+    let execution = format!("exe_{}_1", kernel.to_string().replace('-', ""))
+        .parse()
+        .unwrap();
+    let start = StartSession {
+        name: Some("no-such-kernelspec".into()),
+        ..StartSession::default()
+    };
+    let new_token = NewToken {
+        tenant: None,
+        caller: "x".into(),
+        scope: Scope::Read,
+        description: "canary".into(),
+        lifetime: None,
+    };
+    let named = StartSession {
+        session_name: Some("x".into()),
+        ..start.clone()
+    };
+    let lists = [
+        engine.kernels(who).err(),
+        engine.kernel(who, kernel).err(),
+        engine.ended_sessions(who).err(),
+        engine.budgets(who).err(),
+        engine.metrics(who).err(),
+        engine.status(who).err(),
+        engine.events(who, kernel, None).err(),
+        engine.find_session(who, "no-such-session").err(),
+        engine.session_infos(who).err(),
+        engine.session_info(who, kernel).err(),
+        engine.pools(who).err(),
+        engine.provisioners(who).err(),
+        engine.session_kernels(who, session).err(),
+        engine.session_kernel(who, session, None).err(),
+        engine.tokens(who).err(),
+    ];
+    let work = async {
+        [
+            engine.collect(who, true).await.err(),
+            engine.execute(who, kernel, Execute::default()).await.err(),
+            engine.execution(who, execution).await.err(),
+            engine.execution_with_provenance(who, execution).await.err(),
+            engine.follow_execution(who, execution, None).await.err(),
+            engine.watch_execution(who, execution).await.err(),
+            engine.execution_output(who, execution, 0, 1).await.err(),
+            engine.execution_text(who, execution, 0).await.err(),
+            engine.executions(who, kernel).await.err(),
+            engine.interrupt_execution(who, execution).await.err(),
+            engine.answer_execution(who, execution, String::new()).await.err(),
+            engine.artifact(who, &"0".repeat(64)).await.err(),
+            engine.read_file(who, kernel, "canary.txt", None).await.err(),
+            engine.write_file(who, kernel, "canary.txt").await.err(),
+            engine.list_files(who, kernel, "canary", 1, 1).await.err(),
+            engine.delete_file(who, kernel, "canary.txt", false).await.err(),
+            engine.read_archive(who, kernel, "canary").await.err(),
+            engine.write_archive(who, kernel, "canary").await.err(),
+            engine.history(who, kernel, None, 1).await.err(),
+            engine.notebook(who, kernel).await.err(),
+            engine.script(who, kernel).await.err(),
+            engine.start_kernel(who, start.clone()).await.err(),
+            engine.shutdown_kernel(who, kernel).await.err(),
+            engine.release_kernel(who, kernel).await.err(),
+            engine.interrupt_kernel(who, kernel).await.err(),
+            engine.restart_kernel(who, kernel).await.err(),
+            engine.attach(who, kernel, Attach::default()).await.err(),
+            engine.session_owner(who, &Sought::Kernel(kernel)).await.err(),
+            engine.other_replicas(who).await.err(),
+            engine.variables(who, kernel).await.err(),
+            engine
+                .variable(who, kernel, "canary", &VariableQuery::default())
+                .await
+                .err(),
+            engine.complete(who, kernel, "canary", None).await.err(),
+            engine.inspect(who, kernel, "canary", None, 0).await.err(),
+            engine.start_session(who, start.clone()).await.err(),
+            engine.put_session(who, named).await.err(),
+            engine
+                .change_session(who, session, SessionChange::default())
+                .await
+                .err(),
+            engine.session_usage(who, session).await.err(),
+            engine.session_memory(who, &[]).await.err(),
+            engine.fork_kernel(who, kernel, ForkKernel::default()).await.err(),
+            engine.templates(who).await.err(),
+            engine
+                .start_session_kernel(who, session, NewKernel::default())
+                .await
+                .err(),
+            engine.end_session_kernel(who, session, "canary").await.err(),
+            engine.sessions(who).await.err(),
+            engine.create_session(who, NewSession::default()).await.err(),
+            engine.session(who, jupyter).await.err(),
+            engine
+                .patch_session(who, jupyter, SessionPatch::default())
+                .await
+                .err(),
+            engine.delete_session(who, jupyter).await.err(),
+            engine.kernelspecs(who).await.err(),
+            engine.kernelspec(who, "none").await.err(),
+            engine.kernelspec_file(who, "none", "x").await.err(),
+            engine.create_token(who, new_token).await.err(),
+            engine.revoke_token(who, Uuid::from_u128(1)).await.err(),
+        ]
+    };
+    let worked: [Option<EngineError>; 52] = within("all commands", Box::pin(work)).await.unwrap();
+    assert_eq!(
+        lists.len() + worked.len() + 1,
+        COMMANDS.len(),
+        "a new command is to be called here"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_command_is_without_an_entry() {
+    let place = TestEngine::new();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let engine = with_audit(place.open().await, file.path(), true);
+    call_all(&engine, &reader()).await;
+    engine.drain(&reader(), Drain::KeepKernels).await.unwrap_err();
+    let entries = entries(&engine, file.path());
+    let names: BTreeSet<&str> = entries
+        .iter()
+        .map(|entry| entry["command"].as_str().unwrap())
+        .collect();
+    let all: BTreeSet<&str> = COMMANDS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, all);
+    assert_eq!(
+        entries.len(),
+        all.len(),
+        "each call is noted once, whatever it calls itself"
+    );
+    for entry in &entries {
+        let effect = COMMANDS
+            .iter()
+            .find(|(name, _)| entry["command"] == *name)
+            .unwrap()
+            .1;
+        assert_eq!(entry["effect"], effect.as_str());
+        assert_eq!(
+            (
+                &entry["principal"],
+                &entry["tenant"],
+                &entry["peer"],
+                &entry["credential"],
+                &entry["request_id"]
+            ),
+            (
+                &"acme/ada".into(),
+                &"acme".into(),
+                &"192.0.2.7:4321".into(),
+                &"token:abc".into(),
+                &"r-1".into()
+            )
+        );
+        let changes = effect == Effect::Change && entry["command"] != "release_kernel";
+        if changes {
+            assert_eq!(
+                (&entry["outcome"], &entry["code"]),
+                (&"denied".into(), &"forbidden".into()),
+                "{entry}"
+            );
+        }
+    }
+    let text = std::fs::read_to_string(file.path()).unwrap();
+    assert!(
+        !text.contains("canary"),
+        "no names of files or variables, and no code: {text}"
+    );
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_tell_which_session_and_what_came_of_it() {
+    let place = TestEngine::new();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let engine = with_audit(place.open().await, file.path(), false);
+    let kernel = start(&engine).await;
+    let wanted = Execute {
+        code: "print canary".into(),
+        ..Execute::default()
+    };
+    let id = engine.execute(&op(), kernel, wanted).await.unwrap().id;
+    settled(&engine, &op(), id).await;
+    engine.history(&op(), kernel, None, 1).await.unwrap();
+    engine.kernels(&op()).unwrap();
+    engine.pools(&reader()).unwrap_err();
+    engine
+        .shutdown_kernel(&op(), KernelId::random())
+        .await
+        .unwrap_err();
+    {
+        // A caller that goes away in the middle of its call.
+        let principal = op();
+        let gone = engine.restart_kernel(&principal, kernel);
+        tokio::select! {
+            biased;
+            _ = gone => panic!("a restart takes longer"),
+            () = tokio::task::yield_now() => {}
+        }
+    }
+    engine.shutdown_kernel(&op(), kernel).await.unwrap();
+    let found: Vec<_> = entries(&engine, file.path())
+        .iter()
+        .map(|entry| {
+            let of = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+            (
+                of("command"),
+                of("outcome"),
+                of("code"),
+                of("session") == kernel.to_string(),
+            )
+        })
+        .collect();
+    let entry = |command: &str, outcome: &str, code: &str, about: bool| {
+        (command.to_owned(), outcome.to_owned(), code.to_owned(), about)
+    };
+    assert_eq!(
+        found,
+        [
+            entry("start_kernel", "ok", "", true),
+            entry("execute", "ok", "", true),
+            entry("history", "ok", "", true),
+            entry("pools", "denied", "forbidden", false),
+            entry("shutdown_kernel", "failed", "not_found", false),
+            entry("restart_kernel", "cancelled", "", true),
+            entry("shutdown_kernel", "ok", "", true),
+        ]
+    );
+    let text = std::fs::read_to_string(file.path()).unwrap();
+    assert!(!text.contains("canary"), "{text}");
+    let entries = engine.counted().value("himalia_audit_entries_total");
+    assert_eq!(entries, Some(7.0));
+    stop(engine).await;
+}
+
+const BEGIN: &str = "<!-- commands: made by `make metrics` -->\n";
+const END: &str = "<!-- commands end -->";
+
+#[test]
+fn the_table_of_commands_is_that_of_the_code() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (before, rest) = page.split_once(BEGIN).unwrap();
+    let (found, after) = rest.split_once(END).unwrap();
+    let mut table = String::from("| effect | commands |\n|---|---|\n");
+    for effect in [Effect::Change, Effect::Content, Effect::Look] {
+        let names: Vec<String> = COMMANDS
+            .iter()
+            .filter(|(_, of)| *of == effect)
+            .map(|(name, _)| format!("`{name}`"))
+            .collect();
+        writeln!(table, "| {} | {} |", effect.as_str(), names.join(", ")).unwrap();
+    }
+    if std::env::var_os("HIMALIA_WRITE_METRICS").is_some() {
+        std::fs::write(path, format!("{before}{BEGIN}\n{table}\n{END}{after}")).unwrap();
+        return;
+    }
+    assert_eq!(
+        found.trim(),
+        table.trim(),
+        "docs/operations.md has an old table: make metrics"
+    );
+}

@@ -1,0 +1,38 @@
+//! What happened to executions, for who counts them.
+
+use std::time::Duration;
+
+use himalia_metrics::Kernels;
+
+use super::records::End;
+
+/// Events that wait to be counted; more are not counted. A round has a handful.
+const MAX_OBSERVED: usize = 1024;
+
+/// One event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Observed {
+    /// One was sent for the first time, so many microseconds after its submission.
+    Sent { waited: u64 },
+    /// One has ended, so many microseconds after it was sent, if this gateway sent it.
+    Ended { status: End, took: Option<u64> },
+}
+
+impl Observed {
+    /// Counts it.
+    pub(crate) fn count(self, metrics: &Kernels) {
+        match self {
+            Self::Sent { waited } => metrics.execution_sent(Duration::from_micros(waited)),
+            Self::Ended { status, took } => {
+                metrics.execution_ended(status.as_str(), took.map(Duration::from_micros));
+            }
+        }
+    }
+
+    /// Adds it to those that wait.
+    pub(super) fn push_to(self, waiting: &mut Vec<Self>) {
+        if waiting.len() < MAX_OBSERVED {
+            waiting.push(self);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A store whose calls are timed.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use himalia_metrics::StoreTimes;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::{
+    EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner, ReplicaLease,
+    ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture, TokenRecord,
+};
+
+/// Times each call of another store, the wait in its queue included. Calls whose caller stopped waiting are not counted.
+#[derive(Debug)]
+pub struct Measured {
+    store: Arc<dyn Store>,
+    times: StoreTimes,
+}
+
+impl Measured {
+    /// The calls of `store` count in `times`.
+    pub fn new(store: Arc<dyn Store>, times: StoreTimes) -> Self {
+        Self { store, times }
+    }
+
+    fn timed<'a, T: Send + 'a>(
+        &'a self,
+        operation: &'static str,
+        call: StoreFuture<'a, T>,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move {
+            let begun = Instant::now();
+            let result = call.await;
+            let failed = result.as_ref().is_err_and(is_failure);
+            self.times.called(operation, begun.elapsed(), failed);
+            result
+        })
+    }
+}
+
+/// Whether the store is at fault. A key that is taken, or a kernel of another replica, is an answer.
+fn is_failure(error: &StoreError) -> bool {
+    !matches!(error, StoreError::Conflict { .. } | StoreError::Fenced { .. })
+}
+
+/// One method for each of [`Store`] that returns a future. The compiler refuses a list that lacks one.
+macro_rules! timed {
+    ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
+        impl Store for Measured {
+            fn epoch(&self) -> u64 {
+                self.store.epoch()
+            }
+
+            fn replica(&self) -> &str {
+                self.store.replica()
+            }
+
+            fn lease(&self) -> &ReplicaLease {
+                self.store.lease()
+            }
+
+            fn is_shared(&self) -> bool {
+                self.store.is_shared()
+            }
+
+            $(fn $name(&self $(, $argument: $kind)*) -> StoreFuture<'_, $result> {
+                self.timed(stringify!($name), self.store.$name($($argument),*))
+            })*
+        }
+    };
+}
+
+timed! {
+    fn close() -> ();
+    fn check() -> ();
+    fn insert_kernel(kernel: KernelRecord) -> ();
+    fn take_kernels() -> Vec<KernelRecord>;
+    fn take_over() -> Vec<KernelRecord>;
+    fn set_address(address: String) -> ();
+    fn replicas() -> Vec<ReplicaRecord>;
+    fn locate(what: Lookup) -> Option<Location>;
+    fn owner(id: Uuid) -> Option<Owner>;
+    fn update_kernel(kernel: KernelRecord) -> bool;
+    fn move_kernel(id: Uuid, paths: RuntimePaths, incarnation: u32, changes: Map<String, Value>) -> bool;
+    fn set_kernel_life(id: Uuid, life: KernelLife, incarnation: u32, dead_cause: Option<String>) -> bool;
+    fn amend_session(id: Uuid, changes: Map<String, Value>) -> bool;
+    fn delete_kernel(id: Uuid) -> bool;
+    fn kernel(id: Uuid) -> Option<KernelRecord>;
+    fn kernels(scope: Scope) -> Vec<KernelRecord>;
+    fn end_kernel(ended: EndedRecord) -> ();
+    fn set_removed(dirs: Vec<String>, at_micros: i64) -> usize;
+    fn forget_ended(micros: i64) -> usize;
+    fn ended_sessions(scope: Scope) -> Vec<EndedRecord>;
+    fn insert_jupyter_session(session: JupyterSessionRecord) -> ();
+    fn update_jupyter_session(session: JupyterSessionRecord) -> bool;
+    fn delete_jupyter_sessions(ids: Vec<Uuid>) -> usize;
+    fn jupyter_session(id: Uuid) -> Option<JupyterSessionRecord>;
+    fn jupyter_sessions(scope: Scope) -> Vec<JupyterSessionRecord>;
+    fn insert_token(token: TokenRecord) -> ();
+    fn delete_token(id: Uuid) -> bool;
+    fn delete_expired_tokens(micros: i64) -> usize;
+    fn tokens() -> Vec<TokenRecord>;
+    fn space() -> Space;
+    fn compact(pages: u32) -> Space;
+}
+
+#[cfg(test)]
+mod tests {
+    use himalia_metrics::Metrics;
+
+    use super::*;
+    use crate::SqliteStore;
+    use crate::tests::kernel;
+
+    #[tokio::test]
+    async fn calls_and_failures_count_and_answers_do_not_fail() {
+        let dir = tempfile::tempdir().unwrap();
+        let metrics = Metrics::new();
+        let store = SqliteStore::open(&dir.path().join("x.db"), "a").unwrap();
+        let store = Measured::new(Arc::new(store), metrics.store().clone());
+        assert_eq!((store.epoch(), store.replica()), (1, "a"));
+        store.insert_kernel(kernel(1)).await.unwrap();
+        store.insert_kernel(kernel(1)).await.unwrap_err();
+        store.check().await.unwrap();
+        store.close().await.unwrap();
+        store.kernel(Uuid::from_u128(1)).await.unwrap_err();
+        let count = |operation: &str| {
+            let calls = metrics.value(&format!(
+                "himalia_store_seconds_count{{operation=\"{operation}\"}}"
+            ));
+            let failures = metrics.value(&format!(
+                "himalia_store_failures_total{{operation=\"{operation}\"}}"
+            ));
+            (calls, failures)
+        };
+        assert_eq!(
+            count("insert_kernel"),
+            (Some(2.0), None),
+            "a conflict is an answer"
+        );
+        assert_eq!(count("check"), (Some(1.0), None));
+        assert_eq!(
+            count("kernel"),
+            (Some(1.0), Some(1.0)),
+            "a closed store is a failure"
+        );
+    }
+}
