@@ -126,7 +126,7 @@ async fn a_pool_keeps_pods_ready_and_a_claim_takes_one() {
             let reply = reply.expect(201).unwrap().json().unwrap();
             let id = reply["id"].as_str().unwrap().to_owned();
             http.delete(&format!("/v1/sessions/{id}")).await.unwrap();
-            paths.push(reply["start_path"].clone());
+            paths.push(reply["started_by"].clone());
             paths.last().is_some_and(|path| path == "pool")
         },
         "{paths:?}"

@@ -61,6 +61,11 @@ pub(crate) async fn start(inner: &Arc<Inner>, spec: SandboxSpec) -> Result<Sandb
                     undo(&inner, &member).await;
                 }
             }
+            // Without the API server nothing can be removed now, and the caller does not wait for that.
+            Err(error @ SandboxError::Cluster { away: true, .. }) => {
+                let _ = answer.send(Err(error));
+                undo(&inner, &member).await;
+            }
             Err(error) => {
                 undo(&inner, &member).await;
                 // Last: who learns of a failure finds nothing left.

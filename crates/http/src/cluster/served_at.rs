@@ -90,6 +90,7 @@ mod tests {
     const HERE: &[(&str, &str)] = &[
         ("GET", "/healthz"),
         ("GET", "/readyz"),
+        ("GET", "/metrics"),
         ("GET", "/"),
         ("GET", "/frame.html"),
         ("GET", "/icon.svg"),

@@ -178,7 +178,8 @@ impl Kubelet {
             let name = container["image"].as_str().unwrap_or_default();
             self.images.iter().any(|image| image.name == name)
         };
-        if !has(&pod["spec"]["containers"][0]) || !has(&pod["spec"]["initContainers"][0]) {
+        let init = &pod["spec"]["initContainers"][0];
+        if !has(&pod["spec"]["containers"][0]) || !(init.is_null() || has(init)) {
             return self.set(pod, |pod| {
                 let waiting = json!({"reason": "ImagePullBackOff", "message": "Back-off pulling image"});
                 pod["status"]["containerStatuses"] = json!([container(&json!({"waiting": waiting}))]);
@@ -191,7 +192,7 @@ impl Kubelet {
         tokio::spawn(Arc::clone(self).carry_out(pod.clone(), running));
     }
 
-    /// Runs both containers of a pod.
+    /// Runs the init container of a pod, if it has one, and then its container.
     async fn carry_out(self: Arc<Self>, pod: Value, running: Arc<Running>) {
         let number = self.addresses.fetch_add(1, Ordering::Relaxed);
         let ip = format!(
@@ -205,19 +206,20 @@ impl Kubelet {
             pod["status"]["podIP"] = json!(ip);
         });
         let root = self.dir.join(names(&pod).1);
-        let started = self.start(&pod, &pod["spec"]["initContainers"][0], &root, &ip);
-        let ended = match started {
-            Ok(agent) => {
+        let init = &pod["spec"]["initContainers"][0];
+        let ended = match (!init.is_null()).then(|| self.start(&pod, init, &root, &ip)) {
+            None => None,
+            Some(Ok(agent)) => {
                 let agent = Arc::new(agent);
                 *running.process.lock() = Some(Arc::clone(&agent));
-                agent.ended().await
+                Some(agent.ended().await)
             }
-            Err(error) => Ended {
+            Some(Err(error)) => Some(Ended {
                 code: 1,
                 log: error.to_string(),
-            },
+            }),
         };
-        if ended.code != 0 {
+        if let Some(ended) = ended.filter(|ended| ended.code != 0) {
             return self.set(&pod, |pod| {
                 pod["status"]["phase"] = json!("Failed");
                 let terminated = json!({"exitCode": ended.code, "reason": "Error", "message": ended.log});
