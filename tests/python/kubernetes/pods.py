@@ -29,6 +29,13 @@ def objects(kind, gateway):
     return found["items"]
 
 
+def toml(value):
+    """A value as TOML."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {toml(one)}" for key, one in value.items()) + "}"
+    return json.dumps(value)
+
+
 class Gateway(Himalia):
     """`himalia serve` with [kubernetes]."""
 
@@ -51,7 +58,7 @@ class Gateway(Himalia):
         lines = ["[kubernetes]", *(f"{key} = {json.dumps(value)}" for key, value in settings.items())]
         lines += ["[defaults]", 'memory = "256MiB"', "cpu = 0.5", 'disk = "64MiB"', 'tmp = "32MiB"', 'shm = "16MiB"']
         for name, table in tables.items():
-            lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+            lines += [f"[{name}]", *(f"{key} = {toml(value)}" for key, value in table.items())]
         self.config = directory / "himalia.toml"
         self.config.write_text("\n".join(lines) + "\n")
         specs = directory / "kernelspecs" / "python3"
