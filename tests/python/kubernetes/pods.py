@@ -83,7 +83,7 @@ class Gateway(Himalia):
 
     def submit(self, session, code):
         """Begins an execution; its id."""
-        reply = self.http.post(f"v1/sessions/{session}/executions", json={"code": code})
+        reply = self.http.post(f"v1/sessions/{session}/executions", json={"code": code, "background": True})
         assert reply.status_code in (200, 201, 202), reply.text
         return reply.json()["id"]
 
