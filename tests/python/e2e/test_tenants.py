@@ -116,7 +116,6 @@ def test_tenants_share_a_gateway_and_nothing_else(tenants):
         ('[tenants.a.tokens]\nx = "short-canary"', "tenants.a.tokens.x"),
         ('[tenants.a.tokens]\nx = "CANARY"\ny = "CANARY"', "tenants.a.tokens.y"),
         ('[tenants.a]\ntoken = "canary"', "token"),
-        ("[tenants.a]\nmax_kernels = 1", "tenants.a.tokens"),
         ('[tenants.operator.tokens]\nx = "CANARY"', "tenants.operator.tokens.x"),
     ],
 )
