@@ -122,7 +122,7 @@ test-rust: check-rust-tests nextest ## unit, property, simulator and system test
 	cargo build --locked --workspace --bins --tests
 	cargo nextest run --locked --workspace --retries $(RERUNS)
 	# The system tests of sessions once more, with shims that listen for the gateway.
-	HIMALIA_TEST_TRANSPORT=tls cargo nextest run --locked -p himalia-engine --test suite --retries $(RERUNS)
+	HIMALIA_TEST_TRANSPORT=tls cargo nextest run --locked --workspace --retries $(RERUNS) -E 'package(himalia-engine) & binary(suite)'
 	cargo test --locked --workspace --doc --quiet
 
 .PHONY: test-python
