@@ -27,6 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("himalia-metrics", &["himalia-proc"]),
     ("himalia-store", &["himalia-metrics"]),
+    ("himalia-shared-log", &["himalia-journal", "himalia-store"]),
     ("himalia-outcome", &["himalia-wire"]),
     ("himalia-model", &["himalia-wire", "himalia-sandbox"]),
     (
@@ -79,6 +80,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-link",
             "himalia-outcome",
             "himalia-sandbox",
+            "himalia-shared-log",
             "himalia-shim-protocol",
             "himalia-store",
         ],
@@ -142,6 +144,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("himalia-metrics", &["tokio", "axum", "hyper", "himalia-model"]),
     ("himalia-store", &["himalia-wire", "zeromq", "axum"]),
     ("himalia-relay", &["himalia-wire", "axum", "rusqlite"]),
+    ("himalia-shared-log", &["himalia-wire", "himalia-kernel", "axum"]),
     ("himalia-outcome", &["tokio", "axum", "himalia-journal"]),
     (
         "himalia-model",

@@ -159,6 +159,9 @@ impl Cursor {
             return Ok(Some(disk.reader));
         }
         let path = segment_path(&self.shared.dir, part.first);
+        if let Some(elsewhere) = self.shared.elsewhere.as_ref().filter(|_| !path.exists()) {
+            elsewhere.fetch(part.first, &path)?;
+        }
         if let Some(mark) = part.mark {
             return SegmentReader::at(&path, mark).map(Some);
         }

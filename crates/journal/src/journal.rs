@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::cursor::Cursor;
 use crate::error::JournalError;
@@ -19,6 +20,7 @@ use crate::reader::Mark;
 use crate::record::{NewRecord, Record, now_micros};
 use crate::recovery::{Recovery, recover};
 use crate::segment::{Segment, segment_path};
+use crate::shared::{Part, Restored, Sealed, SharedLog};
 use crate::tail::Tail;
 
 /// Rolled segments that may wait for [`Journal::sync`]; one more is flushed by the roll itself.
@@ -54,7 +56,7 @@ impl Default for Options {
 /// microseconds, except [`Self::sync`], which waits for the disk.
 #[derive(Clone, Debug)]
 pub struct Journal {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// What cursors hold.
@@ -68,6 +70,8 @@ pub(crate) struct Shared {
     writer: Mutex<Writer>,
     head: watch::Sender<u64>,
     positions: Positions,
+    /// The part of the log that is elsewhere, if there is one.
+    pub(crate) elsewhere: Option<Arc<dyn SharedLog>>,
     /// Of all cursors.
     pub(crate) read_bytes: AtomicU64,
 }
@@ -76,6 +80,8 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 struct Writer {
     segment: Segment,
+    /// The number of the first record of the segment, also its name.
+    first: u64,
     next_seq: u64,
     next_generation: u64,
     dirty: bool,
@@ -84,6 +90,25 @@ struct Writer {
     /// A segment was created since the directory was flushed.
     dir_dirty: bool,
     headers: Vec<[u8; RECORD_HEADER]>,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub enum Append {
+    /// It is in the log, with these numbers.
+    Done(Range<u64>),
+    /// It is in the log once it is committed elsewhere and [published](Journal::publish).
+    Pending(Staged),
+}
+
+/// A batch of a shared log that is on its way. No other one is begun before it is published.
+#[derive(Debug)]
+pub struct Staged {
+    /// Completes when the batch is committed elsewhere; fails when this gateway may not write the log any more.
+    pub committed: oneshot::Receiver<()>,
+    seqs: Range<u64>,
+    records: Vec<Arc<Record>>,
+    offset: u64,
 }
 
 /// A segment that is written no more and may not be on the disk yet.
@@ -109,14 +134,38 @@ impl Rolled {
 impl Journal {
     /// Opens the journal in `dir`, or creates it (directory 0700, files 0600). A torn end is cut off.
     pub fn open(dir: impl Into<PathBuf>, options: Options) -> Result<(Self, Recovery), JournalError> {
-        let dir = dir.into();
-        let found = recover(&dir)?;
+        Self::open_with(dir.into(), options, None)
+    }
+
+    /// The same for a shared log, whose newest segment was restored in `dir`.
+    pub(crate) fn open_shared(
+        dir: PathBuf,
+        options: Options,
+        restored: Restored,
+    ) -> Result<(Self, Recovery), JournalError> {
+        let Restored { log, sealed, is_new } = restored;
+        let (journal, recovery) = Self::open_with(dir, options, Some((log, sealed)))?;
+        if is_new {
+            let writer = journal.shared.writer.lock();
+            journal.shared.share_start(writer.first)?;
+        }
+        Ok((journal, recovery))
+    }
+
+    fn open_with(
+        dir: PathBuf,
+        options: Options,
+        elsewhere: Option<(Arc<dyn SharedLog>, Vec<Sealed>)>,
+    ) -> Result<(Self, Recovery), JournalError> {
+        let (elsewhere, sealed) = elsewhere.unzip();
+        let found = recover(&dir, &sealed.unwrap_or_default())?;
         let mut tail = Tail::new(options.tail_bytes);
         found
             .recovery
             .since
             .iter()
             .for_each(|record| tail.push(Arc::clone(record)));
+        let active_first = found.entries.last().map_or(1, |entry| entry.first);
         let next_generation = found
             .entries
             .iter()
@@ -134,6 +183,7 @@ impl Journal {
             }),
             writer: Mutex::new(Writer {
                 segment: found.active,
+                first: active_first,
                 next_seq: found.head + 1,
                 next_generation,
                 dirty: true,
@@ -143,6 +193,7 @@ impl Journal {
             }),
             head: watch::Sender::new(found.head),
             positions: Positions::open(&dir, found.head)?,
+            elsewhere,
             read_bytes: AtomicU64::new(0),
             dir,
         };
@@ -160,15 +211,35 @@ impl Journal {
             .map(|seqs| seqs.start)
     }
 
-    /// Appends all of `records`, or none, with one write, and returns their seqs.
+    /// Appends all of `records`, or none, with one write, and returns their seqs. On a shared log it blocks until they are committed.
     pub fn append_batch(&self, records: &[NewRecord]) -> Result<Range<u64>, JournalError> {
+        match self.begin_batch(records)? {
+            Append::Done(seqs) => Ok(seqs),
+            Append::Pending(mut staged) => {
+                let (_, never) = oneshot::channel();
+                let committed = std::mem::replace(&mut staged.committed, never);
+                let lost = || {
+                    JournalError::io(
+                        "share",
+                        &self.shared.dir,
+                        io::Error::other("the log has another owner"),
+                    )
+                };
+                committed.blocking_recv().map_err(|_| lost())?;
+                Ok(self.publish(staged))
+            }
+        }
+    }
+
+    /// Appends all of `records`, or none, with one write. Those of a shared log are visible after [`Self::publish`].
+    pub fn begin_batch(&self, records: &[NewRecord]) -> Result<Append, JournalError> {
         records
             .iter()
             .try_for_each(|record| check_length(record.body.len()))?;
         let mut writer = self.shared.writer.lock();
         let first = writer.next_seq;
         if records.is_empty() {
-            return Ok(first..first);
+            return Ok(Append::Done(first..first));
         }
         let (bytes, quota) = (
             writer.segment.len(),
@@ -184,11 +255,32 @@ impl Journal {
         let mut stored = (first..)
             .zip(records)
             .map(|(seq, new)| Arc::new(Record::from_new(new, seq, at_micros)));
+        if let Some(elsewhere) = &self.shared.elsewhere {
+            let records: Vec<Arc<Record>> = stored.collect();
+            let part = Part {
+                segment: writer.first,
+                at: bytes,
+                last: writer.next_seq - 1,
+                bytes: encoded(&records),
+            };
+            return Ok(Append::Pending(Staged {
+                committed: elsewhere.commit(part),
+                seqs: first..writer.next_seq,
+                records,
+                offset: bytes,
+            }));
+        }
         match records {
             [_] => self.shared.publish(stored.next(), bytes),
             _ => self.shared.publish(stored.collect::<Vec<_>>(), bytes),
         }
-        Ok(first..writer.next_seq)
+        Ok(Append::Done(first..writer.next_seq))
+    }
+
+    /// Makes a batch visible that is committed elsewhere, and returns its seqs.
+    pub fn publish(&self, staged: Staged) -> Range<u64> {
+        self.shared.publish(staged.records, staged.offset);
+        staged.seqs
     }
 
     /// Another bound for the disk than [`Options::quota_bytes`]. What is above it goes with the next [`Self::roll`].
@@ -212,12 +304,29 @@ impl Journal {
         let segment = Segment::create(&self.shared.dir, first, Some(checkpoint))?;
         let entry = Entry::new(first, writer.next_generation, segment.len());
         writer.next_generation += 1;
+        self.shared.share_start(first)?;
         let old = std::mem::replace(&mut writer.segment, segment);
+        let old_first = std::mem::replace(&mut writer.first, first);
+        if let Some(elsewhere) = &self.shared.elsewhere
+            && old_first != first
+        {
+            let sealed = Sealed {
+                first: old_first,
+                bytes: old.len(),
+            };
+            elsewhere.seal(sealed, &segment_path(&self.shared.dir, old_first));
+        }
         let large = old.len() >= self.shared.options.segment_bytes.saturating_mul(LARGE_SEGMENTS);
         writer.retire(&old, large);
         for deleted in self.shared.begin_segment(entry) {
+            if let Some(elsewhere) = &self.shared.elsewhere {
+                elsewhere.delete(deleted);
+            }
             let path = segment_path(&self.shared.dir, deleted);
-            if let Err(error) = fs::remove_file(&path) {
+            // A segment of a shared log may never have been fetched.
+            if let Err(error) = fs::remove_file(&path)
+                && !(self.shared.elsewhere.is_some() && error.kind() == io::ErrorKind::NotFound)
+            {
                 tracing::warn!(segment = %path.display(), %error, "cannot delete an old segment");
             }
         }
@@ -297,7 +406,11 @@ impl Journal {
             writer.unflushed(rolled, current);
             return Err(JournalError::io("flush", &self.shared.dir, error));
         }
-        self.shared.positions.sync()
+        let changed = self.shared.positions.sync()?;
+        if let (true, Some(elsewhere)) = (changed, &self.shared.elsewhere) {
+            elsewhere.keep_positions(self.shared.positions.bytes()?);
+        }
+        Ok(())
     }
 }
 
@@ -354,7 +467,40 @@ impl Writer {
     }
 }
 
+/// Records as they are in a segment.
+fn encoded(records: &[Arc<Record>]) -> Bytes {
+    let mut bytes = Vec::with_capacity(records.iter().map(|record| record.size()).sum());
+    for record in records {
+        let header = RecordHeader {
+            seq: record.seq,
+            at_micros: record.at_micros,
+            meta: record.meta,
+            kind: record.kind,
+            tag: Tag::Record,
+        };
+        bytes.extend_from_slice(&header.encode(&record.body));
+        bytes.extend_from_slice(&record.body);
+    }
+    bytes.into()
+}
+
 impl Shared {
+    /// Commits what a new segment begins with. Nothing waits for it: what follows is committed after it.
+    fn share_start(&self, first: u64) -> Result<(), JournalError> {
+        let Some(elsewhere) = &self.elsewhere else {
+            return Ok(());
+        };
+        let path = segment_path(&self.dir, first);
+        let bytes = fs::read(&path).map_err(|error| JournalError::io("read", &path, error))?;
+        drop(elsewhere.commit(Part {
+            segment: first,
+            at: 0,
+            last: first - 1,
+            bytes: bytes.into(),
+        }));
+        Ok(())
+    }
+
     /// Makes written records visible. `offset` is where the first of them begins in the newest segment.
     fn publish(&self, records: impl IntoIterator<Item = Arc<Record>>, mut offset: u64) {
         let mut index = self.index.lock();

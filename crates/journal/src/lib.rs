@@ -48,6 +48,7 @@ mod reader;
 mod record;
 mod recovery;
 mod segment;
+mod shared;
 mod store;
 mod tail;
 
@@ -55,8 +56,9 @@ pub use blocking::may_block;
 pub use cursor::{Cursor, Read};
 pub use error::JournalError;
 pub use format::MAX_BODY_BYTES;
-pub use journal::{Journal, Options};
+pub use journal::{Append, Journal, Options, Staged};
 pub use positions::{MAX_POSITIONS, Positions};
 pub use record::{Meta, NewRecord, Record};
 pub use recovery::Recovery;
+pub use shared::{Part, Restored, Sealed, SharedLog, SharedLogs};
 pub use store::LogStore;

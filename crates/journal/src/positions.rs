@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::error::JournalError;
@@ -104,15 +105,25 @@ impl Positions {
         Ok(())
     }
 
-    /// Flushes changes to the disk.
-    pub(crate) fn sync(&self) -> Result<(), JournalError> {
+    /// Flushes changes to the disk; `false` if there were none.
+    pub(crate) fn sync(&self) -> Result<bool, JournalError> {
         if !self.dirty.swap(false, Ordering::AcqRel) {
-            return Ok(());
+            return Ok(false);
         }
         self.file.sync_data().map_err(|error| {
             self.dirty.store(true, Ordering::Release);
             JournalError::io("flush", &self.path, error)
-        })
+        })?;
+        Ok(true)
+    }
+
+    /// All of the file up to its last slot that is used.
+    pub(crate) fn bytes(&self) -> Result<Bytes, JournalError> {
+        let slots = self.slots.lock();
+        let used = slots.by_owner.values().map(|slot| slot.at + 1).max().unwrap_or(0);
+        let mut bytes = vec![0; used * SLOT];
+        read_prefix(&self.file, &mut bytes).map_err(|error| JournalError::io("read", &self.path, error))?;
+        Ok(bytes.into())
     }
 
     fn write(&self, at: usize, slot: &[u8; SLOT]) -> Result<(), JournalError> {

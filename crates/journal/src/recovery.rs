@@ -12,6 +12,7 @@ use crate::index::Entry;
 use crate::reader::{SegmentReader, Step};
 use crate::record::Record;
 use crate::segment::{Segment, parse_segment_name, segment_path};
+use crate::shared::Sealed;
 
 /// What the caller needs to rebuild its state.
 #[derive(Debug)]
@@ -35,8 +36,9 @@ pub(crate) struct Found {
     pub(crate) head: u64,
 }
 
-/// Reads the newest segment whose start is sound, cuts off its torn end, and sets aside any newer one.
-pub(crate) fn recover(dir: &Path) -> Result<Found, JournalError> {
+/// Reads the newest segment whose start is sound, cuts off its torn end, and sets aside any newer one. `sealed` are rolled segments that
+/// are elsewhere, and perhaps in the directory too.
+pub(crate) fn recover(dir: &Path, sealed: &[Sealed]) -> Result<Found, JournalError> {
     let mut builder = DirBuilder::new();
     builder
         .recursive(true)
@@ -44,6 +46,9 @@ pub(crate) fn recover(dir: &Path) -> Result<Found, JournalError> {
         .create(dir)
         .map_err(|error| JournalError::io("create", dir, error))?;
     let mut firsts = list(dir)?;
+    firsts.extend(sealed.iter().map(|segment| segment.first));
+    firsts.sort_unstable();
+    firsts.dedup();
     let mut torn_bytes = 0;
     let mut start = 1;
     while let Some(first) = firsts.pop() {
@@ -72,7 +77,7 @@ pub(crate) fn recover(dir: &Path) -> Result<Found, JournalError> {
         let end = reader.place();
         entry.bytes = end.offset;
         torn_bytes += size.saturating_sub(end.offset);
-        let mut entries = older(dir, &firsts)?;
+        let mut entries = older(dir, &firsts, sealed)?;
         entries.push(entry);
         return Ok(Found {
             recovery: Recovery {
@@ -114,9 +119,13 @@ fn list(dir: &Path) -> Result<Vec<u64>, JournalError> {
     Ok(firsts)
 }
 
-fn older(dir: &Path, firsts: &[u64]) -> Result<Vec<Entry>, JournalError> {
+fn older(dir: &Path, firsts: &[u64], sealed: &[Sealed]) -> Result<Vec<Entry>, JournalError> {
     let mut entries = Vec::with_capacity(firsts.len() + 1);
     for (at, &first) in firsts.iter().enumerate() {
+        if let Some(segment) = sealed.iter().find(|segment| segment.first == first) {
+            entries.push(Entry::new(first, generation(at), segment.bytes));
+            continue;
+        }
         let path = segment_path(dir, first);
         let size = fs::metadata(&path)
             .map_err(|error| JournalError::io("read", &path, error))?

@@ -7,22 +7,34 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::{Journal, JournalError, Options, Recovery};
+use crate::{Journal, JournalError, Options, Recovery, SharedLogs};
 
 /// File that marks a forgotten log: should this process end before its last user, the next one removes it.
 const FORGOTTEN: &str = "forgotten";
 
-/// The logs below one directory of the local disk. All calls block on the disk.
+/// The logs below one directory of the local disk, which may be shared. All calls block on the disk, or on what is elsewhere.
 #[derive(Clone, Debug)]
 pub struct LogStore {
     root: PathBuf,
+    shared: Option<Arc<dyn SharedLogs>>,
 }
 
 impl LogStore {
     /// The logs below this directory.
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self {
+            root: root.into(),
+            shared: None,
+        }
+    }
+
+    /// The same, of logs that are kept elsewhere too.
+    #[must_use]
+    pub fn shared(mut self, shared: Option<Arc<dyn SharedLogs>>) -> Self {
+        self.shared = shared;
+        self
     }
 
     /// Opens a log, or creates it. `name` is relative to the store.
@@ -30,7 +42,14 @@ impl LogStore {
     /// # Errors
     /// As [`Journal::open`].
     pub fn open(&self, name: &str, options: Options) -> Result<(Journal, Recovery), JournalError> {
-        Journal::open(self.root.join(name), options)
+        let dir = self.root.join(name);
+        let Some(shared) = &self.shared else {
+            return Journal::open(dir, options);
+        };
+        let failed = |error| JournalError::io("restore", &dir, error);
+        std::fs::create_dir_all(&dir).map_err(failed)?;
+        let restored = shared.open(name, &dir).map_err(failed)?;
+        Journal::open_shared(dir, options, restored)
     }
 
     /// Removes a log, if there is one.
@@ -38,6 +57,9 @@ impl LogStore {
         let path = self.root.join(name);
         if path.is_dir() {
             remove_log(&path);
+        }
+        if let Some(shared) = &self.shared {
+            shared.remove(name);
         }
     }
 
@@ -67,6 +89,9 @@ impl Journal {
     /// Removes the log, even if it is being read. Blocks on the disk.
     pub fn remove(&self) {
         remove_log(self.dir());
+        if let Some(elsewhere) = &self.shared.elsewhere {
+            elsewhere.remove();
+        }
     }
 }
 

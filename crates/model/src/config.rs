@@ -77,12 +77,15 @@ pub struct SharedStore {
     pub url: String,
     /// How long the lease of a replica is.
     pub lease: Duration,
+    /// The object store for logs, which are shared then; `None`: logs are in the data directory.
+    pub object_store: Option<String>,
 }
 
 impl fmt::Debug for SharedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedStore")
             .field("lease", &self.lease)
+            .field("object_store", &self.object_store)
             .finish_non_exhaustive()
     }
 }

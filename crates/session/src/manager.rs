@@ -7,13 +7,14 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use himalia_budget::Budget;
 use himalia_executions::{Known, Past};
-use himalia_journal::{Journal, LogStore, Options, Recovery};
+use himalia_journal::{Journal, LogStore, Options, Recovery, SharedLogs};
 use himalia_kernel::{Now, Rules, Settings};
 use himalia_kernelspecs::Catalog;
 use himalia_link::Unproven;
 use himalia_metrics::Metrics;
 use himalia_model::{Clock, EngineConfig, EngineError, KernelId, Origin, SandboxConfig, SessionLimits};
 use himalia_sandbox::Enforcement;
+use himalia_shared_log::Shared;
 use himalia_store::Store;
 use parking_lot::Mutex;
 use time::OffsetDateTime;
@@ -49,6 +50,8 @@ pub struct SessionManager {
     /// Sandboxes whose counts of memory kills are looked at.
     pub(crate) leases: Mutex<Vec<Weak<Lease>>>,
     pub(crate) store: Arc<dyn Store>,
+    /// Logs that outlive the data directory, if they do.
+    pub(crate) shared_logs: Option<Shared>,
     /// All kernels by id.
     pub registry: Arc<Registry>,
     /// Ended sessions.
@@ -140,7 +143,9 @@ impl SessionManager {
 
     /// Where logs are kept, by their names relative to the data directory.
     pub(crate) fn logs(&self) -> LogStore {
+        let shared = self.shared_logs.clone();
         LogStore::new(&self.config.data_dir)
+            .shared(shared.map(|shared| Arc::new(shared) as Arc<dyn SharedLogs>))
     }
 
     /// Disk for the log of a session with these limits, in bytes.

@@ -9,6 +9,7 @@ use himalia_kernel::Command;
 use himalia_kernelspecs::{Catalog, HostEnvironment};
 use himalia_metrics::Metrics;
 use himalia_model::{EngineConfig, EngineError};
+use himalia_shared_log::{Objects, Shared};
 use himalia_store::{
     Measured, PostgresOptions, PostgresStore, REPLICA_FILE, Scope, SqliteStore, Store, StoreError,
 };
@@ -31,6 +32,9 @@ use crate::{
 /// Beyond its grace, how long the end of what waits in pools may take.
 const POOL_SLACK: Duration = Duration::from_secs(5);
 
+/// How long a stop waits until rolled segments are in the object store and logs are removed from it.
+const LOGS_SLACK: Duration = Duration::from_secs(5);
+
 impl SessionManager {
     /// Opens the data directory, takes the next epoch and adopts the kernels that an earlier gateway left. Returns as soon as
     /// commands can be served. Must be called within a tokio runtime.
@@ -43,7 +47,7 @@ impl SessionManager {
         }
         templates::check(&config, &provisioners)?;
         let metrics = Metrics::new();
-        let store = open_store(&config).await?;
+        let (store, shared_logs) = open_store(&config).await?;
         let store: Arc<dyn Store> = Arc::new(Measured::new(store, metrics.store().clone()));
         let ended = store.ended_sessions(Scope::Own).await;
         let ended =
@@ -58,6 +62,7 @@ impl SessionManager {
             pools: OnceLock::new(),
             leases: parking_lot::Mutex::default(),
             store,
+            shared_logs,
             registry: Arc::new(Registry::default()),
             ended: Arc::new(EndedSessions::new(config.retention, ended).with_clock(config.clock.clone())),
             open_logs: OpenLogs::default(),
@@ -142,6 +147,11 @@ impl SessionManager {
         removed
             .await
             .map_err(|error| EngineError::internal("cannot remove logs", error))?;
+        if let Some(shared) = &inner.shared_logs
+            && !shared.flush(LOGS_SLACK).await
+        {
+            tracing::warn!("not all logs are tidied in time; the next start of this replica does it");
+        }
         inner
             .store
             .close()
@@ -171,7 +181,7 @@ impl SessionManager {
 }
 
 /// The store of the data directory, or the one that several replicas share.
-async fn open_store(config: &EngineConfig) -> Result<Arc<dyn Store>, EngineError> {
+async fn open_store(config: &EngineConfig) -> Result<(Arc<dyn Store>, Option<Shared>), EngineError> {
     let (dir, replica) = (config.data_dir.clone(), config.replica.clone());
     let failed = |error: StoreError| match error {
         StoreError::Locked { .. } | StoreError::ReplicaInUse { .. } => EngineError::Conflict {
@@ -204,7 +214,7 @@ async fn open_store(config: &EngineConfig) -> Result<Arc<dyn Store>, EngineError
         .await
         .map_err(|error| EngineError::internal("opening the store", error))??;
     if let Some(store) = opened {
-        return Ok(Arc::new(store));
+        return Ok((Arc::new(store), None));
     }
     let shared = shared.ok_or_else(|| EngineError::unavailable("no store"))?;
     let options = PostgresOptions {
@@ -216,6 +226,59 @@ async fn open_store(config: &EngineConfig) -> Result<Arc<dyn Store>, EngineError
         data_dir: config.data_dir.clone(),
         lease: shared.lease,
     };
+    let objects = match shared.object_store {
+        Some(url) => {
+            let opened = tokio::task::spawn_blocking(move || Objects::open(&url)).await;
+            let opened = opened.map_err(|error| EngineError::internal("opening the object store", error))?;
+            Some(opened.map_err(|reason| EngineError::bad_request("object_store", reason))?)
+        }
+        None => None,
+    };
     let store = PostgresStore::open(options).await.map_err(failed)?;
-    Ok(Arc::new(store))
+    let places = store.logs().places().await.map_err(failed)?;
+    if let Err(error) = check_places(&config.replica, objects.is_some(), places) {
+        // The reason is known already.
+        let _ = store.close().await;
+        return Err(error);
+    }
+    let logs = objects.map(|objects| Shared::start(store.logs(), objects, store.lease().clone()));
+    Ok((Arc::new(store), logs))
+}
+
+/// A log is shared from its first record on, or never: half of one would be restored otherwise.
+fn check_places(replica: &str, shares: bool, (alone, shared): (i64, i64)) -> Result<(), EngineError> {
+    let reason = match (shares, alone, shared) {
+        (true, 1.., _) => format!(
+            "object_store: replica {replica} has the logs of {alone} sessions in its data directory alone; start it \
+             without --object-store, or give this one another --replica and data directory"
+        ),
+        (false, _, 1..) => format!(
+            "object_store: replica {replica} has shared logs of {shared} sessions; start it with its --object-store, \
+             or give this one another --replica and data directory"
+        ),
+        _ => return Ok(()),
+    };
+    Err(EngineError::Conflict { reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_does_not_change_where_its_logs_are() {
+        for (shares, places) in [(true, (0, 0)), (true, (0, 2)), (false, (0, 0)), (false, (2, 0))] {
+            assert!(check_places("a", shares, places).is_ok(), "{shares} {places:?}");
+        }
+        for (shares, places, expected) in [
+            (true, (2, 1), "alone"),
+            (false, (1, 2), "with its --object-store"),
+        ] {
+            let error = check_places("a", shares, places).unwrap_err().to_string();
+            assert!(
+                error.contains("2 sessions") && error.contains(expected),
+                "{error}"
+            );
+        }
+    }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail, ensure};
-use himalia_engine::copy_database;
+use himalia_engine::{REPLICA_FILE, copy_database};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
@@ -33,6 +33,12 @@ const LEFT_OUT: [&str; 7] = [
 
 /// Copies a data directory into a new file, while its gateway runs or not.
 pub(crate) fn backup(data_dir: &Path, output: &Path) -> anyhow::Result<ExitCode> {
+    ensure!(
+        !data_dir.join(REPLICA_FILE).exists(),
+        "{} belongs to a replica of a shared store: its sessions are in Postgres, and with --object-store its logs are there and in \
+         the object store. Back these up with their own tools",
+        data_dir.display()
+    );
     ensure!(
         data_dir.join(DATABASE).exists(),
         "{} is not the data directory of a gateway: it has no {DATABASE}",

@@ -125,6 +125,7 @@ impl Config {
             allow_origin: origins(settings.allow_origin.unwrap_or_default())?,
             replica: Replica::check(
                 settings.store,
+                settings.object_store,
                 settings.replica,
                 settings.lease,
                 SaidOfRelays {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use himalia_engine::{PostgresUrl, SharedStore, check_replica_name};
+use himalia_engine::{PostgresUrl, SharedStore, check_replica_name, object_directory};
 
 use super::ConfigError;
 use crate::settings::{Seconds, Secret};
@@ -91,17 +91,23 @@ impl SaidOfRelays {
 impl Replica {
     pub(super) fn check(
         store: Option<Secret>,
+        object_store: Option<String>,
         name: Option<String>,
         lease: Seconds,
         relays: SaidOfRelays,
     ) -> Result<Self, ConfigError> {
         let relay = relays.check(store.is_some())?;
         let Some(Secret(url)) = store else {
-            if name.is_some() {
-                return Err(ConfigError::new(
-                    "replica",
-                    "needs a store that gateways share: give --store",
-                ));
+            for (key, given) in [
+                ("replica", name.is_some()),
+                ("object_store", object_store.is_some()),
+            ] {
+                if given {
+                    return Err(ConfigError::new(
+                        key,
+                        "needs a store that gateways share: give --store",
+                    ));
+                }
             }
             return Ok(Self {
                 name: ALONE.to_owned(),
@@ -111,6 +117,9 @@ impl Replica {
         };
         let parsed: Result<PostgresUrl, String> = url.parse();
         parsed.map_err(|reason| ConfigError::new("store", reason))?;
+        if let Some(url) = &object_store {
+            object_directory(url).map_err(|reason| ConfigError::new("object_store", reason))?;
+        }
         let lease = lease.duration();
         if !LEASE.contains(&lease) {
             return Err(ConfigError::new("lease", "is not between 3s and 5m"));
@@ -119,7 +128,11 @@ impl Replica {
         check_replica_name(&name).map_err(|reason| ConfigError::new("replica", reason))?;
         Ok(Self {
             name,
-            store: Some(SharedStore { url, lease }),
+            store: Some(SharedStore {
+                url,
+                lease,
+                object_store,
+            }),
             relay,
         })
     }
@@ -131,11 +144,31 @@ mod tests {
 
     const URL: &str = "postgres://himalia:canary@db.example.org/himalia";
 
+    #[test]
+    fn an_object_store_is_a_directory_and_needs_a_store() {
+        let check = |store: Option<&str>, objects: &str| {
+            let store = store.map(|url| Secret(url.to_owned()));
+            let relays = SaidOfRelays::default();
+            Replica::check(store, Some(objects.to_owned()), None, Seconds(5), relays)
+                .map_err(|error| error.to_string())
+        };
+        let shared = check(Some(URL), "file:///srv/himalia").unwrap().store.unwrap();
+        assert_eq!(shared.object_store.as_deref(), Some("file:///srv/himalia"));
+        for (store, objects, expected) in [
+            (None, "file:///srv/himalia", "object_store: needs a store"),
+            (Some(URL), "s3://bucket/x", "object_store: is no directory"),
+            (Some(URL), "/srv/himalia", "object_store: is no directory"),
+        ] {
+            let error = check(store, objects).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
     fn check(store: Option<&str>, name: Option<&str>, seconds: u64) -> Result<Replica, String> {
         let store = store.map(|url| Secret(url.to_owned()));
         let relays = SaidOfRelays::default();
-        Replica::check(store, name.map(str::to_owned), Seconds(seconds), relays)
-            .map_err(|error| error.to_string())
+        let name = name.map(str::to_owned);
+        Replica::check(store, None, name, Seconds(seconds), relays).map_err(|error| error.to_string())
     }
 
     #[test]

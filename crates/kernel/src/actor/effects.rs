@@ -1,15 +1,22 @@
 //! What the state machine wants done, and what the world sees of it.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use himalia_journal::{JournalError, NewRecord, may_block};
+use himalia_journal::{Append, JournalError, NewRecord, may_block};
 use himalia_metrics::Kernels;
 use himalia_shim_protocol::{Lane, ToShim, Welcome};
 
-use super::Running;
+use tokio::time::timeout;
+
+use super::{Committing, Running};
 use crate::event::{Effect, Event, Now};
 use crate::handle::record;
 use crate::meta::RecordKind;
+
+/// How long a stop waits for the last batch of a shared log.
+const LAST_COMMIT: Duration = Duration::from_secs(2);
 
 /// A batch from this size on is written where a blocking thread is expected.
 const BLOCKING_BYTES: usize = 1 << 20;
@@ -74,29 +81,15 @@ impl Running {
             self.step(Event::Fetched { seq, record }, now);
         }
         while let Some(batch) = self.actor.core.take_batch() {
-            let shows = batch
-                .iter()
-                .any(|record| record.kind != RecordKind::Request as u8);
             let bytes: usize = batch.iter().map(|record| record.body.len()).sum();
             let journal = &self.actor.handle.journal;
-            let begun = std::time::Instant::now();
-            let written = maybe_blocking(bytes, || journal.append_batch(&batch));
+            let begun = Instant::now();
+            let written = maybe_blocking(bytes, || journal.begin_batch(&batch));
             match written {
-                Ok(seqs) => {
-                    self.actor.journal_times.append.observe(begun.elapsed());
-                    count(&batch, &self.actor.handle.metrics);
-                    self.actor.handle.dirty.store(true, Ordering::Release);
-                    if shows {
-                        self.actor.handle.shown.send_replace(seqs.end.saturating_sub(1));
-                    }
-                    self.roll_due = journal.roll_due();
-                    self.step(
-                        Event::Written {
-                            first_seq: seqs.start,
-                            batch,
-                        },
-                        now,
-                    );
+                Ok(Append::Done(seqs)) => self.written(seqs, batch, begun, now),
+                // The next batch is taken when this one is written.
+                Ok(Append::Pending(staged)) => {
+                    self.committing = Some(Committing { staged, batch, begun });
                 }
                 Err(error) => {
                     self.roll_due |= matches!(error, JournalError::RollOverdue { .. });
@@ -118,6 +111,41 @@ impl Running {
             }
         }
         self.publish();
+    }
+
+    /// A batch is in the log: shows it, and does what follows from it.
+    fn written(&mut self, seqs: Range<u64>, batch: Vec<NewRecord>, begun: Instant, now: Now) {
+        self.actor.journal_times.append.observe(begun.elapsed());
+        count(&batch, &self.actor.handle.metrics);
+        let shows = batch
+            .iter()
+            .any(|record| record.kind != RecordKind::Request as u8);
+        let handle = &self.actor.handle;
+        handle.dirty.store(true, Ordering::Release);
+        if shows {
+            handle.shown.send_replace(seqs.end.saturating_sub(1));
+        }
+        self.roll_due = handle.journal.roll_due();
+        let first_seq = seqs.start;
+        self.step(Event::Written { first_seq, batch }, now);
+    }
+
+    /// The batch of a shared log is committed.
+    pub(super) fn committed(&mut self, now: Now) {
+        if let Some(Committing { staged, batch, begun }) = self.committing.take() {
+            let seqs = self.actor.handle.journal.publish(staged);
+            self.written(seqs, batch, begun, now);
+        }
+    }
+
+    /// Waits for the batch that is being committed, so that nothing of it is sent again to the next gateway; not for long.
+    pub(super) async fn commit_rest(&mut self) {
+        let Some(Committing { staged, .. }) = &mut self.committing else {
+            return;
+        };
+        if let Ok(Ok(())) = timeout(LAST_COMMIT, &mut staged.committed).await {
+            self.committed(self.now());
+        }
     }
 
     pub(super) fn roll(&mut self) {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use himalia_journal::{NewRecord, Staged};
 use himalia_link::{Arrival, Connection};
 use himalia_metrics::JournalTimes;
 use himalia_model::{Clock, DiskUse, KernelId};
@@ -88,6 +89,16 @@ struct Running {
     /// The kernel has ended, to be forgotten or not.
     ended: Option<bool>,
     roll_due: bool,
+    /// A batch that is being committed where the log is shared.
+    committing: Option<Committing>,
+}
+
+/// A batch on its way to the place where a shared log is kept.
+struct Committing {
+    staged: Staged,
+    batch: Vec<NewRecord>,
+    /// When it was begun.
+    begun: std::time::Instant,
 }
 
 enum Wake {
@@ -102,6 +113,7 @@ enum Wake {
     Memory(bool),
     Disk(Option<DiskUse>),
     Deadline,
+    Committed(Result<(), oneshot::error::RecvError>),
 }
 
 impl Actor {
@@ -124,6 +136,7 @@ impl Actor {
             disk: mpsc::channel(1),
             ended: None,
             roll_due: false,
+            committing: None,
         };
         if running.actor.core.snapshot().phase == Phase::Ended {
             running.ended = Some(true);
@@ -142,7 +155,12 @@ impl Actor {
                 tracing::warn!(kernel = %running.actor.handle.id(), "this gateway may not act on a kernel any more");
                 return;
             }
+            if matches!(wake, Wake::Committed(Err(_))) {
+                tracing::warn!(kernel = %running.actor.handle.id(), "the log of a kernel has another owner");
+                return;
+            }
             if matches!(wake, Wake::Stop) {
+                running.commit_rest().await;
                 running.write_and_send(running.now());
                 return;
             }
@@ -159,6 +177,7 @@ impl Running {
             lanes,
             memory: (_, memory),
             disk: (_, disk),
+            committing,
             ..
         } = self;
         let takes_output = actor.core.takes_output();
@@ -199,6 +218,10 @@ impl Running {
                 }
                 Poll::Pending
             }) => wake,
+            committed = poll_fn(|cx| match committing {
+                Some(Committing { staged, .. }) => Pin::new(&mut staged.committed).poll(cx),
+                None => Poll::Pending,
+            }) => Wake::Committed(committed),
             read = poll_fn(|cx| poll_lane(now, cx, true)) => Wake::Lane(Lane::Now, read),
             envelope = mailboxes.urgent.recv(), if takes_urgent => Wake::Urgent(envelope),
             wake = poll_fn(|cx| {
@@ -245,6 +268,7 @@ impl Running {
             }
             Wake::Disk(found) => self.step(Event::DiskMeasured(found), now),
             Wake::Deadline => self.deadline(now),
+            Wake::Committed(_) => self.committed(now),
         }
         for _ in 0..PER_ROUND {
             let Ok(order) = self.actor.mailboxes.orders.try_recv() else {

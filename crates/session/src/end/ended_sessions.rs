@@ -246,7 +246,8 @@ impl crate::SessionManager {
             if let Some(removed) = self.ended.removed(principal, id) {
                 return Err(removed);
             }
-            if !self.config.data_dir.join(dir).is_dir() {
+            // That of a shared log is a cache.
+            if self.shared_logs.is_none() && !self.config.data_dir.join(dir).is_dir() {
                 return Err(unknown());
             }
             self.open_for_reading(dir)

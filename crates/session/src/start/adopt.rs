@@ -41,6 +41,11 @@ impl SessionManager {
         })
         .await;
         swept.map_err(|error| EngineError::internal("cannot sweep logs", error))?;
+        if let Some(shared) = &self.shared_logs {
+            let removed = shared.remove_orphans().await;
+            removed
+                .map_err(|error| EngineError::internal("cannot look for logs that no kernel has", error))?;
+        }
         let keep: Vec<SandboxId> = rows
             .iter()
             .filter_map(|row| row.paths.sandbox_id.parse().ok())

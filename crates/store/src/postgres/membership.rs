@@ -44,10 +44,12 @@ UPDATE himalia.replicas SET lease_until = '-infinity', address = NULL WHERE name
 
 const STORE_ID: &str = "SELECT value FROM himalia.meta WHERE key = 'store_id'";
 
-/// Logs that a replica has on its disk.
+/// Logs that a replica has on its disk alone.
 const LOGS: &str = "
-SELECT (SELECT count(*) FROM himalia.kernels WHERE replica = $1)
-     + (SELECT count(*) FROM himalia.ended_sessions WHERE replica = $1 AND removed_micros IS NULL)";
+SELECT (SELECT count(*) FROM himalia.kernels AS k WHERE replica = $1
+          AND NOT EXISTS (SELECT 1 FROM himalia.logs AS l WHERE l.name = k.session_dir))
+     + (SELECT count(*) FROM himalia.ended_sessions AS e WHERE replica = $1 AND removed_micros IS NULL
+          AND NOT EXISTS (SELECT 1 FROM himalia.logs AS l WHERE l.name = e.session_dir))";
 
 /// A replica that is joining.
 pub(super) struct Joining<'a> {

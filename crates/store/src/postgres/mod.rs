@@ -18,6 +18,7 @@ mod ended;
 mod failure;
 mod jupyter_sessions;
 mod kernels;
+mod logs;
 mod membership;
 mod replicas;
 mod rows;
@@ -45,6 +46,7 @@ use claims::Claims;
 use connection::{Connector, Link};
 pub use data_dir::REPLICA_FILE;
 use failure::Failure;
+pub use logs::{LogPart, LogSegment, LogTable, StoredLog};
 use membership::{Heartbeat, Joined, Joining};
 pub use url::PostgresUrl;
 use worker::Worker;
@@ -89,6 +91,7 @@ pub struct PostgresStore {
     epoch: u64,
     lease: ReplicaLease,
     claims: Arc<Claims>,
+    logs: Arc<LogTable>,
     stop: Mutex<Option<oneshot::Sender<oneshot::Sender<()>>>>,
 }
 
@@ -143,12 +146,17 @@ impl PostgresStore {
             length,
             lease: lease.clone(),
         };
+        let me = Me {
+            name: replica.as_str().into(),
+            epoch: heartbeat.epoch,
+        };
+        let worker = || Worker::spawn(Arc::clone(&connector));
+        let logs = Arc::new(LogTable::new(worker(), worker(), me));
         let (stop, stopped) = oneshot::channel();
         tokio::spawn(heartbeat.run(link, stopped));
         Ok(Self {
-            workers: (0..WORKERS)
-                .map(|_| Worker::spawn(Arc::clone(&connector)))
-                .collect(),
+            workers: (0..WORKERS).map(|_| worker()).collect(),
+            logs,
             next: AtomicUsize::new(0),
             replica: replica.into(),
             epoch,
@@ -156,6 +164,11 @@ impl PostgresStore {
             claims: Arc::default(),
             stop: Mutex::new(Some(stop)),
         })
+    }
+
+    /// Logs that outlive the disk of this replica.
+    pub fn logs(&self) -> Arc<LogTable> {
+        Arc::clone(&self.logs)
     }
 
     fn me(&self) -> Me {

@@ -3,6 +3,7 @@
 use tokio_postgres::Row;
 
 use super::failure::Failure;
+use super::logs::LogPart;
 use crate::{EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, RuntimePaths, StoreError};
 
 pub(super) fn kernel(row: &Row) -> Result<KernelRecord, Failure> {
@@ -53,6 +54,26 @@ pub(super) fn jupyter_session(row: &Row) -> Result<JupyterSessionRecord, Failure
         kernel_id: row.try_get("kernel_id")?,
         created_micros: row.try_get("created_micros")?,
     })
+}
+
+pub(super) fn log_part(row: &Row) -> Result<LogPart, Failure> {
+    Ok(LogPart {
+        log: row.try_get("log")?,
+        segment: row.try_get("segment")?,
+        at: row.try_get("at")?,
+        bytes: row.try_get("bytes")?,
+        object: row.try_get("object")?,
+        size: row.try_get("size")?,
+    })
+}
+
+/// The texts in the first column.
+pub(super) fn objects(rows: &[Row]) -> Result<Vec<String>, Failure> {
+    let mut found = Vec::new();
+    for row in rows {
+        found.extend(row.try_get::<_, Option<String>>(0)?);
+    }
+    Ok(found)
 }
 
 /// A fencing epoch, or that of a gateway, as the database has it.

@@ -8,10 +8,10 @@ use super::failure::Failure;
 use crate::StoreError;
 
 /// The schema version that this code writes.
-pub(super) const SCHEMA_VERSION: i64 = 1;
+pub(super) const SCHEMA_VERSION: i64 = 2;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-const MIGRATIONS: &[&str] = &[V1];
+const MIGRATIONS: &[&str] = &[V1, V2];
 
 /// "HIMA": held while a schema is made or changed, so that replicas that start at once do it once.
 const LOCK: i64 = 0x4849_4d41;
@@ -95,6 +95,36 @@ CREATE TABLE himalia.access_tokens (
 );
 ";
 
+/// Logs that outlive the disk of a replica. What is stored is compressed as little as in a file.
+const V2: &str = "
+CREATE TABLE himalia.logs (
+    name      text PRIMARY KEY,
+    replica   text NOT NULL,
+    epoch     bigint NOT NULL,
+    positions bytea
+);
+CREATE INDEX logs_by_replica ON himalia.logs (replica);
+
+CREATE TABLE himalia.log_parts (
+    log     text NOT NULL,
+    segment bigint NOT NULL,
+    at      bigint NOT NULL,
+    bytes   bytea,
+    object  text,
+    size    bigint NOT NULL,
+    PRIMARY KEY (log, segment, at)
+);
+ALTER TABLE himalia.log_parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
+
+CREATE TABLE himalia.log_segments (
+    log       text NOT NULL,
+    first_seq bigint NOT NULL,
+    object    text NOT NULL,
+    size      bigint NOT NULL,
+    PRIMARY KEY (log, first_seq)
+);
+";
+
 /// Applies the steps that are missing, all in one transaction and under an advisory lock, so that a crash leaves the earlier version
 /// or the newest. `database` is named in errors.
 pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), Failure> {
@@ -142,6 +172,6 @@ pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), F
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 1 && SCHEMA_VERSION == 1,
+    MIGRATIONS.len() == 2 && SCHEMA_VERSION == 2,
     "a step and its version come together"
 );

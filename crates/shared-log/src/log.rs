@@ -1,0 +1,107 @@
+//! One shared log.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use himalia_journal::{Part, Sealed, SharedLog};
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+use crate::committer::{Batch, Message};
+use crate::housekeeper::Chore;
+use crate::{Inner, LARGE_BYTES, RETRY, restore};
+
+/// One log, as its writer and its readers have it.
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) name: String,
+    /// Objects of rolled segments, by their first records.
+    pub(crate) sealed: Arc<Mutex<BTreeMap<u64, String>>>,
+}
+
+impl SharedLog for Log {
+    fn commit(&self, part: Part) -> oneshot::Receiver<()> {
+        let (done, committed) = oneshot::channel();
+        let is_start = part.at == 0;
+        let batch = Batch {
+            log: self.name.clone(),
+            size: part.bytes.len() as u64,
+            segment: part.segment,
+            at: part.at,
+            bytes: Some(part.bytes),
+            object: None,
+            done,
+        };
+        // The beginning of a segment waits for nothing, so that what follows cannot overtake it.
+        if is_start || batch.size < LARGE_BYTES as u64 {
+            // The tasks end with the runtime.
+            let _ = self.inner.commits.send(Message::Commit(batch));
+        } else {
+            let inner = Arc::clone(&self.inner);
+            self.inner.runtime.spawn(large(inner, batch));
+        }
+        committed
+    }
+
+    fn seal(&self, segment: Sealed, path: &Path) {
+        self.inner.unsealed.add(segment.bytes);
+        self.inner.chore(Chore::Seal {
+            log: self.name.clone(),
+            segment,
+            path: path.to_owned(),
+            sealed: Arc::clone(&self.sealed),
+        });
+    }
+
+    fn delete(&self, first: u64) {
+        self.inner.chore(Chore::Delete {
+            log: self.name.clone(),
+            first,
+            sealed: Arc::clone(&self.sealed),
+        });
+    }
+
+    fn fetch(&self, first: u64, to: &Path) -> io::Result<()> {
+        let object = self.sealed.lock().get(&first).cloned();
+        let object = object.ok_or(io::ErrorKind::NotFound)?;
+        let bytes = self.inner.runtime.block_on(self.inner.objects.get(&object));
+        restore::write(to, &bytes.map_err(io::Error::other)?)
+    }
+
+    fn remove(&self) {
+        self.inner.chore(Chore::Remove {
+            log: self.name.clone(),
+        });
+    }
+
+    fn keep_positions(&self, bytes: Bytes) {
+        self.inner.chore(Chore::Positions {
+            log: self.name.clone(),
+            bytes,
+        });
+    }
+}
+
+/// Writes the object of a large batch, and then commits the batch.
+async fn large(inner: Arc<Inner>, mut batch: Batch) {
+    let Some(bytes) = batch.bytes.take() else { return };
+    loop {
+        match inner.objects.put(&batch.log, batch.segment, bytes.clone()).await {
+            Ok(object) => {
+                batch.object = Some(object);
+                let _ = inner.commits.send(Message::Commit(batch));
+                return;
+            }
+            Err(_) if !inner.lease.is_valid() => return,
+            Err(error) => {
+                tracing::warn!(log = batch.log, %error, "cannot write output; it is tried again");
+                sleep(RETRY).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The object store.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::TryStreamExt as _;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path as Key;
+use object_store::{ObjectStore, ObjectStoreExt as _};
+use sha2::{Digest as _, Sha256};
+
+/// Why an object could not be written, read or removed.
+#[derive(Debug, thiserror::Error)]
+#[error("object store: {0}")]
+pub struct ObjectsError(String);
+
+impl From<object_store::Error> for ObjectsError {
+    fn from(error: object_store::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Objects in a directory that all replicas share.
+#[derive(Clone, Debug)]
+pub struct Objects {
+    store: Arc<dyn ObjectStore>,
+}
+
+impl Objects {
+    /// The object store at a URL: `file:///directory`, which is made if it is missing. Blocks on the disk.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn open(url: &str) -> Result<Self, String> {
+        let path = directory(url)?;
+        let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        std::fs::create_dir_all(&path).map_err(|error| failed(&error))?;
+        let store = LocalFileSystem::new_with_prefix(&path).map_err(|error| failed(&error))?;
+        Ok(Self {
+            store: Arc::new(store.with_automatic_cleanup(true).with_fsync(true)),
+        })
+    }
+
+    /// Writes content of a log that begins at a record, and gives its name.
+    pub(crate) async fn put(&self, log: &str, at: u64, bytes: Bytes) -> Result<String, ObjectsError> {
+        let hash = hex::encode(Sha256::digest(&bytes));
+        let name = format!("{log}/{at:020}-{hash}");
+        self.store.put(&Key::from(&*name), bytes.into()).await?;
+        Ok(name)
+    }
+
+    /// Reads an object, and checks its hash.
+    pub(crate) async fn get(&self, name: &str) -> Result<Bytes, ObjectsError> {
+        let bytes = self.store.get(&Key::from(name)).await?.bytes().await?;
+        let hash = hex::encode(Sha256::digest(&bytes));
+        if name.ends_with(&hash) {
+            Ok(bytes)
+        } else {
+            Err(ObjectsError(format!("{name} has other content than was written")))
+        }
+    }
+
+    /// Removes an object; one that is not there is removed.
+    pub(crate) async fn delete(&self, name: &str) -> Result<(), ObjectsError> {
+        match self.store.delete(&Key::from(name)).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes all objects of a log.
+    pub(crate) async fn delete_all(&self, log: &str) -> Result<(), ObjectsError> {
+        let found: Vec<_> = self.store.list(Some(&Key::from(log))).try_collect().await?;
+        for object in found {
+            match self.store.delete(&object.location).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The directory of an object store.
+///
+/// # Errors
+/// What is wrong with the URL.
+pub fn directory(url: &str) -> Result<PathBuf, String> {
+    match url.strip_prefix("file://").map(PathBuf::from) {
+        Some(path) if path.is_absolute() && path.parent().is_some() => Ok(path),
+        _ => Err("is no directory such as file:///srv/himalia, and nothing else is supported".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_object_is_there_until_it_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("file://{}/objects", dir.path().display());
+        let objects = Objects::open(&url).unwrap();
+        let one = objects
+            .put("kernels/a", 1, Bytes::from_static(b"one"))
+            .await
+            .unwrap();
+        let two = objects
+            .put("kernels/a", 2, Bytes::from_static(b"two"))
+            .await
+            .unwrap();
+        let other = objects
+            .put("kernels/b", 1, Bytes::from_static(b"one"))
+            .await
+            .unwrap();
+        assert_eq!(&objects.get(&one).await.unwrap()[..], b"one");
+        objects.delete(&one).await.unwrap();
+        objects.delete(&one).await.unwrap();
+        assert!(objects.get(&one).await.is_err());
+        objects.delete_all("kernels/a").await.unwrap();
+        assert!(objects.get(&two).await.is_err());
+        let path = dir.path().join("objects").join(&other);
+        std::fs::write(path, "changed").unwrap();
+        let error = objects.get(&other).await.unwrap_err().to_string();
+        assert!(error.contains("other content"), "{error}");
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_refused() {
+        for bad in [
+            "",
+            "/directory",
+            "file://",
+            "file:///",
+            "file://relative/x",
+            "s3://bucket/x",
+        ] {
+            assert!(Objects::open(bad).is_err(), "{bad}");
+        }
+    }
+}

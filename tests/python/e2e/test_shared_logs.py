@@ -1,0 +1,106 @@
+"""The log of a session outlives the disk of its gateway, if replicas share a store and a directory of objects."""
+
+import shutil
+import subprocess
+
+import events
+import pytest
+from channels import Channels
+from postgres import Postgres
+from replicas import Replicas
+from waiting import eventually
+
+LINES = 80
+
+CELL = f"""
+import time
+runs = globals().get("runs", 0) + 1
+for n in range({LINES}):
+    print("line", n, flush=True)
+    time.sleep(0.05)
+print("runs", runs)
+"""
+
+
+@pytest.fixture
+def replicas(tmp_path, kernel_python):
+    """Two gateways whose logs are shared."""
+    postgres = Postgres()
+    objects = f"file://{tmp_path / 'objects'}"
+    started = Replicas(tmp_path, postgres, 2, "--object-store", objects, lease="3s")
+    yield started
+    started.stop()
+    for table in ("log_parts", "log_segments"):
+        left = started.sql(f"SELECT DISTINCT log FROM himalia.{table} WHERE log NOT IN (SELECT session_dir FROM himalia.ended_sessions)")
+        assert not left, f"{table} are left: {left}"
+    postgres.stop()
+
+
+def lose_the_disk(replica):
+    """kill -9 of a gateway whose data directory is lost with it."""
+    replica.kill()
+    shutil.rmtree(replica.directory / "data")
+
+
+def test_kill_9_and_loss_of_the_data_directory_while_a_cell_runs(replicas):
+    replica = replicas[0]
+    kernel = replica.start_kernel()
+    with Channels(replica, kernel) as client:
+        client.submit(CELL)
+        client.until(lambda m: m["msg_type"] == "stream" and "line 9\n" in m["content"]["text"])
+    before = events.follow(replica, kernel, 0, lambda e: e["kind"] == "message" and "line 9" in e["content"].get("text", ""))
+    lose_the_disk(replica)
+    replica.start()
+    after = events.follow(replica, kernel, 0, lambda e: e["kind"] == "message" and "runs" in e["content"].get("text", ""))
+    text = events.text([event for event in after if event["kind"] == "message"])
+    assert text == "".join(f"line {n}\n" for n in range(LINES)) + "runs 1\n"
+    # What clients had seen has its numbers still.
+    assert [event["seq"] for event in after[: len(before)]] == [event["seq"] for event in before]
+    with Channels(replica, kernel) as client:
+        assert client.run("print(runs)").text() == "1\n"
+
+
+def test_ended_sessions_and_rolled_segments_outlive_the_data_directory(replicas):
+    replica = replicas[0]
+    living, ending = replica.start_session(), replica.start_session()
+    # More than a segment of 16 MiB.
+    large = run(replica, living, "for n in range(40): print(str(n % 10) * 500_000, flush=True)")
+    small = run(replica, ending, "print(6 * 7)")
+    eventually(lambda: replicas.sql("SELECT 1 FROM himalia.log_segments"), "a segment is an object", 60)
+    replica.delete_session(ending)
+    eventually(lambda: replica.http.get(f"v1/sessions/{ending}").json()["state"] == "ended", "it has ended")
+    lose_the_disk(replica)
+    replica.start()
+    assert replica.http.get(f"v1/executions/{small['id']}").json()["text"] == "42\n"
+    with replica.http.stream(
+        "GET", f"v1/executions/{large['id']}/output", params={"offset": 0}, headers={"Accept": "text/plain"}, timeout=120
+    ) as reply:
+        assert reply.status_code == 200
+        text = reply.read().decode()
+    assert text == "".join(str(n % 10) * 500_000 + "\n" for n in range(40))
+    assert run(replica, living, "print(n)")["text"] == "39\n"
+
+
+def test_a_replica_does_not_change_where_its_logs_are_and_no_backup_claims_to_have_them(replicas):
+    replica = replicas[0]
+    session = replica.start_session()
+    replica.kill()
+    with_objects, replica.options = replica.options, [option for option in replica.options if "object" not in option]
+    with pytest.raises(AssertionError, match="has shared logs of 1 sessions; start it with its --object-store"):
+        replica.start()
+    replica.options = with_objects
+    replica.start()
+    assert run(replica, session, "print(1)")["text"] == "1\n"
+    output = replica.directory / "backup.tar"
+    command = [*replica.command(), "backup", "--output", str(output), "--data-dir", str(replica.directory / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "belongs to a replica of a shared store" in done.stderr, done.stderr
+    assert not output.exists()
+
+
+def run(replica, session, code):
+    """Run code and return its result."""
+    reply = replica.http.post(f"v1/sessions/{session}/executions", json={"code": code}, timeout=120)
+    assert reply.status_code == 200, reply.text
+    assert reply.json()["status"] == "ok", reply.text
+    return reply.json()
