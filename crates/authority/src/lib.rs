@@ -1,6 +1,7 @@
 //! The gateway's own certificate authority.
 //!
-//! It is two files in the data directory, made at the first start. It signs two kinds of certificates: those of gateways,
+//! It is two files in the data directory, made at the first start, or a key that several gateways have: the certificate
+//! follows from the key. It signs two kinds of certificates: those of gateways,
 //! which serve as TLS clients alone, and those of sandboxes, which bear one sandbox's name and serve as TLS servers alone.
 //! So the key of a sandbox neither opens another sandbox nor passes for another sandbox. None is ever revoked: a sandbox's
 //! key ends with the sandbox, a gateway's with its process.
@@ -13,8 +14,9 @@ use std::path::Path;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose,
+    KeyPair, KeyUsagePurpose, PublicKeyData as _,
 };
+use sha2::{Digest, Sha256};
 use time::{Duration, OffsetDateTime};
 
 /// The file with the authority's private key, in the directory that [`Authority::open`] is given. Mode 0600.
@@ -26,6 +28,9 @@ pub const CERT_FILE: &str = "ca.crt";
 const SKEW: Duration = Duration::hours(24);
 /// How long certificates are valid: longer than a sandbox lives.
 const VALIDITY: Duration = Duration::days(20 * 365);
+
+/// Of the digest of a public key, what its name has.
+const FINGERPRINT_BYTES: usize = 16;
 
 /// Signs certificates.
 pub struct Authority {
@@ -63,6 +68,27 @@ impl Authority {
             issuer: Issuer::new(params, key),
             cert,
         })
+    }
+
+    /// The authority with this private key (PEM, PKCS #8). Those of one key verify what any of them has signed.
+    ///
+    /// # Errors
+    /// When `pem` is no such key.
+    pub fn from_key(pem: &str) -> io::Result<Self> {
+        let key = KeyPair::from_pem(pem)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not a private key in PEM (PKCS #8)"))?;
+        let params = authority_params();
+        let cert = params.self_signed(&key).map_err(|error| failed(&error))?.pem();
+        Ok(Self {
+            issuer: Issuer::new(params, key),
+            cert,
+        })
+    }
+
+    /// The name of its key: the same for all authorities of one key.
+    pub fn fingerprint(&self) -> String {
+        let digest = Sha256::digest(self.issuer.key().subject_public_key_info());
+        hex::encode(&digest[..FINGERPRINT_BYTES])
     }
 
     /// The authority's certificate, PEM.
@@ -195,5 +221,31 @@ mod tests {
         std::fs::write(&key, "no key").unwrap();
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
         assert!(Authority::open(dir.path()).is_err());
+    }
+
+    #[test]
+    fn an_authority_follows_from_its_key() {
+        let pem = KeyPair::generate().unwrap().serialize_pem();
+        let (first, second) = (
+            Authority::from_key(&pem).unwrap(),
+            Authority::from_key(&pem).unwrap(),
+        );
+        assert_eq!(first.fingerprint(), second.fingerprint());
+        assert_eq!(first.fingerprint().len(), 32);
+        let other = KeyPair::generate().unwrap().serialize_pem();
+        assert_ne!(
+            first.fingerprint(),
+            Authority::from_key(&other).unwrap().fingerprint()
+        );
+        // The key of one that is in a directory is such a key too.
+        let dir = tempfile::tempdir().unwrap();
+        let kept = Authority::open(dir.path()).unwrap();
+        let key = std::fs::read_to_string(dir.path().join(KEY_FILE)).unwrap();
+        assert_eq!(
+            kept.fingerprint(),
+            Authority::from_key(&key).unwrap().fingerprint()
+        );
+        let refused = Authority::from_key(first.cert()).unwrap_err().to_string();
+        assert!(refused.contains("private key"), "{refused}");
     }
 }

@@ -13,6 +13,7 @@ mod config;
 mod doctor;
 mod env;
 mod host_uids;
+mod keys;
 mod lock;
 mod log;
 mod notify;

@@ -1,7 +1,6 @@
 //! The other gateways on the same store: what this one shows them, and where it listens for them.
 
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use himalia_relay::{Authority, Identity, Pool};
 use tokio::net::TcpListener;
 
 use crate::config::{RelaySettings, Replica};
+use crate::keys::shared_key;
 
 /// The listener for other gateways, bound, and what they know this one by.
 pub(crate) struct Relay {
@@ -59,11 +59,6 @@ fn address(settings: &RelaySettings, bound: SocketAddr) -> String {
 }
 
 fn read_key(path: &Path) -> anyhow::Result<Authority> {
-    let what = || format!("--replica-key {}", path.display());
-    let text = std::fs::read_to_string(path).with_context(what)?;
-    let mode = std::fs::metadata(path).with_context(what)?.mode();
-    if mode & 0o007 != 0 {
-        anyhow::bail!("{}: every user of this machine may read it", what());
-    }
-    Authority::from_pem(&text).with_context(what)
+    let text = shared_key("--replica-key", path)?;
+    Authority::from_pem(&text).with_context(|| format!("--replica-key {}", path.display()))
 }

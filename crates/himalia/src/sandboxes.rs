@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use himalia_authority::Authority;
 use himalia_engine::Provisioners;
-use himalia_kubernetes::{Client, KubernetesProvisioner};
+use himalia_kubernetes::{Client, KubernetesConfig, KubernetesProvisioner};
 use himalia_sandbox::{
     CgroupRoot, DockerConfig, DockerProvisioner, Isolation, LocalConfig, LocalProvisioner, NamespacesConfig,
     NamespacesProvisioner, Provisioner, TryOutFailure, try_out,
@@ -16,6 +16,7 @@ use himalia_sandbox::{
 use crate::config::{Config, Kubernetes};
 use crate::env::{self, PythonEnv};
 use crate::host_uids::{self, HostUids, Owner};
+use crate::keys::shared_key;
 use crate::programs::{JAIL, SHIM};
 use crate::settings::IsolationSetting;
 
@@ -47,7 +48,8 @@ pub(crate) fn owner<'a>(config: &'a Config, run_dir: &'a Path) -> Owner<'a> {
 /// Tries what the settings name and chooses. `listen` is where clients come in.
 pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> anyhow::Result<Chosen> {
     if let Some(settings) = &config.sandboxes.kubernetes {
-        let kubernetes = kubernetes(settings, &config.data_dir).await?;
+        let replica = config.replica.store.as_ref().map(|_| config.replica.name.clone());
+        let kubernetes = kubernetes(settings, &config.data_dir, replica).await?;
         return Ok(Chosen {
             levels: vec![kubernetes.capabilities().isolation],
             provisioners: Provisioners::new(vec![Arc::new(kubernetes)]),
@@ -140,16 +142,32 @@ pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> a
 }
 
 /// The provisioner of pods. The API server is not asked yet.
-async fn kubernetes(settings: &Kubernetes, data_dir: &Path) -> anyhow::Result<KubernetesProvisioner> {
+async fn kubernetes(
+    settings: &Kubernetes,
+    data_dir: &Path,
+    replica: Option<String>,
+) -> anyhow::Result<KubernetesProvisioner> {
     let client = connect(settings).await?;
-    let dir = data_dir.join(AUTHORITY_DIR);
-    let authority = tokio::task::spawn_blocking(move || Authority::open(&dir)).await?;
-    let authority = authority.context("the authority of sandboxes' certificates")?;
-    Ok(KubernetesProvisioner::new(
-        settings.config.clone(),
-        client,
-        authority,
-    )?)
+    let (dir, keys) = (data_dir.join(AUTHORITY_DIR), settings.authority_keys.clone());
+    let authorities = tokio::task::spawn_blocking(move || authorities(&dir, &keys)).await?;
+    let authorities = authorities.context("the authority of sandboxes' certificates")?;
+    let config = KubernetesConfig {
+        replica,
+        ..settings.config.clone()
+    };
+    Ok(KubernetesProvisioner::new(config, client, authorities)?)
+}
+
+/// The authorities of these keys; without any, that of the data directory.
+fn authorities(dir: &Path, keys: &[PathBuf]) -> anyhow::Result<Vec<Authority>> {
+    if keys.is_empty() {
+        return Ok(vec![Authority::open(dir)?]);
+    }
+    let read = |path: &PathBuf| -> anyhow::Result<Authority> {
+        let text = shared_key("kubernetes.authority_keys", path)?;
+        Authority::from_key(&text).with_context(|| path.display().to_string())
+    };
+    keys.iter().map(read).collect()
 }
 
 /// The client of the API server.

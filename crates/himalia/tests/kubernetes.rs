@@ -133,6 +133,65 @@ async fn a_pool_keeps_pods_ready_and_a_claim_takes_one() {
     );
 }
 
+impl World {
+    /// The pool of a template, as the gateway shows it.
+    async fn pool(&self) -> serde_json::Value {
+        let reply = self.gateway.http().get("/v1/pools").await.unwrap();
+        reply.expect(200).unwrap().json().unwrap()["pools"][0].clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_leaves_a_node_that_is_cordoned() {
+    let world =
+        World::new("[templates.warm]\nkernelspec = \"pod\"\n[templates.warm.pool]\nsize = 1\nmax = 1\n")
+            .await;
+    assert_eventually!(world.pool().await["ready"] == 1, "a pod waits");
+    let waits = world.cluster.objects("pods")[0]["metadata"]["name"].clone();
+    world.cluster.cordon(true);
+    assert_eventually!(
+        world
+            .cluster
+            .objects("pods")
+            .iter()
+            .all(|pod| pod["metadata"]["name"] != waits),
+        "it is gone"
+    );
+    let pool = world.pool().await;
+    assert_eq!(
+        (&pool["ready"], &pool["failures"]),
+        (&json!(0), &json!(0)),
+        "{pool}"
+    );
+    world.cluster.cordon(false);
+    assert_eventually!(world.pool().await["ready"] == 1, "another one waits");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_cannot_run_are_made_one_at_a_time_and_the_reason_is_said() {
+    let world = World::new(
+        "images = [\"none:1\"]\n[templates.bad]\nkernelspec = \"pod\"\nimage = \"none:1\"\n\
+         [templates.bad.pool]\nsize = 4\nmax = 4\n",
+    )
+    .await;
+    assert_eventually!(
+        world.pool().await["failures"].as_u64() >= Some(3),
+        "{}",
+        world.pool().await
+    );
+    let before = world.cluster.requests("POST /api/v1/namespaces/kernels/pods");
+    let pool = world.pool().await;
+    let failures = pool["failures"].as_u64().unwrap();
+    assert!(pool["problem"].as_str().unwrap().contains("image"), "{pool}");
+    // Two at once before the first failure, then one after the other with growing pauses.
+    assert!(before as u64 <= failures + 2, "{before} pods for {pool}");
+    let metrics = world.gateway.http().get("/metrics").await.unwrap().text();
+    assert!(
+        metrics.contains("himalia_pool_failures_total{template=\"bad\"}"),
+        "{metrics}"
+    );
+}
+
 /// The doctor of a gateway's configuration.
 fn doctor(world: &World) -> (bool, String) {
     let config = world.gateway.root().join("himalia.toml");

@@ -18,6 +18,9 @@ pub struct KubernetesConfig {
     /// The name of this gateway among those that use the namespace: a label of everything that it makes. At most 63 of
     /// `[a-z0-9-]`.
     pub gateway: String,
+    /// The name of this replica, where several gateways share a store, and with it this namespace and the name above: each
+    /// knows what another one has made, and leaves it alone while that one lives.
+    pub replica: Option<String>,
     /// Images that sandboxes may have; the first is the default.
     pub images: Vec<String>,
     /// The image of the init container, with `/himalia-shim` and `/kernel`.
@@ -85,6 +88,7 @@ impl KubernetesConfig {
         Self {
             namespace: namespace.to_owned(),
             gateway: gateway.to_owned(),
+            replica: None,
             images: vec![image.to_owned()],
             agent_image: agent_image.to_owned(),
             pull_policy: "IfNotPresent".to_owned(),

@@ -1,6 +1,7 @@
 //! Kept files: a claim for each name.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use himalia_sandbox::{Limits, SandboxError};
 use k8s_openapi::api::core::v1::{
@@ -11,7 +12,7 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 
 use crate::error::{call, code, failed};
 use crate::inner::Inner;
-use crate::names::FILES;
+use crate::names::{FILES, age, maker};
 use crate::pod;
 
 /// Size of a claim whose session has no limit.
@@ -20,11 +21,13 @@ const CLAIM_BYTES: u64 = 1 << 30;
 /// The claim for these files, made if it is missing. Its size is that of the first session.
 pub(crate) async fn ensure(inner: &Inner, name: &str, limits: &Limits) -> Result<String, SandboxError> {
     let claim = inner.names.claim(name);
+    let mut annotations = inner.names.made_by();
+    annotations.insert(FILES.to_owned(), name.to_owned());
     let object = PersistentVolumeClaim {
         metadata: ObjectMeta {
             name: Some(claim.clone()),
             labels: Some(inner.names.labels()),
-            annotations: Some(BTreeMap::from([(FILES.to_owned(), name.to_owned())])),
+            annotations: Some(annotations),
             ..ObjectMeta::default()
         },
         spec: Some(PersistentVolumeClaimSpec {
@@ -64,7 +67,8 @@ pub(crate) async fn remove(inner: &Inner, name: &str) -> Result<(), SandboxError
     deleted.await.map_err(|error| failed("delete a claim", &error))
 }
 
-/// The names of all kept files of this gateway.
+/// The names of all kept files of this gateway, but those that another replica has just made: their session may be about to
+/// have a row.
 pub(crate) async fn names(inner: &Inner) -> Result<Vec<String>, SandboxError> {
     let (claims, params) = (
         inner.claims(),
@@ -72,7 +76,13 @@ pub(crate) async fn names(inner: &Inner) -> Result<Vec<String>, SandboxError> {
     );
     let all = call("list claims", async || claims.list(&params).await).await;
     let all = all.map_err(|error| failed("list claims", &error))?;
+    let (own, now) = (inner.names.replica.as_deref(), SystemTime::now());
+    let young = inner.config.start_deadline + inner.config.reap_after;
     let name = |claim: PersistentVolumeClaim| {
+        let is_others = maker(&claim.metadata).is_some_and(|maker| Some(maker) != own);
+        if is_others && age(&claim.metadata, now) < young {
+            return None;
+        }
         let deleted = claim.metadata.deletion_timestamp.is_some();
         claim.metadata.annotations?.remove(FILES).filter(|_| !deleted)
     };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use himalia_authority::Authority;
-use himalia_link::{Endpoint, TlsClient, TlsEndpoint};
+use himalia_link::{Endpoint, TlsEndpoint};
 use himalia_sandbox::inside::{KERNEL_DIR, RUNTIME_DIR, WORK_DIR};
 use himalia_sandbox::{Enforcement, LimitReport, SandboxError, SandboxExit, SandboxHandle, SandboxId};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
@@ -15,10 +15,12 @@ use kube::api::DeleteParams;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 
+use crate::authorities::{Authorities, certificates};
 use crate::config::{KubernetesConfig, PORT};
 use crate::error::{call, code, failed};
 use crate::member::Member;
 use crate::names::Names;
+use crate::nodes::NodesAreHidden;
 use crate::observe::Observed;
 use crate::watch;
 
@@ -27,8 +29,8 @@ pub(crate) struct Inner {
     pub(crate) config: KubernetesConfig,
     pub(crate) names: Names,
     pub(crate) client: Client,
-    pub(crate) authority: Authority,
-    tls: TlsClient,
+    pub(crate) authorities: Authorities,
+    pub(crate) nodes_are_hidden: NodesAreHidden,
     members: Mutex<HashMap<SandboxId, Arc<Member>>>,
     watches: AtomicBool,
 }
@@ -37,23 +39,18 @@ impl Inner {
     pub(crate) fn new(
         config: KubernetesConfig,
         client: Client,
-        authority: Authority,
+        authorities: Vec<Authority>,
     ) -> Result<Self, SandboxError> {
         config.check()?;
-        let pair = authority.gateway().map_err(|error| certificates(&error))?;
-        let tls = TlsClient::new(
-            authority.cert().as_bytes(),
-            pair.cert.as_bytes(),
-            pair.key.as_bytes(),
-        );
         Ok(Self {
             names: Names {
                 gateway: config.gateway.clone(),
+                replica: config.replica.clone(),
             },
-            tls: tls.map_err(|error| certificates(&error))?,
+            authorities: Authorities::new(authorities)?,
+            nodes_are_hidden: NodesAreHidden::default(),
             config,
             client,
-            authority,
             members: Mutex::default(),
             watches: AtomicBool::new(false),
         })
@@ -102,7 +99,7 @@ impl Inner {
         };
         Ok(SandboxHandle {
             id: member.id,
-            endpoint: self.endpoint(member.id, ip)?,
+            endpoint: self.endpoint(member, ip)?,
             runtime_dir: PathBuf::from(RUNTIME_DIR),
             work_dir: Some(PathBuf::from(WORK_DIR)),
             zygote: false,
@@ -119,9 +116,10 @@ impl Inner {
         })
     }
 
-    fn endpoint(&self, id: SandboxId, ip: IpAddr) -> Result<Endpoint, SandboxError> {
+    fn endpoint(&self, member: &Member, ip: IpAddr) -> Result<Endpoint, SandboxError> {
         let address = SocketAddr::new(ip, PORT);
-        let endpoint = TlsEndpoint::new(address, &Names::certified(id), self.tls.clone());
+        let tls = self.authorities.of(member.last.lock().as_ref())?.clone();
+        let endpoint = TlsEndpoint::new(address, &Names::certified(member.id), tls);
         Ok(Endpoint::Tls(endpoint.map_err(|error| certificates(&error))?))
     }
 
@@ -207,11 +205,4 @@ fn image_digest(member: &Member) -> Option<String> {
     let image = status.iter().find(|one| one.name == crate::pod::CONTAINER)?;
     let (_, digest) = image.image_id.rsplit_once('@').unwrap_or(("", &image.image_id));
     (!digest.is_empty()).then(|| digest.to_owned())
-}
-
-pub(crate) fn certificates(error: &std::io::Error) -> SandboxError {
-    SandboxError::Cluster {
-        away: false,
-        reason: format!("the certificates of sandboxes: {error}"),
-    }
 }

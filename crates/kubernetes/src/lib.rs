@@ -7,6 +7,7 @@
 //! The provisioner calls the API server with typed objects alone, in one namespace, and watches the pods of its gateway by
 //! their labels. What a pod's status says becomes a cause that an operator can act on (`observe`).
 
+mod authorities;
 mod config;
 mod connect;
 mod doctor;
@@ -15,6 +16,7 @@ mod files;
 mod inner;
 mod member;
 mod names;
+mod nodes;
 mod observe;
 mod pod;
 mod provisioner;

@@ -1,6 +1,7 @@
 //! Names, labels and annotations of what the provisioner makes.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
 
 use himalia_sandbox::SandboxId;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -13,8 +14,12 @@ pub(crate) const MANAGER: &str = "himalia";
 pub(crate) const GATEWAY: &str = "himalia.internal/gateway";
 /// Which sandbox it belongs to.
 pub(crate) const SANDBOX: &str = "himalia.internal/sandbox";
+/// Which replica of the gateway made it.
+pub(crate) const REPLICA: &str = "himalia.internal/replica";
 /// The level of the sandbox.
 pub(crate) const ISOLATION: &str = "himalia.internal/isolation";
+/// The fingerprint of the authority that certifies the sandbox.
+pub(crate) const AUTHORITY: &str = "himalia.internal/authority";
 /// The caller's labels, as JSON: their values need not be those of a label.
 pub(crate) const CALLER: &str = "himalia.internal/labels";
 /// The name of kept files.
@@ -26,6 +31,8 @@ const DOMAIN: &str = "sandbox.himalia.internal";
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     pub(crate) gateway: String,
+    /// This replica of it, if it is not alone.
+    pub(crate) replica: Option<String>,
 }
 
 impl Names {
@@ -52,6 +59,12 @@ impl Names {
             .into()
     }
 
+    /// Who made it, as an annotation.
+    pub(crate) fn made_by(&self) -> BTreeMap<String, String> {
+        let replica = self.replica.iter();
+        replica.map(|name| (REPLICA.to_owned(), name.clone())).collect()
+    }
+
     /// The same as a selector, of pods and secrets.
     pub(crate) fn selector(&self) -> String {
         format!("{MANAGED_BY}={MANAGER},{GATEWAY}={}", self.gateway)
@@ -63,6 +76,18 @@ impl Names {
         labels.insert(SANDBOX.to_owned(), id.to_string());
         labels
     }
+}
+
+/// How old an object is.
+pub(crate) fn age(metadata: &ObjectMeta, now: SystemTime) -> Duration {
+    let created = metadata.creation_timestamp.as_ref();
+    let created = created.map_or(now, |time| time.0.into());
+    now.duration_since(created).unwrap_or_default()
+}
+
+/// The replica that made an object.
+pub(crate) fn maker(metadata: &ObjectMeta) -> Option<&str> {
+    metadata.annotations.as_ref()?.get(REPLICA).map(String::as_str)
 }
 
 /// The sandbox that an object belongs to.

@@ -16,7 +16,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::config::{KubernetesConfig, PORT, PodKind};
-use crate::names::{CALLER, ISOLATION, Names};
+use crate::names::{AUTHORITY, CALLER, ISOLATION, Names};
 
 /// The container of the kernel.
 pub(crate) const CONTAINER: &str = "kernel";
@@ -47,6 +47,8 @@ const GRACE_SECONDS: i64 = 10;
 pub(crate) struct Parts<'a> {
     pub(crate) id: SandboxId,
     pub(crate) names: &'a Names,
+    /// The fingerprint of the authority that certifies it.
+    pub(crate) authority: &'a str,
     pub(crate) config: &'a KubernetesConfig,
     pub(crate) kind: &'a PodKind,
     pub(crate) image: &'a str,
@@ -87,6 +89,7 @@ pub(crate) fn secret(parts: &Parts<'_>, ca: &str, pair: &KeyPairPem, key: &str) 
         metadata: ObjectMeta {
             name: Some(Names::object(parts.id)),
             labels: Some(parts.names.labels_of(parts.id)),
+            annotations: Some(parts.names.made_by()),
             ..ObjectMeta::default()
         },
         data: Some(
@@ -110,11 +113,14 @@ pub(crate) fn pod(parts: &Parts<'_>, spec: &SandboxSpec, level: Isolation) -> Po
                 [
                     (CALLER, caller.as_str()),
                     (ISOLATION, level.as_str()),
+                    (AUTHORITY, parts.authority),
                     // The autoscaler ends no node for it.
                     ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
                 ]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .into(),
+                .into_iter()
+                .chain(parts.names.made_by())
+                .collect(),
             ),
             ..ObjectMeta::default()
         },

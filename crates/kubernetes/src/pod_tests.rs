@@ -13,11 +13,13 @@ fn built(change: impl FnOnce(&mut KubernetesConfig, &mut SandboxSpec)) -> Value 
     change(&mut config, &mut spec);
     let names = Names {
         gateway: config.gateway.clone(),
+        replica: Some("a.1".to_owned()),
     };
     let kind = config.kind(None).unwrap();
     let parts = Parts {
         id: "0123456789abcdef0123456789abcdef".parse().unwrap(),
         names: &names,
+        authority: "00",
         config: &config,
         kind,
         image: config.image(None).unwrap(),
@@ -32,6 +34,7 @@ fn a_pod_is_confined() {
     let pod = built(|_, _| {});
     let spec = &pod["spec"];
     assert_eq!(pod["metadata"].get("ownerReferences"), None);
+    assert_eq!(pod["metadata"]["annotations"]["himalia.internal/replica"], "a.1");
     assert_eq!(spec["restartPolicy"], "Never");
     assert_eq!(spec["automountServiceAccountToken"], false);
     assert_eq!(spec["enableServiceLinks"], false);

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use himalia_authority::Authority;
 use himalia_sandbox::{
     BoxFuture, Capabilities, Isolation, LimitReport, Provisioner, ProvisionerKind, RootFiles, SandboxError,
-    SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
+    SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, Stray,
 };
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::Client;
@@ -18,9 +18,9 @@ use crate::config::KubernetesConfig;
 use crate::error::{call, code, failed};
 use crate::inner::{Inner, LIMITS};
 use crate::member::Member;
-use crate::names::{CALLER, ISOLATION, Names, sandbox_of};
+use crate::names::{CALLER, ISOLATION, Names, age, maker, sandbox_of};
 use crate::observe::{Observed, observe};
-use crate::{files, start};
+use crate::{files, nodes, start};
 
 /// How late the API server may tell of a container that was killed for memory.
 const OOM_REPORT_DELAY: Duration = Duration::from_secs(2);
@@ -34,13 +34,18 @@ pub struct KubernetesProvisioner {
 }
 
 impl KubernetesProvisioner {
-    /// Checks the settings. Does not call the API server, which may be away.
+    /// Checks the settings. Does not call the API server, which may be away. The first authority certifies new sandboxes,
+    /// the others are those of sandboxes that may still run.
     ///
     /// # Errors
     /// [`SandboxError::BadSpec`] names the setting; [`SandboxError::Cluster`] when no certificate can be made.
-    pub fn new(config: KubernetesConfig, client: Client, authority: Authority) -> Result<Self, SandboxError> {
+    pub fn new(
+        config: KubernetesConfig,
+        client: Client,
+        authorities: Vec<Authority>,
+    ) -> Result<Self, SandboxError> {
         Ok(Self {
-            inner: Arc::new(Inner::new(config, client, authority)?),
+            inner: Arc::new(Inner::new(config, client, authorities)?),
         })
     }
 }
@@ -140,6 +145,10 @@ impl Provisioner for KubernetesProvisioner {
         })
     }
 
+    fn leaving(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<Vec<SandboxId>, SandboxError>> {
+        Box::pin(async move { nodes::leaving(&self.inner, &ids).await })
+    }
+
     /// Always `false`: the pod ends as a whole.
     fn note_process(&self, _: SandboxId, _: u32) -> BoxFuture<'_, Result<bool, SandboxError>> {
         Box::pin(async { Ok(false) })
@@ -161,10 +170,13 @@ impl Provisioner for KubernetesProvisioner {
     }
 
     /// Pods younger than the grace time of unknown ones may be those of a start under way elsewhere: they are looked at
-    /// again when they are older.
+    /// again when they are older. A replica removes nothing here: strays are for it.
     fn sweep(&self, keep: Vec<SandboxId>) -> BoxFuture<'_, Result<Vec<SandboxId>, SandboxError>> {
         Box::pin(async move {
             self.inner.follow();
+            if self.inner.names.replica.is_some() {
+                return Ok(Vec::new());
+            }
             let (removed, young) = self.reap(&keep, self.inner.config.reap_after).await?;
             if young {
                 let (this, after) = (self.clone(), self.inner.config.reap_after);
@@ -178,6 +190,28 @@ impl Provisioner for KubernetesProvisioner {
             Ok(removed)
         })
     }
+
+    fn strays(&self) -> BoxFuture<'_, Result<Option<Vec<Stray>>, SandboxError>> {
+        Box::pin(async move {
+            if self.inner.names.replica.is_none() {
+                return Ok(None);
+            }
+            self.inner.follow();
+            let found = self.unknown().await?;
+            let stray = |(id, one): (SandboxId, Unknown)| Stray { id, maker: one.maker };
+            Ok(Some(found.into_iter().map(stray).collect()))
+        })
+    }
+
+    fn remove_strays(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, usize> {
+        Box::pin(async move { self.remove(ids).await.len() })
+    }
+}
+
+/// A sandbox that is no member.
+struct Unknown {
+    age: Duration,
+    maker: Option<String>,
 }
 
 impl KubernetesProvisioner {
@@ -199,33 +233,46 @@ impl KubernetesProvisioner {
         Ok(all.map_err(|error| failed("list secrets", &error))?.items)
     }
 
-    /// Removes unknown sandboxes of at least this age. Gives also whether there are younger ones.
-    async fn reap(&self, keep: &[SandboxId], age: Duration) -> Result<(Vec<SandboxId>, bool), SandboxError> {
+    /// Sandboxes that this process does not know.
+    async fn unknown(&self) -> Result<HashMap<SandboxId, Unknown>, SandboxError> {
         let now = SystemTime::now();
-        let mut found: HashMap<SandboxId, Duration> = HashMap::new();
+        let mut found: HashMap<SandboxId, Unknown> = HashMap::new();
         let pods = self.pods().await?;
         let secrets = self.secrets().await?;
         let all = pods.iter().map(|pod| &pod.metadata);
         for metadata in all.chain(secrets.iter().map(|secret| &secret.metadata)) {
             if let Some(id) = sandbox_of(metadata) {
-                let created = metadata.creation_timestamp.as_ref();
-                let created = created.map_or(now, |time| time.0.into());
-                let old = now.duration_since(created).unwrap_or_default();
-                found
-                    .entry(id)
-                    .and_modify(|age| *age = old.max(*age))
-                    .or_insert(old);
+                let old = age(metadata, now);
+                let one = found.entry(id).or_insert_with(|| Unknown {
+                    age: old,
+                    maker: maker(metadata).map(str::to_owned),
+                });
+                one.age = one.age.max(old);
             }
         }
         // Found first, members second: a sandbox that starts in between is a member.
-        found.retain(|id, _| !keep.contains(id) && self.inner.member(*id).is_none());
+        found.retain(|id, _| self.inner.member(*id).is_none());
+        Ok(found)
+    }
+
+    /// Removes unknown sandboxes of at least this age. Gives also whether there are younger ones.
+    async fn reap(
+        &self,
+        keep: &[SandboxId],
+        least: Duration,
+    ) -> Result<(Vec<SandboxId>, bool), SandboxError> {
+        let mut found = self.unknown().await?;
+        found.retain(|id, _| !keep.contains(id));
+        let all = found.len();
+        found.retain(|_, one| one.age >= least);
+        let young = found.len() < all;
+        Ok((self.remove(found.into_keys()).await, young))
+    }
+
+    /// Removes sandboxes. Gives those that it could remove.
+    async fn remove(&self, ids: impl IntoIterator<Item = SandboxId>) -> Vec<SandboxId> {
         let mut removed = Vec::new();
-        let mut young = false;
-        for (id, old) in found {
-            if old < age {
-                young = true;
-                continue;
-            }
+        for id in ids {
             match self.inner.delete(id, 1).await {
                 Ok(()) => {
                     tracing::info!(sandbox = ?id, "removed an unknown pod");
@@ -234,7 +281,7 @@ impl KubernetesProvisioner {
                 Err(error) => tracing::warn!(sandbox = ?id, %error, "a pod cannot be removed"),
             }
         }
-        Ok((removed, young))
+        removed
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::error::{call, code, failed};
 use crate::files;
-use crate::inner::{Inner, certificates};
+use crate::inner::Inner;
 use crate::member::Member;
 use crate::names::Names;
 use crate::observe::{Observed, Obstacle, UNSCHEDULABLE};
@@ -94,14 +94,14 @@ async fn make(inner: &Arc<Inner>, member: &Arc<Member>, spec: &SandboxSpec) -> R
     let parts = Parts {
         id: member.id,
         names: &inner.names,
+        authority: inner.authorities.fingerprint(),
         config,
         kind: config.kind(spec.runtime.as_deref())?,
         image: config.image(spec.image.as_deref())?,
         claim: claim.as_deref(),
     };
-    let pair = inner.authority.sandbox(&Names::certified(member.id));
-    let pair = pair.map_err(|error| certificates(&error))?;
-    let secret = pod::secret(&parts, inner.authority.cert(), &pair, spec.key.expose());
+    let pair = inner.authorities.sandbox(&Names::certified(member.id))?;
+    let secret = pod::secret(&parts, inner.authorities.cert(), &pair, spec.key.expose());
     create_secret(inner, &secret).await?;
     let made = create_pod(inner, &pod::pod(&parts, spec, member.isolation)).await?;
     member.see(made);

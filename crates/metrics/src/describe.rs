@@ -96,7 +96,7 @@ impl<const N: usize> Counters<N> {
     }
 
     /// Those that are counted elsewhere.
-    pub(crate) fn set(&self, values: [&'static str; N], count: u64) {
+    pub(crate) fn set<V: Into<Cow<'static, str>>>(&self, values: [V; N], count: u64) {
         let counter = self.family.get_or_create(&labels(self.names, values));
         counter.inner().store(count, std::sync::atomic::Ordering::Relaxed);
     }

@@ -10,6 +10,7 @@ pub struct State {
     sessions: Gauges<1>,
     kernels: Gauges<1>,
     pool: Gauges<2>,
+    pool_failures: Counters<1>,
     /// Connections of clients that showed a token.
     pub connections: Gauge,
     /// Clients of events and of kernels.
@@ -37,6 +38,8 @@ pub struct PoolLevel {
     pub starting: u32,
     /// Kernels that there are to be.
     pub target: u32,
+    /// Kernels that could not be started, or died while they waited, since the start.
+    pub failures: u64,
 }
 
 impl State {
@@ -53,6 +56,12 @@ impl State {
                 "himalia_pool_kernels",
                 "Kernels of the pool of a template, by state: ready, starting, target (how many there are to be)",
                 ["template", "state"],
+            ),
+            pool_failures: catalog.counters(
+                "himalia_pool_failures_total",
+                "Kernels of the pool of a template that could not be started, or died while they waited",
+                ["template"],
+                &[],
             ),
             connections: catalog.gauge(
                 "himalia_connections",
@@ -98,6 +107,7 @@ impl State {
                 ("starting", pool.starting),
                 ("target", pool.target),
             ];
+            self.pool_failures.set([pool.template.clone()], pool.failures);
             for (state, count) in levels {
                 self.pool
                     .set([pool.template.clone(), state.to_owned()], f64::from(count));

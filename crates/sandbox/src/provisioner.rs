@@ -14,6 +14,15 @@ use crate::{
 /// A boxed future, so that the trait can be used as an object.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// A sandbox that this process does not know.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Stray {
+    /// Which it is.
+    pub id: SandboxId,
+    /// The replica of the gateway that made it; `None` if that was alone.
+    pub maker: Option<String>,
+}
+
 /// Makes sandboxes of one kind, and is the authority on which exist.
 ///
 /// Every method needs a tokio runtime. A call whose future is dropped leaves no half-made sandbox: what it began is
@@ -140,6 +149,26 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     /// Ends and removes every sandbox that earlier gateway processes left, except `keep`; those of this process
     /// stay too. Gives back what was removed. One that cannot be removed is logged and does not stop the others.
     fn sweep(&self, keep: Vec<SandboxId>) -> BoxFuture<'_, Result<Vec<SandboxId>, SandboxError>>;
+
+    /// All sandboxes in the place where replicas of this gateway make theirs, but those that this process knows. `None` where
+    /// the place is this gateway's own: [`Self::sweep`] is for those, and this with [`Self::remove_strays`] for shared ones.
+    fn strays(&self) -> BoxFuture<'_, Result<Option<Vec<Stray>>, SandboxError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Ends and removes these strays. One that cannot be removed is logged and does not stop the others; gives back how many
+    /// were removed.
+    fn remove_strays(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, usize> {
+        let _ = ids;
+        Box::pin(async { 0 })
+    }
+
+    /// Which of these sandboxes are on a machine that is to be emptied, or are being ended by others: nothing new is to begin in
+    /// them. Empty for a provisioner that has one machine.
+    fn leaving(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<Vec<SandboxId>, SandboxError>> {
+        let _ = ids;
+        Box::pin(async { Ok(Vec::new()) })
+    }
 
     /// Ends what was created in advance and is not in use; nothing more is created in advance.
     fn close(&self) -> BoxFuture<'_, ()> {

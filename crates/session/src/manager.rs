@@ -18,7 +18,7 @@ use himalia_shared_log::Shared;
 use himalia_store::Store;
 use parking_lot::Mutex;
 use time::OffsetDateTime;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -88,6 +88,8 @@ pub struct SessionManager {
     pub background: TaskTracker,
     pub(crate) drained: AtomicBool,
     pub(crate) last_check: LastCheck,
+    /// How many replicas live, this one among them.
+    pub(crate) living: watch::Sender<u32>,
     /// Zero of the monotonic clock.
     pub(crate) clock: Instant,
 }

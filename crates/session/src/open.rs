@@ -14,7 +14,7 @@ use himalia_store::{
     Measured, PostgresOptions, PostgresStore, REPLICA_FILE, Scope, SqliteStore, Store, StoreError,
 };
 use time::OffsetDateTime;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -82,6 +82,7 @@ impl SessionManager {
             background: TaskTracker::new(),
             drained: AtomicBool::new(false),
             last_check: LastCheck::default(),
+            living: watch::Sender::new(1),
             clock: Instant::now(),
             config,
         });
@@ -89,6 +90,9 @@ impl SessionManager {
         inner.background.spawn(Arc::clone(&inner).keep_synced());
         inner.background.spawn(Arc::clone(&inner).keep_lifetimes());
         inner.background.spawn(Arc::clone(&inner).keep_collected());
+        if inner.store.is_shared() {
+            inner.background.spawn(Arc::clone(&inner).keep_swept());
+        }
         inner.background.spawn(Arc::clone(&inner).keep_resumed(wanted));
         if !inner.config.cull.idle_timeout.is_zero() {
             inner.background.spawn(Arc::clone(&inner).keep_culling());

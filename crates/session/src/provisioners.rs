@@ -59,7 +59,7 @@ impl Provisioners {
             .or_else(|| self.of_kind(kind))
     }
 
-    /// Ends what earlier gateways left and no kernel needs. Failures are logged.
+    /// Ends what earlier gateways left and no kernel needs, where the place of sandboxes is this gateway's own. Failures are logged.
     pub(crate) async fn sweep(&self, keep: &[SandboxId]) {
         for one in &self.all {
             match one.sweep(keep.to_vec()).await {

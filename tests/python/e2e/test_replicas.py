@@ -85,6 +85,24 @@ def ends_with_its_lease(replica):
     assert f"replica {replica.name} ends, because" in said and "lease" in said, said[-2000:]
 
 
+def test_replicas_share_a_pool(tmp_path, postgres, kernel_python):
+    config = tmp_path / "himalia.toml"
+    config.write_text('[templates.warm]\nkernelspec = "python3"\n[templates.warm.pool]\nsize = 4\nmax = 4\n')
+    started = Replicas(tmp_path, postgres, 2, "--config", str(config), lease="3s")
+
+    def parts():
+        living = [replica for replica in started.all if replica.process.poll() is None]
+        pools = [replica.http.get("v1/pools").json()["pools"][0] for replica in living]
+        return [(pool["target"], pool["ready"]) for pool in pools]
+
+    try:
+        eventually(lambda: parts() == [(2, 2), (2, 2)], "each has half of it", 60)
+        started[1].kill()
+        eventually(lambda: parts() == [(4, 4)], "all of it is where there is one replica", 60)
+    finally:
+        started.stop()
+
+
 def test_a_replica_without_the_store_ends_and_its_kernels_continue(replicas, postgres):
     kernel = replicas[0].start_kernel()
     pid = int(run(replicas[0], kernel, "x = 41; import os; print(os.getpid())"))

@@ -84,6 +84,7 @@ fn level(pool: &Pool) -> PoolLevel {
         ready: status.ready,
         starting: status.starting,
         target: status.target,
+        failures: status.failures,
     }
 }
 

@@ -25,6 +25,9 @@ pub(crate) struct Kubernetes {
     pub(crate) config: KubernetesConfig,
     pub(crate) kubeconfig: Option<PathBuf>,
     pub(crate) context: Option<String>,
+    /// Files with the keys of the authority of the sandboxes' certificates, the one that signs first. Without them the
+    /// authority is in the data directory.
+    pub(crate) authority_keys: Vec<PathBuf>,
 }
 
 impl Kubernetes {
@@ -70,7 +73,18 @@ impl Kubernetes {
             config,
             kubeconfig: table.kubeconfig,
             context: table.context,
+            authority_keys: table.authority_keys,
         })
+    }
+
+    /// Checks that gateways which share a store also share the authority: any of them may come to dial any sandbox.
+    pub(super) fn check_shared(&self, shares: bool) -> Result<(), ConfigError> {
+        if shares && self.authority_keys.is_empty() {
+            let reason =
+                "is missing: gateways that share a store need an authority for their sandboxes that all have";
+            return Err(ConfigError::new("kubernetes.authority_keys", reason));
+        }
+        Ok(())
     }
 
     /// What templates and grants are checked against.
@@ -131,6 +145,18 @@ mod tests {
         assert_eq!(kubernetes.config.images, ["himalia-kernel", "other"]);
         assert_eq!(kubernetes.offer().runtimes["gpu"], Isolation::Microvm);
         assert_eq!(kubernetes.config.kinds["gpu"].resources["nvidia.com/gpu"], 1);
+    }
+
+    #[test]
+    fn gateways_that_share_a_store_share_the_authority() {
+        check("").unwrap().check_shared(false).unwrap();
+        let error = check("").unwrap().check_shared(true).unwrap_err();
+        assert!(
+            error.to_string().starts_with("kubernetes.authority_keys"),
+            "{error}"
+        );
+        let keyed = check(r#"authority_keys = ["/keys/new.pem", "/keys/old.pem"]"#).unwrap();
+        keyed.check_shared(true).unwrap();
     }
 
     #[test]

@@ -82,6 +82,9 @@ impl Config {
     fn check(mut settings: Settings) -> Result<Self, ConfigError> {
         let listen = listen(&settings.listen)?;
         let sandboxes = Sandboxes::check(&mut settings, listen.ip())?;
+        if let Some(kubernetes) = &sandboxes.kubernetes {
+            kubernetes.check_shared(settings.store.is_some())?;
+        }
         let token = match (settings.token, settings.token_file) {
             (Some(_), Some(_)) => {
                 return Err(ConfigError::new("token", "give token or token_file, not both"));

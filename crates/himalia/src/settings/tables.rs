@@ -49,6 +49,8 @@ pub(crate) struct KubernetesTable {
     pub(crate) uid: Option<u32>,
     /// Class of claims for kept files.
     pub(crate) storage_class: Option<String>,
+    /// Files with the keys of the authority of the sandboxes' certificates; the first signs.
+    pub(crate) authority_keys: Vec<PathBuf>,
     pub(crate) start_deadline: Option<Seconds>,
     pub(crate) schedule_deadline: Option<Seconds>,
     pub(crate) node_grace: Option<Seconds>,

@@ -130,11 +130,14 @@ async fn until<T>(
 fn probe(config: &KubernetesConfig, words: &[&str]) -> Result<Pod, SandboxError> {
     let names = Names {
         gateway: config.gateway.clone(),
+        replica: config.replica.clone(),
     };
     let spec = SandboxSpec::new(SandboxKey::generate()?);
     let parts = Parts {
         id: SandboxId::generate()?,
         names: &names,
+        // It has no certificate.
+        authority: "",
         config,
         kind: config.kind(None)?,
         image: &config.agent_image,

@@ -47,6 +47,10 @@ pub(super) async fn look(config: &KubernetesConfig, client: &Client) -> Vec<Chec
         );
         Check::new(Verdict::Bad, TOPIC, text)
     }];
+    if !may(config, client, "get", "nodes", "").await.unwrap_or(true) {
+        let text = "may not get nodes: pools keep pods on nodes that are cordoned; see docker/kubernetes/base/rbac.yaml";
+        checks.push(Check::new(Verdict::Warn, TOPIC, text));
+    }
     let mut more = Vec::new();
     for (verb, resource, subresource) in NEEDLESS {
         if may(config, client, verb, resource, subresource)

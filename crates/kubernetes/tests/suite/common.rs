@@ -53,12 +53,27 @@ impl World {
     }
 
     pub(crate) async fn provisioner(&self) -> KubernetesProvisioner {
+        let authority = Authority::open(&self.data.path().join("authority")).unwrap();
+        self.provisioner_of(vec![authority]).await
+    }
+
+    /// One with these authorities.
+    pub(crate) async fn provisioner_of(&self, authorities: Vec<Authority>) -> KubernetesProvisioner {
+        self.replica(None, authorities).await
+    }
+
+    /// That of a replica.
+    pub(crate) async fn replica(
+        &self,
+        name: Option<&str>,
+        authorities: Vec<Authority>,
+    ) -> KubernetesProvisioner {
         let kubeconfig = self.cluster.kubeconfig().unwrap();
         let client = connect(Some(&kubeconfig), None).await.unwrap();
-        let authority = Authority::open(&self.data.path().join("authority")).unwrap();
         let mut config = KubernetesConfig::new(NAMESPACE, "g1", "kernel:1", "agent:1");
+        config.replica = name.map(str::to_owned);
         (self.change)(&mut config);
-        KubernetesProvisioner::new(config, client, authority).unwrap()
+        KubernetesProvisioner::new(config, client, authorities).unwrap()
     }
 
     pub(crate) fn pods(&self) -> Vec<String> {

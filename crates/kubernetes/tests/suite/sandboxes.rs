@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use himalia_sandbox::{ExitCause, Files, Network, Provisioner, SandboxError};
+use himalia_authority::Authority;
+use himalia_sandbox::{ExitCause, Files, Network, Provisioner, SandboxError, Stray};
 use himalia_testkit::assert_eventually;
 
 use crate::common::{World, end, listen, spec, within};
@@ -51,12 +52,52 @@ async fn the_next_gateway_finds_it_again_and_an_older_one_does_not_get_in() {
         ..world
     };
     let stranger = other.provisioner().await;
+    let refused = within(stranger.adopt(handle.id)).await.unwrap_err().to_string();
+    assert!(refused.contains("authority_keys"), "{refused}");
+    // Even if the pod says that it is its own.
+    let theirs = Authority::open(&other.data.path().join("authority")).unwrap();
+    let mut pod = other.cluster.objects("pods")[0].clone();
+    pod["metadata"]["annotations"]["himalia.internal/authority"] = theirs.fingerprint().into();
+    other.cluster.put("pods", pod);
+    let stranger = other.provisioner().await;
     let theirs = within(stranger.adopt(handle.id)).await.unwrap();
     let mut refused = listen(&theirs, &key, 7);
     let nothing = tokio::time::timeout(Duration::from_millis(300), refused.arrivals.recv()).await;
     assert!(nothing.is_err(), "a certificate of another authority");
     other.change = |_| {};
     end(&other, &second, &adopted).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_shared_and_replaced_while_pods_run() {
+    let world = World::new().await;
+    let key_of = |name: &str| {
+        let dir = world.data.path().join(name);
+        drop(Authority::open(&dir).unwrap());
+        std::fs::read_to_string(dir.join(himalia_authority::KEY_FILE)).unwrap()
+    };
+    let (old, new) = (key_of("old"), key_of("new"));
+    let authorities = |keys: &[&String]| keys.iter().map(|key| Authority::from_key(key).unwrap()).collect();
+    let first = world.provisioner_of(authorities(&[&old])).await;
+    let wanted = spec();
+    let key = wanted.key.clone();
+    let handle = within(first.start(wanted)).await.unwrap();
+    drop(first);
+    // Another replica has the key. Then it is replaced, and the earlier one is kept for pods that run.
+    for (epoch, keys) in [(5, vec![&old]), (6, vec![&new, &old])] {
+        let next = world.provisioner_of(authorities(&keys)).await;
+        let adopted = within(next.adopt(handle.id)).await.unwrap();
+        let mut linked = listen(&adopted, &key, epoch);
+        assert_eq!(linked.arrival().await.hello.key, key.expose());
+        let started = within(next.start(spec())).await.unwrap();
+        within(next.stop(started.id, Duration::ZERO)).await.unwrap();
+    }
+    let without = world.provisioner_of(authorities(&[&new])).await;
+    let error = within(without.adopt(handle.id)).await.unwrap_err().to_string();
+    assert!(error.contains("authority_keys"), "{error}");
+    let last = world.provisioner_of(authorities(&[&new, &old])).await;
+    let adopted = within(last.adopt(handle.id)).await.unwrap();
+    end(&world, &last, &adopted).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,6 +118,49 @@ async fn unknown_pods_are_removed_when_they_are_old_enough() {
         unknown.id
     );
     end(&world, &second, &kept).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_sees_what_others_have_made_and_can_remove_it() {
+    let world = World::new().await;
+    let authority = || vec![Authority::open(&world.data.path().join("authority")).unwrap()];
+    let a = world.replica(Some("a"), authority()).await;
+    let b = world.replica(Some("b"), authority()).await;
+    let mut wanted = spec();
+    wanted.files = Files::Session("files_of_a".to_owned());
+    let session = within(a.start(wanted)).await.unwrap();
+    let waits = within(a.start(spec())).await.unwrap();
+    let mut makers: Vec<_> = b.strays().await.unwrap().unwrap();
+    makers.sort_by_key(|stray| stray.id != session.id);
+    let of_a = |id| Stray {
+        id,
+        maker: Some("a".to_owned()),
+    };
+    assert_eq!(makers, [of_a(session.id), of_a(waits.id)]);
+    assert_eq!(b.sweep(vec![]).await.unwrap(), []);
+    assert_eq!(a.strays().await.unwrap(), Some(vec![]));
+    assert!(b.kept_files().await.unwrap().is_empty(), "they are too young");
+    assert_eq!(a.kept_files().await.unwrap(), ["files_of_a"]);
+    // It has ended: its session has a row, which another one may take, and what waited in its pool belongs to none.
+    drop(a);
+    assert_eq!(b.remove_strays(vec![waits.id]).await, 1);
+    let adopted = within(b.adopt(session.id)).await.unwrap();
+    assert_eventually!(world.pods() == [format!("himalia-{}", session.id)]);
+    end(&world, &b, &adopted).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_on_a_node_that_is_to_be_emptied_is_told() {
+    let world = World::new().await;
+    let provisioner = world.provisioner().await;
+    let handle = within(provisioner.start(spec())).await.unwrap();
+    let leaving = || provisioner.leaving(vec![handle.id]);
+    assert_eq!(leaving().await.unwrap(), []);
+    world.cluster.cordon(true);
+    assert_eq!(leaving().await.unwrap(), [handle.id]);
+    world.cluster.cordon(false);
+    assert_eq!(leaving().await.unwrap(), []);
+    end(&world, &provisioner, &handle).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

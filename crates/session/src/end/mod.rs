@@ -10,11 +10,13 @@
 //! | what is kept? | a row and a log, | `ended_sessions`, `snapshot`, `open_logs` |
 //! | | files that outlive a sandbox | `kept_files` |
 //! | when does that go? | after the retention time, or above its bounds | `collect`, `unknown_logs` |
+//! | what else may be left? | sandboxes of a gateway that was killed | `left_sandboxes` |
 
 mod collect;
 mod culling;
 mod ended_sessions;
 mod kept_files;
+mod left_sandboxes;
 mod lifetimes;
 mod open_logs;
 mod sandbox_exit;

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::actor::NewActor;
 use super::plan::cull_timeout;
-use crate::end::{known_files, remove_unknown_files, remove_unknown_logs};
+use crate::end::remove_unknown_logs;
 use crate::record::session_of;
 use crate::sandbox_lease::Share;
 use crate::{Lease, SessionManager};
@@ -46,11 +46,6 @@ impl SessionManager {
             removed
                 .map_err(|error| EngineError::internal("cannot look for logs that no kernel has", error))?;
         }
-        let keep: Vec<SandboxId> = rows
-            .iter()
-            .filter_map(|row| row.paths.sandbox_id.parse().ok())
-            .collect();
-        let known_files = known_files(&rows);
         let mut sandboxes: BTreeMap<String, Vec<KernelRecord>> = BTreeMap::new();
         for row in rows {
             sandboxes
@@ -65,9 +60,7 @@ impl SessionManager {
         }
         adoptions.join_all().await;
         self.end_without_session().await;
-        self.provisioners.sweep(&keep).await;
-        remove_unknown_files(&self.provisioners, &known_files).await;
-        Ok(())
+        self.sweep_at_start().await
     }
 
     /// Takes over the kernels of one sandbox.

@@ -48,6 +48,7 @@ pub(super) fn router(store: Arc<Store>, stop: CancellationToken) -> Router {
             "/apis/{group}/{version}/namespaces/{namespace}/{resource}",
             get(list_of_group),
         )
+        .route("/api/v1/nodes/{name}", get(read_node))
         .route(
             "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
             post(review),
@@ -80,6 +81,7 @@ fn status_of(Refused(code, reason, message): &Refused) -> Value {
 fn kind_of(resource: &str) -> &'static str {
     match resource {
         "pods" => "Pod",
+        "nodes" => "Node",
         "secrets" => "Secret",
         "persistentvolumeclaims" => "PersistentVolumeClaim",
         "resourcequotas" => "ResourceQuota",
@@ -231,6 +233,10 @@ async fn read(
     Path((namespace, resource, name)): Path<(String, String, String)>,
 ) -> Response {
     answer(api.store.get(&resource, &namespace, &name))
+}
+
+async fn read_node(State(api): State<Api>, Path(name): Path<String>) -> Response {
+    answer(api.store.get("nodes", "", &name))
 }
 
 /// A pod with a grace is marked, and its node removes it; everything else is gone at once.

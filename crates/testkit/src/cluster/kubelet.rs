@@ -17,6 +17,9 @@ use super::store::Store;
 /// How long a process may take after it was asked to end, at most.
 const GRACE_MAX: u64 = 10;
 
+/// The name of the node.
+const NODE: &str = "node-1";
+
 /// An image: what a container has of it at its own places, beside the host's system.
 #[derive(Clone, Debug)]
 pub struct Image {
@@ -48,7 +51,7 @@ struct Running {
 
 impl Kubelet {
     pub(super) fn new(store: Arc<Store>, dir: PathBuf, images: Vec<Image>, memory: u64) -> Self {
-        Self {
+        let kubelet = Self {
             store,
             dir,
             images,
@@ -57,7 +60,9 @@ impl Kubelet {
             addresses: AtomicU32::new(std::process::id() << 8),
             pods: Mutex::default(),
             is_lost: AtomicBool::new(false),
-        }
+        };
+        kubelet.cordon(false);
+        kubelet
     }
 
     fn kill(&self, pod: &str, verdict: Value) {
@@ -90,6 +95,22 @@ impl Kubelet {
             pod,
             json!({"phase": "Failed", "containerStatuses": [container(&json!({"terminated": terminated}))]}),
         );
+    }
+
+    /// Says whether the node takes pods. Those that it does not take wait.
+    pub(super) fn cordon(&self, is_cordoned: bool) {
+        let spec = if is_cordoned {
+            json!({"unschedulable": true})
+        } else {
+            json!({})
+        };
+        let node = json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": NODE}, "spec": spec});
+        self.store.put("nodes", node);
+    }
+
+    fn is_cordoned(&self) -> bool {
+        let node = self.store.get("nodes", "", NODE);
+        node.is_ok_and(|node| node["spec"]["unschedulable"] == true)
     }
 
     pub(super) fn lose(&self) {
@@ -135,7 +156,7 @@ impl Kubelet {
                     let (namespace, name) = names(&pod);
                     let _ = self.store.remove("pods", namespace, name);
                 }
-                None if pod["status"]["phase"] == "Pending" => self.take(&pod),
+                None if pod["status"]["phase"] == "Pending" && !self.is_cordoned() => self.take(&pod),
                 Some(running) if deleted && !running.stopping.swap(true, Ordering::AcqRel) => {
                     let grace = pod["metadata"]["deletionGracePeriodSeconds"]
                         .as_u64()
@@ -202,7 +223,7 @@ impl Kubelet {
             1 + number % 254
         );
         self.set(&pod, |pod| {
-            pod["spec"]["nodeName"] = json!("node-1");
+            pod["spec"]["nodeName"] = json!(NODE);
             pod["status"]["podIP"] = json!(ip);
         });
         let root = self.dir.join(names(&pod).1);

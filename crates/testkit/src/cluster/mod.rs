@@ -143,6 +143,11 @@ impl Cluster {
         let _ = self.store.remove("pods", namespace, pod);
     }
 
+    /// Marks the node as one that takes no more pods, or as one that does again.
+    pub fn cordon(&self, is_cordoned: bool) {
+        self.kubelet.cordon(is_cordoned);
+    }
+
     /// Cuts the power of the node: its processes end, and it says nothing more. Its pods are marked as the cluster's controllers
     /// do.
     pub fn lose_node(&self) {

@@ -11,6 +11,9 @@ const STARTS_AT_ONCE: u32 = 2;
 pub(super) const BACK_OFF: u64 = 1_000_000;
 /// … up to this.
 pub(super) const BACK_OFF_MAX: u64 = 60_000_000;
+/// How long one has to have been ready, or has to be claimed, until failures before it are forgotten: those that become ready
+/// and die at once are not made again and again; microseconds.
+pub(super) const STABLE: u64 = 30_000_000;
 /// While half of the pool waits, a start waits so long after a claim: it would slow down the first cell of the caller that
 /// claimed; microseconds.
 pub(super) const COURTESY: u64 = 100_000;
@@ -39,6 +42,10 @@ pub(crate) enum Event {
     Failed(u64, String),
     /// A member that was ready is no more.
     Died(u64),
+    /// The machine of a member is to be emptied: another one is to take its place.
+    Leaving(u64),
+    /// As many gateways have a pool of this template, this one among them: each has its part.
+    Sharers(u32),
     /// Members were made from what is not current any more.
     Stale,
     /// The gateway stops: no more claims, nothing stays.
@@ -83,12 +90,16 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 pub(crate) struct Core {
     rules: Rules,
+    /// Gateways that have a part of the pool.
+    sharers: u32,
     members: BTreeMap<u64, State>,
     next: u64,
     /// Times of recent claims, at most `max` of them.
     claims: VecDeque<u64>,
     /// Failed starts in a row.
     failed: u32,
+    /// When the latest of them was.
+    last_failure: u64,
     /// No start before this time.
     not_before: u64,
     /// No start before this time while half of the pool waits.
@@ -104,10 +115,12 @@ impl Core {
                 max: rules.max.max(rules.size),
                 ..rules
             },
+            sharers: 1,
             members: BTreeMap::new(),
             next: 1,
             claims: VecDeque::new(),
             failed: 0,
+            last_failure: 0,
             not_before: 0,
             courtesy: 0,
             closed: false,
@@ -122,7 +135,6 @@ impl Core {
             Event::Ready(member) => match self.members.get_mut(&member) {
                 Some(state) => {
                     *state = State::Ready(now);
-                    self.failed = 0;
                     self.not_before = 0;
                     self.counts.problem = None;
                 }
@@ -140,6 +152,12 @@ impl Core {
                     self.back_off(now, "it died while it waited".to_owned());
                 }
             }
+            Event::Leaving(member) => {
+                if self.members.remove(&member).is_some() {
+                    out.push(Effect::End(member));
+                }
+            }
+            Event::Sharers(count) => self.sharers = count.max(1),
             Event::Stale => self.end_all(out),
             Event::Close => {
                 self.closed = true;
@@ -156,6 +174,9 @@ impl Core {
             return None;
         }
         let ages = self.members.values().filter_map(|state| match state {
+            State::Ready(since) if self.shows_success(*since) => {
+                Some(since.saturating_add(self.rules.max_age.min(STABLE)))
+            }
             State::Ready(since) => Some(since.saturating_add(self.rules.max_age)),
             State::Starting => None,
         });
@@ -177,14 +198,18 @@ impl Core {
 
     fn claim(&mut self, claim: u64, now: u64, out: &mut Vec<Effect>) {
         if !self.closed {
-            let kept = usize::try_from(self.rules.max).unwrap_or(usize::MAX);
+            let kept = usize::try_from(self.part(self.rules.max)).unwrap_or(usize::MAX);
             while self.claims.len() >= kept.max(1) {
                 self.claims.pop_front();
             }
             self.claims.push_back(now);
         }
         if let Some(member) = self.oldest_ready() {
-            self.members.remove(&member);
+            if let Some(State::Ready(since)) = self.members.remove(&member)
+                && self.shows_success(since)
+            {
+                self.failed = 0;
+            }
             self.counts.hits += 1;
             // Not put off by those that follow, or a steady rate would never be served.
             if self.courtesy <= now {
@@ -208,6 +233,13 @@ impl Core {
         }
         if self.closed {
             return;
+        }
+        let is_stable = |state: &State| match state {
+            State::Ready(since) => self.shows_success(*since) && since.saturating_add(STABLE) <= now,
+            State::Starting => false,
+        };
+        if self.members.values().any(is_stable) {
+            self.failed = 0;
         }
         let max_age = self.rules.max_age;
         let old: Vec<u64> = self
@@ -256,9 +288,15 @@ impl Core {
             .saturating_mul(1 << self.failed.min(16))
             .min(BACK_OFF_MAX);
         self.failed = self.failed.saturating_add(1);
+        self.last_failure = now;
         self.not_before = now.saturating_add(pause);
         self.counts.failures += 1;
         self.counts.problem = Some(problem);
+    }
+
+    /// Whether one that has been ready since then came after all failures: if it stays, starts succeed again.
+    fn shows_success(&self, since: u64) -> bool {
+        self.failed > 0 && since >= self.last_failure
     }
 
     fn end_all(&mut self, out: &mut Vec<Effect>) {
@@ -280,7 +318,12 @@ impl Core {
         if self.rules.size == 0 {
             return 0;
         }
-        recent.clamp(self.rules.size, self.rules.max)
+        recent.clamp(self.part(self.rules.size), self.part(self.rules.max))
+    }
+
+    /// The part of this gateway; at least one of what there is at all.
+    fn part(&self, of: u32) -> u32 {
+        of.div_ceil(self.sharers)
     }
 
     fn oldest_ready(&self) -> Option<u64> {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_model::{PoolConfig, PoolStatus};
+use himalia_sandbox::SandboxId;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::task::TaskTracker;
 
 use super::core::{Core, Counts, Effect, Event, Rules};
@@ -17,12 +18,16 @@ use crate::SessionManager;
 /// Messages to the task that wait. Claims wait for room; there are never more starts under way than the pool is large.
 const INBOX: usize = 256;
 
+/// How often it is looked whether the machines of kernels that wait are to be emptied.
+const LOOK: Duration = Duration::from_secs(10);
+
 /// What the task receives.
 #[derive(Debug)]
 pub(super) enum Message {
     Claim(oneshot::Sender<Option<Pooled>>),
     Started(u64, Box<Result<Pooled, String>>),
     Died(u64),
+    Leaving(Vec<u64>),
     Stale,
     Close(oneshot::Sender<()>),
 }
@@ -121,13 +126,24 @@ struct Task {
 
 impl Task {
     async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
-        self.step(Event::Tick);
+        let mut sharers = self.inner.living.subscribe();
+        self.step(Event::Sharers(*sharers.borrow_and_update()));
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let deadline = self.core.deadline(self.now());
             let message = tokio::select! {
                 message = messages.recv() => message,
                 () = until(deadline.map(|at| self.begun + Duration::from_micros(at))) => {
                     self.step(Event::Tick);
+                    continue;
+                }
+                Ok(()) = sharers.changed() => {
+                    self.step(Event::Sharers(*sharers.borrow_and_update()));
+                    continue;
+                }
+                _ = looks.tick() => {
+                    self.look();
                     continue;
                 }
             };
@@ -163,6 +179,14 @@ impl Task {
                     tracing::warn!(template = %self.template, "a pooled kernel has died");
                     self.ends.spawn(pooled.end());
                     self.step(Event::Died(member));
+                }
+            }
+            Message::Leaving(members) => {
+                for member in members {
+                    if self.members.contains_key(&member) {
+                        tracing::info!(template = %self.template, "a pooled kernel is replaced: its machine is to be emptied");
+                        self.step(Event::Leaving(member));
+                    }
                 }
             }
             Message::Stale => self.step(Event::Stale),
@@ -226,6 +250,36 @@ impl Task {
             unfit.await;
             // The pool may be closed.
             let _ = me.send(Message::Died(member)).await;
+        });
+    }
+
+    /// Asks whether the machines of kernels that wait are to be emptied.
+    fn look(&self) {
+        let waiting: Vec<(u64, SandboxId)> = self
+            .members
+            .iter()
+            .map(|(member, pooled)| (*member, pooled.handle.lease().id()))
+            .collect();
+        let Some(pooled) = self.members.values().next() else {
+            return;
+        };
+        let (provisioner, me) = (Arc::clone(pooled.handle.lease().provisioner()), self.me.clone());
+        let template = self.template.clone();
+        tokio::spawn(async move {
+            let ids = waiting.iter().map(|(_, id)| *id).collect();
+            match provisioner.leaving(ids).await {
+                Ok(leaving) => {
+                    let leaves = |(member, id): &(u64, SandboxId)| leaving.contains(id).then_some(*member);
+                    let members: Vec<u64> = waiting.iter().filter_map(leaves).collect();
+                    if !members.is_empty() {
+                        // The pool may be closed.
+                        let _ = me.send(Message::Leaving(members)).await;
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(%template, %error, "cannot look at the machines of pooled kernels");
+                }
+            }
         });
     }
 

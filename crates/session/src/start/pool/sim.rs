@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::core::{BACK_OFF, BACK_OFF_MAX, COURTESY, Core, Effect, Event, RATE_WINDOW, Rules};
+use super::core::{BACK_OFF, BACK_OFF_MAX, COURTESY, Core, Effect, Event, RATE_WINDOW, Rules, STABLE};
 
 const SCHEDULES: u64 = 20_000;
 const STEPS: u64 = 120;
@@ -47,6 +47,8 @@ struct World {
     /// Failures in a row, and when the last one was.
     failures: u32,
     last_failure: u64,
+    /// Gateways that share the pool.
+    sharers: u32,
     closed: bool,
     trace: Option<Vec<String>>,
 }
@@ -74,6 +76,7 @@ impl World {
             size,
             failures: 0,
             last_failure: 0,
+            sharers: 1,
             closed: false,
             trace: trace.then(Vec::new),
         }
@@ -222,7 +225,11 @@ impl World {
                         self.step(Event::Ready(member))?;
                     }
                 }
-                78..80 => self.step(Event::Stale)?,
+                78 => self.step(Event::Stale)?,
+                79 => {
+                    self.sharers = 1 + u32::try_from(self.rng.below(3)).unwrap();
+                    self.step(Event::Sharers(self.sharers))?;
+                }
                 80..83 => {
                     // A burst, so that it grows; quiet makes it shrink again.
                     for _ in 0..self.rng.below(8) {
@@ -234,6 +241,11 @@ impl World {
                 83 => {
                     self.now += self.rng.below(2 * MAX_AGE);
                     self.step(Event::Tick)?;
+                }
+                85..88 => {
+                    if let Some(member) = self.pick(true) {
+                        self.step(Event::Leaving(member))?;
+                    }
                 }
                 84 if self.rng.below(20) == 0 => {
                     self.closed = true;
@@ -256,8 +268,9 @@ impl World {
             self.now += 1000;
         }
         let counts = self.core.counts(self.now);
-        if (counts.ready, counts.starting) != (self.size, 0) {
-            return Err(format!("it rests at {counts:?}, its size is {}", self.size));
+        let part = self.size.div_ceil(self.sharers);
+        if (counts.ready, counts.starting) != (part, 0) {
+            return Err(format!("it rests at {counts:?}, its part is {part}"));
         }
         // Aged ones go, all of them.
         self.now += MAX_AGE;
@@ -324,6 +337,82 @@ fn a_burst_makes_it_grow_and_quiet_makes_it_shrink() {
     core.step(Event::Tick, 2 + RATE_WINDOW, &mut out);
     assert_eq!(out, [Effect::End(2), Effect::End(3)]);
     assert_eq!(core.counts(2 + RATE_WINDOW).ready, 1);
+}
+
+/// A pod can become ready and end at once, for instance for lack of memory.
+#[test]
+fn those_that_become_ready_and_die_are_made_with_growing_pauses() {
+    let mut core = Core::new(Rules {
+        size: 1,
+        max: 1,
+        max_age: u64::MAX,
+    });
+    let (mut out, mut now, mut pauses) = (Vec::new(), 0, Vec::new());
+    core.step(Event::Tick, now, &mut out);
+    for _ in 0..9 {
+        let Some(Effect::Start(member)) = out.pop() else {
+            panic!("none is started")
+        };
+        core.step(Event::Ready(member), now, &mut out);
+        core.step(Event::Died(member), now, &mut out);
+        assert_eq!(out, []);
+        let due = core.deadline(now).unwrap();
+        pauses.push((due - now) / BACK_OFF);
+        now = due;
+        core.step(Event::Tick, now, &mut out);
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+    assert_eq!(core.counts(now).failures, 9);
+    // One that stays makes them forgotten.
+    let Some(Effect::Start(member)) = out.pop() else {
+        panic!("none is started")
+    };
+    core.step(Event::Ready(member), now, &mut out);
+    assert_eq!(core.deadline(now), Some(now + STABLE));
+    now += STABLE;
+    core.step(Event::Tick, now, &mut out);
+    core.step(Event::Died(member), now, &mut out);
+    assert_eq!(core.deadline(now), Some(now + BACK_OFF));
+}
+
+#[test]
+fn gateways_that_share_a_pool_have_a_part_each() {
+    let mut core = Core::new(Rules {
+        size: 4,
+        max: 8,
+        max_age: u64::MAX,
+    });
+    let mut out = Vec::new();
+    core.step(Event::Sharers(3), 0, &mut out);
+    let counts = core.counts(0);
+    assert_eq!((counts.size, counts.max, counts.target), (4, 8, 2));
+    assert_eq!(out, [Effect::Start(1), Effect::Start(2)]);
+    for member in [1, 2] {
+        core.step(Event::Ready(member), 1, &mut out);
+    }
+    out.clear();
+    core.step(Event::Sharers(4), 2, &mut out);
+    assert_eq!(out, [Effect::End(1)]);
+    out.clear();
+    // The others have ended, so all of it is its own.
+    core.step(Event::Sharers(1), 3, &mut out);
+    assert_eq!(out, [Effect::Start(3), Effect::Start(4)]);
+}
+
+#[test]
+fn one_whose_machine_is_to_be_emptied_is_replaced_at_once() {
+    let mut core = Core::new(Rules {
+        size: 1,
+        max: 1,
+        max_age: u64::MAX,
+    });
+    let mut out = Vec::new();
+    core.step(Event::Tick, 0, &mut out);
+    core.step(Event::Ready(1), 1, &mut out);
+    out.clear();
+    core.step(Event::Leaving(1), 2, &mut out);
+    assert_eq!(out, [Effect::End(1), Effect::Start(2)]);
+    assert_eq!(core.counts(2).failures, 0);
 }
 
 #[test]
