@@ -21,6 +21,7 @@ TEST_LIBRARIES := $(TARGET)/test-libraries
 NEXTEST := 0.9.143
 CARGO_DENY := 0.20.2
 CARGO_MACHETE := 0.9.2
+S3S_FS := 0.14.1
 # How often a test that fails runs again, at most. CI sets 1.
 RERUNS ?= 0
 # Python tests that run at the same time; 0: one after the other. Those of sandboxes fill memory and process tables, and never run in parallel.
@@ -126,7 +127,7 @@ test-rust: check-rust-tests nextest ## unit, property, simulator and system test
 	cargo test --locked --workspace --doc --quiet
 
 .PHONY: test-python
-test-python: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready ## nbclient, differential, sandbox and behaviour tests on real kernels
+test-python: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready s3 ## nbclient, differential, sandbox and behaviour tests on real kernels
 	export HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES); \
 	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" -n $(PYTEST_WORKERS) --dist loadfile $(addprefix tests/python/,docs kernel e2e); \
 	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" tests/python/sandbox
@@ -209,6 +210,13 @@ bench-readme: ## the tables of README and docs/performance.md, from docs/bench
 bench-context: test-programs $(BENCH_ENV)/ready ## how many characters a model has to read after typical cells
 	HIMALIA_BIN=$(TEST_HIMALIA) $(BENCH_ENV)/bin/python tests/bench/context.py --out $(TARGET)/bench-context.json
 
+.PHONY: bench-cluster
+bench-cluster: PROFILE = dist
+bench-cluster: env $(BENCH_ENV)/ready s3 check-rust-tests ## three replicas on Postgres and S3 against one gateway alone, in one run; writes docs/bench and the table
+	cargo build --locked --profile $(PROFILE) -p himalia-testkit --bins
+	HIMALIA_BIN=$(HIMALIA) HIMALIA_SCRIPTED=$(RELEASE)/himalia-fake-kernel $(BENCH_ENV)/bin/python tests/bench/cluster.py --out docs/bench/cluster.json
+	python3 tests/bench/readme.py --write
+
 .PHONY: bench-fairness
 bench-fairness: PROFILE = dist
 bench-fairness: env ## what one tenant's floods cost another, as ratios of one run
@@ -290,6 +298,12 @@ $(TOOLS)/bin/cargo-deny: | check-rust
 
 $(TOOLS)/bin/cargo-machete: | check-rust
 	$(INSTALL) cargo-machete@$(CARGO_MACHETE)
+
+# A server that speaks S3, for tests and demonstrations.
+.PHONY: s3
+s3: $(TOOLS)/bin/s3s-fs
+$(TOOLS)/bin/s3s-fs: | check-rust
+	$(INSTALL) s3s-fs@$(S3S_FS) --features binary
 
 $(TEST_ENV)/ready: tests/requirements.lock
 	rm -rf $(TEST_ENV) && python3 -m venv $(TEST_ENV)

@@ -2,7 +2,7 @@
 
 `python fake_kernel.py -f connection_file` answers `kernel_info_request` and `execute_request`. The code of an
 execute request is `pass` (status busy, execute_input, status idle, reply), `flood COUNT BYTES` (that many
-stream messages in between), `display BYTES` (one display of that many), `lines COUNT BYTES [wait]` (the same of lines of 100 bytes), `wait` (one stream message, and then nothing until SIGINT) or `tick` (one every 20 ms until SIGINT). It publishes through an XPUB with `XPUB_NODROP`, so that a slow reader slows it
+stream messages in between), `display BYTES` (one display of that many), `lines COUNT BYTES [wait]` (the same of lines of 100 bytes), `wait` (one stream message, and then nothing until SIGINT) or `tick [MS]` (one every 20 ms, or every MS ms, until SIGINT). It publishes through an XPUB with `XPUB_NODROP`, so that a slow reader slows it
 down instead of losing messages.
 """
 
@@ -118,14 +118,15 @@ class Kernel:
             text = json.dumps({"name": "stdout", "text": ("x" * 99 + "\n") * (int(size) // 100)}).encode()
             for _ in range(int(count)):
                 self.publish("stream", header, text)
-        if code.endswith(("wait", "tick")):
+        first, _, rest = code.partition(" ")
+        if code.endswith("wait") or first == "tick":
             try:
-                if code in ("wait", "tick"):
+                if code == "wait" or first == "tick":
                     self.publish("stream", header, b'{"name":"stdout","text":"waits"}')
                 while code.endswith("wait"):
                     signal.pause()
                 while True:
-                    time.sleep(0.02)
+                    time.sleep(int(rest or 20) / 1e3)
                     self.publish("stream", header, b'{"name":"stdout","text":"tick"}')
             except KeyboardInterrupt:
                 return b'{"status":"error","ename":"KeyboardInterrupt","evalue":"","traceback":[]}'

@@ -92,6 +92,39 @@ def level(name, rows):
     return lines
 
 
+def cluster(report):
+    """The table of `make bench-cluster`."""
+    execute, stream = report["execute"], report["stream"]
+    single, owner, relayed = (execute[name]["p50_ms"] for name in ("single", "owner", "relayed"))
+    lines = [f"{'':62}{'p50':>9}{'p99':>9}"]
+
+    def line(text, first, second="", note=""):
+        lines.append(f"{text:62}{first:>9}{second:>9}   {note}".rstrip())
+
+    line("execute, one gateway on SQLite and local files, ms", number(single), number(execute["single"]["p99_ms"]))
+    line("  added by Postgres and the shared log, on the owner", number(owner - single), number(execute["owner"]["p99_ms"]))
+    line("  added again through another replica", number(relayed - owner), number(execute["relayed"]["p99_ms"]))
+    size = report["stream_count"] * 8_000 / 1e6
+    lines.append(f"\n{'stream of ' + format(size, '.0f') + ' MB from one session':62}{'MB/s':>9}{'of single':>11}{'CPU s':>9}{'+ services':>12}{'lost':>7}")
+    for name, row in stream.items():
+        ratio = row["mb_per_s"] / stream["single"]["mb_per_s"]
+        lines.append(f"  {name:60}{row['mb_per_s']:9.0f}{ratio:11.2f}{row['cpu_s']:9.2f}{row['services_cpu_s']:12.2f}{row['lost']:7}")
+    lines.append("")
+    if "loss" in report:
+        row = report["loss"]
+        line(f"kill -9 of the owner of {row['sessions']} sessions that print, lease {row['lease_s']} s", "p50", "all")
+        line("  until their clients at another replica hear them again, s", number(row["p50_s"]), number(row["all_s"]))
+    if "handover" in report:
+        row = report["handover"]
+        line(f"planned end of the owner of {row['sessions']} sessions that print", "p50", "p99")
+        line("  longest silence of a session, s", number(row["p50_s"]), number(row["p99_s"]), f"before: {row['steady_p50_s']:.2f}; longest: {row['max_s']:.2f}")
+    if "known" in report:
+        row = report["known"]
+        lines.append(f"\n{row['sessions']:,} live sessions on one replica: {row['mib']:.0f} MiB (empty: {row['empty_mib']:.0f}), {row['idle_cpu_percent']:.1f} % of a core while all are idle,")
+        lines.append(f"{row['active_cpu_percent']:.1f} % while each of {row['active']} executes once in 5 s")
+    return "\n".join(lines)
+
+
 def summary(gateway_report, sandboxes_report):
     """README's two tables, in Markdown: the most important figures of both reports."""
     peers = {"Himalia": "himalia"}

@@ -38,9 +38,8 @@ pub use himalia_model::{
 };
 pub use himalia_session::{
     ByteRange, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,
-    MAX_NAME_CHARS, MAX_SESSION_KERNELS, MAX_TRANSFER_BYTES, MAX_TRANSFERS, NAME_PATTERN, PackedFiles,
-    PostgresUrl, Provisioners, REPLICA_FILE, RemovedFiles, WrittenFiles, check_replica_name,
-    object_directory,
+    MAX_NAME_CHARS, MAX_SESSION_KERNELS, MAX_TRANSFER_BYTES, MAX_TRANSFERS, NAME_PATTERN, ObjectStoreUrl,
+    PackedFiles, PostgresUrl, Provisioners, REPLICA_FILE, RemovedFiles, WrittenFiles, check_replica_name,
 };
 pub use himalia_store::{copy_database, detach_sandboxes};
 pub use tokens::{

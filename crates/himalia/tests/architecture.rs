@@ -27,7 +27,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("himalia-metrics", &["himalia-proc"]),
     ("himalia-store", &["himalia-metrics"]),
-    ("himalia-shared-log", &["himalia-journal", "himalia-store"]),
+    (
+        "himalia-shared-log",
+        &["himalia-journal", "himalia-metrics", "himalia-store"],
+    ),
     ("himalia-outcome", &["himalia-wire"]),
     ("himalia-model", &["himalia-wire", "himalia-sandbox"]),
     (

@@ -35,6 +35,11 @@ pub(crate) async fn readyz(State(app): State<App>) -> Response {
 
 /// `GET /metrics`: what the gateway counts, for the operator's Prometheus.
 pub(crate) async fn metrics(State(app): State<App>, Caller(principal): Caller) -> Result<Response, ApiError> {
+    if let Some(cluster) = app.cluster() {
+        let usage = cluster.pool().usage();
+        let replicas = app.engine().counted().replicas();
+        replicas.set_relays(usage.relayed, usage.failed, usage.open);
+    }
     let text = app.engine().metrics(&principal)?;
     Ok(([(header::CONTENT_TYPE, METRICS_CONTENT_TYPE)], text).into_response())
 }

@@ -13,6 +13,7 @@ mod describe;
 mod journal;
 mod kernels;
 mod process;
+mod replicas;
 mod starts;
 mod state;
 mod store;
@@ -25,6 +26,7 @@ pub use clients::Clients;
 pub use describe::{Counter, Counters, Described, Gauge, Gauges, Histogram, Histograms, Kind};
 pub use journal::JournalTimes;
 pub use kernels::Kernels;
+pub use replicas::Replicas;
 pub use starts::Starts;
 pub use state::{PoolLevel, State};
 pub use store::StoreTimes;
@@ -50,6 +52,7 @@ struct Inner {
     store: StoreTimes,
     clients: Arc<Clients>,
     audit: AuditCounts,
+    replicas: Replicas,
     state: State,
     process: Process,
 }
@@ -82,6 +85,7 @@ impl Metrics {
         let store = StoreTimes::new(&mut catalog);
         let clients = Arc::new(Clients::new(&mut catalog));
         let audit = AuditCounts::new(&mut catalog);
+        let replicas = Replicas::new(&mut catalog);
         let state = State::new(&mut catalog);
         let process = Process::new(&mut catalog);
         let (registry, described) = catalog.finish();
@@ -94,6 +98,7 @@ impl Metrics {
             store,
             clients,
             audit,
+            replicas,
             state,
             process,
         }))
@@ -127,6 +132,11 @@ impl Metrics {
     /// Entries of the audit log.
     pub fn audit(&self) -> &AuditCounts {
         &self.0.audit
+    }
+
+    /// What a replica does with what all of them share.
+    pub fn replicas(&self) -> &Replicas {
+        &self.0.replicas
     }
 
     /// Gauges, to be set before [`Self::encode`].

@@ -50,7 +50,7 @@ pub use sandbox_error::not_done;
 pub use sandbox_lease::Lease;
 pub use session_kernel::SessionKernel;
 // What a program checks before it opens a shared store.
-pub use himalia_shared_log::directory as object_directory;
+pub use himalia_shared_log::ObjectStoreUrl;
 pub use himalia_store::{PostgresUrl, REPLICA_FILE, check_replica_name};
 pub use start::{MAX_NAME_CHARS, MAX_SESSION_KERNELS, NAME_PATTERN, Pool};
 pub use templates::Templates;

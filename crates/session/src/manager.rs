@@ -150,6 +150,11 @@ impl SessionManager {
             .shared(shared.map(|shared| Arc::new(shared) as Arc<dyn SharedLogs>))
     }
 
+    /// Bytes of logs that wait for the object store.
+    pub fn log_bytes_waiting(&self) -> u64 {
+        self.shared_logs.as_ref().map_or(0, Shared::waiting_bytes)
+    }
+
     /// Disk for the log of a session with these limits, in bytes.
     pub(crate) fn log_quota(&self, limits: &SessionLimits) -> u64 {
         limits.output_bytes.unwrap_or(self.config.journal_quota_bytes)

@@ -47,7 +47,7 @@ impl SessionManager {
         }
         templates::check(&config, &provisioners)?;
         let metrics = Metrics::new();
-        let (store, shared_logs) = open_store(&config).await?;
+        let (store, shared_logs) = open_store(&config, &metrics).await?;
         let store: Arc<dyn Store> = Arc::new(Measured::new(store, metrics.store().clone()));
         let ended = store.ended_sessions(Scope::Own).await;
         let ended =
@@ -185,7 +185,10 @@ impl SessionManager {
 }
 
 /// The store of the data directory, or the one that several replicas share.
-async fn open_store(config: &EngineConfig) -> Result<(Arc<dyn Store>, Option<Shared>), EngineError> {
+async fn open_store(
+    config: &EngineConfig,
+    metrics: &Metrics,
+) -> Result<(Arc<dyn Store>, Option<Shared>), EngineError> {
     let (dir, replica) = (config.data_dir.clone(), config.replica.clone());
     let failed = |error: StoreError| match error {
         StoreError::Locked { .. } | StoreError::ReplicaInUse { .. } => EngineError::Conflict {
@@ -232,9 +235,14 @@ async fn open_store(config: &EngineConfig) -> Result<(Arc<dyn Store>, Option<Sha
     };
     let objects = match shared.object_store {
         Some(url) => {
+            let wrong = |reason: String| EngineError::bad_request("object_store", reason);
+            let url = url.parse().map_err(wrong)?;
             let opened = tokio::task::spawn_blocking(move || Objects::open(&url)).await;
             let opened = opened.map_err(|error| EngineError::internal("opening the object store", error))?;
-            Some(opened.map_err(|reason| EngineError::bad_request("object_store", reason))?)
+            let objects = opened.map_err(wrong)?;
+            let tried = objects.try_out(&config.replica).await;
+            tried.map_err(|error| wrong(error.to_string()))?;
+            Some(objects)
         }
         None => None,
     };
@@ -245,7 +253,14 @@ async fn open_store(config: &EngineConfig) -> Result<(Arc<dyn Store>, Option<Sha
         let _ = store.close().await;
         return Err(error);
     }
-    let logs = objects.map(|objects| Shared::start(store.logs(), objects, store.lease().clone()));
+    let logs = objects.map(|objects| {
+        Shared::start(
+            store.logs(),
+            objects,
+            store.lease().clone(),
+            metrics.replicas().clone(),
+        )
+    });
     Ok((Arc::new(store), logs))
 }
 

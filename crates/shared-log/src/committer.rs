@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
+use himalia_metrics::Replicas;
 use himalia_store::{LogPart, LogTable, ReplicaLease};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::sleep;
 
+use crate::COMMIT_BYTES;
+use crate::attempts::Attempts;
 use crate::housekeeper::{Chore, Unsealed};
-use crate::{COMMIT_BYTES, RETRY};
 
 /// What is asked of the committer, in order.
 #[derive(Debug)]
@@ -36,6 +38,7 @@ pub(crate) struct Batch {
 pub(crate) struct Committer {
     pub(crate) table: Arc<LogTable>,
     pub(crate) lease: ReplicaLease,
+    pub(crate) metrics: Replicas,
     pub(crate) chores: mpsc::UnboundedSender<Chore>,
     pub(crate) unsealed: Arc<Unsealed>,
 }
@@ -92,6 +95,7 @@ impl Committer {
             parts.insert((batch.log, batch.segment, batch.at), part);
         }
         let parts = Arc::new(parts.into_values().collect::<Vec<_>>());
+        let (start, mut attempts) = (Instant::now(), Attempts::default());
         let committed = loop {
             if !self.lease.is_valid() {
                 return false;
@@ -99,11 +103,13 @@ impl Committer {
             match self.table.commit(Arc::clone(&parts)).await {
                 Ok(logs) => break logs,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot commit output; it is tried again");
-                    sleep(RETRY).await;
+                    self.metrics.log_commit_failures.inc();
+                    attempts.failed(&error, "cannot commit output").await;
                 }
             }
         };
+        self.metrics.log_commit.observe(start.elapsed());
+        attempts.succeeded("output is committed again");
         for (log, done) in waiters {
             if committed.contains(&log) {
                 // The actor may have gone.

@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use himalia_journal::Sealed;
+use himalia_metrics::Replicas;
 use himalia_store::{LogSegment, LogTable, ReplicaLease};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::time::sleep;
 
+use crate::UNSEALED_BYTES;
+use crate::attempts::Attempts;
 use crate::objects::Objects;
-use crate::{RETRY, UNSEALED_BYTES};
 
 /// Something that is to be done, in order.
 #[derive(Debug)]
@@ -56,11 +57,15 @@ impl Unsealed {
         self.less.notify_waiters();
     }
 
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Acquire)
+    }
+
     /// Waits until there are few enough.
     pub(crate) async fn room(&self) {
         loop {
             let less = self.less.notified();
-            if self.bytes.load(Ordering::Acquire) <= UNSEALED_BYTES {
+            if self.bytes() <= UNSEALED_BYTES {
                 return;
             }
             tracing::warn!("output waits for the object store");
@@ -74,6 +79,7 @@ pub(crate) struct Housekeeper {
     pub(crate) table: Arc<LogTable>,
     pub(crate) objects: Objects,
     pub(crate) lease: ReplicaLease,
+    pub(crate) metrics: Replicas,
     pub(crate) unsealed: Arc<Unsealed>,
 }
 
@@ -87,6 +93,7 @@ impl Housekeeper {
                 }
                 other => other,
             };
+            let mut attempts = Attempts::default();
             loop {
                 if !self.lease.is_valid() {
                     return;
@@ -94,11 +101,12 @@ impl Housekeeper {
                 match self.attempt(&chore).await {
                     Ok(()) => break,
                     Err(error) => {
-                        tracing::warn!(error, "cannot tidy a log; it is tried again");
-                        sleep(RETRY).await;
+                        self.metrics.object_failures.inc();
+                        attempts.failed(&error, "cannot tidy logs").await;
                     }
                 }
             }
+            attempts.succeeded("logs are tidied again");
             if let Chore::Seal { segment, .. } = chore {
                 self.unsealed.remove(segment.bytes);
             }

@@ -1,7 +1,7 @@
 //! Logs of sessions that outlive the disk of a gateway.
 //!
 //! The newest segment of a log is in the store, one row for each batch. A rolled segment is an object in an object store, under the hash
-//! of its content, and so is a batch above [`LARGE_BYTES`]. The directory of a log is a cache of both.
+//! of its content, and so is a batch above [`LARGE_BYTES`] unless the object store fails. The directory of a log is a cache of both.
 //!
 //! ```text
 //! Journal (crate journal) -> SharedLog::commit -> Committer: batches of all logs, one transaction -> LogTable (crate store)
@@ -18,6 +18,7 @@
 //! One transaction has at most [`COMMIT_BYTES`] or one batch. A log has one batch on its way. While more than [`UNSEALED_BYTES`] of
 //! rolled segments wait for the object store, no batch is committed: kernels wait as they do for a full disk.
 
+mod attempts;
 mod committer;
 mod housekeeper;
 mod log;
@@ -27,25 +28,29 @@ mod restore;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use himalia_journal::{Restored, SharedLogs};
+use himalia_metrics::Replicas;
 use himalia_store::{LogTable, ReplicaLease, StoreError};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use committer::Committer;
 use housekeeper::{Chore, Housekeeper, Unsealed};
-pub use objects::{Objects, ObjectsError, directory};
+pub use objects::{ObjectStoreUrl, Objects, ObjectsError};
 
 /// A batch from this size on is an object.
 pub const LARGE_BYTES: usize = 256 << 10;
+/// How long a batch waits for its object before the database takes its bytes.
+const LARGE_TIME: Duration = Duration::from_secs(2);
+/// How long no batch waits for an object after one could not be written.
+const FAILED_TIME: Duration = Duration::from_secs(10);
 /// Bytes of batches in one transaction, beside the first batch.
 pub const COMMIT_BYTES: usize = 1 << 20;
 /// Bytes of rolled segments that may wait for the object store.
 pub const UNSEALED_BYTES: u64 = 256 << 20;
-/// The pause before what failed is tried again.
-const RETRY: Duration = Duration::from_millis(250);
 
 /// The shared logs of one replica. Clones are the same.
 #[derive(Clone, Debug)]
@@ -59,13 +64,15 @@ pub(crate) struct Inner {
     objects: Objects,
     runtime: Handle,
     commits: mpsc::UnboundedSender<committer::Message>,
-    lease: ReplicaLease,
+    metrics: Replicas,
     unsealed: Arc<Unsealed>,
+    /// When an object of a batch could not be written.
+    objects_failed: Mutex<Option<Instant>>,
 }
 
 impl Shared {
     /// Starts the tasks. Must be called within a tokio runtime.
-    pub fn start(table: Arc<LogTable>, objects: Objects, lease: ReplicaLease) -> Self {
+    pub fn start(table: Arc<LogTable>, objects: Objects, lease: ReplicaLease, metrics: Replicas) -> Self {
         // One batch of each log at most is in it, the beginnings of its segments, and what is to be done with those before.
         let (commits, queue) = mpsc::unbounded_channel();
         let (chores, todo) = mpsc::unbounded_channel();
@@ -73,6 +80,7 @@ impl Shared {
         let committer = Committer {
             table: Arc::clone(&table),
             lease: lease.clone(),
+            metrics: metrics.clone(),
             chores,
             unsealed: Arc::clone(&unsealed),
         };
@@ -80,7 +88,8 @@ impl Shared {
         let housekeeper = Housekeeper {
             table: Arc::clone(&table),
             objects: objects.clone(),
-            lease: lease.clone(),
+            lease,
+            metrics: metrics.clone(),
             unsealed: Arc::clone(&unsealed),
         };
         tokio::spawn(housekeeper.run(todo));
@@ -89,8 +98,9 @@ impl Shared {
             objects,
             runtime: Handle::current(),
             commits,
-            lease,
+            metrics,
             unsealed,
+            objects_failed: Mutex::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -107,6 +117,11 @@ impl Shared {
             self.remove(&name);
         }
         Ok(())
+    }
+
+    /// Bytes of rolled segments that wait for the object store.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.inner.unsealed.bytes()
     }
 
     /// Waits until all that was asked is done, or `limit` has passed: `false`.

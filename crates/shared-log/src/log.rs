@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use himalia_journal::{Part, Sealed, SharedLog};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::time::timeout;
 
 use crate::committer::{Batch, Message};
 use crate::housekeeper::Chore;
-use crate::{Inner, LARGE_BYTES, RETRY, restore};
+use crate::{FAILED_TIME, Inner, LARGE_BYTES, LARGE_TIME, restore};
 
 /// One log, as its writer and its readers have it.
 #[derive(Debug)]
@@ -37,8 +38,10 @@ impl SharedLog for Log {
             object: None,
             done,
         };
+        let failed = *self.inner.objects_failed.lock();
+        let has_failed = failed.is_some_and(|at| at.elapsed() < FAILED_TIME);
         // The beginning of a segment waits for nothing, so that what follows cannot overtake it.
-        if is_start || batch.size < LARGE_BYTES as u64 {
+        if is_start || has_failed || batch.size < LARGE_BYTES as u64 {
             // The tasks end with the runtime.
             let _ = self.inner.commits.send(Message::Commit(batch));
         } else {
@@ -87,21 +90,29 @@ impl SharedLog for Log {
     }
 }
 
-/// Writes the object of a large batch, and then commits the batch.
+/// Writes the object of a large batch, and then commits the batch. While the object store fails, its bytes are committed themselves.
 async fn large(inner: Arc<Inner>, mut batch: Batch) {
-    let Some(bytes) = batch.bytes.take() else { return };
-    loop {
-        match inner.objects.put(&batch.log, batch.segment, bytes.clone()).await {
-            Ok(object) => {
+    if let Some(bytes) = batch.bytes.clone() {
+        let put = inner.objects.put(&batch.log, batch.segment, bytes);
+        let reason = match timeout(LARGE_TIME, put).await {
+            Ok(Ok(object)) => {
                 batch.object = Some(object);
-                let _ = inner.commits.send(Message::Commit(batch));
-                return;
+                batch.bytes = None;
+                None
             }
-            Err(_) if !inner.lease.is_valid() => return,
-            Err(error) => {
-                tracing::warn!(log = batch.log, %error, "cannot write output; it is tried again");
-                sleep(RETRY).await;
-            }
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some("it does not answer".to_owned()),
+        };
+        if let Some(reason) = reason {
+            tracing::warn!(
+                log = batch.log,
+                reason,
+                "cannot write an object; the database takes its bytes"
+            );
+            inner.metrics.object_failures.inc();
+            *inner.objects_failed.lock() = Some(Instant::now());
         }
     }
+    // The tasks end with the runtime.
+    let _ = inner.commits.send(Message::Commit(batch));
 }

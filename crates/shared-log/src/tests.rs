@@ -1,4 +1,5 @@
 use himalia_journal::{Append, Journal, LogStore, Meta, NewRecord, Options, Read};
+use himalia_metrics::Metrics;
 use himalia_store::{
     EndedRecord, KernelLife, KernelRecord, PostgresOptions, PostgresStore, RuntimePaths, Store as _,
 };
@@ -42,8 +43,14 @@ impl Cluster {
             lease: Duration::from_secs(2),
         };
         let store = PostgresStore::open(options).await.unwrap();
-        let objects = Objects::open(&format!("file://{}", self.objects().display())).unwrap();
-        let shared = Shared::start(store.logs(), objects, store.lease().clone());
+        let objects =
+            Objects::open(&format!("file://{}", self.objects().display()).parse().unwrap()).unwrap();
+        let shared = Shared::start(
+            store.logs(),
+            objects,
+            store.lease().clone(),
+            Metrics::new().replicas().clone(),
+        );
         let logs = LogStore::new(data_dir).shared(Some(Arc::new(shared.clone())));
         Replica { store, shared, logs }
     }

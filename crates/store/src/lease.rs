@@ -54,9 +54,12 @@ impl ReplicaLease {
         }
     }
 
-    /// The time that is left.
-    pub(crate) fn left(&self) -> Duration {
+    /// The time that is left; of one that never ends, nothing.
+    pub fn left(&self) -> Duration {
         let until = self.0.until.load(Ordering::Acquire);
+        if until == u64::MAX {
+            return Duration::ZERO;
+        }
         Duration::from_micros(until.saturating_sub(boot_micros()))
     }
 

@@ -1,4 +1,4 @@
-"""The log of a session outlives the disk of its gateway, if replicas share a store and a directory of objects."""
+"""The log of a session outlives the disk of its gateway, if replicas share a store and an object store."""
 
 import shutil
 import subprocess
@@ -7,7 +7,8 @@ import events
 import pytest
 from channels import Channels
 from postgres import Postgres
-from replicas import Replicas
+from replicas import Replica, Replicas
+from s3 import S3
 from waiting import eventually
 
 LINES = 80
@@ -23,11 +24,23 @@ print("runs", runs)
 
 
 @pytest.fixture
-def replicas(tmp_path, kernel_python):
+def s3():
+    """A server that speaks S3."""
+    server = S3()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["directory", "s3"])
+def replicas(request, tmp_path, kernel_python):
     """Two gateways whose logs are shared."""
     postgres = Postgres()
-    objects = f"file://{tmp_path / 'objects'}"
-    started = Replicas(tmp_path, postgres, 2, "--object-store", objects, lease="3s")
+    if request.param == "s3":
+        server = request.getfixturevalue("s3")
+        objects, env = server.url, server.environment
+    else:
+        objects, env = f"file://{tmp_path / 'objects'}", None
+    started = Replicas(tmp_path, postgres, 2, "--object-store", objects, lease="3s", env=env)
     yield started
     started.stop()
     for table in ("log_parts", "log_segments"):
@@ -85,7 +98,9 @@ def test_a_replica_does_not_change_where_its_logs_are_and_no_backup_claims_to_ha
     replica = replicas[0]
     session = replica.start_session()
     replica.kill()
-    with_objects, replica.options = replica.options, [option for option in replica.options if "object" not in option]
+    with_objects = replica.options
+    at = with_objects.index("--object-store")
+    replica.options = with_objects[:at] + with_objects[at + 2 :]
     with pytest.raises(AssertionError, match="has shared logs of 1 sessions; start it with its --object-store"):
         replica.start()
     replica.options = with_objects
@@ -96,6 +111,41 @@ def test_a_replica_does_not_change_where_its_logs_are_and_no_backup_claims_to_ha
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "belongs to a replica of a shared store" in done.stderr, done.stderr
     assert not output.exists()
+
+
+@pytest.mark.parametrize("replicas", ["s3"], indirect=True)
+def test_output_continues_while_the_object_store_is_away(replicas, s3):
+    replica = replicas[0]
+    session = replica.start_session()
+    before = s3.objects()
+    s3.kill()
+    # Rolled segments wait; the newest is in the database, as before.
+    printed = run(replica, session, "for n in range(40): print(str(n % 10) * 500_000, flush=True)")
+    assert not replicas.sql("SELECT 1 FROM himalia.log_segments")
+    # A start does not depend on it either.
+    replica.kill()
+    replica.start()
+    assert run(replica, session, "print(n)")["text"] == "39\n"
+    s3.start()
+    eventually(lambda: replicas.sql("SELECT 1 FROM himalia.log_segments"), "a segment is an object", 60)
+    assert set(s3.objects()) > set(before)
+    lose_the_disk(replica)
+    replica.start()
+    assert replica.http.get(f"v1/executions/{printed['id']}").json()["status"] == "ok"
+    with replica.http.stream("GET", f"v1/executions/{printed['id']}/output", headers={"Accept": "text/plain"}, timeout=120) as reply:
+        assert reply.read().decode() == "".join(str(n % 10) * 500_000 + "\n" for n in range(40))
+    replica.delete_session(session)
+    ended = replica.http.get(f"v1/sessions/{session}").json()
+    assert ended["state"] == "ended"
+
+
+def test_credentials_that_are_wrong_are_told_at_the_start(tmp_path, s3):
+    postgres = Postgres()
+    env = {**s3.environment, "AWS_SECRET_ACCESS_KEY": "another"}
+    with pytest.raises(AssertionError, match="(?s)object_store: .*403") as failed:
+        Replica(tmp_path / "r", postgres.database(), "r", "--object-store", s3.url, env=env)
+    assert "another" not in str(failed.value) and not s3.objects()
+    postgres.stop()
 
 
 def run(replica, session, code):

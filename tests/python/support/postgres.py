@@ -21,7 +21,8 @@ PROGRAMS = Path(os.environ.get("HIMALIA_TEST_POSTGRES", "/usr/lib/postgresql/15/
 class Postgres:
     """A server that listens on 127.0.0.1. `stop` ends it and removes its data."""
 
-    def __init__(self):
+    def __init__(self, durable=False):
+        self.durable = durable
         # Short, since a socket is in it.
         self.directory = Path(tempfile.mkdtemp(prefix="hmpg", dir="/tmp"))
         self.data = self.directory / "data"
@@ -44,8 +45,8 @@ class Postgres:
             f"port={self.port}",
             f"unix_socket_directories={self.directory}",
             "max_connections=200",
-            # A test never loses power.
-            "fsync=off",
+            # A test never loses power; a benchmark has to wait for the disk.
+            f"fsync={'on' if self.durable else 'off'}",
         ]
         with (self.directory / "log").open("ab") as log:
             self.process = subprocess.Popen(

@@ -27,7 +27,7 @@ def shared_key(directory):
 class Replicas:
     """`count` gateways on one database, which all accept the same token."""
 
-    def __init__(self, directory, postgres, count, *options, lease="5s", relay=False):
+    def __init__(self, directory, postgres, count, *options, lease="5s", relay=False, env=None):
         self.postgres = postgres
         if relay:
             options = (*options, "--replica-listen", "127.0.0.1:0", "--replica-key", str(shared_key(directory)))
@@ -37,7 +37,7 @@ class Replicas:
         try:
             for number in range(count):
                 directory_of = directory / f"r{number}"
-                self.all.append(Replica(directory_of, self.url, f"r{number}", *options, lease=lease, token=token))
+                self.all.append(Replica(directory_of, self.url, f"r{number}", *options, lease=lease, env=env, token=token))
         except BaseException:
             self.stop()
             raise

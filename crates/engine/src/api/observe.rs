@@ -71,6 +71,11 @@ impl Commands {
         state.ready.set(f64::from(u8::from(
             inner.check_open().is_ok() && inner.store().lease().is_valid(),
         )));
+        let replicas = inner.metrics.replicas();
+        replicas
+            .lease_left
+            .set(inner.store().lease().left().as_secs_f64());
+        replicas.log_waiting.set(as_f64(inner.log_bytes_waiting()));
         if let Some(bytes) = may_block(|| free(&inner.config.data_dir)) {
             state.disk_free.set(as_f64(bytes));
         }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use himalia_engine::{PostgresUrl, SharedStore, check_replica_name, object_directory};
+use himalia_engine::{ObjectStoreUrl, PostgresUrl, SharedStore, check_replica_name};
 
 use super::ConfigError;
 use crate::settings::{Seconds, Secret};
@@ -118,7 +118,8 @@ impl Replica {
         let parsed: Result<PostgresUrl, String> = url.parse();
         parsed.map_err(|reason| ConfigError::new("store", reason))?;
         if let Some(url) = &object_store {
-            object_directory(url).map_err(|reason| ConfigError::new("object_store", reason))?;
+            let parsed: Result<ObjectStoreUrl, String> = url.parse();
+            parsed.map_err(|reason| ConfigError::new("object_store", reason))?;
         }
         let lease = lease.duration();
         if !LEASE.contains(&lease) {
@@ -145,7 +146,7 @@ mod tests {
     const URL: &str = "postgres://himalia:canary@db.example.org/himalia";
 
     #[test]
-    fn an_object_store_is_a_directory_and_needs_a_store() {
+    fn an_object_store_is_an_address_and_needs_a_store() {
         let check = |store: Option<&str>, objects: &str| {
             let store = store.map(|url| Secret(url.to_owned()));
             let relays = SaidOfRelays::default();
@@ -156,11 +157,18 @@ mod tests {
         assert_eq!(shared.object_store.as_deref(), Some("file:///srv/himalia"));
         for (store, objects, expected) in [
             (None, "file:///srv/himalia", "object_store: needs a store"),
-            (Some(URL), "s3://bucket/x", "object_store: is no directory"),
-            (Some(URL), "/srv/himalia", "object_store: is no directory"),
+            (
+                Some(URL),
+                "s3://key:canary@bucket/x",
+                "object_store: has no name of a bucket",
+            ),
+            (Some(URL), "/srv/himalia", "object_store: is no address"),
         ] {
             let error = check(store, objects).unwrap_err();
-            assert!(error.starts_with(expected), "{error}");
+            assert!(
+                error.starts_with(expected) && !error.contains("canary"),
+                "{error}"
+            );
         }
     }
 

@@ -64,8 +64,9 @@ settings! {
         /// Postgres database that several gateways share, as postgres://user:password@host/database; visible in `ps`, so
         /// prefer HIMALIA_STORE. Without it, this gateway is alone and keeps its sessions in the data directory
         store("URL", hide_env_values = true): Secret;
-        /// Where the logs of sessions are kept beside the store, so that they outlive the data directory: file:///directory, which
-        /// all gateways share. Without it, they are in the data directory alone
+        /// Where the logs of sessions are kept beside the store, so that they outlive the data directory: file:///directory,
+        /// s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, which all gateways share. Credentials are in the
+        /// environment, as the tools of these services take them. Without it, logs are in the data directory alone
         object_store("URL"): String;
         /// Name of this gateway among those that share the store; a later start of it has the same
         replica("NAME"): String, or "the host's name";

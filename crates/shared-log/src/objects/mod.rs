@@ -1,45 +1,67 @@
 //! The object store.
 
-use std::path::PathBuf;
+mod url;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
-use object_store::local::LocalFileSystem;
 use object_store::path::Path as Key;
-use object_store::{ObjectStore, ObjectStoreExt as _};
+use object_store::{Error as StoreError, ObjectStore, ObjectStoreExt as _};
 use sha2::{Digest as _, Sha256};
+
+pub use url::ObjectStoreUrl;
 
 /// Why an object could not be written, read or removed.
 #[derive(Debug, thiserror::Error)]
 #[error("object store: {0}")]
 pub struct ObjectsError(String);
 
-impl From<object_store::Error> for ObjectsError {
-    fn from(error: object_store::Error) -> Self {
+impl From<StoreError> for ObjectsError {
+    fn from(error: StoreError) -> Self {
         Self(error.to_string())
     }
 }
 
-/// Objects in a directory that all replicas share.
+/// Objects that all replicas share.
 #[derive(Clone, Debug)]
 pub struct Objects {
     store: Arc<dyn ObjectStore>,
 }
 
 impl Objects {
-    /// The object store at a URL: `file:///directory`, which is made if it is missing. Blocks on the disk.
+    /// The object store at a URL. The directory of `file://` is made if it is missing. Blocks on the disk, and connects to nothing.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn open(url: &str) -> Result<Self, String> {
-        let path = directory(url)?;
-        let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        std::fs::create_dir_all(&path).map_err(|error| failed(&error))?;
-        let store = LocalFileSystem::new_with_prefix(&path).map_err(|error| failed(&error))?;
-        Ok(Self {
-            store: Arc::new(store.with_automatic_cleanup(true).with_fsync(true)),
-        })
+    /// What is wrong with the directory, or missing in the environment.
+    pub fn open(url: &ObjectStoreUrl) -> Result<Self, String> {
+        Ok(Self { store: url.open()? })
+    }
+
+    /// Writes an object and removes it. A store that does not answer is no failure: it may be back when it is needed.
+    ///
+    /// # Errors
+    /// The store answers that there is no such bucket, or that the credentials do not allow this.
+    pub async fn try_out(&self, replica: &str) -> Result<(), ObjectsError> {
+        let name = Key::from(format!("tried/{replica}"));
+        let tried = match self.store.put(&name, Bytes::from_static(b"himalia").into()).await {
+            Ok(_) => self.store.delete(&name).await,
+            Err(error) => Err(error),
+        };
+        match tried {
+            Ok(()) => Ok(()),
+            Err(
+                error @ (StoreError::NotFound { .. }
+                | StoreError::PermissionDenied { .. }
+                | StoreError::Unauthenticated { .. }
+                | StoreError::NotSupported { .. }
+                | StoreError::NotImplemented { .. }),
+            ) => Err(error.into()),
+            Err(error) => {
+                tracing::warn!(%error, "the object store does not answer; logs wait for it");
+                Ok(())
+            }
+        }
     }
 
     /// Writes content of a log that begins at a record, and gives its name.
@@ -81,18 +103,6 @@ impl Objects {
         Ok(())
     }
 }
-
-/// The directory of an object store.
-///
-/// # Errors
-/// What is wrong with the URL.
-pub fn directory(url: &str) -> Result<PathBuf, String> {
-    match url.strip_prefix("file://").map(PathBuf::from) {
-        Some(path) if path.is_absolute() && path.parent().is_some() => Ok(path),
-        _ => Err("is no directory such as file:///srv/himalia, and nothing else is supported".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,7 +111,7 @@ mod tests {
     async fn an_object_is_there_until_it_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let url = format!("file://{}/objects", dir.path().display());
-        let objects = Objects::open(&url).unwrap();
+        let objects = Objects::open(&url.parse().unwrap()).unwrap();
         let one = objects
             .put("kernels/a", 1, Bytes::from_static(b"one"))
             .await
@@ -124,19 +134,5 @@ mod tests {
         std::fs::write(path, "changed").unwrap();
         let error = objects.get(&other).await.unwrap_err().to_string();
         assert!(error.contains("other content"), "{error}");
-    }
-
-    #[test]
-    fn an_address_that_is_none_is_refused() {
-        for bad in [
-            "",
-            "/directory",
-            "file://",
-            "file:///",
-            "file://relative/x",
-            "s3://bucket/x",
-        ] {
-            assert!(Objects::open(bad).is_err(), "{bad}");
-        }
     }
 }
