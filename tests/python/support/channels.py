@@ -13,6 +13,34 @@ from websockets.sync.client import connect
 
 SUBPROTOCOL = "v1.kernel.websocket.jupyter.org"
 NAMES = ("header", "parent_header", "metadata", "content")
+# A cell that prints for more than a second, and what it prints.
+SLOW = """
+import time
+for n in range(60):
+    print('line', n, flush=True)
+    time.sleep(0.02)
+'done'
+"""
+SLOW_LINES = [f"line {n}" for n in range(60)]
+
+
+def lines(messages, msg_id):
+    """The printed lines that belong to a request."""
+    text = "".join(
+        m["content"]["text"]
+        for m in messages
+        if m["msg_type"] == "stream" and m["parent_header"].get("msg_id") == msg_id
+    )
+    return text.splitlines()
+
+
+def is_idle_of(message, msg_id):
+    """Whether a message is the idle status of a request."""
+    return (
+        message["msg_type"] == "status"
+        and message["content"]["execution_state"] == "idle"
+        and message["parent_header"].get("msg_id") == msg_id
+    )
 
 
 @dataclass
@@ -209,7 +237,8 @@ class Channels:
 
         Closing the socket alone does not end it: the thread that waits in `recv` keeps it open, and receives what comes next.
         """
-        self.socket.socket.shutdown(socket.SHUT_RDWR)
+        # Not the method of a TLS socket, which takes the encryption off first: that thread would receive records as text.
+        socket.socket.shutdown(self.socket.socket, socket.SHUT_RDWR)
 
     def cut(self):
         """As `drop`; returns what was received and not read."""
