@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run by run.sh's virtual machine, as root: the tests and a gateway, each in two units, and their status beside this file.
+# Run by run.sh's virtual machine, as root: the tests and a gateway, each in two units, the unit of packaging/, and their status beside this file.
 set -euo pipefail
 here=$(dirname "$0")
 # Line ends as they are.
@@ -19,5 +19,7 @@ as() {
 }
 as root
 as ada
+echo "== packaging/himalia.service"
+python3 "$here/service.py" || status=1
 echo "$status" >"$here/status"
 sync

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sandboxes of namespaces under control groups of version 2: the sandbox crate's tests, and a gateway, in a virtual machine with Debian's kernel
-# and systemd, as root and as an ordinary user, each in a unit with `Delegate=yes`.
+# and systemd, as root and as an ordinary user, each in a unit with `Delegate=yes`; then packaging/himalia.service as it is.
 #
 #   run.sh [RELEASE]    of Debian; by default the one of this machine
 #
@@ -34,14 +34,25 @@ for line in map(json.loads, sys.stdin):
     if line.get("executable") and line["target"]["name"] == "namespaces": print(line["executable"])')
 share=$scratch/share
 mkdir "$share"
-install -m 755 tests/cgroup2/inside.sh tests/cgroup2/gateway.py "$share"
+install -m 755 tests/cgroup2/inside.sh tests/cgroup2/gateway.py tests/cgroup2/service.py "$share"
+install -m 644 packaging/himalia.service "$share"
+# Two certificates of the service, made here since the machine has no OpenSSL; its clock is this machine's.
+for name in first second; do
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=$name" -addext subjectAltName=IP:127.0.0.1 \
+    -addext basicConstraints=critical,CA:FALSE -keyout "$share/$name.key" -out "$share/$name.pem" 2>/dev/null
+done
 install -m 755 "$tests" "$share/namespaces"
 for program in "${programs[@]}"; do install -m 755 "$(dirname "$tests")/../$program" "$share/$program"; done
 
-# KVM can be there and not work, in a virtual machine for one.
+# KVM can be there and not work, in a virtual machine for one: a kernel without a disk has to begin there.
 accelerator=tcg
-works() { echo quit | timeout 20 qemu-system-x86_64 -accel kvm -cpu max -nodefaults -display none -S -monitor stdio; }
-if [ -w /dev/kvm ] && works >/dev/null 2>&1; then accelerator=kvm; fi
+works() {
+  local printed
+  printed=$(timeout 20 qemu-system-x86_64 -accel kvm -cpu max -m 512 -nodefaults -display none -no-reboot \
+    -kernel "$machine/vmlinuz" -append "console=ttyS0 panic=-1" -serial stdio </dev/null 2>/dev/null) || true
+  [[ $printed == *"Linux version"* ]]
+}
+if [ -w /dev/kvm ] && works; then accelerator=kvm; fi
 # The first serial line is the kernel's, the second one has what the tests print.
 timeout --kill-after 10 "$limit" qemu-system-x86_64 -accel "$accelerator" -cpu max -smp 2 -m 2048 -nodefaults -display none -no-reboot \
   -kernel "$machine/vmlinuz" -initrd "$machine/initrd" -append "root=/dev/vda rw console=ttyS0 panic=-1" \
