@@ -43,7 +43,8 @@ pub use himalia_session::{
 };
 pub use himalia_store::{copy_database, detach_sandboxes};
 pub use tokens::{
-    IssuedTokens, MAX_DESCRIPTION_CHARS, MAX_TOKEN_LIFETIME, MAX_TOKENS, MAX_TOKENS_OF_OWNER, TOKEN_PREFIX,
+    IssuedTokens, MAX_DESCRIPTION_CHARS, MAX_SIGN_INS, MAX_SIGN_INS_OF_PERSON, MAX_TOKEN_LIFETIME,
+    MAX_TOKENS, MAX_TOKENS_OF_OWNER, TOKEN_PREFIX,
 };
 // What facades say and show of sandboxes.
 pub use himalia_kernel::{Language, LostVariables, OnTimeout, Replaced, SandboxLoss, StopReason};

@@ -17,6 +17,7 @@ mod keys;
 mod lock;
 mod log;
 mod notify;
+mod oidc;
 mod paths;
 mod programs;
 mod relay;

@@ -24,7 +24,7 @@ use crate::settings::{Given, OnStop};
 use crate::signals::{Ending, Said, Signals};
 use crate::tls::Certificate;
 use crate::token::Token;
-use crate::{lock, log, notify, paths, rundir, sandboxes, tenants, tls, viewer};
+use crate::{lock, log, notify, oidc, paths, rundir, sandboxes, tenants, tls, viewer};
 
 /// Open files that the gateway asks for, if the hard limit allows it: a kernel needs about six, a client one.
 const OPEN_FILES: u64 = 65_536;
@@ -56,6 +56,10 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     let (token, tokens) = tenants::read(&config)?;
     let reload = Reload::new(said, &config, tokens.clone());
     let mut certificate = config.tls.clone().map(Certificate::load).transpose()?;
+    let provider = config.oidc.as_ref();
+    let oidc = provider
+        .map(|settings| oidc::open(settings, &config.data_dir))
+        .transpose()?;
     // Bound before the engine starts, so that an address that is taken costs nothing; clients wait in the backlog.
     let listener = TcpListener::bind(config.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", config.listen))?;
@@ -90,6 +94,7 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
             shutdown.clone(),
         ))),
         viewer: Viewer::new(viewer::FILES),
+        oidc,
         sign_in_code: Some(himalia_http::Token::new(&sign_in_code)),
         sign_ins_file: Some(config.data_dir.join("sign-ins")),
         new_tokens: Some(reload.subscribe()),

@@ -107,9 +107,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("himalia-relay", &[]),
+    ("himalia-oidc", &[]),
     (
         "himalia-http",
-        &["himalia-wire", "himalia-engine", "himalia-relay"],
+        &["himalia-wire", "himalia-engine", "himalia-oidc", "himalia-relay"],
     ),
     ("himalia-mcp", &["himalia-engine"]),
     (
@@ -121,6 +122,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-http",
             "himalia-kubernetes",
             "himalia-mcp",
+            "himalia-oidc",
             "himalia-relay",
             "himalia-sandbox",
         ],
@@ -148,6 +150,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("himalia-store", &["himalia-wire", "zeromq", "axum"]),
     ("himalia-relay", &["himalia-wire", "axum", "rusqlite"]),
     ("himalia-shared-log", &["himalia-wire", "himalia-kernel", "axum"]),
+    ("himalia-oidc", &["himalia-wire", "axum", "rusqlite"]),
     ("himalia-outcome", &["tokio", "axum", "himalia-journal"]),
     (
         "himalia-model",

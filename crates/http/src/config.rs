@@ -10,6 +10,7 @@ use crate::auth::{AllowedOrigins, Token, Tokens};
 use crate::cluster::Cluster;
 use crate::listen::Tls;
 use crate::mounted::Mounted;
+use crate::oidc::Oidc;
 use crate::viewer::Viewer;
 
 /// Settings of the HTTP facade. Build with [`HttpConfig::new`], change fields, hand to [`serve`](crate::serve),
@@ -58,6 +59,8 @@ pub struct HttpConfig {
     pub cluster: Option<Cluster>,
     /// The page at `/`; without files it says how to build it.
     pub viewer: Viewer,
+    /// How people sign in with an identity provider; `None`: they do not.
+    pub oidc: Option<Oidc>,
     /// Signs in one browser as the operator, once, within 15 minutes from the start of the facade; kept as a hash.
     pub sign_in_code: Option<Token>,
     /// Where sign-ins of browsers outlive the process, as hashes; `None`: they end with it.
@@ -96,6 +99,7 @@ impl HttpConfig {
             mcp: None,
             cluster: None,
             viewer: Viewer::default(),
+            oidc: None,
             sign_in_code: None,
             sign_ins_file: None,
         }

@@ -8,6 +8,7 @@
 //! * `openapi` describes the native API, from the types that its handlers take and answer with.
 //! * `mounted` is another facade's service, which `mcp` puts behind the same doors.
 //! * `cluster` relays what is about a session of another replica.
+//! * `oidc` signs people in whom an identity provider knows.
 //! * `viewer` serves the page at `/`, and signs browsers in.
 //! * `socket` is what is below a connection: TCP, or TLS over it.
 //! * `jupyter` speaks the Jupyter API, `v1` the native one, `ws` is the WebSocket protocol (RFC 6455) itself.
@@ -28,6 +29,7 @@ mod jupyter;
 mod listen;
 mod mcp;
 mod mounted;
+mod oidc;
 mod openapi;
 mod prefix;
 mod query;
@@ -47,6 +49,7 @@ pub use cluster::{Cluster, Directory, Location};
 pub use config::{ConfigError, HttpConfig};
 pub use listen::{Listeners, Peers, ServeError, Tls, serve};
 pub use mounted::Mounted;
+pub use oidc::{Grant, Oidc};
 pub use openapi::openapi;
 pub use route::{Access, Route};
 pub use router::router;

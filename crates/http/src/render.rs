@@ -42,10 +42,14 @@ pub(crate) async fn errors(request: Request, next: Next) -> Response {
 
 /// Whether a path, base URL and token included, is one of the native API. Jupyter's comes first: a base URL may be `/v1`.
 fn is_native(path: &str) -> bool {
-    if ["/viewer/sign-in", "/viewer/sign-out", "/metrics"]
-        .iter()
-        .any(|own| path.ends_with(own))
-    {
+    let own = [
+        "/viewer/sign-in",
+        "/viewer/sign-out",
+        "/viewer/oidc",
+        "/viewer/oidc/callback",
+        "/metrics",
+    ];
+    if own.iter().any(|own| path.ends_with(own)) {
         return true;
     }
     let mut segments = path.split('/');

@@ -10,7 +10,7 @@ use crate::auth::Caller;
 use crate::jupyter::{about, channels, kernels, kernelspecs, me, sessions};
 use crate::openapi::{codes, describe};
 use crate::route::{Access, Route};
-use crate::{health, mcp, v1, viewer};
+use crate::{health, mcp, oidc, v1, viewer};
 
 macro_rules! route {
     (V1 $method:ident $path:literal, $summary:literal, $routing:ident($handler:path), [$($group:ident)*]) => {
@@ -61,6 +61,9 @@ pub static ROUTES: &[Route] = &[
     route!(GET "/icon.svg" Public, "The viewer's icon", get(viewer::icon)),
     route!(GET "/assets/{file}" Public, "A file of the viewer", get(viewer::asset)),
     route!(GET "/frame/{file}" Anywhere, "A file of the viewer's frame", get(viewer::frame_file)),
+    route!(GET "/viewer/sign-in" Public, "The ways to sign a browser in", get(oidc::ways)),
+    route!(GET "/viewer/oidc" Public, "Sign in with the identity provider", get(oidc::start)),
+    route!(GET "/viewer/oidc/callback" Public, "Where the identity provider sends a browser back", get(oidc::callback)),
     route!(POST "/viewer/sign-in" Public, "Sign a browser in", post(viewer::sign_in)),
     route!(POST "/viewer/sign-out" Public, "Sign a browser out", post(viewer::sign_out)),
     route!(GET "/api" Public, "Version", get(about::version)),
@@ -168,6 +171,9 @@ mod tests {
             "/icon.svg",
             "/assets/{file}",
             "/frame/{file}",
+            "/viewer/sign-in",
+            "/viewer/oidc",
+            "/viewer/oidc/callback",
             "/viewer/sign-in",
             "/viewer/sign-out",
         ];

@@ -2,6 +2,7 @@
 
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { Process } from './process.js';
 import { isolated, Scratch, testPython } from './surroundings.js';
@@ -24,7 +25,8 @@ export class Gateway {
 
   /**
    * Starts one. `HIMALIA_TEST_GATEWAY=jupyter_server` chooses the reference.
-   * @param {{allowOrigin?: string, baseUrl?: string}} options `baseUrl` is a path with slashes around it; `url` has none of it.
+   * @param {{allowOrigin?: string, baseUrl?: string, port?: number, config?: string}} options `baseUrl` is a path with slashes around it;
+   *   `url` has none of it. `config` is the text of a configuration file.
    */
   static async start(options = {}) {
     const scratch = new Scratch();
@@ -96,7 +98,7 @@ export class Gateway {
   }
 }
 
-function himalia(scratch, token, { allowOrigin, baseUrl, port = '0' }) {
+function himalia(scratch, token, { allowOrigin, baseUrl, port = 0, config }) {
   const binary = process.env.HIMALIA_BIN;
   if (!binary || !isAbsolute(binary)) throw new Error('set HIMALIA_BIN to the absolute path of the himalia binary');
   // The kernels' Python environment is the user's, built once; everything else is the test's own.
@@ -106,6 +108,11 @@ function himalia(scratch, token, { allowOrigin, baseUrl, port = '0' }) {
     '--only-these-kernelspecs', '--on-sigterm', 'stop', '--orphan-ttl', '1m'];
   if (allowOrigin) args.push('--allow-origin', allowOrigin);
   if (baseUrl) args.push('--base-url', baseUrl);
+  if (config) {
+    const file = join(scratch.directory('config'), 'himalia.toml');
+    writeFileSync(file, config);
+    args.push('--config', file);
+  }
   // Set by services-tls.test.js, with a certificate that this process trusts.
   const tls = process.env.HIMALIA_TEST_TLS;
   if (tls) args.push('--tls-cert', join(tls, 'cert.pem'), '--tls-key', join(tls, 'key.pem'));

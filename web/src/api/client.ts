@@ -100,6 +100,10 @@ const session = (id: string): string => `v1/sessions/${segment(id)}`;
 const filePath = (id: string, path: string): string => `${session(id)}/files/${path.split('/').map(segment).join('/')}`;
 
 export const api = {
+  /** The identity provider that people sign in with, by name. */
+  provider: (signal: AbortSignal) =>
+    json<{ oidc: { name: string } | null }>('GET', 'viewer/sign-in', { signal }).then(ways => ways.oidc),
+
   signIn: (credential: { token: string } | { code: string }) =>
     call('POST', 'viewer/sign-in', { body: credential }).then(() => {
       signedOut.value = false;

@@ -1,6 +1,7 @@
-/** Who calls: a link that is good for one sign-in, or the gateway's token. */
+/** Who calls: a link that is good for one sign-in, the identity provider's page, or the gateway's token. */
 
 import { useEffect, useState } from 'preact/hooks';
+import { url } from '../api/base';
 import { ApiError, api, signedOut } from '../api/client';
 import { Mark } from '../ui/parts';
 
@@ -23,6 +24,7 @@ export function SignIn() {
   const [token, setToken] = useState('');
   const [problem, setProblem] = useState<string | null>(null);
   const [isBusy, setBusy] = useState(false);
+  const [provider, setProvider] = useState<string | null>(null);
 
   const send = async (credential: { token: string } | { code: string }): Promise<void> => {
     setBusy(true);
@@ -36,6 +38,16 @@ export function SignIn() {
     }
     setBusy(false);
   };
+
+  useEffect(() => {
+    const leaving = new AbortController();
+    // Without an answer there is the token.
+    api.provider(leaving.signal).then(
+      found => setProvider(found?.name ?? null),
+      () => undefined
+    );
+    return () => leaving.abort();
+  }, []);
 
   useEffect(() => {
     const credential = credentialOf(location.hash);
@@ -59,6 +71,11 @@ export function SignIn() {
       >
         <Mark />
         <h1>Sign in</h1>
+        {provider && (
+          <a class="button is-main" href={url('viewer/oidc')}>
+            Sign in with {provider}
+          </a>
+        )}
         <p class="muted">
           Open the link that <code>himalia serve</code> printed, or paste the gateway's token.
         </p>
@@ -78,7 +95,7 @@ export function SignIn() {
             {problem}
           </p>
         )}
-        <button type="submit" class="button is-main" disabled={isBusy}>
+        <button type="submit" class={provider ? 'button' : 'button is-main'} disabled={isBusy}>
           {isBusy ? 'Signing in…' : 'Sign in'}
         </button>
       </form>

@@ -21,6 +21,8 @@ pub(super) struct Entry {
     pub(super) route: Option<String>,
     pub(super) peer: Option<String>,
     pub(super) credential: Option<String>,
+    /// Of a sign-in: the person, as the identity provider names it.
+    pub(super) subject: Option<String>,
     pub(super) request: Option<String>,
     pub(super) outcome: &'static str,
     pub(super) code: Option<String>,
@@ -46,6 +48,7 @@ impl Entry {
             route: None,
             peer: via.and_then(|via| via.peer).map(|peer| peer.to_string()),
             credential: via.and_then(|via| via.credential.clone()),
+            subject: None,
             request: via.and_then(|via| via.request.clone()),
             outcome,
             code: None,
@@ -71,6 +74,7 @@ impl Entry {
         put("route", self.route.as_deref());
         put("peer", self.peer.as_deref());
         put("credential", self.credential.as_deref());
+        put("subject", self.subject.as_deref());
         put("request_id", self.request.as_deref());
         put("outcome", Some(self.outcome));
         put("code", self.code.as_deref());
@@ -92,6 +96,7 @@ impl Entry {
             route = self.route,
             peer = self.peer,
             credential = self.credential,
+            subject = self.subject,
             outcome = self.outcome,
             code = self.code,
             ms = self.millis,

@@ -68,6 +68,8 @@ pub struct Door<'a> {
     pub command: &'static str,
     /// Who, if that is known.
     pub principal: Option<&'a Principal>,
+    /// Who an identity provider says that it is: the subject of its token.
+    pub subject: Option<&'a str>,
     /// How it came; that of the principal is used where this is `None`.
     pub via: Option<&'a himalia_model::Via>,
     /// The method and the route of a request; no ids.
@@ -141,6 +143,7 @@ impl Audit {
         self.write(Entry {
             code: door.code.map(str::to_owned),
             route: door.route.map(str::to_owned),
+            subject: door.subject.map(str::to_owned),
             ..Entry::new(door.command, Effect::Change, door.principal, via, door.outcome)
         });
     }

@@ -49,13 +49,17 @@ impl IssuedTokens {
         self.by_id.get(&id).map(|one| &one.0)
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.by_id.len()
+    /// How many there are of which this is true.
+    pub(super) fn count(&self, which: impl Fn(&TokenRecord) -> bool) -> usize {
+        self.by_id.values().filter(|one| which(&one.0)).count()
     }
 
-    /// How many belong to this owner.
-    pub(super) fn count(&self, owner: &str) -> usize {
-        self.by_id.values().filter(|one| one.0.owner == owner).count()
+    /// The ids of those of which this is true, oldest first.
+    pub(super) fn oldest(&self, which: impl Fn(&TokenRecord) -> bool) -> Vec<Uuid> {
+        let records = self.by_id.values().map(|one| &one.0);
+        let mut found: Vec<_> = records.filter(|record| which(record)).collect();
+        found.sort_by_key(|record| (record.created_micros, record.id));
+        found.into_iter().map(|record| record.id).collect()
     }
 
     pub(super) fn insert(&mut self, record: TokenRecord, holder: Principal) {

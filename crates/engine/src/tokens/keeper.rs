@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use himalia_model::{Clock, EngineError, Principal, Scope};
 use himalia_store::{Store, StoreError, TokenRecord};
@@ -11,13 +11,16 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::issued::IssuedTokens;
-use super::{MAX_TOKENS, MAX_TOKENS_OF_OWNER, absent};
+use super::{MAX_SIGN_INS, MAX_SIGN_INS_OF_PERSON, MAX_TOKENS, MAX_TOKENS_OF_OWNER, absent, is_sign_in};
 
 /// How long the task sleeps at most while a token is to expire: the clock of its sleep does not count suspension of the machine.
 const LOOK: Duration = Duration::from_secs(30);
 
 /// How often the tokens of a shared store are read again: other replicas make and revoke some of them.
 const REREAD: Duration = Duration::from_secs(1);
+
+/// How often they are read on request, for a browser that signed in at another replica a moment ago: strangers can cause that.
+const REREAD_PAUSE: Duration = Duration::from_millis(200);
 
 /// A change, and where its caller waits.
 #[derive(Debug)]
@@ -31,6 +34,11 @@ pub(super) enum Order {
         id: Uuid,
         answer: oneshot::Sender<Result<(), EngineError>>,
     },
+    /// Read what other replicas had done before this moment.
+    ReadAgain {
+        since: Instant,
+        answer: oneshot::Sender<Result<(), EngineError>>,
+    },
 }
 
 /// Owns the tokens.
@@ -40,6 +48,8 @@ pub(super) struct Keeper {
     tenants: BTreeSet<String>,
     clock: Clock,
     issued: watch::Sender<Arc<IssuedTokens>>,
+    /// When the rows were read last.
+    read: Instant,
 }
 
 impl Keeper {
@@ -49,6 +59,7 @@ impl Keeper {
         tenants: &BTreeSet<String>,
         clock: Clock,
     ) -> Result<(Self, watch::Receiver<Arc<IssuedTokens>>), EngineError> {
+        let read = Instant::now();
         let removed = store.delete_expired_tokens(clock.stored_micros()).await;
         removed.map_err(stored)?;
         let mut issued = IssuedTokens::default();
@@ -63,12 +74,13 @@ impl Keeper {
             tenants: tenants.clone(),
             clock,
             issued,
+            read,
         };
         Ok((keeper, published))
     }
 
     /// Until `stop`.
-    pub(super) async fn run(self, mut orders: mpsc::Receiver<Order>, stop: CancellationToken) {
+    pub(super) async fn run(mut self, mut orders: mpsc::Receiver<Order>, stop: CancellationToken) {
         loop {
             let expiry = self.issued.borrow().next_expiry();
             tokio::select! {
@@ -83,7 +95,7 @@ impl Keeper {
         }
     }
 
-    async fn change(&self, order: Order) {
+    async fn change(&mut self, order: Order) {
         // Whether the caller still waits makes no difference.
         let _ = match order {
             Order::Create {
@@ -92,23 +104,59 @@ impl Keeper {
                 answer,
             } => answer.send(self.create(*record, holder).await),
             Order::Revoke { id, answer } => answer.send(self.revoke(id).await),
+            Order::ReadAgain { since, answer } => {
+                self.read_since(since).await;
+                answer.send(Ok(()))
+            }
         };
     }
 
     async fn create(&self, record: TokenRecord, holder: Principal) -> Result<(), EngineError> {
-        let issued = Arc::clone(&self.issued.borrow());
-        if issued.len() >= MAX_TOKENS || issued.count(&record.owner) >= MAX_TOKENS_OF_OWNER {
-            let reason = format!(
-                "there are {MAX_TOKENS_OF_OWNER} tokens of this tenant, or {MAX_TOKENS} in all: revoke one first"
-            );
-            return Err(EngineError::Conflict { reason });
+        if is_sign_in(&record) {
+            self.make_room(&record).await?;
+        } else {
+            let issued = Arc::clone(&self.issued.borrow());
+            let of_owner = |other: &TokenRecord| !is_sign_in(other) && other.owner == record.owner;
+            let all = issued.count(|other| !is_sign_in(other));
+            if all >= MAX_TOKENS || issued.count(of_owner) >= MAX_TOKENS_OF_OWNER {
+                let reason = format!(
+                    "there are {MAX_TOKENS_OF_OWNER} tokens of this tenant, or {MAX_TOKENS} in all: revoke one first"
+                );
+                return Err(EngineError::Conflict { reason });
+            }
         }
         self.store.insert_token(record.clone()).await.map_err(stored)?;
+        let person = is_sign_in(&record).then_some(&*record.description);
+        let what = if person.is_some() {
+            "a person signed in"
+        } else {
+            "a token is new"
+        };
         tracing::info!(
             target: "himalia::audit",
-            principal = record.created_by, id = %record.id, holder = holder.name(), scope = record.scope, "a token is new"
+            principal = record.created_by, id = %record.id, holder = holder.name(), scope = record.scope,
+            person, "{what}"
         );
         self.publish(|issued| issued.insert(record, holder));
+        Ok(())
+    }
+
+    /// Ends the oldest sign-ins of a person, so that there is room for this one.
+    async fn make_room(&self, new: &TokenRecord) -> Result<(), EngineError> {
+        let issued = Arc::clone(&self.issued.borrow());
+        let same = |other: &TokenRecord| other.owner == new.owner && other.caller == new.caller;
+        let own = issued.oldest(|other| is_sign_in(other) && same(other));
+        let many = (own.len() + 1).saturating_sub(MAX_SIGN_INS_OF_PERSON);
+        for id in own.into_iter().take(many) {
+            match self.revoke(id).await {
+                Ok(()) | Err(EngineError::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if self.issued.borrow().count(is_sign_in) >= MAX_SIGN_INS {
+            let reason = format!("{MAX_SIGN_INS} browsers are signed in");
+            return Err(EngineError::Conflict { reason });
+        }
         Ok(())
     }
 
@@ -118,8 +166,18 @@ impl Keeper {
         if known { Ok(()) } else { Err(absent(id)) }
     }
 
+    /// Reads again, unless that was done since.
+    async fn read_since(&mut self, since: Instant) {
+        if self.read > since {
+            return;
+        }
+        tokio::time::sleep(REREAD_PAUSE.saturating_sub(self.read.elapsed())).await;
+        self.reread().await;
+    }
+
     /// What other replicas have made and revoked.
-    async fn reread(&self) {
+    async fn reread(&mut self) {
+        self.read = Instant::now();
         let records = match self.store.tokens().await {
             Ok(records) => records,
             Err(error) => {

@@ -2,6 +2,9 @@
 //!
 //! One task ([`Keeper`]) makes and revokes them: first in the store, then in what is published to those that authenticate
 //! ([`IssuedTokens`]). It also takes away what has expired.
+//!
+//! A sign-in of a person, for whom an identity provider vouches, is a token too: the gateway makes it, a browser has it, and it is
+//! listed, revoked and read again by other replicas like the others.
 
 mod issued;
 mod keeper;
@@ -10,7 +13,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use himalia_model::{AccessToken, Clock, EngineError, NewToken, Principal, Scope, from_micros};
 use himalia_outcome::is_bidi_control;
@@ -35,6 +38,13 @@ pub const MAX_TOKENS_OF_OWNER: usize = 1000;
 /// Tokens of all owners.
 pub const MAX_TOKENS: usize = 10_000;
 
+/// Sign-ins of one person at once; one more ends the oldest.
+pub const MAX_SIGN_INS_OF_PERSON: usize = 10;
+/// Sign-ins of all persons.
+pub const MAX_SIGN_INS: usize = 10_000;
+
+/// Who makes sign-ins. No principal has this name.
+const PROVIDER: &str = "oidc";
 /// Random bytes of a token, written as twice as many hexadecimal digits.
 const RANDOM_BYTES: usize = 32;
 /// Changes that wait for the one before.
@@ -47,6 +57,7 @@ pub(crate) struct AccessTokens {
     issued: watch::Receiver<Arc<IssuedTokens>>,
     tenants: BTreeSet<String>,
     clock: Clock,
+    is_shared: bool,
 }
 
 impl AccessTokens {
@@ -58,6 +69,7 @@ impl AccessTokens {
         stop: CancellationToken,
     ) -> Result<Self, EngineError> {
         let (orders, queue) = mpsc::channel(QUEUE);
+        let is_shared = store.is_shared();
         let (keeper, issued) = Keeper::open(store, &tenants, clock.clone()).await?;
         tokio::spawn(keeper.run(queue, stop));
         Ok(Self {
@@ -65,6 +77,7 @@ impl AccessTokens {
             issued,
             tenants,
             clock,
+            is_shared,
         })
     }
 
@@ -86,25 +99,60 @@ impl AccessTokens {
                 action: "make a token of a wider scope",
             });
         }
+        self.issue(holder, new, maker.name(), maker.expires_micros())
+            .await
+    }
+
+    /// Signs a person in: the same as a token, with its text, of which a browser is the holder. Above [`MAX_SIGN_INS_OF_PERSON`], the
+    /// oldest sign-in of this person ends.
+    pub(crate) async fn sign_in(&self, new: NewToken) -> Result<(AccessToken, String), EngineError> {
+        let owner = self.owner(&Principal::operator(), new.tenant.as_deref())?;
+        let holder = Principal::of_owner(&owner, &new.caller)?;
+        self.issue(holder, new, PROVIDER, None).await
+    }
+
+    /// Ends the sign-in whose text has this SHA-256. Any other token stays.
+    pub(crate) async fn sign_out(&self, hash: &[u8; 32]) -> Result<(), EngineError> {
+        let issued = Arc::clone(&self.issued.borrow());
+        let found = issued.find(hash, self.clock.stored_micros());
+        let sign_in = found.filter(|(id, _)| issued.record(*id).is_some_and(is_sign_in));
+        match sign_in {
+            Some((id, _)) => self.order(|answer| Order::Revoke { id, answer }).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until what other replicas had made before the call is known here.
+    pub(crate) async fn read_again(&self) -> Result<(), EngineError> {
+        if !self.is_shared {
+            return Ok(());
+        }
+        let since = Instant::now();
+        self.order(|answer| Order::ReadAgain { since, answer }).await
+    }
+
+    async fn issue(
+        &self,
+        holder: Principal,
+        new: NewToken,
+        maker: &str,
+        until: Option<i64>,
+    ) -> Result<(AccessToken, String), EngineError> {
         check(&new)?;
         let now = self.clock.stored_micros();
+        let text = secret()?;
         let record = TokenRecord {
             id: Uuid::new_v4(),
-            hash: [0; 32],
-            owner,
+            hash: hash(&text),
+            owner: holder.owner().to_owned(),
             caller: new.caller,
             scope: new.scope.as_str().to_owned(),
             description: new.description,
-            created_by: maker.name().to_owned(),
+            created_by: maker.to_owned(),
             created_micros: now,
-            expires_micros: expiry(now, new.lifetime, maker.expires_micros())?,
+            expires_micros: expiry(now, new.lifetime, until)?,
         };
         let holder = holder.with_scope(new.scope).until(record.expires_micros);
-        let text = secret()?;
-        let record = TokenRecord {
-            hash: hash(&text),
-            ..record
-        };
         let shown = shown(&record, new.scope);
         self.order(|answer| Order::Create {
             record: Box::new(record),
@@ -162,6 +210,11 @@ impl AccessTokens {
         self.orders.send(order(answer)).await.map_err(|_| stopped())?;
         answered.await.map_err(|_| stopped())?
     }
+}
+
+/// Whether a row is a sign-in of a person.
+fn is_sign_in(record: &TokenRecord) -> bool {
+    record.created_by == PROVIDER
 }
 
 /// Checks what the types do not say.

@@ -213,7 +213,7 @@ async fn an_expiry_is_published_by_itself() {
     changes.mark_unchanged();
     fixture.pass(100);
     changes.changed().await.unwrap();
-    assert_eq!(changes.borrow().len(), 0);
+    assert_eq!(changes.borrow().count(|_| true), 0);
     // After that, its row is removed.
     while !fixture.store.as_ref().unwrap().tokens().await.unwrap().is_empty() {
         tokio::task::yield_now().await;
@@ -298,4 +298,59 @@ async fn an_owner_has_so_many_and_leaves_others_theirs() {
     let id = tokens.list(&admin)[0].id;
     tokens.revoke(&admin, id).await.unwrap();
     tokens.create(&admin, new(None, Scope::Read)).await.unwrap();
+}
+
+fn person(caller: &str) -> NewToken {
+    NewToken {
+        caller: caller.to_owned(),
+        lifetime: Some(Duration::from_hours(1)),
+        ..new(Some("acme"), Scope::Execute)
+    }
+}
+
+#[tokio::test]
+async fn a_sign_in_is_a_token_that_the_person_ends() {
+    let mut fixture = Fixture::new();
+    let tokens = fixture.open(&["acme"]).await;
+    let (made, text) = tokens.sign_in(person("ada")).await.unwrap();
+    assert_eq!((&*made.created_by, &*made.owner), ("oidc", "acme"));
+    let (ci, other) = tokens
+        .create(&Principal::operator(), new(Some("acme"), Scope::Read))
+        .await
+        .unwrap();
+    // Only a sign-in ends by its own text.
+    tokens.sign_out(&hash(&other)).await.unwrap();
+    tokens.sign_out(&hash("unknown")).await.unwrap();
+    assert_eq!(tokens.list(&Principal::operator()), [made, ci]);
+    tokens.sign_out(&hash(&text)).await.unwrap();
+    assert_eq!(found(&tokens, &text), None);
+    assert!(found(&tokens, &other).is_some());
+    let (_, text) = tokens.sign_in(person("ada")).await.unwrap();
+    fixture.pass(3600);
+    assert_eq!(found(&tokens, &text), None);
+    let unknown = NewToken {
+        tenant: Some("other".to_owned()),
+        ..person("ada")
+    };
+    assert!(tokens.sign_in(unknown).await.is_err());
+}
+
+#[tokio::test]
+async fn the_oldest_sign_in_of_a_person_makes_room_and_tokens_are_not_counted() {
+    let mut fixture = Fixture::new();
+    let tokens = fixture.open(&["acme"]).await;
+    let (_, bob) = tokens.sign_in(person("bob")).await.unwrap();
+    let (_, token) = tokens
+        .create(&Principal::operator(), new(Some("acme"), Scope::Read))
+        .await
+        .unwrap();
+    let mut texts = Vec::new();
+    for _ in 0..=MAX_SIGN_INS_OF_PERSON {
+        fixture.pass(1);
+        texts.push(tokens.sign_in(person("ada")).await.unwrap().1);
+    }
+    assert_eq!(found(&tokens, &texts[0]), None);
+    for text in texts.iter().skip(1).chain([&bob, &token]) {
+        assert!(found(&tokens, text).is_some());
+    }
 }

@@ -2,6 +2,7 @@
 
 mod error;
 mod kubernetes;
+mod oidc;
 mod replica;
 mod sandboxes;
 mod templates;
@@ -17,6 +18,7 @@ use himalia_engine::{AuditTarget, CullConfig, Retention};
 
 pub(crate) use error::ConfigError;
 pub(crate) use kubernetes::Kubernetes;
+pub(crate) use oidc::OidcSettings;
 use replica::SaidOfRelays;
 pub(crate) use replica::{RelaySettings, Replica};
 pub(crate) use sandboxes::Sandboxes;
@@ -38,6 +40,7 @@ pub(crate) struct Config {
     pub(crate) token: TokenSource,
     pub(crate) tenants: Tenants,
     pub(crate) tls: Option<TlsFiles>,
+    pub(crate) oidc: Option<OidcSettings>,
     /// Begins and ends with `/`.
     pub(crate) base_url: String,
     pub(crate) allow_origin: Vec<String>,
@@ -119,12 +122,18 @@ impl Config {
             return Err(ConfigError::new("orphan_ttl", "must be at least one second"));
         }
         crate::log::filter(&settings.log)?;
+        let base_url = base_url(&settings.base_url)?;
+        let oidc = settings
+            .oidc
+            .map(|table| OidcSettings::check(table, &tenants.limits, &base_url, settings.store.is_some()))
+            .transpose()?;
         Ok(Self {
             listen,
             token,
             tenants,
             tls: tls(settings.tls_cert, settings.tls_key)?,
-            base_url: base_url(&settings.base_url)?,
+            base_url,
+            oidc,
             allow_origin: origins(settings.allow_origin.unwrap_or_default())?,
             replica: Replica::check(
                 settings.store,

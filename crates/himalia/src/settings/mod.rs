@@ -11,6 +11,7 @@
 mod declare;
 #[cfg(test)]
 mod documentation;
+mod oidc;
 mod tables;
 mod tenants;
 mod values;
@@ -20,6 +21,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 pub(crate) use declare::Flags;
+pub(crate) use oidc::{GrantTable, OidcTable};
 pub(crate) use tables::{DockerTable, KubernetesTable, LimitsTable, PodTable, PoolTable, TemplateTable};
 pub(crate) use tenants::{Scope, TenantTable, TokenSetting};
 pub(crate) use values::{
@@ -135,6 +137,8 @@ settings! {
     file {
         /// Tenants by name
         tenants: BTreeMap<String, TenantTable>;
+        /// Sign-in of people by an identity provider
+        oidc: OidcTable;
         /// As root: host user ids, one for each living sandbox
         host_uids: HostUids;
         /// The Docker engine
@@ -165,6 +169,7 @@ impl Given {
             &mut self.shim,
             &mut self.jail,
         ];
+        let oidc = self.oidc.iter_mut().flat_map(OidcTable::files);
         // Standard output is no file.
         let audit = self.audit_log.as_mut().filter(|path| path.as_os_str() != STDOUT);
         let listed = self.kernelspec_dirs.iter_mut().flatten();
@@ -181,6 +186,7 @@ impl Given {
             .chain(audit)
             .chain(listed)
             .chain(tokens)
+            .chain(oidc)
         {
             *path = base.join(&path);
         }

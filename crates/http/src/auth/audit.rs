@@ -2,7 +2,21 @@
 //! commands itself.
 
 use axum::http::{Method, StatusCode};
+use axum::response::Response;
 use himalia_engine::{Door, Engine, Principal, Via};
+
+/// What a sign-in tells the audit log, in the extensions of its response.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SignedIn {
+    /// Who signed in.
+    pub(crate) principal: Option<Principal>,
+    /// The person, as an identity provider names it.
+    pub(crate) subject: Option<String>,
+    /// The sign-in, as later requests show it.
+    pub(crate) credential: Option<String>,
+    /// Why it failed.
+    pub(crate) code: Option<&'static str>,
+}
 
 /// A request, as far as the log tells of it.
 #[derive(Debug)]
@@ -20,7 +34,8 @@ impl Asked {
             route: format!("{method} {pattern}"),
             via,
             command: match pattern {
-                "/viewer/sign-in" => "sign_in",
+                "/viewer/sign-in" if method == Method::POST => "sign_in",
+                "/viewer/oidc/callback" => "sign_in",
                 "/viewer/sign-out" => "sign_out",
                 _ => "request",
             },
@@ -29,20 +44,32 @@ impl Asked {
 
     /// It was refused before any command.
     pub(super) fn refused(&self, engine: &Engine, principal: Option<&Principal>, status: StatusCode) {
-        self.note(engine, principal, "denied", Some(status));
+        self.note(engine, principal, "denied", Some(status.as_str()), None);
     }
 
     /// A public route has answered. Only sign-ins and sign-outs are noted.
-    pub(super) fn answered(&self, engine: &Engine, status: StatusCode) {
+    pub(super) fn answered(mut self, engine: &Engine, response: &mut Response) {
         if self.command == "request" {
             return;
+        }
+        let status = response.status();
+        let person = response.extensions_mut().remove::<SignedIn>().unwrap_or_default();
+        if person.credential.is_some() {
+            self.via.credential.clone_from(&person.credential);
         }
         let outcome = if status.is_success() || status.is_redirection() {
             "ok"
         } else {
             "denied"
         };
-        self.note(engine, None, outcome, (outcome == "denied").then_some(status));
+        let code = person.code.or((outcome == "denied").then(|| status.as_str()));
+        self.note(
+            engine,
+            person.principal.as_ref(),
+            outcome,
+            code,
+            person.subject.as_deref(),
+        );
     }
 
     fn note(
@@ -50,7 +77,8 @@ impl Asked {
         engine: &Engine,
         principal: Option<&Principal>,
         outcome: &'static str,
-        status: Option<StatusCode>,
+        code: Option<&str>,
+        subject: Option<&str>,
     ) {
         engine.audit().door(&Door {
             command: self.command,
@@ -58,7 +86,8 @@ impl Asked {
             via: Some(&self.via),
             route: Some(&self.route),
             outcome,
-            code: status.as_ref().map(StatusCode::as_str),
+            code,
+            subject,
         });
     }
 }

@@ -3,15 +3,28 @@
 //! Cookies know no ports, so its name has the port that the browser calls: gateways on one host do not sign each other's
 //! users out.
 
+use std::time::Duration;
+
 use axum::http::header::{COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 
 /// Values that are looked at in one request; several stand there where base URLs are inside of each other.
 const MOST: usize = 8;
 
+/// The path below the base URL of the cookie of a sign-in that is under way.
+const FLOW_PATH: &str = "/viewer/oidc";
+
 /// The values that a request has.
 pub(crate) fn presented(headers: &HeaderMap) -> Vec<&str> {
-    let name = name(headers);
+    named(headers, &name(headers))
+}
+
+/// The same of the cookie of a sign-in that is under way.
+pub(crate) fn flows(headers: &HeaderMap) -> Vec<&str> {
+    named(headers, &flow_name(headers))
+}
+
+fn named<'a>(headers: &'a HeaderMap, name: &str) -> Vec<&'a str> {
     headers
         .get_all(COOKIE)
         .iter()
@@ -24,13 +37,55 @@ pub(crate) fn presented(headers: &HeaderMap) -> Vec<&str> {
         .collect()
 }
 
-/// `Set-Cookie` for a sign-in, or with an empty value for its end. `base` is the base URL without its last slash.
-pub(crate) fn set(request: &HeaderMap, base: &str, value: &str) -> Option<HeaderValue> {
-    let secure = if is_https(request) { "; Secure" } else { "" };
-    let end = if value.is_empty() { "; Max-Age=0" } else { "" };
-    let name = name(request);
-    let text = format!("{name}={value}; Path={base}/; HttpOnly; SameSite=Strict{secure}{end}");
-    HeaderValue::from_str(&text).ok()
+/// A cookie that is to be set.
+#[derive(Debug)]
+pub(crate) struct Cookie {
+    path: String,
+    same_site: &'static str,
+    is_secure: bool,
+    lifetime: Option<Duration>,
+    name: fn(&HeaderMap) -> String,
+}
+
+impl Cookie {
+    /// Of a sign-in. `base` is the base URL without its last slash; `is_secure`: browsers call by TLS, whatever a request shows.
+    pub(crate) fn of_sign_in(base: &str, is_secure: bool) -> Self {
+        Self {
+            path: format!("{base}/"),
+            same_site: "Strict",
+            is_secure,
+            lifetime: None,
+            name,
+        }
+    }
+
+    /// Of a sign-in that is under way at an identity provider. The provider's page sends the browser back, from another site: `Lax`.
+    pub(crate) fn of_flow(base: &str, is_secure: bool, lifetime: Duration) -> Self {
+        Self {
+            path: format!("{base}{FLOW_PATH}"),
+            same_site: "Lax",
+            is_secure,
+            lifetime: Some(lifetime),
+            name: flow_name,
+        }
+    }
+
+    /// `Set-Cookie` in the answer to this request; an empty value ends the cookie.
+    pub(crate) fn set(&self, request: &HeaderMap, value: &str) -> Option<HeaderValue> {
+        let secure = if self.is_secure || is_https(request) {
+            "; Secure"
+        } else {
+            ""
+        };
+        let age = match self.lifetime {
+            _ if value.is_empty() => "; Max-Age=0".to_owned(),
+            Some(time) => format!("; Max-Age={}", time.as_secs()),
+            None => String::new(),
+        };
+        let (name, path, same_site) = ((self.name)(request), &self.path, self.same_site);
+        let text = format!("{name}={value}; Path={path}; HttpOnly; SameSite={same_site}{secure}{age}");
+        HeaderValue::from_str(&text).ok()
+    }
 }
 
 /// Whether the cookie of a request counts. It has to come from a page of the gateway itself: browsers also send it for pages of
@@ -56,6 +111,10 @@ pub(crate) fn is_https(headers: &HeaderMap) -> bool {
     let origin = headers.get(ORIGIN).map(HeaderValue::as_bytes);
     forwarded.is_some_and(|proto| proto.eq_ignore_ascii_case(b"https"))
         || origin.is_some_and(|origin| origin.starts_with(b"https://"))
+}
+
+fn flow_name(headers: &HeaderMap) -> String {
+    format!("{}-oidc", name(headers))
 }
 
 fn name(headers: &HeaderMap) -> String {
@@ -96,7 +155,9 @@ mod tests {
     #[test]
     fn it_is_as_narrow_as_can_be() {
         let set = |pairs: &[(&'static str, &str)], base, value| {
-            let set = set(&headers(pairs), base, value).unwrap();
+            let set = Cookie::of_sign_in(base, false)
+                .set(&headers(pairs), value)
+                .unwrap();
             set.to_str().unwrap().to_owned()
         };
         assert_eq!(
@@ -111,6 +172,20 @@ mod tests {
             set(&[("host", "h"), ("x-forwarded-proto", "https")], "", ""),
             "himalia=; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=0"
         );
+    }
+
+    #[test]
+    fn that_of_a_sign_in_under_way_is_sent_back_from_another_site() {
+        let cookie = Cookie::of_flow("/a", true, Duration::from_mins(10));
+        let set = |value| {
+            let set = cookie.set(&headers(&[("host", "h:1")]), value).unwrap();
+            set.to_str().unwrap().to_owned()
+        };
+        let narrow = "Path=/a/viewer/oidc; HttpOnly; SameSite=Lax; Secure";
+        assert_eq!(set("v"), format!("himalia-1-oidc=v; {narrow}; Max-Age=600"));
+        assert_eq!(set(""), format!("himalia-1-oidc=; {narrow}; Max-Age=0"));
+        let request = headers(&[("host", "h:1"), ("cookie", "himalia-1=s; himalia-1-oidc=f")]);
+        assert_eq!((presented(&request), flows(&request)), (vec!["s"], vec!["f"]));
     }
 
     #[test]

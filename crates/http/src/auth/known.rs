@@ -41,10 +41,8 @@ impl Known {
 
     /// Which token or sign-in was shown, for the audit log; it tells nothing of it. A token that was made at run time has its id.
     pub(crate) fn credential(&self, shown: &Shown) -> String {
-        let issued = match shown {
-            Shown::Token(hash) => self.issued.find(hash, self.now),
-            Shown::SignIn { .. } => None,
-        };
+        let (Shown::Token(hash) | Shown::SignIn { secret: hash, .. }) = shown;
+        let issued = self.issued.find(hash, self.now);
         issued.map_or_else(|| shown.credential(), |(id, _)| format!("token:{id}"))
     }
 
@@ -60,10 +58,15 @@ impl Known {
     /// What a sign-in with a token is kept under; it tells nothing of the token. With another token in its place the
     /// sign-in is void.
     pub(crate) fn mark(&self, presented: &[u8]) -> Option<String> {
-        self.configured.mark(presented).or_else(|| {
-            let (id, _) = self.issued.find(&hash(presented), self.now)?;
-            Some(format!("{ISSUED}{}", id.simple()))
-        })
+        self.configured
+            .mark(presented)
+            .or_else(|| self.issued_mark(presented))
+    }
+
+    /// The same, if it is a token that was made at run time.
+    pub(crate) fn issued_mark(&self, presented: &[u8]) -> Option<String> {
+        let (id, _) = self.issued.find(&hash(presented), self.now)?;
+        Some(format!("{ISSUED}{}", id.simple()))
     }
 
     /// That of the operator's token.

@@ -6,7 +6,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{Principal, Via};
+use himalia_engine::{Principal, TOKEN_PREFIX, Via};
 
 use super::audit::Asked;
 use super::caller::{Caller, wrong_token};
@@ -68,7 +68,12 @@ async fn judged(app: App, mut request: Request, next: Next) -> Response {
     };
     let needs_token = access.is_none_or(|access| access == Access::Token);
     let response = if needs_token {
-        let (principal, shown) = match check(&app, &request, &origin) {
+        let mut checked = check(&app, &request, &origin);
+        if checked.is_err() && may_be_new(&request) && app.engine().read_tokens_again().await.is_ok() {
+            checked = check(&app, &request, &origin);
+        }
+        let peer = request.extensions().get::<Peer>();
+        let (principal, shown) = match checked {
             Ok(known) => known,
             Err(error) => {
                 let asked = Asked::new(&method, pattern, via);
@@ -98,8 +103,8 @@ async fn judged(app: App, mut request: Request, next: Next) -> Response {
         held_back(&app, &principal, response).await
     } else {
         let asked = Asked::new(&method, pattern, via);
-        let response = next.run(request).await;
-        asked.answered(app.engine(), response.status());
+        let mut response = next.run(request).await;
+        asked.answered(app.engine(), &mut response);
         response
     };
     // The route's pattern: neither ids nor a query with a token.
@@ -150,13 +155,24 @@ fn check(app: &App, request: &Request, origin: &Origin) -> Result<(Principal, Sh
     Ok((principal.clone(), Shown::Token(hash(&token))))
 }
 
+/// Whether the request is of a browser that may have signed in at another replica a moment ago.
+fn may_be_new(request: &Request) -> bool {
+    let path_token = request.extensions().get::<PathToken>();
+    presented(request.uri(), request.headers(), path_token).is_none()
+        && cookie::presented(request.headers())
+            .iter()
+            .any(|secret| secret.starts_with(TOKEN_PREFIX))
+}
+
 /// A browser that signed in has the principal of its token. An unknown cookie does not count as a guess: its sign-in
 /// has ended, or its token was removed.
 fn by_cookie(app: &App, request: &Request, origin: &Origin) -> Result<(Principal, Shown), ApiError> {
     let (headers, now) = (request.headers(), SystemTime::now());
     let tokens = app.tokens();
     let known = cookie::presented(headers).into_iter().find_map(|secret| {
-        let mark = app.sign_ins().knows(secret, now)?;
+        // The gateway's own sign-ins first, then those of an identity provider, which are tokens.
+        let known = app.sign_ins().knows(secret, now);
+        let mark = known.or_else(|| tokens.issued_mark(secret.as_bytes()))?;
         let principal = tokens.marked(&mark)?;
         let secret = hash(secret.as_bytes());
         Some((principal, Shown::SignIn { secret, mark }))

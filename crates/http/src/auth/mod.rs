@@ -13,6 +13,7 @@ mod sign_ins;
 mod token;
 mod tokens;
 
+pub(crate) use audit::SignedIn;
 pub(crate) use backoff::Backoff;
 pub(crate) use caller::{Caller, wrong_token};
 pub(crate) use cors::cors;

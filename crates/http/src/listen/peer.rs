@@ -104,6 +104,11 @@ impl Peer {
         *self.0.shown.lock() = Some((principal.clone(), shown));
     }
 
+    /// What its latest request showed has ended by its own request, and that does not end the connection.
+    pub(crate) fn forget(&self) {
+        *self.0.shown.lock() = None;
+    }
+
     /// Whether it is this connection.
     pub(super) fn is(&self, other: &Arc<Inner>) -> bool {
         Arc::ptr_eq(&self.0, other)

@@ -117,6 +117,15 @@ pub(crate) const WRITE: Group = &[
     (507, "disk_quota_exceeded"),
     (507, "no_space"),
 ];
+/// Of the sign-in with an identity provider, which is of no described operation.
+const SIGN_IN: Group = &[
+    (400, "sign_in_state"),
+    (403, "id_token_refused"),
+    (403, "sign_in_not_granted"),
+    (403, "sign_in_refused"),
+    (502, "provider_answer"),
+    (503, "provider_unreachable"),
+];
 /// Of no operation: the path has others.
 const OTHER_METHODS: Group = &[(405, "method_not_allowed")];
 
@@ -141,6 +150,7 @@ pub(crate) fn known(status: u16, code: &str) -> bool {
         FILES,
         RANGE,
         WRITE,
+        SIGN_IN,
         OTHER_METHODS,
     ]
     .iter()

@@ -11,7 +11,7 @@ const MOST: usize = 256;
 ///
 /// A browser cannot send that header for another page, and what it changes, the path of a cookie and the address of the frame's
 /// scripts, is of this one answer only.
-pub(super) fn of<'a>(request: &HeaderMap, own: &'a str) -> Cow<'a, str> {
+pub(crate) fn of<'a>(request: &HeaderMap, own: &'a str) -> Cow<'a, str> {
     let said = request
         .get("x-forwarded-prefix")
         .and_then(|value| value.to_str().ok());

@@ -10,6 +10,8 @@ mod files;
 mod policy;
 mod sign_in;
 
+pub(crate) use base::of as base_of;
 pub use built::{Viewer, ViewerFile};
 pub(crate) use files::{asset, frame_file, frame_page, icon, page};
+pub(crate) use policy::restrict;
 pub(crate) use sign_in::{sign_in, sign_out};

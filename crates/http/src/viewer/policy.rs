@@ -40,6 +40,11 @@ fn host(request: &HeaderMap) -> Option<&str> {
 /// header ignore it. CSP's own `webrtc 'block'` is left out: no browser heeds it, and Chromium reports it as an error.
 const FRAME_CONNECTIONS: &str = "(response-origin); webrtc=block";
 
+/// Sets the headers of a page that the gateway writes itself.
+pub(crate) fn restrict(headers: &mut HeaderMap, request: &HeaderMap, base: &str) {
+    set(headers, request, base, false);
+}
+
 /// Sets the headers of a file of the viewer. `base` is the base URL without its last slash.
 pub(super) fn set(headers: &mut HeaderMap, request: &HeaderMap, base: &str, is_frame: bool) {
     let policy = if is_frame {

@@ -9,7 +9,8 @@ use axum::response::{IntoResponse, Response};
 
 use super::base;
 use crate::app::App;
-use crate::auth::{cookie, hash, wrong_token};
+use crate::auth::cookie::{self, Cookie};
+use crate::auth::{hash, wrong_token};
 use crate::body;
 use crate::error::ApiError;
 use crate::listen::Peer;
@@ -64,8 +65,17 @@ pub(crate) async fn sign_out(
 ) -> Response {
     let peer = peer.as_ref().map(|Extension(peer)| peer);
     for secret in cookie::presented(&headers) {
+        let hash = hash(secret.as_bytes());
         app.sign_ins().sign_out(secret);
-        app.holders().end_signed(&hash(secret.as_bytes()), peer);
+        app.holders().end_signed(&hash, peer);
+        // The answer still goes to this connection.
+        if let Some(peer) = peer {
+            peer.forget();
+        }
+        if let Err(error) = app.engine().sign_out(&hash).await {
+            tracing::error!(%error, "a sign-in cannot be ended");
+            return ApiError::from(error).into_response();
+        }
     }
     done(&app, &headers, "")
 }
@@ -74,7 +84,8 @@ fn done(app: &App, request: &HeaderMap, secret: &str) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    if let Some(mut set) = cookie::set(request, &base::of(request, &app.url("")), secret) {
+    let cookie = Cookie::of_sign_in(&base::of(request, &app.url("")), false);
+    if let Some(mut set) = cookie.set(request, secret) {
         set.set_sensitive(true);
         headers.insert(header::SET_COOKIE, set);
     }

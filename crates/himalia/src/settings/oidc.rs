@@ -1,0 +1,61 @@
+//! `[oidc]` of the configuration file.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use super::tenants::Scope;
+use super::values::Seconds;
+
+/// `[oidc]`; what is `None` was not said.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct OidcTable {
+    /// The provider, as its metadata names it.
+    pub(crate) issuer: Option<String>,
+    /// What people call it.
+    pub(crate) name: Option<String>,
+    /// Of this gateway with the provider.
+    pub(crate) client_id: Option<String>,
+    pub(crate) client_secret_file: Option<PathBuf>,
+    /// The address of this gateway that the provider sends browsers back to.
+    pub(crate) redirect_url: Option<String>,
+    /// Scopes that the provider is asked for, beside `openid`.
+    pub(crate) scopes: Option<Vec<String>>,
+    /// Signatures of id tokens that are accepted.
+    pub(crate) algorithms: Option<Vec<String>>,
+    /// CAs in place of the system's.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// The key of cookies, which replicas share.
+    pub(crate) cookie_key_file: Option<PathBuf>,
+    /// The claim with the caller's name.
+    pub(crate) caller_claim: Option<String>,
+    /// The claim that `grants` are compared with.
+    pub(crate) grants_claim: Option<String>,
+    /// How long a sign-in lasts.
+    pub(crate) lifetime: Option<Seconds>,
+    pub(crate) grants: Vec<GrantTable>,
+}
+
+/// `[[oidc.grants]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GrantTable {
+    /// A value of the claim.
+    pub(crate) value: String,
+    /// Whose callers these people are; the operator's where it is not said.
+    pub(crate) tenant: Option<String>,
+    pub(crate) scope: Scope,
+}
+
+impl OidcTable {
+    /// The files that it names.
+    pub(super) fn files(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let files = [
+            &mut self.client_secret_file,
+            &mut self.ca_file,
+            &mut self.cookie_key_file,
+        ];
+        files.into_iter().flatten()
+    }
+}
