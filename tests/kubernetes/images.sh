@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Makes the images that the tests use as archives in $K8S_HOME/bin, without an engine: a kernel image from Debian's archive with
-# ipykernel in the version of the lock file, and the agent image from the static shim. `images.sh [SHIM]`; each is made once, but for the agent.
+# ipykernel in the version of the lock file, the agent image from the static shim, and the image of the gateway from its program.
+# `images.sh [SHIM [HIMALIA]]`; that of kernels is made once.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"
-shim=${1:-}
+shim=${1:-} himalia=${2:-}
 lock=$root/kernelspecs/python3/requirements.lock
 
 # A name by its content: a changed lock makes a new one.
@@ -35,4 +36,17 @@ if [ -n "$shim" ]; then
   install -m 755 "$shim" "$dir/himalia-shim"
   cp -a "$root/kernelspecs/python3/himalia_kernel" "$dir/kernel/"
   python3 "$here/image.py" local/agent:1 "$bin/agent.tar" "$dir" --cmd /himalia-shim
+fi
+if [ -n "$himalia" ]; then
+  say "gateway image"
+  dir=$(mktemp -d)
+  trap 'rm -rf "$dir"' EXIT
+  mkdir -p "$dir/usr/local/bin" "$dir/bin" "$dir/usr/local/share/jupyter/kernels/python3" "$dir/tmp"
+  install -m 755 "$himalia" "$dir/usr/local/bin/himalia"
+  # Its libraries, as they are here, and what its hooks call.
+  for library in $(ldd "$himalia" | grep -o '/[^ ]*'); do install -D "$library" "$dir$library"; done
+  cp "$tool/bin/busybox" "$dir/bin/busybox"
+  ln -s busybox "$dir/bin/sleep"
+  cp "$root"/kernelspecs/python3/kernel.json "$dir/usr/local/share/jupyter/kernels/python3/"
+  python3 "$here/image.py" local/gateway:1 "$bin/gateway.tar" "$dir" --cmd himalia
 fi

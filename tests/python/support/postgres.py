@@ -19,10 +19,10 @@ PROGRAMS = Path(os.environ.get("HIMALIA_TEST_POSTGRES", "/usr/lib/postgresql/15/
 
 
 class Postgres:
-    """A server that listens on 127.0.0.1. `stop` ends it and removes its data."""
+    """A server that listens on 127.0.0.1, or on `address` and accepts the clients of `network` besides. `stop` ends it and removes its data."""
 
-    def __init__(self, durable=False):
-        self.durable = durable
+    def __init__(self, address="127.0.0.1", network=None, durable=False):
+        self.address, self.durable = address, durable
         # Short, since a socket is in it.
         self.directory = Path(tempfile.mkdtemp(prefix="hmpg", dir="/tmp"))
         self.data = self.directory / "data"
@@ -32,8 +32,11 @@ class Postgres:
             for path in (self.directory, self.data):
                 os.chown(path, owner.pw_uid, owner.pw_gid)
         self._run("initdb", "--username=himalia", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C", "--pgdata", str(self.data))
+        if network:
+            with (self.data / "pg_hba.conf").open("a") as rules:
+                rules.write(f"host all all {network} trust\n")
         with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
+            probe.bind((address, 0))
             self.port = probe.getsockname()[1]
         self.databases = 0
         self.start()
@@ -41,7 +44,7 @@ class Postgres:
     def start(self):
         """Start it, again after `kill`, and wait until it answers."""
         settings = [
-            "listen_addresses=127.0.0.1",
+            f"listen_addresses={self.address}",
             f"port={self.port}",
             f"unix_socket_directories={self.directory}",
             "max_connections=200",
@@ -60,7 +63,7 @@ class Postgres:
 
         def ready():
             assert self.process.poll() is None, (self.directory / "log").read_text()
-            probe = [*self._program("pg_isready"), "--quiet", "--host", "127.0.0.1", "--port", str(self.port)]
+            probe = [*self._program("pg_isready"), "--quiet", "--host", self.address, "--port", str(self.port)]
             return subprocess.run(probe, cwd="/tmp", check=False).returncode == 0
 
         eventually(ready, "postgres answers", 60)
@@ -69,8 +72,8 @@ class Postgres:
         """Create a database; returns its URL."""
         name = f"test{self.databases}"
         self.databases += 1
-        self._run("createdb", "--host", "127.0.0.1", "--port", str(self.port), "--username", "himalia", name)
-        return f"postgres://himalia@127.0.0.1:{self.port}/{name}"
+        self._run("createdb", "--host", self.address, "--port", str(self.port), "--username", "himalia", name)
+        return f"postgres://himalia@{self.address}:{self.port}/{name}"
 
     def sql(self, url, text):
         """Run statements in a database; returns its rows, columns separated by `|`."""

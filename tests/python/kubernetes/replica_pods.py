@@ -1,0 +1,211 @@
+"""Three replicas of the gateway as pods, from the manifests of docker/kubernetes/postgres-s3."""
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import httpx
+import yaml
+from pods import KUBECTL
+from postgres import Postgres
+from waiting import eventually
+
+ROOT = Path(__file__).resolve().parents[3]
+OVERLAY = ROOT / "docker" / "kubernetes" / "postgres-s3"
+NAMESPACE = "himalia"
+KERNELS = "himalia-kernels"
+# Settings of the tests, behind those of the manifests' file.
+POOL = '\n[templates.warm]\nkernelspec = "python3"\n[templates.warm.pool]\nsize = 2\nmax = 2\n'
+
+
+def kubectl(*arguments, stdin=None, check=True):
+    """What kubectl prints."""
+    done = subprocess.run([KUBECTL, *arguments], input=stdin, capture_output=True, text=True, timeout=120, check=False)
+    assert not check or done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def read(name):
+    """The objects of a file of the manifests."""
+    return [one for one in yaml.safe_load_all((OVERLAY / name).read_text()) if one]
+
+
+def private_key():
+    """A key as docs/kubernetes.md makes it."""
+    command = ["openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def shared_directory(directory):
+    """An object store that is a directory: nodes are on this machine, and pods of all of them mount it."""
+    directory.chmod(0o777)
+    return {"url": f"file://{directory}", "directory": directory}
+
+
+class ReplicaPods:
+    """Three replicas with a Postgres server of this machine. `stop` removes all of it."""
+
+    def __init__(self, object_store):
+        self.token = secrets.token_hex(16)
+        host = os.environ["HIMALIA_TEST_HOST"]
+        self.postgres = Postgres(host, network="0.0.0.0/0")
+        self.url = self.postgres.database() + "?sslmode=disable"
+        self.apply(
+            self.secret("himalia-token", {"token": self.token}),
+            self.secret("himalia-keys", {"authority.pem": private_key(), "replicas.pem": private_key()}),
+            self.secret("himalia-store", {"store": self.url, "object-store": object_store["url"]}),
+            self.secret("himalia-object-store", object_store.get("variables", {})),
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "himalia", "namespace": NAMESPACE},
+                "data": {"himalia.toml": self.config()},
+            },
+        )
+        objects = [one for name in ("gateway", "networkpolicy", "disruption", "../base/service") for one in read(f"{name}.yaml")]
+        try:
+            self.apply(*(self.fitted(one, object_store) for one in objects if self.is_served(one)))
+            eventually(lambda: len(self.ready()) == 3, self.said, 120)
+        except BaseException:
+            self.stop()
+            raise
+
+    def config(self):
+        """That of the manifests, with the images of the tests, and limits that fit the nodes."""
+        text = (OVERLAY / "himalia.toml").read_text()
+        for name, image in (("himalia-kernel", "HIMALIA_TEST_KERNEL_IMAGE"), ("himalia-agent", "HIMALIA_TEST_AGENT_IMAGE")):
+            assert f'"{name}"' in text
+            text = text.replace(f'"{name}"', f'"{os.environ[image]}"')
+        pull = f'pull_policy = "{os.environ.get("HIMALIA_TEST_PULL_POLICY", "IfNotPresent")}"'
+        text = text.replace("[defaults]", pull + "\n\n[defaults]").replace('"2GiB"', '"200MiB"\ndisk = "64MiB"\ntmp = "32MiB"\nshm = "16MiB"').replace("cpu = 1", "cpu = 0.2")
+        return text + POOL
+
+    @staticmethod
+    def is_served(one):
+        """Whether this cluster has the kind: an old one lacks that of disruption budgets."""
+        versions = kubectl("api-versions").split()
+        return one["apiVersion"] in versions
+
+    @staticmethod
+    def fitted(one, object_store):
+        """An object with what differs on the tests' nodes."""
+        if one["kind"] != "StatefulSet":
+            return one
+        spec = one["spec"]["template"]["spec"]
+        container = spec["containers"][0]
+        container["image"] = os.environ["HIMALIA_TEST_GATEWAY_IMAGE"]
+        container["imagePullPolicy"] = os.environ.get("HIMALIA_TEST_PULL_POLICY", "IfNotPresent")
+        container["resources"] = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
+        if server := os.environ.get("HIMALIA_TEST_API_SERVER"):
+            # No node has a proxy of services.
+            host, port = server.split(":")
+            container["env"] += [{"name": "KUBERNETES_SERVICE_HOST", "value": host}, {"name": "KUBERNETES_SERVICE_PORT", "value": port}]
+        # What ends is to end within the time of a test.
+        spec["terminationGracePeriodSeconds"] = 15
+        if shared := object_store.get("directory"):
+            spec["volumes"].append({"name": "objects", "hostPath": {"path": str(shared)}})
+            container["volumeMounts"].append({"name": "objects", "mountPath": str(shared)})
+        return one
+
+    @staticmethod
+    def secret(name, data):
+        """A secret of the gateway's namespace."""
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE}, "stringData": data}
+
+    @staticmethod
+    def apply(*objects):
+        """Makes objects."""
+        kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+
+    def pods(self):
+        """The replicas, by name."""
+        found = json.loads(kubectl("-n", NAMESPACE, "get", "pods", "-l", "app.kubernetes.io/name=himalia", "-o", "json"))
+        return {pod["metadata"]["name"]: pod for pod in found["items"]}
+
+    def ready(self):
+        """The addresses of those that are ready, by name."""
+
+        def is_ready(pod):
+            conditions = pod["status"].get("conditions", [])
+            gone = "deletionTimestamp" in pod["metadata"]
+            return not gone and any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+        return {name: pod["status"]["podIP"] for name, pod in self.pods().items() if is_ready(pod)}
+
+    def client(self, name):
+        """A client of one replica."""
+        url = f"http://{self.ready()[name]}:8888"
+        return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {self.token}"}, timeout=60, trust_env=False)
+
+    def owner(self, session):
+        """The replica that has a session."""
+        rows = self.postgres.sql(self.url, f"SELECT replica FROM himalia.kernels WHERE id = '{session}'")
+        return rows[0] if rows else None
+
+    def sandboxes(self):
+        """The pods of sandboxes, with the replicas that made them."""
+        found = json.loads(kubectl("-n", KERNELS, "get", "pods", "-l", "himalia.internal/gateway=himalia", "-o", "json"))
+        return {pod["metadata"]["name"]: pod["metadata"]["annotations"]["himalia.internal/replica"] for pod in found["items"]}
+
+    def kill(self, name):
+        """kill -9 of a replica, and its pod is gone, as after the loss of a machine. If it is to be there, another pod of its name is started."""
+        processes = self.processes(name)
+        assert processes, f"{name} runs on no node of this machine"
+        kubectl("-n", NAMESPACE, "delete", "pod", name, "--grace-period=0", "--force", "--wait=false")
+        for process in processes:
+            os.kill(process, signal.SIGKILL)
+
+    def processes(self, name):
+        """The processes of a replica: nodes are on this machine."""
+        found = []
+        for environment in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                variables = environment.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if {f"HIMALIA_REPLICA={name}".encode(), f"HIMALIA_STORE={self.url}".encode()} <= set(variables):
+                found.append(int(environment.parent.name))
+        return found
+
+    def scale(self, count):
+        """As many replicas from now on."""
+        kubectl("-n", NAMESPACE, "scale", "statefulset/himalia", f"--replicas={count}")
+
+    def said(self):
+        """Why replicas are not ready."""
+        logs = [kubectl("-n", NAMESPACE, "logs", name, "--tail=5", check=False) for name in self.pods()]
+        return "replicas are not ready: " + kubectl("-n", NAMESPACE, "get", "pods", "-o", "wide") + "\n".join(logs)
+
+    def stop(self):
+        """Removes the replicas, and what they have made."""
+        kubectl("-n", NAMESPACE, "delete", "statefulset,secret,configmap,service", "--all", "--wait=false")
+        eventually(lambda: not self.pods(), "the replicas end", 60)
+        for kind in ("pods", "secrets", "pvc"):
+            kubectl("-n", KERNELS, "delete", kind, "-l", "himalia.internal/gateway=himalia", "--wait=false", "--grace-period=1")
+        self.postgres.stop()
+
+
+def follow(client, execution, on_line, seconds=120):
+    """The result of a running cell whose replica may be lost. `on_line` gets each line of its output as it comes."""
+    end, seen = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        try:
+            reply = client.get(f"v1/executions/{execution}", params={"wait_s": 1}, timeout=20)
+        except httpx.TransportError:
+            continue
+        if reply.status_code == 503:
+            # It has no owner now.
+            time.sleep(0.2)
+            continue
+        result = reply.raise_for_status().json()
+        lines = result.get("text", "").splitlines()
+        for line in lines[seen:]:
+            on_line(line)
+        seen = max(seen, len(lines))
+        if result["status"] not in ("pending", "queued", "running"):
+            return result
+    raise AssertionError(f"the cell has not ended after {seconds} s")
