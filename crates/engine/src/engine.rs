@@ -24,6 +24,7 @@ use uuid::Uuid;
 
 use crate::api::{Commands, Drain};
 use crate::audit::{Audit, Effect, Subject};
+use crate::traced::Traced;
 
 /// The engine. Clones are cheap and name the same engine.
 #[derive(Clone)]
@@ -62,9 +63,15 @@ macro_rules! commands {
             $(
                 $(#[doc = $text])*
                 pub async fn $name(&self, principal: &Principal $(, $argument: $kind)*) -> Result<$result, EngineError> {
-                    let call = self.audit.call(stringify!($name), Effect::$effect, principal, $subject);
+                    let subject = $subject;
+                    let call = self.audit.call(stringify!($name), Effect::$effect, principal, subject);
+                    let traced = Traced::begin(self, concat!("himalia.", stringify!($name)), Effect::$effect, principal, subject);
+                    let principal = traced.as_ref().map_or(principal, Traced::principal);
                     let result = self.commands.$name(principal $(, $argument)*).await;
                     let made: Option<fn(&$result) -> Option<KernelId>> = commands!(@made $($made)?);
+                    if let Some(traced) = traced {
+                        traced.end(&result);
+                    }
                     call.end(&result, made);
                     result
                 }

@@ -10,6 +10,7 @@ mod audit;
 mod engine;
 mod jupyter_sessions;
 mod tokens;
+mod traced;
 
 pub use api::{Drain, MAX_INPUT_BYTES};
 pub use audit::{Audit, AuditTarget, Door, Effect};
@@ -34,7 +35,7 @@ pub use himalia_model::{
     ProvisionerInfo, RemovedBy, Retention, Role, SandboxConfig, Scope, Secrets, Session, SessionChange,
     SessionEnd, SessionId, SessionInfo, SessionLimits, SessionModel, SessionOwner, SessionPatch, Share,
     SharedStore, Sought, SpecFile, StartPath, StartSession, Template, TemplateInfo, TenantLimits, TimeChange,
-    TimeSource, Unanswered, Unresponsive, UsualSizes, Via,
+    TimeSource, TraceContext, Unanswered, Unresponsive, UsualSizes, Via,
 };
 pub use himalia_session::{
     ByteRange, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,
@@ -42,6 +43,7 @@ pub use himalia_session::{
     PackedFiles, PostgresUrl, Provisioners, REPLICA_FILE, RemovedFiles, WrittenFiles, check_replica_name,
 };
 pub use himalia_store::{copy_database, detach_sandboxes};
+pub use himalia_traces::{Span, SpanKind, Traces};
 pub use tokens::{
     IssuedTokens, MAX_DESCRIPTION_CHARS, MAX_SIGN_INS, MAX_SIGN_INS_OF_PERSON, MAX_TOKEN_LIFETIME,
     MAX_TOKENS, MAX_TOKENS_OF_OWNER, TOKEN_PREFIX,

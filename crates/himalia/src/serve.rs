@@ -8,10 +8,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use himalia_engine::{Audit, Drain, Engine, EngineConfig, Principal};
 use himalia_http::{AllowedOrigins, HttpConfig, Listeners, Mounted, Tokens, Viewer};
+use himalia_otlp::Exporter;
 use himalia_sandbox::Isolation;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::address::Address;
 use crate::banner::Banner;
@@ -31,6 +33,8 @@ const OPEN_FILES: u64 = 65_536;
 
 /// How long the end waits for the audit log.
 const AUDIT_TIME: Duration = Duration::from_secs(2);
+/// How long the end waits for the collector of traces.
+const TRACES_TIME: Duration = Duration::from_secs(2);
 
 /// Serves until a signal ends it. `said` is what the configuration was made of: its tokens are read again on SIGHUP.
 pub(crate) fn run(config: Config, said: Given) -> anyhow::Result<ExitCode> {
@@ -74,6 +78,7 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     let counts = engine.counted().audit().clone();
     let audit = Audit::open(&config.audit, config.audit_reads, counts).context("audit_log")?;
     let engine = engine.with_audit(audit);
+    let traces = export_traces(&config, &engine);
     let shutdown = CancellationToken::new();
     let sign_in_code = viewer::sign_in_code()?;
     let (cluster, peers) = match relay {
@@ -136,6 +141,9 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     tokio::select! {
         result = end(&config, ending, &engine, shutdown, http) => {
             result?;
+            if let Some(traces) = traces {
+                traces.finish(TRACES_TIME).await;
+            }
             tidy(&config, &run_dir, chosen.uids).await;
             Ok(ExitCode::SUCCESS)
         }
@@ -144,6 +152,24 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(ending.hurried()))
         }
     }
+}
+
+/// Sends spans to the collector, if there is one.
+fn export_traces(config: &Config, engine: &Engine) -> Option<Exporter> {
+    let collector = config.collector.clone()?;
+    let spans = engine.traces().open()?;
+    // The name of a gateway that is alone is that of any other one.
+    let instance = match config.replica.store {
+        Some(_) => config.replica.name.clone(),
+        None => Uuid::new_v4().to_string(),
+    };
+    let resource = vec![
+        ("service.name", "himalia".to_owned()),
+        ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("service.instance.id", instance),
+    ];
+    let counts = engine.counted().exports().traces.clone();
+    Some(Exporter::start(collector, resource, spans, counts))
 }
 
 /// Ends at once: another replica may have the sessions, so nothing is written or sent any more. The kernels continue.

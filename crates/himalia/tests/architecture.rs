@@ -26,6 +26,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["himalia-authority", "himalia-link", "himalia-sandbox"],
     ),
     ("himalia-metrics", &["himalia-proc"]),
+    ("himalia-traces", &["himalia-metrics", "himalia-model"]),
+    ("himalia-otlp", &["himalia-metrics", "himalia-traces"]),
     ("himalia-store", &["himalia-metrics"]),
     (
         "himalia-shared-log",
@@ -59,6 +61,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-sandbox",
             "himalia-shim-protocol",
             "himalia-wire",
+            "himalia-traces",
         ],
     ),
     (
@@ -86,6 +89,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-shared-log",
             "himalia-shim-protocol",
             "himalia-store",
+            "himalia-traces",
         ],
     ),
     (
@@ -104,6 +108,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-shim-protocol",
             "himalia-store",
             "himalia-wire",
+            "himalia-traces",
         ],
     ),
     ("himalia-relay", &[]),
@@ -123,6 +128,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-kubernetes",
             "himalia-mcp",
             "himalia-oidc",
+            "himalia-otlp",
             "himalia-relay",
             "himalia-sandbox",
         ],
@@ -147,6 +153,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("himalia-sandbox", &["axum", "hyper", "rusqlite"]),
     ("himalia-kubernetes", &["axum", "rusqlite", "himalia-wire"]),
     ("himalia-metrics", &["tokio", "axum", "hyper", "himalia-model"]),
+    ("himalia-traces", &["axum", "hyper", "reqwest", "himalia-journal"]),
     ("himalia-store", &["himalia-wire", "zeromq", "axum"]),
     ("himalia-relay", &["himalia-wire", "axum", "rusqlite"]),
     ("himalia-shared-log", &["himalia-wire", "himalia-kernel", "axum"]),

@@ -42,7 +42,9 @@ impl App {
         shutdown: CancellationToken,
         describe: fn(&str) -> Value,
     ) -> Result<Self, ConfigError> {
-        let config = config.validated()?;
+        let mut config = config.validated()?;
+        let traces = engine.traces();
+        config.cluster = config.cluster.map(|cluster| cluster.traced(traces.clone()));
         let sign_ins = SignIns::new(
             config.sign_in_code.clone(),
             config.sign_ins_file.clone(),

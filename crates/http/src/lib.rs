@@ -39,6 +39,7 @@ mod route;
 mod router;
 mod routes;
 mod socket;
+mod traced;
 mod v1;
 mod variables;
 mod viewer;

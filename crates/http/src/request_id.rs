@@ -10,7 +10,7 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::app::App;
-use crate::routes;
+use crate::{routes, traced};
 
 const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 /// Characters of an id that a client gives.
@@ -50,6 +50,11 @@ impl Route {
         let known = routes::ROUTES.iter().find(|route| route.path == path);
         known.map(|route| Self(route.path))
     }
+
+    /// Its path, with the names of its parameters.
+    pub(crate) fn path(self) -> &'static str {
+        self.0
+    }
 }
 
 /// Gives a request its id, and counts what becomes of it.
@@ -58,11 +63,24 @@ pub(crate) async fn identify(State(app): State<App>, mut request: Request, next:
     let id = RequestId::of(&request);
     let method = method(request.method());
     request.extensions_mut().insert(id.clone());
+    let mut traced = if is_probe(&app, &request) {
+        None
+    } else {
+        let parent = traced::named(request.headers());
+        traced::begin(app.engine().traces(), &mut request, method, parent)
+    };
+    if let Some(traced) = &mut traced {
+        traced.set("himalia.request.id", id.as_str().to_owned());
+    }
     // Of every level, so that each line that is written has it.
     let span = tracing::error_span!("request", id = id.as_str());
     let mut response = next.run(request).instrument(span).await;
-    let route = response.extensions_mut().remove::<Route>();
-    let route = route.map_or("other", |Route(path)| path);
+    let route = response.extensions_mut().remove::<Route>().map(Route::path);
+    if let Some(traced) = &mut traced {
+        traced::answered(traced, method, route, response.status().as_u16());
+        traced::name(response.headers_mut(), traced.context());
+    }
+    let route = route.unwrap_or("other");
     let status = status(response.status().as_u16());
     app.engine()
         .clients()
@@ -73,8 +91,15 @@ pub(crate) async fn identify(State(app): State<App>, mut request: Request, next:
     response
 }
 
+/// Probes come every few seconds and say nothing of what clients do: they are not traced.
+fn is_probe(app: &App, request: &Request) -> bool {
+    let path = request.uri().path();
+    let inside = path.strip_prefix(app.config().base_url.as_str());
+    inside.is_some_and(|path| ["/healthz", "/readyz", "/metrics"].contains(&path))
+}
+
 /// The values of the label are those of the table.
-fn method(method: &Method) -> &'static str {
+pub(crate) fn method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",

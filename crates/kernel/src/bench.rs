@@ -284,6 +284,7 @@ impl Bench {
             kind: RequestKind::Execute,
             parent: parent_key(msg_id, "client"),
             frame: Frame::new(Channel::Shell, &parts),
+            trace: None,
         }));
     }
 

@@ -234,6 +234,11 @@ impl Core {
         for machine in &SUB_MACHINES {
             (machine.after_event)(self, out);
         }
+        for (way, lost) in self.requests.take_ended_ways() {
+            for step in way.spans(self.now.wall, lost) {
+                Observed::Step(step).push_to(&mut self.executions.observed);
+            }
+        }
     }
 
     /// When [`Event::Tick`] is wanted next, monotonic microseconds.
@@ -249,7 +254,7 @@ impl Core {
                 Next::Nothing => {}
                 Next::Stored(lane, link) => self.outbox.stored(lane, link, self.now.mono),
                 Next::Send(lane, id) => {
-                    self.requests.recorded(id, seq);
+                    self.requests.recorded(id, seq, self.now.wall);
                     self.outbox.may_send(lane, id, seq, out);
                 }
                 Next::Greet => self.greet(out),

@@ -15,6 +15,7 @@ use super::executions::records::{SandboxLoss, Submission};
 use super::questions::question::{Question, Reply};
 use super::requests::kind::{RequestKind, parent_key};
 use super::rules::Rules;
+use super::trace::Traced;
 
 /// The present, as the driver sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct Request {
     pub parent: u64,
     /// The message, for a channel that clients may use.
     pub frame: Frame,
+    /// Where it is in a trace, if it is an execution and traced.
+    pub trace: Option<Box<Traced>>,
 }
 
 impl Request {
@@ -49,6 +52,7 @@ impl Request {
             kind,
             parent,
             frame,
+            trace: None,
         }
     }
 

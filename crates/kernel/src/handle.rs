@@ -8,6 +8,7 @@ use himalia_journal::{Journal, Record};
 use himalia_link::Streams;
 use himalia_metrics::Kernels;
 use himalia_model::KernelId;
+use himalia_traces::Traces;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -120,6 +121,8 @@ pub struct Handle {
     pub attached: Mutex<HashMap<u64, Seat>>,
     /// What all kernels of the gateway count.
     pub metrics: Arc<Kernels>,
+    /// Where spans of executions are recorded.
+    pub traces: Traces,
     removal: Removal,
 }
 
@@ -161,6 +164,7 @@ impl Handle {
         streams: Arc<Streams>,
         core: &Core,
         metrics: Arc<Kernels>,
+        traces: Traces,
     ) -> (Arc<Self>, Mailboxes) {
         let (orders_in, orders) = mpsc::channel(COMMANDS);
         let (moves_in, moves) = mpsc::channel(1);
@@ -192,6 +196,7 @@ impl Handle {
             disk_failing: AtomicBool::new(false),
             attached: Mutex::new(HashMap::new()),
             metrics,
+            traces,
         };
         let mailboxes = Mailboxes {
             orders,

@@ -50,6 +50,7 @@ mod rules;
 mod shim;
 mod synthetic;
 mod time_limit;
+mod trace;
 mod writes;
 
 pub use self::core::{Core, Settings, Snapshot};
@@ -72,6 +73,7 @@ pub use questions::question::{Question, Reply};
 pub use requests::kind::{RequestKind, parent_key};
 pub use rules::Rules;
 pub use synthetic::notice;
+pub use trace::Traced;
 
 #[cfg(test)]
 mod bench;

@@ -181,6 +181,7 @@ impl Core {
             && let Some(id) = key.and_then(|key| self.requests.execution_below(key))
         {
             self.execution_began(id);
+            self.requests.began(id, self.now.wall);
             meta.set_request_id(id);
             meta.word |= word::BEGAN;
             if let Some(seq) = native {
@@ -236,6 +237,7 @@ impl Core {
         if channel == Channel::Stdin || !header.msg_type.ends_with("_reply") {
             return Ok(());
         }
+        self.requests.judge(id, frame.content());
         let Some(Progress { kind, done, .. }) = self.requests.replied(id) else {
             return Ok(());
         };

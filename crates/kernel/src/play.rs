@@ -28,6 +28,7 @@ pub(super) fn submission(code: &str) -> Submission {
         max_failures: None,
         caller: "operator".into(),
         client: None,
+        trace: None,
     }
 }
 

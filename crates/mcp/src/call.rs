@@ -1,6 +1,6 @@
 //! One call of a tool.
 
-use himalia_engine::{Engine, Principal};
+use himalia_engine::{Engine, Principal, Span, SpanKind, TraceContext};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputResponses, JsonObject,
 };
@@ -46,6 +46,23 @@ impl Call {
             context,
             shutdown,
         })
+    }
+
+    /// Begins the span of the call: below the one that the client names in `_meta` (`traceparent`), or below the request.
+    pub(crate) fn trace(&mut self, tool: &'static str) -> Option<Span> {
+        let named = self
+            .context
+            .meta
+            .get("traceparent")
+            .and_then(|value| value.as_str());
+        let parent = named.and_then(|text| text.parse::<TraceContext>().ok());
+        let parent = parent.or_else(|| self.principal.trace());
+        let name = format!("tools/call {tool}");
+        let mut span = self.engine.traces().begin(name, SpanKind::Server, parent)?;
+        span.set("mcp.method.name", "tools/call");
+        span.set("gen_ai.tool.name", tool);
+        self.principal = self.principal.clone().traced(span.context());
+        Some(span)
     }
 
     /// What the client calls itself: by the header of its request, or as the protocol has it.

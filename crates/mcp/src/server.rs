@@ -83,9 +83,13 @@ impl ServerHandler for Server {
             let name: String = request.name.chars().take(64).collect();
             return Err(ErrorData::invalid_params(format!("no such tool: {name}"), None));
         };
-        let call = Call::new(self.engine.clone(), request, context, self.shutdown.clone())?;
+        let mut call = Call::new(self.engine.clone(), request, context, self.shutdown.clone())?;
+        let span = call.trace(tool.name);
         let principal = call.principal.clone();
         let answer = (tool.run)(call).await;
+        if let (Some(mut span), Err(_)) = (span, &answer) {
+            span.fail("tool_error");
+        }
         if let Err(Failure::Engine(error)) = &answer
             && error.is_limit()
         {

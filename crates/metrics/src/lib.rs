@@ -10,6 +10,7 @@
 mod audit;
 mod clients;
 mod describe;
+mod exports;
 mod journal;
 mod kernels;
 mod process;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 pub use audit::AuditCounts;
 pub use clients::Clients;
 pub use describe::{Counter, Counters, Described, Gauge, Gauges, Histogram, Histograms, Kind};
+pub use exports::{ExportCounts, Exports};
 pub use journal::JournalTimes;
 pub use kernels::Kernels;
 pub use replicas::Replicas;
@@ -53,6 +55,7 @@ struct Inner {
     clients: Arc<Clients>,
     audit: AuditCounts,
     replicas: Replicas,
+    exports: Exports,
     state: State,
     process: Process,
 }
@@ -86,6 +89,7 @@ impl Metrics {
         let clients = Arc::new(Clients::new(&mut catalog));
         let audit = AuditCounts::new(&mut catalog);
         let replicas = Replicas::new(&mut catalog);
+        let exports = Exports::new(&mut catalog);
         let state = State::new(&mut catalog);
         let process = Process::new(&mut catalog);
         let (registry, described) = catalog.finish();
@@ -99,6 +103,7 @@ impl Metrics {
             clients,
             audit,
             replicas,
+            exports,
             state,
             process,
         }))
@@ -137,6 +142,11 @@ impl Metrics {
     /// What a replica does with what all of them share.
     pub fn replicas(&self) -> &Replicas {
         &self.0.replicas
+    }
+
+    /// What is sent to a collector.
+    pub fn exports(&self) -> &Exports {
+        &self.0.exports
     }
 
     /// Gauges, to be set before [`Self::encode`].

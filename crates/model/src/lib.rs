@@ -19,6 +19,7 @@ mod status;
 mod template;
 mod time;
 mod token;
+mod trace;
 
 pub use clock::{Clock, Looks, TimeSource};
 pub use collect::{Collected, CollectedSession, Orphan, OrphanKind, Overdue, Retention};
@@ -45,3 +46,4 @@ pub use template::{
 };
 pub use time::{from_micros, now_micros, wall_micros};
 pub use token::{AccessToken, NewToken};
+pub use trace::{NoTraceContext, TraceContext};

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 
-use crate::{EngineError, JupyterSessionId, KernelId};
+use crate::{EngineError, JupyterSessionId, KernelId, TraceContext};
 
 /// The owner of what the holder of the gateway's token makes. No tenant has this name.
 const OPERATOR: &str = "operator";
@@ -88,6 +88,9 @@ pub struct Via {
     pub credential: Option<String>,
     /// The id of the request.
     pub request: Option<String>,
+    /// The span that the call is in, where calls are traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
 }
 
 /// Two calls of one caller are of the same principal, however they came.
@@ -188,6 +191,18 @@ impl Principal {
             via: Some(Box::new(via)),
             ..self
         }
+    }
+
+    /// The same, whose call is in this span.
+    #[must_use]
+    pub fn traced(mut self, trace: TraceContext) -> Self {
+        self.via.get_or_insert_default().trace = Some(trace);
+        self
+    }
+
+    /// The span that its call is in, where calls are traced.
+    pub fn trace(&self) -> Option<TraceContext> {
+        self.via.as_ref().and_then(|via| via.trace)
     }
 
     /// How its call came, if that is known.

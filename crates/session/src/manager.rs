@@ -16,6 +16,7 @@ use himalia_model::{Clock, EngineConfig, EngineError, KernelId, Origin, SandboxC
 use himalia_sandbox::Enforcement;
 use himalia_shared_log::Shared;
 use himalia_store::Store;
+use himalia_traces::Traces;
 use parking_lot::Mutex;
 use time::OffsetDateTime;
 use tokio::sync::{mpsc, watch};
@@ -41,6 +42,8 @@ pub struct SessionManager {
     pub config: EngineConfig,
     /// What is counted and timed.
     pub metrics: Metrics,
+    /// Where spans are recorded.
+    pub traces: Traces,
     /// What makes sandboxes.
     pub provisioners: Provisioners,
     /// What can be started.

@@ -13,6 +13,7 @@ use himalia_shared_log::{Objects, Shared};
 use himalia_store::{
     Measured, PostgresOptions, PostgresStore, REPLICA_FILE, Scope, SqliteStore, Store, StoreError,
 };
+use himalia_traces::Traces;
 use time::OffsetDateTime;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -56,6 +57,7 @@ impl SessionManager {
         let (wants, wanted) = mpsc::channel(WANTS);
         let inner = Arc::new(SessionManager {
             wants,
+            traces: Traces::new(metrics.exports().traces.clone()),
             metrics,
             provisioners,
             templates: Templates::of(&config),

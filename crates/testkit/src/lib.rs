@@ -9,6 +9,7 @@
 //! | [`cluster`] | the part of the Kubernetes API that the product calls, and a node that runs pods as processes |
 //! | [`http`] | as much HTTP as a test needs |
 //! | [`gateway`] | starts the `himalia` binary on a free port, kills and restarts it |
+//! | [`otlp`] | a receiver of traces, as a collector is one |
 //! | [`patience`] | waiting for a condition with a deadline: [`assert_eventually!`] |
 //! | [`postgres`] | a Postgres server, one database per test |
 //!
@@ -21,5 +22,6 @@ pub mod fake;
 pub mod gateway;
 pub mod hostile;
 pub mod http;
+pub mod otlp;
 pub mod patience;
 pub mod postgres;

@@ -148,7 +148,12 @@ impl Commands {
             replaced,
         );
         Ok(Attachment {
-            requests: Requests::new(Arc::clone(handle.handle()), owner, Arc::clone(&connection)),
+            requests: Requests::new(
+                Arc::clone(handle.handle()),
+                owner,
+                principal.trace(),
+                Arc::clone(&connection),
+            ),
             feed: Feed::new(reader, owner, connection, held),
         })
     }

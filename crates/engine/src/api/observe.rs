@@ -6,6 +6,7 @@ use himalia_journal::may_block;
 use himalia_metrics::{Clients, Metrics, PoolLevel};
 use himalia_model::{Action, EngineError, ExecutionState, Object, Principal, Role};
 use himalia_session::{Pool, free};
+use himalia_traces::Traces;
 
 use super::Commands;
 use crate::Engine;
@@ -23,6 +24,11 @@ impl Engine {
     /// What this gateway counts.
     pub fn counted(&self) -> &Metrics {
         &self.commands.inner.metrics
+    }
+
+    /// Where spans are recorded: [`Traces::open`] begins that.
+    pub fn traces(&self) -> &Traces {
+        &self.commands.inner.traces
     }
 
     /// Why no new work can be taken, in single words; empty if it can. For `/readyz`; needs no principal. Costs at most one check of

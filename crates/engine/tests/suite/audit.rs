@@ -25,6 +25,7 @@ fn reader() -> Principal {
         peer: Some("192.0.2.7:4321".parse().unwrap()),
         credential: Some("token:abc".into()),
         request: Some("r-1".into()),
+        trace: None,
     };
     Principal::of_tenant("acme", "ada").unwrap().read_only().came(via)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use himalia_kernel::{Brief, End, Language, LostVariables, OnTimeout, Replaced, Submission};
-use himalia_model::{EngineError, KernelId, Principal, from_micros};
+use himalia_model::{EngineError, KernelId, Principal, TraceContext, from_micros};
 use himalia_outcome::{Failure, Input, Output, is_bidi_control};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -399,6 +399,7 @@ pub fn submission(
         max_failures: wanted.max_failures,
         caller: principal.name().to_owned(),
         client: wanted.client.as_deref().and_then(client_name),
+        trace: principal.trace().filter(TraceContext::is_sampled),
     })
 }
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use himalia_kernel::{Envelope, Handle, Request, RequestKind, parent_key};
-use himalia_model::EngineError;
+use himalia_kernel::{Envelope, Handle, Request, RequestKind, Traced, parent_key};
+use himalia_model::{EngineError, TraceContext};
 use himalia_wire::Channel;
+use himalia_wire::header::string_field;
 use himalia_wire::v1::Frame;
 use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -16,15 +17,24 @@ use super::client::Connection;
 pub struct Requests {
     handle: Arc<Handle>,
     owner: u64,
+    /// The span in which the client came.
+    caller: Option<TraceContext>,
     _connection: Arc<Connection>,
 }
 
 impl Requests {
-    /// Of a client with this owner.
-    pub fn new(handle: Arc<Handle>, owner: u64, connection: Arc<Connection>) -> Self {
+    /// Of a client with this owner, which came in this span. Executions are below it unless their metadata name another one
+    /// (`traceparent`).
+    pub fn new(
+        handle: Arc<Handle>,
+        owner: u64,
+        caller: Option<TraceContext>,
+        connection: Arc<Connection>,
+    ) -> Self {
         Self {
             handle,
             owner,
+            caller,
             _connection: connection,
         }
     }
@@ -94,12 +104,21 @@ impl Requests {
             _ => RequestKind::Notice,
         };
         let parent = parent_key(&header.msg_id, &header.session);
+        let traced = kind == RequestKind::Execute && self.handle.traces.is_on();
+        let trace = if traced { self.trace(&frame, parent) } else { None };
         Ok(Request {
             owner: self.owner,
             kind,
             parent,
             frame,
+            trace,
         })
+    }
+
+    fn trace(&self, frame: &Frame, key: u64) -> Option<Box<Traced>> {
+        let told = string_field(frame.metadata(), "traceparent");
+        let told = told.and_then(|text| text.parse().ok());
+        Traced::of_client(told.or(self.caller)?, key).map(Box::new)
     }
 }
 

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use himalia_engine::{AuditTarget, CullConfig, Retention};
+use himalia_otlp::{BadCollector, Collector};
 
 pub(crate) use error::ConfigError;
 pub(crate) use kubernetes::Kubernetes;
@@ -67,6 +68,7 @@ pub(crate) struct Config {
     pub(crate) log_format: LogFormat,
     pub(crate) audit: AuditTarget,
     pub(crate) audit_reads: bool,
+    pub(crate) collector: Option<Collector>,
 }
 
 impl Config {
@@ -179,6 +181,7 @@ impl Config {
             log_format: settings.log_format,
             audit: audit(settings.audit_log)?,
             audit_reads: settings.audit_reads,
+            collector: collector(settings.otlp_endpoint, settings.otlp_headers)?,
         })
     }
 }
@@ -201,6 +204,30 @@ fn tls(cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, 
         (Some(_), None) => Err(ConfigError::new("tls_key", "is needed with tls_cert")),
         (None, Some(_)) => Err(ConfigError::new("tls_cert", "is needed with tls_key")),
     }
+}
+
+/// The collector of traces, with the headers of a file.
+fn collector(endpoint: Option<String>, headers: Option<PathBuf>) -> Result<Option<Collector>, ConfigError> {
+    let Some(endpoint) = endpoint else {
+        return match headers {
+            None => Ok(None),
+            Some(_) => Err(ConfigError::new("otlp_endpoint", "is needed with otlp_headers")),
+        };
+    };
+    let lines = match headers {
+        None => String::new(),
+        Some(file) => std::fs::read_to_string(&file)
+            .map_err(|error| ConfigError::new("otlp_headers", format!("{}: {error}", file.display())))?,
+    };
+    let collector = Collector::new(&endpoint, &lines).map_err(|error| {
+        let key = if matches!(error, BadCollector::Header(_)) {
+            "otlp_headers"
+        } else {
+            "otlp_endpoint"
+        };
+        ConfigError::new(key, error.to_string())
+    })?;
+    Ok(Some(collector))
 }
 
 /// Without a file it is part of the log.

@@ -133,6 +133,11 @@ settings! {
         audit_log("FILE"): PathBuf, or "part of the log";
         /// Also note commands that only look at states and lists in the audit log
         audit_reads("BOOL"): bool = false;
+        /// OpenTelemetry collector that gets traces, as OTLP over HTTP in protobuf: its base address
+        /// (http://127.0.0.1:4318), below which v1/traces is
+        otlp_endpoint("URL"): String, or "no traces";
+        /// File with lines "Name: value": headers for the collector, for example its token
+        otlp_headers("FILE"): PathBuf;
     }
     file {
         /// Tenants by name
@@ -168,6 +173,7 @@ impl Given {
             &mut self.env_dir,
             &mut self.shim,
             &mut self.jail,
+            &mut self.otlp_headers,
         ];
         let oidc = self.oidc.iter_mut().flat_map(OidcTable::files);
         // Standard output is no file.

@@ -22,6 +22,7 @@ use crate::listen::Peer;
 use crate::request_id::{RequestId, Route};
 use crate::route::Access;
 use crate::routes;
+use crate::traced::InSpan;
 use crate::ws::Handshake;
 
 /// Refuses pages of foreign origins (404 as `jupyter_server` does, 403 for a WebSocket, and for MCP, which demands it)
@@ -65,6 +66,7 @@ async fn judged(app: App, mut request: Request, next: Next) -> Response {
             .extensions()
             .get::<RequestId>()
             .map(|id| id.as_str().to_owned()),
+        trace: request.extensions().get::<InSpan>().map(|span| span.0),
     };
     let needs_token = access.is_none_or(|access| access == Access::Token);
     let response = if needs_token {

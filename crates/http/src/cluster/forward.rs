@@ -173,16 +173,18 @@ pub(super) async fn forward(
         let reason = match cluster.locate(principal, sought, again).await? {
             None | Some(Location::Here) => return Ok(Served::Here(trip.local())),
             Some(Location::Lost { replica }) => format!("replica {replica} is gone"),
-            Some(Location::At(peer)) => match cluster.pool.send(&peer, &caller, trip.outgoing()).await {
-                Ok(response) if response.headers().contains_key(HEADER) => {
-                    format!("replica {} does not have it", peer.replica)
+            Some(Location::At(peer)) => {
+                match cluster.send(&peer, principal, &caller, trip.outgoing()).await {
+                    Ok(response) if response.headers().contains_key(HEADER) => {
+                        format!("replica {} does not have it", peer.replica)
+                    }
+                    Ok(response) => return Ok(Served::Response(received(response))),
+                    Err(SendError::NotSent(reason)) => reason,
+                    Err(error @ SendError::Lost(_)) if !trip.is_repeatable() => return Err(lost(&error)),
+                    Err(error @ SendError::Lost(_)) => error.to_string(),
+                    Err(error) => return Err(no_owner(&error.to_string())),
                 }
-                Ok(response) => return Ok(Served::Response(received(response))),
-                Err(SendError::NotSent(reason)) => reason,
-                Err(error @ SendError::Lost(_)) if !trip.is_repeatable() => return Err(lost(&error)),
-                Err(error @ SendError::Lost(_)) => error.to_string(),
-                Err(error) => return Err(no_owner(&error.to_string())),
-            },
+            }
         };
         if !trip.is_complete() || start.elapsed() + PAUSE >= PATIENCE {
             return Err(no_owner(&reason));

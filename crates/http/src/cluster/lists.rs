@@ -56,7 +56,11 @@ pub(super) async fn unite(
         trip.headers.remove(name);
     }
     let caller = caller(principal)?;
-    let parts = join_all(peers.iter().map(|peer| part(cluster, peer, &caller, &trip)));
+    let parts = join_all(
+        peers
+            .iter()
+            .map(|peer| part(cluster, peer, principal, &caller, &trip)),
+    );
     let (own, parts) = tokio::join!(next.run(trip.local()), parts);
     if own.status() != StatusCode::OK {
         return Ok(own);
@@ -87,9 +91,9 @@ pub(super) async fn unite(
     Ok(response)
 }
 
-async fn part(cluster: &Cluster, peer: &Peer, caller: &str, trip: &Trip) -> Part {
+async fn part(cluster: &Cluster, peer: &Peer, principal: &Principal, caller: &str, trip: &Trip) -> Part {
     let asking = async {
-        let response = cluster.pool.send(peer, caller, trip.outgoing()).await;
+        let response = cluster.send(peer, principal, caller, trip.outgoing()).await;
         let response = response.map_err(|error| error.to_string())?;
         if response.status() != StatusCode::OK {
             return Err(response.status().to_string());
@@ -213,7 +217,7 @@ pub(super) async fn first(
     let (peers, caller) = (cluster.directory.peers().await?, caller(principal)?);
     let mut asking: FuturesUnordered<_> = peers
         .iter()
-        .map(|peer| timeout(PART_TIME, cluster.pool.send(peer, &caller, trip.outgoing())))
+        .map(|peer| timeout(PART_TIME, cluster.send(peer, principal, &caller, trip.outgoing())))
         .collect();
     while let Some(answer) = asking.next().await {
         if let Ok(Ok(response)) = answer

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use axum::Router;
 use futures_util::future::BoxFuture;
-use himalia_engine::{EngineError, Principal, Sought};
+use himalia_engine::{EngineError, Principal, Sought, SpanKind, Traces};
 use himalia_relay::{Peer, Pool, SendError};
 
 pub(crate) use layer::relay;
@@ -39,6 +39,8 @@ use locations::Locations;
 pub(crate) use peers::{Relayed, inside, service};
 
 use crate::error::ApiError;
+use crate::request_id::method;
+use crate::traced;
 
 /// How long a request waits for an owner that can be reached.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -81,6 +83,7 @@ pub struct Cluster {
     directory: Arc<dyn Directory>,
     pool: Pool,
     locations: Arc<Locations>,
+    traces: Option<Traces>,
 }
 
 impl Cluster {
@@ -90,7 +93,48 @@ impl Cluster {
             directory,
             pool,
             locations: Arc::default(),
+            traces: None,
         }
+    }
+
+    /// The same, whose relays are traced here.
+    #[must_use]
+    pub(crate) fn traced(self, traces: Traces) -> Self {
+        Self {
+            traces: Some(traces),
+            ..self
+        }
+    }
+
+    /// Sends a request to a peer; with a span, whose context the peer gets.
+    async fn send(
+        &self,
+        peer: &Peer,
+        principal: &Principal,
+        caller: &str,
+        mut request: axum::http::Request<himalia_relay::Body>,
+    ) -> Result<himalia_relay::Response, SendError> {
+        let traces = self.traces.as_ref();
+        let span =
+            traces.and_then(|traces| traces.begin("himalia.relay", SpanKind::Client, principal.trace()));
+        let Some(mut span) = span else {
+            return self.pool.send(peer, caller, request).await;
+        };
+        span.set("http.request.method", method(request.method()));
+        span.set("himalia.replica", peer.replica.clone());
+        traced::name(request.headers_mut(), span.context());
+        let sent = self.pool.send(peer, caller, request).await;
+        match &sent {
+            Ok(response) => {
+                let status = response.status().as_u16();
+                span.set("http.response.status_code", i64::from(status));
+                if status >= 400 {
+                    span.fail(status.to_string());
+                }
+            }
+            Err(_) => span.fail("not_reached"),
+        }
+        sent
     }
 
     /// The connections to peers.

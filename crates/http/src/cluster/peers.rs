@@ -15,7 +15,8 @@ use tower::ServiceExt as _;
 
 use super::attach;
 use crate::app::App;
-use crate::render;
+use crate::request_id::{self, Route};
+use crate::{render, traced};
 
 /// The principal of a request that a peer relayed, or that this replica serves for a client that it has relayed before.
 /// In the extensions of the request; only this module puts it there.
@@ -59,9 +60,21 @@ async fn respond(app: App, inside: Router, mut request: Request) -> Response {
         tracing::warn!("a peer states a principal that this version does not know");
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
+    let method = request_id::method(request.method());
+    let parent = traced::named(request.headers()).or_else(|| principal.trace());
+    let mut span = traced::begin(app.engine().traces(), &mut request, method, parent);
+    let principal = match &span {
+        Some(span) => principal.traced(span.context()),
+        None => principal,
+    };
     request.extensions_mut().insert(Relayed(principal));
-    match inside.oneshot(request).await {
+    let mut response = match inside.oneshot(request).await {
         Ok(response) => response,
         Err(never) => match never {},
+    };
+    let route = response.extensions_mut().remove::<Route>().map(Route::path);
+    if let Some(span) = &mut span {
+        traced::answered(span, method, route, response.status().as_u16());
     }
+    response
 }

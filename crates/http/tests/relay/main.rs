@@ -5,3 +5,4 @@ mod channels;
 mod requests;
 mod routes;
 mod support;
+mod traces;

@@ -160,7 +160,8 @@ impl Running {
 
     pub(super) fn publish(&mut self) {
         for observed in self.actor.core.take_observed() {
-            observed.count(&self.actor.handle.metrics);
+            let handle = &self.actor.handle;
+            observed.tell(&handle.metrics, &handle.traces, handle.id());
         }
         let handle = &self.actor.handle;
         handle

@@ -126,6 +126,7 @@ mod tests {
             max_failures: None,
             caller: String::new(),
             client: None,
+            trace: None,
         };
         let mut current = Current::new(Queued::new(1, 0, submission, 1), 1);
         current.begin(1_000);

@@ -10,6 +10,7 @@ use super::queued::Queued;
 use super::records::{End, ExecutionRecord, Replaced, Submission, owner_of};
 use crate::event::{Answer, CommandError, Effect, Request};
 use crate::log::Log;
+use crate::trace::{self, Step};
 use crate::writes::Next;
 
 /// The cause of death by lack of memory.
@@ -116,6 +117,11 @@ impl Executions {
         if queued.attempts == 1 {
             let waited = ends.wall.saturating_sub(queued.at_micros);
             Observed::Sent { waited }.push_to(&mut self.observed);
+            if let Some(caller) = queued.submission.trace {
+                let execution = trace::of_execution(caller, queued.seq);
+                Observed::Step(Step::queue(execution, queued.at_micros, ends.wall))
+                    .push_to(&mut self.observed);
+            }
         }
         let (seq, attempt) = (queued.seq, queued.attempts);
         let request = queued.request();
@@ -193,6 +199,11 @@ impl Executions {
         let sent = (queued.attempts > 0).then(|| self.sent_micros.take()).flatten();
         let took = sent.map(|sent| ends.wall.saturating_sub(sent));
         Observed::Ended { status, took }.push_to(&mut self.observed);
+        if let Some(caller) = queued.submission.trace {
+            let error = (status != End::Ok).then(|| status.as_str());
+            let step = Step::execution(caller, queued.seq, queued.at_micros, ends.wall, error);
+            Observed::Step(step).push_to(&mut self.observed);
+        }
         let record = ExecutionRecord::Ended {
             status,
             cause,

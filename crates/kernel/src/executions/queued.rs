@@ -1,5 +1,6 @@
 //! A native execution, and the message that asks the kernel for it.
 
+use himalia_model::TraceContext;
 use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Parts, build};
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use super::brief::{Brief, operator, title};
 use super::records::{End, Submission, owner_of};
 use crate::event::Request;
 use crate::requests::kind::RequestKind;
+use crate::trace::{self, Traced};
 
 /// `header.session` of the requests. Unlike the engine's own, what they cause is shown to all clients.
 pub(super) const EXECUTION_SESSION: &str = "himalia-execution";
@@ -37,10 +39,11 @@ fn digest(bytes: &[u8]) -> u64 {
 }
 
 impl Submission {
-    /// Of what is asked, whatever the client calls itself.
+    /// Of what is asked, whatever the client calls itself and whichever trace it is in.
     pub(super) fn fingerprint(&self) -> u64 {
         let asked = Self {
             client: None,
+            trace: None,
             ..self.clone()
         };
         digest(&serde_json::to_vec(&asked).unwrap_or_default())
@@ -98,8 +101,18 @@ impl Queued {
             "allow_stdin": submission.allow_stdin,
             "stop_on_error": false,
         });
-        let parts = build::message(EXECUTION_SESSION, "execute_request", None, &content);
-        message(self.seq, Channel::Shell, RequestKind::Execute, &parts)
+        let mut parts = build::message(EXECUTION_SESSION, "execute_request", None, &content);
+        let caller = submission.trace.filter(TraceContext::is_sampled);
+        let trace = caller.map(|caller| {
+            let traced = Traced::of_execution(trace::of_execution(caller, self.seq), self.attempts);
+            let metadata = json!({ "traceparent": traced.kernel().to_string() });
+            parts.metadata = metadata.to_string().into();
+            Box::new(traced)
+        });
+        Request {
+            trace,
+            ..message(self.seq, Channel::Shell, RequestKind::Execute, &parts)
+        }
     }
 }
 

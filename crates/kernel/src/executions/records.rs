@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use himalia_model::MAX_LOST_NAMES;
+use himalia_model::{MAX_LOST_NAMES, TraceContext};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +95,9 @@ pub struct Submission {
     /// What the client called itself, which is not verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
+    /// The span of the caller, if it is traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceContext>,
 }
 
 /// How an execution ended.

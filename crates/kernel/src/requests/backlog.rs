@@ -204,6 +204,7 @@ mod tests {
             kind: RequestKind::Execute,
             parent: number,
             frame: Frame::new(Channel::Shell, &Parts::default()),
+            trace: None,
         };
         Held { request, again }
     }

@@ -36,6 +36,7 @@ pub(super) fn held_again(record: &Record) -> Option<Held> {
         kind,
         parent,
         frame,
+        trace: None,
     };
     Some(Held {
         request,

@@ -113,6 +113,7 @@ impl Requests {
                 replied: open.replied,
                 idle: open.idle,
                 overtaken: open.overtaken,
+                way: None,
             };
             if open.lost {
                 self.ledger.insert_lost(open.id, entry);

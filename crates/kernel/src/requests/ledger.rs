@@ -13,6 +13,7 @@ use himalia_wire::Channel;
 
 use super::kind::{RequestKind, lane_of};
 use crate::event::Request;
+use crate::trace::Way;
 
 /// Requests that are kept; beyond it the oldest one that is not an unanswered `execute_request` is forgotten.
 pub(crate) const MAX_OPEN: usize = 4096;
@@ -37,6 +38,8 @@ pub(crate) struct Entry {
     pub(crate) idle: bool,
     /// A later one of its channel was answered before.
     pub(crate) overtaken: bool,
+    /// Where it is, if it is traced. Not kept in checkpoints.
+    pub(crate) way: Option<Box<Way>>,
 }
 
 impl Entry {
@@ -47,6 +50,7 @@ impl Entry {
             kind,
             parent,
             ref frame,
+            ref trace,
         } = *request;
         let channel = frame.channel();
         Self {
@@ -58,6 +62,7 @@ impl Entry {
             replied: false,
             idle: false,
             overtaken: false,
+            way: trace.as_ref().map(|trace| Box::new(Way::new(**trace))),
         }
     }
 
@@ -88,12 +93,21 @@ pub(crate) struct Ledger {
     answered: [Option<RequestId>; 2],
     /// What was forgotten with a process. The shim may still say that it never ran.
     lost: BTreeMap<RequestId, Entry>,
+    /// Open ones that are traced and that the shim has not accepted.
+    unaccepted_ways: usize,
+    /// Where those were that have ended, and whether they were lost.
+    ended_ways: Vec<(Box<Way>, bool)>,
 }
 
 impl Entry {
     /// Whether a reply is still to be expected. Kernels go idle without one on types that they do not know.
     fn unanswered(&self) -> bool {
         self.kind.replies() && !self.replied && !self.idle && !self.overtaken
+    }
+
+    /// Whether it is traced, and the shim is not known to have accepted it.
+    fn awaits_acceptance(&self) -> bool {
+        self.way.as_ref().is_some_and(|way| !way.is_accepted())
     }
 }
 
@@ -135,6 +149,7 @@ impl Ledger {
             }
         }
         self.unanswered += usize::from(entry.unanswered());
+        self.unaccepted_ways += usize::from(entry.awaits_acceptance());
         self.by_parent.entry(entry.parent).or_default().push(id);
         self.open.insert(id, entry);
     }
@@ -181,7 +196,8 @@ impl Ledger {
             done,
         };
         if done {
-            self.remove(id);
+            let way = self.remove(id).and_then(|entry| entry.way);
+            self.ended_ways.extend(way.map(|way| (way, false)));
         }
         self.overtake(id, channel);
         Some(progress)
@@ -206,6 +222,7 @@ impl Ledger {
     pub(crate) fn remove(&mut self, id: RequestId) -> Option<Entry> {
         let entry = self.open.remove(&id)?;
         self.unanswered -= usize::from(entry.unanswered());
+        self.unaccepted_ways -= usize::from(entry.awaits_acceptance());
         if let Some(ids) = self.by_parent.get_mut(&entry.parent) {
             ids.retain(|other| *other != id);
             if ids.is_empty() {
@@ -219,10 +236,37 @@ impl Ledger {
     pub(crate) fn lose(&mut self, keep: impl Fn(RequestId) -> bool) {
         let gone: Vec<RequestId> = self.open.keys().copied().filter(|id| !keep(*id)).collect();
         for id in gone {
-            if let Some(entry) = self.remove(id) {
+            if let Some(mut entry) = self.remove(id) {
+                self.ended_ways.extend(entry.way.take().map(|way| (way, true)));
                 self.insert_lost(id, entry);
             }
         }
+    }
+
+    /// Where a traced request is, while it is open.
+    pub(crate) fn way(&mut self, id: RequestId) -> Option<&mut Way> {
+        self.open.get_mut(&id)?.way.as_deref_mut()
+    }
+
+    /// The shim has accepted all of this lane up to this one.
+    pub(crate) fn accepted(&mut self, lane: Lane, until: RequestId, wall: u64) {
+        if self.unaccepted_ways == 0 {
+            return;
+        }
+        for (_, entry) in self.open.range_mut(..=until) {
+            if entry.lane() == lane
+                && entry.awaits_acceptance()
+                && let Some(way) = &mut entry.way
+            {
+                way.accepted(wall);
+                self.unaccepted_ways -= 1;
+            }
+        }
+    }
+
+    /// Traced requests that have ended since the last call, and whether they were lost.
+    pub(crate) fn take_ended_ways(&mut self) -> Vec<(Box<Way>, bool)> {
+        std::mem::take(&mut self.ended_ways)
     }
 
     /// Adds to what was lost with a process.
@@ -273,6 +317,7 @@ mod tests {
             replied: false,
             idle: false,
             overtaken: false,
+            way: None,
         }
     }
 

@@ -43,7 +43,10 @@ use ledger::Entry;
 
 impl Core {
     /// A request: sent once it is in the journal, or kept until there is a process that could take it.
-    pub(super) fn request(&mut self, request: Request) {
+    pub(super) fn request(&mut self, mut request: Request) {
+        if let Some(trace) = &mut request.trace {
+            trace.received(self.now.wall);
+        }
         self.requests.backlog.push_last(Held::new(request));
         self.release();
     }
@@ -119,7 +122,11 @@ impl Core {
             };
             let frame = self.outbox.give_up(lane, id, out);
             let meta = RecordMeta::decode(&record.meta);
-            let parent = self.requests.ledger.remove(id).map_or(0, |entry| entry.parent);
+            let entry = self.requests.ledger.remove(id);
+            let parent = entry.as_ref().map_or(0, |entry| entry.parent);
+            let trace = entry
+                .and_then(|entry| entry.way)
+                .map(|way| Box::new(way.traced()));
             let kind = RequestKind::from_word(meta.word);
             if kind == RequestKind::Question {
                 self.questions.failed(id, CommandError::DiskFailing);
@@ -134,6 +141,7 @@ impl Core {
                 kind,
                 parent,
                 frame,
+                trace,
             };
             self.requests.backlog.put_back(Held {
                 request,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use himalia_shim_protocol::{KernelEntry, Lane, PerLane, RefusalKind, RequestId};
-use himalia_wire::Channel;
+use himalia_wire::{Channel, header};
 
 use super::backlog::RequestBacklog;
 use super::carried::Carried;
@@ -12,6 +12,7 @@ use super::ledger::{Entry, Ledger, Progress};
 use super::parent::IopubParent;
 use super::secrets;
 use crate::shim::outbox::Outbox;
+use crate::trace::Way;
 
 /// The requests of one kernel.
 #[derive(Debug, Default)]
@@ -92,9 +93,42 @@ impl Requests {
         open.any(|(id, entry)| entry.owner == owner && outbox.is_on_its_way(id))
     }
 
-    /// The record of a request is in the journal, under `seq`.
-    pub(crate) fn recorded(&mut self, id: RequestId, seq: u64) {
+    /// The record of a request is in the journal, under `seq`, so that it goes to the shim now.
+    pub(crate) fn recorded(&mut self, id: RequestId, seq: u64, wall: u64) {
         self.ledger.set_seq(id, seq);
+        if let Some(way) = self.ledger.way(id) {
+            way.sent(wall);
+        }
+    }
+
+    /// The shim has accepted all of this lane up to this one.
+    pub(crate) fn accepted(&mut self, lane: Lane, until: RequestId, wall: u64) {
+        self.ledger.accepted(lane, until, wall);
+    }
+
+    /// The kernel works on it.
+    pub(crate) fn began(&mut self, id: RequestId, wall: u64) {
+        if let Some(way) = self.ledger.way(id) {
+            way.began(wall);
+        }
+    }
+
+    /// Its reply has this content.
+    pub(crate) fn judge(&mut self, id: RequestId, content: &[u8]) {
+        if let Some(way) = self.ledger.way(id)
+            && let Some(how) = match header::reply_status(content).as_deref() {
+                Some("error") => Some("error"),
+                Some("aborted" | "abort") => Some("aborted"),
+                _ => None,
+            }
+        {
+            way.failed(how);
+        }
+    }
+
+    /// Traced requests that have ended since the last call, and whether they were lost.
+    pub(crate) fn take_ended_ways(&mut self) -> Vec<(Box<Way>, bool)> {
+        self.ledger.take_ended_ways()
     }
 
     /// No answer is waited for any more. `false` if none was.

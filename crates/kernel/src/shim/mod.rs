@@ -5,7 +5,7 @@
 pub(super) mod outbox;
 
 use himalia_journal::NewRecord;
-use himalia_shim_protocol::{Event as ShimEvent, Gap, Hello, Lane, LinkCheck, ToGateway};
+use himalia_shim_protocol::{Event as ShimEvent, Gap, Hello, Lane, LinkCheck, RequestId, ToGateway};
 use serde_json::json;
 
 use crate::core::Core;
@@ -46,6 +46,9 @@ impl Core {
             ToGateway::Gap { gap, .. } => self.gap(lane, gap, out),
             ToGateway::Accepted { number, .. } => {
                 self.outbox.accepted(lane, number);
+                let epoch = self.settings.epoch;
+                self.requests
+                    .accepted(lane, RequestId { epoch, number }, self.now.wall);
                 self.release();
             }
             ToGateway::Heartbeat { heartbeat, .. } => {

@@ -51,6 +51,7 @@ impl World {
             kind,
             parent,
             frame,
+            trace: None,
         }));
     }
 

@@ -11,7 +11,7 @@ use crate::call::{Answer, Call};
 
 /// One tool.
 pub(crate) struct ToolEntry {
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// Its description for clients, under this name.
     pub(super) describe: fn(&'static str) -> Tool,
     /// Does it.

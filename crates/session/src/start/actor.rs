@@ -157,8 +157,14 @@ impl SessionManager {
         let sandbox_exit = lease
             .sandbox()
             .map(|sandbox| self.watch_sandbox(id, sandbox.clone(), &done));
-        let (handle, mailboxes) =
-            Handle::new(id, journal, streams, &core, Arc::clone(self.metrics.kernels()));
+        let (handle, mailboxes) = Handle::new(
+            id,
+            journal,
+            streams,
+            &core,
+            Arc::clone(self.metrics.kernels()),
+            self.traces.clone(),
+        );
         let kernel = Arc::new(SessionKernel::new(session, cull_timeout, lease, handle));
         *kernel.permit.lock() = permit;
         let actor = Actor {

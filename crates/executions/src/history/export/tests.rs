@@ -57,6 +57,7 @@ impl Log {
             max_failures: None,
             caller: "operator".into(),
             client: None,
+            trace: None,
         };
         let record = ExecutionRecord::Submitted {
             submission,

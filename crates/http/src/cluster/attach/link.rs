@@ -64,7 +64,7 @@ impl Attaching {
                 Some(Location::At(peer)) => {
                     let (sender, body) = outgoing();
                     let request = self.request(after, himalia_relay::body(body));
-                    match self.cluster.pool.send(&peer, &caller, request).await {
+                    match self.cluster.send(&peer, &self.principal, &caller, request).await {
                         Ok(response) if response.headers().contains_key(HEADER) => {
                             format!("replica {} does not have it", peer.replica)
                         }

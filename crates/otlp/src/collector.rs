@@ -1,0 +1,187 @@
+//! The collector, and one request to it.
+
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+use prost::Message as _;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Response, StatusCode, Url, redirect};
+
+/// Time for a connection, TLS included, and for a whole request.
+const CONNECT: Duration = Duration::from_secs(5);
+const REQUEST: Duration = Duration::from_secs(10);
+/// Bytes of a response that are read.
+const RESPONSE_BYTES: usize = 64 << 10;
+
+/// Where spans go.
+#[derive(Clone, Debug)]
+pub struct Collector {
+    client: Client,
+    url: Url,
+    headers: HeaderMap,
+}
+
+/// Why a collector cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BadCollector {
+    /// Its address is none.
+    #[error("is no http:// or https:// address of a collector")]
+    Address,
+    /// A line is no header.
+    #[error("line {0} is no header (Name: value)")]
+    Header(usize),
+    /// TLS cannot be used on this machine.
+    #[error("TLS: {0}")]
+    Tls(String),
+}
+
+/// What became of a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// The collector has them, except so many.
+    Taken { refused: u64 },
+    /// It may take them later.
+    Later(String),
+    /// It does not want them.
+    Never(String),
+}
+
+impl Collector {
+    /// `endpoint` is the base address, below which `v1/traces` is. `headers` are lines `Name: value`, sent with each request; empty lines
+    /// and those that begin with `#` are left out.
+    pub fn new(endpoint: &str, headers: &str) -> Result<Self, BadCollector> {
+        let url = traces_url(endpoint)?;
+        let headers = parse(headers)?;
+        // An error says that there is a provider already, which is this one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let builder = Client::builder()
+            .connect_timeout(CONNECT)
+            .timeout(REQUEST)
+            .redirect(redirect::Policy::none());
+        // The certificates of the system are read for https only.
+        let builder = if url.scheme() == "https" {
+            builder
+        } else {
+            builder.tls_certs_only([])
+        };
+        let client = builder
+            .build()
+            .map_err(|error| BadCollector::Tls(error.to_string()))?;
+        Ok(Self { client, url, headers })
+    }
+
+    /// Sends one request.
+    pub(crate) async fn send(&self, body: Vec<u8>) -> Sent {
+        let request = self
+            .client
+            .post(self.url.clone())
+            .headers(self.headers.clone())
+            .header(CONTENT_TYPE, "application/x-protobuf")
+            .body(body);
+        match request.send().await {
+            Ok(response) => judge(response).await,
+            Err(error) => Sent::Later(reason(&error)),
+        }
+    }
+}
+
+/// The text of the last cause: that of the error itself is the address.
+fn reason(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+async fn judge(mut response: Response) -> Sent {
+    let status = response.status();
+    if status.is_success() {
+        let mut body = Vec::new();
+        while let Ok(Some(piece)) = response.chunk().await {
+            body.extend_from_slice(&piece);
+            if body.len() > RESPONSE_BYTES {
+                break;
+            }
+        }
+        let said = ExportTraceServiceResponse::decode(&*body).unwrap_or_default();
+        let refused = said.partial_success.map_or(0, |partial| partial.rejected_spans);
+        return Sent::Taken {
+            refused: u64::try_from(refused).unwrap_or(0),
+        };
+    }
+    let reason = format!("HTTP {}", status.as_u16());
+    let later = [
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::BAD_GATEWAY,
+        StatusCode::SERVICE_UNAVAILABLE,
+        StatusCode::GATEWAY_TIMEOUT,
+    ];
+    if later.contains(&status) {
+        Sent::Later(reason)
+    } else {
+        Sent::Never(reason)
+    }
+}
+
+fn traces_url(endpoint: &str) -> Result<Url, BadCollector> {
+    let mut url = Url::parse(endpoint).map_err(|_| BadCollector::Address)?;
+    if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
+        return Err(BadCollector::Address);
+    }
+    url.path_segments_mut()
+        .map_err(|()| BadCollector::Address)?
+        .pop_if_empty()
+        .extend(["v1", "traces"]);
+    Ok(url)
+}
+
+fn parse(lines: &str) -> Result<HeaderMap, BadCollector> {
+    let mut headers = HeaderMap::new();
+    for (at, line) in lines.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let bad = || BadCollector::Header(at + 1);
+        let (name, value) = line.split_once(':').ok_or_else(bad)?;
+        let name: HeaderName = name.trim().parse().map_err(|_| bad())?;
+        let mut value: HeaderValue = value.trim().parse().map_err(|_| bad())?;
+        value.set_sensitive(true);
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_traces_is_below_the_endpoint() {
+        for (endpoint, url) in [
+            ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
+            ("https://a.example/otlp/", "https://a.example/otlp/v1/traces"),
+        ] {
+            assert_eq!(traces_url(endpoint).unwrap().as_str(), url);
+        }
+        for bad in ["", "127.0.0.1:4318", "grpc://a", "http://a/?b=c", "http://a/#b"] {
+            assert!(traces_url(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn headers_are_lines_and_not_shown() {
+        let headers = parse("# of the collector\n\nAuthorization: Bearer canary\nX-Scope: a:b\n").unwrap();
+        assert_eq!(headers["authorization"], "Bearer canary");
+        assert_eq!(headers["x-scope"], "a:b");
+        assert!(!format!("{headers:?}").contains("canary"));
+        for (bad, line) in [("a", 1), ("A: b\nc d: e", 2), (": b", 1)] {
+            assert!(
+                matches!(parse(bad), Err(BadCollector::Header(at)) if at == line),
+                "{bad}"
+            );
+        }
+    }
+}
