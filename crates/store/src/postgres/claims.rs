@@ -52,7 +52,7 @@ impl Claim {
             Some(fence) => Err(StoreError::Fenced {
                 id: self.id,
                 held: self.held,
-                current: super::rows::epoch(fence)?,
+                current: super::rows::fence(fence)?,
             }
             .into()),
         }

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use super::PostgresStore;
 use super::claims::Claim;
 use super::connection::Param;
 use super::rows;
+use super::{Lists, PostgresStore};
 use crate::{EndedRecord, Scope, Space, StoreError};
 
 /// Only if the kernel was ours, or there is none.
@@ -36,9 +36,10 @@ DELETE FROM himalia.ended_sessions
 WHERE removed_micros IS NOT NULL AND removed_micros < $3 AND replica = $1
   AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)";
 
-const OWN: &str =
-    "SELECT * FROM himalia.ended_sessions WHERE replica = $1 ORDER BY ended_micros, session_dir";
-const ALL: &str = "SELECT * FROM himalia.ended_sessions ORDER BY ended_micros, session_dir";
+const LISTS: Lists = Lists {
+    own: "SELECT * FROM himalia.ended_sessions WHERE replica = $1 ORDER BY ended_micros, session_dir",
+    all: "SELECT * FROM himalia.ended_sessions ORDER BY ended_micros, session_dir",
+};
 
 const SPACE: &str = "
 SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
@@ -108,17 +109,7 @@ impl PostgresStore {
     }
 
     pub(super) async fn do_ended_sessions(&self, scope: Scope) -> Result<Vec<EndedRecord>, StoreError> {
-        let me = self.me();
-        self.any_worker()?
-            .run(move |link| async move {
-                let name: &str = &me.name;
-                let found = match scope {
-                    Scope::Own => link.query(OWN, &[&name]).await?,
-                    Scope::All => link.query(ALL, &[]).await?,
-                };
-                found.iter().map(rows::ended).collect()
-            })
-            .await
+        self.do_list(scope, LISTS, rows::ended).await
     }
 
     pub(super) async fn do_space(&self) -> Result<Space, StoreError> {

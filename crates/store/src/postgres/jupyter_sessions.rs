@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::connection::Param;
 use super::failure::conflict;
-use super::{PostgresStore, rows};
+use super::{Lists, PostgresStore, rows};
 use crate::{JupyterSessionRecord, Scope, StoreError};
 
 const INSERT: &str = "
@@ -21,8 +21,10 @@ DELETE FROM himalia.jupyter_sessions
 WHERE id = ANY($3) AND replica = $1 AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)";
 
 const ONE: &str = "SELECT * FROM himalia.jupyter_sessions WHERE id = $1 AND replica = $2";
-const OWN: &str = "SELECT * FROM himalia.jupyter_sessions WHERE replica = $1 ORDER BY created_micros, id";
-const ALL: &str = "SELECT * FROM himalia.jupyter_sessions ORDER BY created_micros, id";
+const LISTS: Lists = Lists {
+    own: "SELECT * FROM himalia.jupyter_sessions WHERE replica = $1 ORDER BY created_micros, id",
+    all: "SELECT * FROM himalia.jupyter_sessions ORDER BY created_micros, id",
+};
 
 impl PostgresStore {
     pub(super) async fn do_insert_jupyter_session(
@@ -96,16 +98,6 @@ impl PostgresStore {
         &self,
         scope: Scope,
     ) -> Result<Vec<JupyterSessionRecord>, StoreError> {
-        let me = self.me();
-        self.any_worker()?
-            .run(move |link| async move {
-                let name: &str = &me.name;
-                let found = match scope {
-                    Scope::Own => link.query(OWN, &[&name]).await?,
-                    Scope::All => link.query(ALL, &[]).await?,
-                };
-                found.iter().map(rows::jupyter_session).collect()
-            })
-            .await
+        self.do_list(scope, LISTS, rows::jupyter_session).await
     }
 }

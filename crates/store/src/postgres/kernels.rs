@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::claims::{Claim, Claims};
 use super::connection::{Link, Param};
 use super::failure::{Failure, conflict};
-use super::{Me, PostgresStore, rows};
+use super::{Lists, Me, PostgresStore, rows};
 use crate::{KernelLife, KernelRecord, Owner, RuntimePaths, Scope, StoreError};
 
 const INSERT: &str = "
@@ -62,8 +62,10 @@ RETURNING *";
 
 const OWNER: &str = "SELECT replica, fence FROM himalia.kernels WHERE id = $1";
 const ONE: &str = "SELECT * FROM himalia.kernels WHERE id = $1";
-const OWN: &str = "SELECT * FROM himalia.kernels WHERE replica = $1 ORDER BY created_micros, id";
-const ALL: &str = "SELECT * FROM himalia.kernels ORDER BY created_micros, id";
+const LISTS: Lists = Lists {
+    own: "SELECT * FROM himalia.kernels WHERE replica = $1 ORDER BY created_micros, id",
+    all: "SELECT * FROM himalia.kernels ORDER BY created_micros, id",
+};
 
 impl PostgresStore {
     pub(super) async fn do_insert_kernel(&self, kernel: KernelRecord) -> Result<(), StoreError> {
@@ -95,7 +97,7 @@ impl PostgresStore {
                 let mut taken = Vec::new();
                 for row in link.query(sql, &[&name, &me.epoch]).await? {
                     let kernel = rows::kernel(&row)?;
-                    claims.set(kernel.id, rows::epoch(row.try_get("fence")?)?);
+                    claims.set(kernel.id, rows::fence(row.try_get("fence")?)?);
                     taken.push(kernel);
                 }
                 taken.sort_by_key(|kernel| (kernel.created_micros, kernel.id));
@@ -112,7 +114,7 @@ impl PostgresStore {
                 };
                 Ok(Some(Owner {
                     replica: row.try_get(0)?,
-                    epoch: rows::epoch(row.try_get(1)?)?,
+                    epoch: rows::fence(row.try_get(1)?)?,
                 }))
             })
             .await
@@ -219,17 +221,7 @@ impl PostgresStore {
     }
 
     pub(super) async fn do_kernels(&self, scope: Scope) -> Result<Vec<KernelRecord>, StoreError> {
-        let me = self.me();
-        self.any_worker()?
-            .run(move |link| async move {
-                let name: &str = &me.name;
-                let found = match scope {
-                    Scope::Own => link.query(OWN, &[&name]).await?,
-                    Scope::All => link.query(ALL, &[]).await?,
-                };
-                found.iter().map(rows::kernel).collect()
-            })
-            .await
+        self.do_list(scope, LISTS, rows::kernel).await
     }
 }
 

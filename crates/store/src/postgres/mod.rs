@@ -36,6 +36,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::{
@@ -93,6 +94,14 @@ pub struct PostgresStore {
     claims: Arc<Claims>,
     logs: Arc<LogTable>,
     stop: Mutex<Option<oneshot::Sender<oneshot::Sender<()>>>>,
+}
+
+/// The statements of a list, by [`Scope`].
+#[derive(Clone, Copy, Debug)]
+struct Lists {
+    /// Of one replica; the parameter is its name.
+    own: &'static str,
+    all: &'static str,
 }
 
 /// This process, as every write names it.
@@ -189,6 +198,26 @@ impl PostgresStore {
     fn any_worker(&self) -> Result<&Worker, StoreError> {
         let at = self.next.fetch_add(1, Ordering::Relaxed) % WORKERS;
         self.workers.get(at).ok_or(StoreError::Closed)
+    }
+
+    /// The rows of a list, each read with `read`.
+    async fn do_list<T: Send + 'static>(
+        &self,
+        scope: Scope,
+        lists: Lists,
+        read: fn(&Row) -> Result<T, Failure>,
+    ) -> Result<Vec<T>, StoreError> {
+        let name = Arc::clone(&self.replica);
+        self.any_worker()?
+            .run(move |link| async move {
+                let name: &str = &name;
+                let found = match scope {
+                    Scope::Own => link.query(lists.own, &[&name]).await?,
+                    Scope::All => link.query(lists.all, &[]).await?,
+                };
+                found.iter().map(read).collect()
+            })
+            .await
     }
 
     /// Refuses writes of a process that may not act any more.

@@ -102,7 +102,7 @@ fn replica(row: &Row) -> Result<ReplicaRecord, Failure> {
     Ok(ReplicaRecord {
         name: row.try_get("name")?,
         address: row.try_get("address")?,
-        epoch: rows::epoch(row.try_get("epoch")?)?,
+        epoch: rows::replica_epoch(row.try_get("epoch")?)?,
         live: row.try_get("live")?,
     })
 }

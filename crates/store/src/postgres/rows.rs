@@ -21,10 +21,11 @@ pub(super) fn kernel(row: &Row) -> Result<KernelRecord, Failure> {
             sandbox_id: row.try_get("sandbox_id")?,
             sandbox_key_hash: hash
                 .try_into()
-                .map_err(|_| bad("sandbox_key_hash", "is not 32 bytes".to_owned()))?,
+                .map_err(|_| bad("kernels", "sandbox_key_hash", "is not 32 bytes".to_owned()))?,
             socket: row.try_get("socket")?,
         },
-        incarnation: u32::try_from(incarnation).map_err(|error| bad("incarnation", error.to_string()))?,
+        incarnation: u32::try_from(incarnation)
+            .map_err(|error| bad("kernels", "incarnation", error.to_string()))?,
         life: KernelLife::parse(&life)?,
         dead_cause: row.try_get("dead_cause")?,
     })
@@ -76,14 +77,19 @@ pub(super) fn objects(rows: &[Row]) -> Result<Vec<String>, Failure> {
     Ok(found)
 }
 
-/// A fencing epoch, or that of a gateway, as the database has it.
-pub(super) fn epoch(number: i64) -> Result<u64, StoreError> {
-    u64::try_from(number).map_err(|error| bad("fence", error.to_string()))
+/// The fencing epoch of a kernel, as the database has it.
+pub(super) fn fence(number: i64) -> Result<u64, StoreError> {
+    u64::try_from(number).map_err(|error| bad("kernels", "fence", error.to_string()))
 }
 
-fn bad(column: &'static str, reason: String) -> StoreError {
+/// The epoch of a replica, as the database has it.
+pub(super) fn replica_epoch(number: i64) -> Result<u64, StoreError> {
+    u64::try_from(number).map_err(|error| bad("replicas", "epoch", error.to_string()))
+}
+
+fn bad(table: &'static str, column: &'static str, reason: String) -> StoreError {
     StoreError::BadRow {
-        table: "kernels",
+        table,
         column,
         reason,
     }
