@@ -104,7 +104,8 @@ class Provider:
 
     def _handler(provider):
         class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+            # One request per connection: after `stop`, none is open on which it would still answer.
+            protocol_version = "HTTP/1.0"
 
             def do_GET(self):
                 url = urlsplit(self.path)
