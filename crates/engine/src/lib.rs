@@ -38,7 +38,7 @@ pub use himalia_model::{
     TimeSource, TraceContext, Unanswered, Unresponsive, UsualSizes, Via,
 };
 pub use himalia_session::{
-    ByteRange, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,
+    ByteRange, Elsewhere, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,
     MAX_NAME_CHARS, MAX_SESSION_KERNELS, MAX_TRANSFER_BYTES, MAX_TRANSFERS, NAME_PATTERN, ObjectStoreUrl,
     PackedFiles, PostgresUrl, Provisioners, REPLICA_FILE, RemovedFiles, WrittenFiles, check_replica_name,
 };

@@ -11,6 +11,7 @@ mod cli;
 mod client;
 mod config;
 mod doctor;
+mod elsewhere;
 mod env;
 mod host_uids;
 mod keys;

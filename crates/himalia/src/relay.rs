@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use himalia_engine::Engine;
@@ -18,6 +19,8 @@ pub(crate) struct Relay {
     listener: TcpListener,
     address: String,
     identity: Identity,
+    /// The lease, if replicas take over from each other.
+    lease: Option<Duration>,
 }
 
 impl Relay {
@@ -38,12 +41,21 @@ impl Relay {
             listener,
             address,
             identity,
+            lease: replica
+                .store
+                .as_ref()
+                .filter(|store| store.object_store.is_some())
+                .map(|store| store.lease),
         }))
     }
 
     /// Tells the others where it listens, and what the HTTP server needs.
     pub(crate) async fn join(self, engine: &Engine) -> anyhow::Result<(Cluster, Peers)> {
         let cluster = Cluster::new(Arc::new(engine.clone()), Pool::new(self.identity.clone()));
+        let cluster = match self.lease {
+            Some(lease) => cluster.taking_over(lease),
+            None => cluster,
+        };
         let peers = Peers {
             listener: self.listener,
             identity: self.identity,

@@ -14,6 +14,7 @@ use himalia_sandbox::{
 };
 
 use crate::config::{Config, Kubernetes};
+use crate::elsewhere::{Neighbours, RunDirectory};
 use crate::env::{self, PythonEnv};
 use crate::host_uids::{self, HostUids, Owner};
 use crate::keys::shared_key;
@@ -134,8 +135,12 @@ pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> a
         );
         all.push(Arc::new(docker));
     }
+    let (run, data) = (run_dir.to_owned(), config.data_dir.clone());
+    let place = tokio::task::spawn_blocking(move || RunDirectory::of(&run, &data)).await?;
+    let place = place.context("the run directory")?.text();
+    let neighbours = Arc::new(Neighbours::new(config));
     Ok(Chosen {
-        provisioners: Provisioners::new(all),
+        provisioners: Provisioners::new(all).at(place, Some(neighbours)),
         levels,
         uids,
     })

@@ -193,13 +193,28 @@ async fn end(
     tracing::info!(?ending, ?kernels, "stopping");
     notify::say(notify::STOPPING);
     Address::remove(&config.data_dir);
-    shutdown.cancel();
-    let served = http.await.context("the HTTP server failed");
-    let drain = match kernels {
-        OnStop::Keep => Drain::KeepKernels,
-        OnStop::Stop => Drain::StopKernels,
+    let operator = Principal::operator();
+    let served = match kernels {
+        OnStop::Keep if engine.has_successors().await => {
+            // Sessions are served until this is done, and then wait for their next owner: they are given up at once, not after
+            // the last response.
+            engine.end_spare().await;
+            shutdown.cancel();
+            let (served, drained) = tokio::join!(http, engine.drain(&operator, Drain::KeepKernels));
+            drained?;
+            served.context("the HTTP server failed")
+        }
+        kernels => {
+            shutdown.cancel();
+            let served = http.await.context("the HTTP server failed");
+            let drain = match kernels {
+                OnStop::Keep => Drain::KeepKernels,
+                OnStop::Stop => Drain::StopKernels,
+            };
+            engine.drain(&operator, drain).await?;
+            served
+        }
     };
-    engine.drain(&Principal::operator(), drain).await?;
     let audit = engine.audit().clone();
     let flushed = tokio::task::spawn_blocking(move || audit.flush(AUDIT_TIME)).await;
     if !flushed.unwrap_or(false) {

@@ -43,7 +43,7 @@ pub use gate::{Gate, Turn};
 pub use log_cache::{Remembered, Shared};
 pub use manager::SessionManager;
 pub use memory_gauge::MemoryGauge;
-pub use provisioners::Provisioners;
+pub use provisioners::{Elsewhere, Provisioners};
 pub use record::provenance;
 pub use registry::Registry;
 pub use sandbox_error::not_done;

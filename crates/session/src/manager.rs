@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use himalia_budget::Budget;
@@ -27,7 +27,7 @@ use tokio_util::task::TaskTracker;
 use crate::end::OpenLogs;
 use crate::readiness::LastCheck;
 use crate::sandbox_lease::Share;
-use crate::start::KernelLimits;
+use crate::start::{KernelLimits, Taking};
 use crate::{EndedSessions, Gate, Lease, MemoryGauge, Pool, Provisioners, Registry, Remembered, Templates};
 
 /// Memory for the newest records of a log that is only read.
@@ -55,6 +55,10 @@ pub struct SessionManager {
     pub(crate) store: Arc<dyn Store>,
     /// Logs that outlive the data directory, if they do.
     pub(crate) shared_logs: Option<Shared>,
+    /// Under which shims are called that this replica has now; it grows.
+    pub(crate) link_epoch: AtomicU64,
+    /// What is being taken over of other replicas.
+    pub(crate) taking: Taking,
     /// All kernels by id.
     pub registry: Arc<Registry>,
     /// Ended sessions.
@@ -117,10 +121,26 @@ impl SessionManager {
         }
     }
 
-    pub(crate) fn settings(&self) -> Settings {
+    /// The epoch for the links of a new sandbox.
+    pub(crate) fn link_epoch(&self) -> u64 {
+        self.link_epoch.load(Ordering::Acquire)
+    }
+
+    /// The place of what this replica starts, as its rows have it: only a log that others can have makes it of use to them.
+    pub(crate) fn place(&self) -> Option<String> {
+        let place = self.provisioners.place().map(str::to_owned);
+        place.filter(|_| self.shared_logs.is_some())
+    }
+
+    /// Whether this kernel was taken from another replica and is not ready yet. True also for kernels that are about to be taken.
+    pub fn is_taking(&self, kernel: KernelId) -> bool {
+        self.taking.has(kernel)
+    }
+
+    pub(crate) fn settings(&self, epoch: u64) -> Settings {
         Settings {
             kernel: LINK_KERNEL,
-            epoch: self.store.epoch(),
+            epoch,
             restart_limit: self.config.restart_limit,
             message_bytes: self.config.message_bytes,
             grace_ms: u64::try_from(self.config.shutdown_grace.as_millis()).unwrap_or(u64::MAX),

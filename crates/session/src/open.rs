@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::end::OpenLogs;
 use crate::readiness::LastCheck;
 use crate::start::KernelLimits;
-use crate::start::WANTS;
+use crate::start::{Taking, WANTS};
 use crate::{
     EndedSessions, MemoryGauge, Pool, Provisioners, Registry, Remembered, SessionManager, Templates,
     templates,
@@ -35,6 +35,9 @@ const POOL_SLACK: Duration = Duration::from_secs(5);
 
 /// How long a stop waits until rolled segments are in the object store and logs are removed from it.
 const LOGS_SLACK: Duration = Duration::from_secs(5);
+
+/// The same where other replicas wait for the sessions.
+const HANDOVER_SLACK: Duration = Duration::from_millis(100);
 
 impl SessionManager {
     /// Opens the data directory, takes the next epoch and adopts the kernels that an earlier gateway left. Returns as soon as
@@ -63,6 +66,8 @@ impl SessionManager {
             templates: Templates::of(&config),
             pools: OnceLock::new(),
             leases: parking_lot::Mutex::default(),
+            link_epoch: AtomicU64::new(store.epoch()),
+            taking: Taking::default(),
             store,
             shared_logs,
             registry: Arc::new(Registry::default()),
@@ -96,6 +101,9 @@ impl SessionManager {
             inner.background.spawn(Arc::clone(&inner).keep_swept());
         }
         inner.background.spawn(Arc::clone(&inner).keep_resumed(wanted));
+        if inner.shared_logs.is_some() {
+            inner.background.spawn(Arc::clone(&inner).keep_taking_over());
+        }
         if !inner.config.cull.idle_timeout.is_zero() {
             inner.background.spawn(Arc::clone(&inner).keep_culling());
         }
@@ -120,18 +128,7 @@ impl SessionManager {
         if inner.drained.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        // What waits is of no use to the next gateway.
-        let mut closes = JoinSet::new();
-        for pool in inner.pools.get().into_iter().flat_map(|pools| pools.values()) {
-            let pool = pool.clone();
-            closes.spawn(async move { pool.close().await });
-        }
-        // One that is just being started may take long; the next gateway's sweep removes what is left then.
-        let limit = inner.config.shutdown_grace + POOL_SLACK;
-        if tokio::time::timeout(limit, closes.join_all()).await.is_err() {
-            tracing::warn!("a pool is not empty in time");
-        }
-        inner.provisioners.close().await;
+        inner.end_spare().await;
         let mut ended = Vec::new();
         if stop_kernels {
             let mut ends = JoinSet::new();
@@ -153,16 +150,43 @@ impl SessionManager {
         removed
             .await
             .map_err(|error| EngineError::internal("cannot remove logs", error))?;
-        if let Some(shared) = &inner.shared_logs
-            && !shared.flush(LOGS_SLACK).await
-        {
-            tracing::warn!("not all logs are tidied in time; the next start of this replica does it");
+        if let Some(shared) = &inner.shared_logs {
+            // Others wait for the sessions, and can tidy as well.
+            let others = !stop_kernels && inner.has_successors().await;
+            let limit = if others { HANDOVER_SLACK } else { LOGS_SLACK };
+            if !shared.flush(limit).await {
+                tracing::warn!("not all logs are tidied in time; the next owner of them does it");
+            }
         }
         inner
             .store
             .close()
             .await
             .map_err(|error| EngineError::internal("cannot close the store", error))
+    }
+
+    /// Ends what waits for sessions to come: it is of no use to the next gateway. A second call finds nothing more.
+    pub async fn end_spare(&self) {
+        let mut closes = JoinSet::new();
+        for pool in self.pools.get().into_iter().flat_map(|pools| pools.values()) {
+            let pool = pool.clone();
+            closes.spawn(async move { pool.close().await });
+        }
+        // One that is just being started may take long; the next gateway's sweep removes what is left then.
+        let limit = self.config.shutdown_grace + POOL_SLACK;
+        if tokio::time::timeout(limit, closes.join_all()).await.is_err() {
+            tracing::warn!("a pool is not empty in time");
+        }
+        self.provisioners.close().await;
+    }
+
+    /// Whether other replicas take the sessions over when this one stops.
+    pub async fn has_successors(&self) -> bool {
+        if self.shared_logs.is_none() {
+            return false;
+        }
+        let all = self.store.replicas().await;
+        all.is_ok_and(|all| all.iter().any(|one| one.live && one.name != self.store.replica()))
     }
 
     /// A command was given now.

@@ -1,21 +1,80 @@
 //! The provisioners of this gateway, and which of them a sandbox comes from.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use himalia_model::ProvisionerInfo;
-use himalia_sandbox::{Isolation, Provisioner, ProvisionerKind, SandboxId};
+use himalia_sandbox::{BoxFuture, Isolation, Provisioner, ProvisionerKind, SandboxError, SandboxId};
 
 /// Every provisioner of a gateway, the preferred one of each kind first. Several of one kind differ in their level: the
 /// later ones are there so that sandboxes of an earlier configuration are taken over.
 #[derive(Clone, Debug)]
 pub struct Provisioners {
     all: Vec<Arc<dyn Provisioner>>,
+    place: Option<String>,
+    elsewhere: Option<Arc<dyn Elsewhere>>,
+}
+
+/// The places where other replicas start sandboxes.
+pub trait Elsewhere: Debug + Send + Sync + 'static {
+    /// Whether sandboxes at a place can be reached from here. Blocks on the disk.
+    fn reaches(&self, place: &str) -> bool;
+
+    /// Provisioners that take over what is at a place, and start nothing there. Asked again, they are the same.
+    fn provisioners<'a>(
+        &'a self,
+        place: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<Arc<dyn Provisioner>>, SandboxError>>;
 }
 
 impl Provisioners {
     /// These, in order of preference.
     pub fn new(all: Vec<Arc<dyn Provisioner>>) -> Self {
-        Self { all }
+        Self {
+            all,
+            place: None,
+            elsewhere: None,
+        }
+    }
+
+    /// Says where the sandboxes are that these start, for other replicas, and what can be reached of theirs. One that is at the same
+    /// place can be reached.
+    #[must_use]
+    pub fn at(self, place: String, elsewhere: Option<Arc<dyn Elsewhere>>) -> Self {
+        Self {
+            place: Some(place),
+            elsewhere,
+            ..self
+        }
+    }
+
+    /// Where their sandboxes are.
+    pub(crate) fn place(&self) -> Option<&str> {
+        self.place.as_deref()
+    }
+
+    /// Whether sandboxes at a place can be reached from here. Blocks on the disk.
+    pub(crate) fn reaches(&self, place: &str) -> bool {
+        self.place() == Some(place) || self.elsewhere.as_ref().is_some_and(|other| other.reaches(place))
+    }
+
+    /// The one that made a sandbox of this kind and level at a place; `None` where there is none, or the place cannot be reached.
+    pub(crate) async fn maker_at(
+        &self,
+        place: Option<&str>,
+        kind: &str,
+        isolation: Isolation,
+    ) -> Result<Option<Arc<dyn Provisioner>>, SandboxError> {
+        let other = place.filter(|place| self.place() != Some(place));
+        let (Some(place), Some(elsewhere)) = (other, &self.elsewhere) else {
+            let here = other.is_none();
+            return Ok(self.maker(kind, isolation).filter(|_| here).cloned());
+        };
+        if !elsewhere.reaches(place) {
+            return Ok(None);
+        }
+        let there = Self::new(elsewhere.provisioners(place).await?);
+        Ok(there.maker(kind, isolation).cloned())
     }
 
     /// The most preferred one.

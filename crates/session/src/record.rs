@@ -2,22 +2,26 @@
 
 use himalia_executions::Provenance;
 use himalia_model::{EngineError, KernelId, Session};
-use himalia_store::{KernelLife, KernelRecord, RuntimePaths};
+use himalia_store::{KernelLife, KernelRecord, PLACE, RuntimePaths};
 
-/// The row of a kernel.
+/// The row of a kernel in a sandbox at this place.
 pub(crate) fn record(
     id: KernelId,
     session: &Session,
     paths: &RuntimePaths,
-    life: KernelLife,
-    incarnation: u32,
+    place: Option<&str>,
+    (life, incarnation): (KernelLife, u32),
 ) -> KernelRecord {
+    let mut stored = serde_json::to_value(session).unwrap_or_default();
+    if let (Some(place), Some(members)) = (place, stored.as_object_mut()) {
+        members.insert(PLACE.to_owned(), place.into());
+    }
     KernelRecord {
         id: id.0,
         owner: session.owner.clone(),
         name: session.name.clone(),
         created_micros: i64::try_from(session.created_micros).unwrap_or(i64::MAX),
-        session: serde_json::to_value(session).unwrap_or_default(),
+        session: stored,
         paths: paths.clone(),
         incarnation,
         life,
@@ -36,6 +40,11 @@ pub(crate) fn session_of(row: &KernelRecord) -> Result<Session, EngineError> {
         start_ms: 0,
         ..session
     })
+}
+
+/// The place of the sandbox of a row.
+pub(crate) fn place_of(row: &KernelRecord) -> Option<&str> {
+    row.session.get(PLACE)?.as_str()
 }
 
 /// What an execution in a session ran in.
@@ -100,7 +109,13 @@ mod tests {
             sandbox_key_hash: [1; 32],
             socket: "k2.sock".into(),
         };
-        record(KernelId::random(), &session(), &paths, KernelLife::Live, 1)
+        record(
+            KernelId::random(),
+            &session(),
+            &paths,
+            Some("here"),
+            (KernelLife::Live, 1),
+        )
     }
 
     #[test]
@@ -113,7 +128,10 @@ mod tests {
         };
         let expected = expected(session());
         assert_eq!(session_of(&row).unwrap(), expected);
-        assert_eq!(row.session["role"], "kernel");
+        assert_eq!(
+            (row.session["role"].as_str(), place_of(&row)),
+            (Some("kernel"), Some("here"))
+        );
         // A later version may know more.
         row.session["unheard_of"] = 1.into();
         assert_eq!(session_of(&row).unwrap(), expected);

@@ -25,6 +25,10 @@ pub struct Lease {
     /// `None` when it was gone already.
     sandbox: Option<SandboxHandle>,
     key_hash: [u8; 32],
+    /// Under which its shim is called.
+    epoch: u64,
+    /// Where it is, as other replicas can reach it.
+    place: Option<String>,
     users: AtomicU32,
     next_branch: AtomicU32,
     memory: Mutex<MemoryKills>,
@@ -61,22 +65,25 @@ pub(crate) struct Share {
 }
 
 impl Lease {
-    /// The first share of a sandbox. `epoch` is that of this gateway.
+    /// The first share of a sandbox. `epoch` is the one under which its shim is called; no earlier one was larger.
     pub(crate) fn first(
         provisioner: Arc<dyn Provisioner>,
         id: SandboxId,
         sandbox: Option<SandboxHandle>,
         key_hash: [u8; 32],
         epoch: u64,
+        place: Option<String>,
     ) -> Share {
-        let epoch = u32::try_from(epoch % 100_000).unwrap_or_default();
+        let numbers = u32::try_from(epoch % 100_000).unwrap_or_default();
         let lease = Arc::new(Self {
             id,
             provisioner,
             sandbox,
             key_hash,
+            epoch,
+            place,
             users: AtomicU32::new(1),
-            next_branch: AtomicU32::new(epoch * BRANCHES_PER_EPOCH + 2),
+            next_branch: AtomicU32::new(numbers * BRANCHES_PER_EPOCH + 2),
             memory: Mutex::default(),
             transfers: Arc::new(Semaphore::new(MAX_TRANSFERS)),
         });
@@ -100,6 +107,16 @@ impl Lease {
 
     pub(crate) fn key_hash(&self) -> [u8; 32] {
         self.key_hash
+    }
+
+    /// The epoch under which its shim is called.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Where it is, as other replicas can reach it; `None`: they cannot, or have not its logs.
+    pub(crate) fn place(&self) -> Option<&str> {
+        self.place.as_deref()
     }
 
     /// Permits for transfers of files.
@@ -206,7 +223,7 @@ mod tests {
     fn first(epoch: u64) -> Share {
         let provisioner = Arc::new(StubProvisioner::new(Isolation::None));
         let id = "0123456789abcdef0123456789abcdef".parse().unwrap();
-        Lease::first(provisioner, id, None, [0; 32], epoch)
+        Lease::first(provisioner, id, None, [0; 32], epoch, None)
     }
 
     #[test]

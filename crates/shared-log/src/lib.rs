@@ -124,6 +124,11 @@ impl Shared {
         self.inner.unsealed.bytes()
     }
 
+    /// Removes a log of this replica that neither a kernel nor an ended session has.
+    pub fn forget(&self, name: &str) {
+        self.remove(name);
+    }
+
     /// Waits until all that was asked is done, or `limit` has passed: `false`.
     pub async fn flush(&self, limit: Duration) -> bool {
         let (done, flushed) = oneshot::channel();

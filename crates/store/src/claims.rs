@@ -14,6 +14,11 @@ impl Claims {
         self.0.lock().insert(id, epoch);
     }
 
+    /// All kernels that this replica inserted or took.
+    pub(crate) fn all(&self) -> Vec<Uuid> {
+        self.0.lock().keys().copied().collect()
+    }
+
     pub(crate) fn remove(&self, id: Uuid) {
         self.0.lock().remove(&id);
     }

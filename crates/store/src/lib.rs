@@ -44,7 +44,7 @@ pub use lease::ReplicaLease;
 pub use measured::Measured;
 pub use postgres::{LogPart, LogSegment, LogTable, StoredLog};
 pub use postgres::{PostgresOptions, PostgresStore, PostgresUrl, REPLICA_FILE, check_replica_name};
-pub use replicas::{Location, Lookup, ReplicaRecord, Scope};
+pub use replicas::{DeadReplica, Location, Lookup, PLACE, ReplicaRecord, Scope, TakeOver, Taken};
 pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore, copy_database, detach_sandboxes};
 pub use tokens::TokenRecord;
 
@@ -79,9 +79,15 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Takes the kernels that an earlier process of this replica had, under the next fencing epoch of each; oldest first.
     fn take_kernels(&self) -> StoreFuture<'_, Vec<KernelRecord>>;
 
-    /// Takes the kernels of all replicas whose lease has ended, under the next fencing epoch of each; oldest first. Two replicas
-    /// that do so at once take each kernel once.
-    fn take_over(&self) -> StoreFuture<'_, Vec<KernelRecord>>;
+    /// The other replicas whose lease has ended and that still have something that can be taken.
+    fn dead_replicas(&self) -> StoreFuture<'_, Vec<DeadReplica>>;
+
+    /// Takes kernels of replicas whose lease has ended, under the next fencing epoch of each, ended sessions, and what is left of
+    /// logs. Two replicas that do so at once take each thing once. After an error, the next call has what this one may have taken.
+    fn take_over(&self, what: TakeOver) -> StoreFuture<'_, Taken>;
+
+    /// Takes the Jupyter sessions of these kernels of this replica from replicas whose lease has ended; gives back how many.
+    fn take_jupyter_sessions(&self, kernels: Vec<Uuid>) -> StoreFuture<'_, usize>;
 
     /// Notes where other replicas reach this one.
     fn set_address(&self, address: String) -> StoreFuture<'_, ()>;

@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::{
-    EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner, ReplicaLease,
-    ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture, TokenRecord,
+    DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner,
+    ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture, TakeOver, Taken,
+    TokenRecord,
 };
 
 /// Times each call of another store, the wait in its queue included. Calls whose caller stopped waiting are not counted.
@@ -77,7 +78,9 @@ timed! {
     fn check() -> ();
     fn insert_kernel(kernel: KernelRecord) -> ();
     fn take_kernels() -> Vec<KernelRecord>;
-    fn take_over() -> Vec<KernelRecord>;
+    fn dead_replicas() -> Vec<DeadReplica>;
+    fn take_over(what: TakeOver) -> Taken;
+    fn take_jupyter_sessions(kernels: Vec<Uuid>) -> usize;
     fn set_address(address: String) -> ();
     fn replicas() -> Vec<ReplicaRecord>;
     fn locate(what: Lookup) -> Option<Location>;

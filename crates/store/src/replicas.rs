@@ -2,6 +2,8 @@
 
 use uuid::Uuid;
 
+use crate::{EndedRecord, KernelRecord};
+
 /// A replica of the gateway, as the store knows it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ReplicaRecord {
@@ -13,6 +15,52 @@ pub struct ReplicaRecord {
     pub epoch: u64,
     /// Whether its lease is valid by the clock of the store. A replica without a valid lease answers nothing any more.
     pub live: bool,
+}
+
+/// The member of a session's row that says where its sandbox is, as a replica that has its log can reach it. A row without it is taken
+/// over by no other replica: its log is on the disk of its own.
+pub const PLACE: &str = "place";
+
+/// A replica whose lease has ended, and that still has something.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DeadReplica {
+    /// Its name.
+    pub name: String,
+    /// The places of the sandboxes of its kernels.
+    pub places: Vec<String>,
+    /// How many sandboxes are at these places.
+    pub sandboxes: u32,
+}
+
+/// What to take of replicas whose lease has ended.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct TakeOver {
+    /// Kernels whose sandboxes are at these places.
+    pub places: Vec<String>,
+    /// All kernels of these replicas that have a place.
+    pub given_up: Vec<String>,
+    /// At most this many sandboxes and ended sessions; the kernels of one sandbox stay together.
+    pub most: u32,
+}
+
+/// What was taken of replicas whose lease has ended.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Taken {
+    /// Kernels, oldest first, with the names of the replicas that had them.
+    pub kernels: Vec<(KernelRecord, String)>,
+    /// The epoch under which their shims are to be called: larger than that of any gateway before.
+    pub epoch: u64,
+    /// Ended sessions.
+    pub ended: Vec<EndedRecord>,
+    /// Shared logs that neither a kernel nor an ended session has.
+    pub orphans: Vec<String>,
+}
+
+impl Taken {
+    /// Whether it is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.kernels.is_empty() && self.ended.is_empty() && self.orphans.is_empty()
+    }
 }
 
 /// What to find: [`crate::Store::locate`].

@@ -35,6 +35,7 @@ pub(crate) fn kernel(n: u128) -> KernelRecord {
             "sandbox": { "limits": { "memory_bytes": 5 } },
             "labels": { "team": "a" },
             "expires_micros": 7,
+            "place": "here",
         }),
         paths: RuntimePaths {
             session_dir: format!("sessions/{n}"),
@@ -46,6 +47,20 @@ pub(crate) fn kernel(n: u128) -> KernelRecord {
         life: KernelLife::Starting,
         dead_cause: None,
     }
+}
+
+/// All kernels of [`kernel`].
+pub(crate) fn everything() -> TakeOver {
+    TakeOver {
+        places: vec!["here".into()],
+        given_up: Vec::new(),
+        most: 1000,
+    }
+}
+
+/// The kernels that were taken.
+pub(crate) fn kernels_of(taken: Taken) -> Vec<KernelRecord> {
+    taken.kernels.into_iter().map(|(kernel, _)| kernel).collect()
 }
 
 /// Members of a session.

@@ -33,14 +33,14 @@ def s3():
 
 @pytest.fixture(params=["directory", "s3"])
 def replicas(request, tmp_path, kernel_python):
-    """Two gateways whose logs are shared."""
+    """A gateway whose logs are shared; no other one takes its sessions over."""
     postgres = Postgres()
     if request.param == "s3":
         server = request.getfixturevalue("s3")
         objects, env = server.url, server.environment
     else:
         objects, env = f"file://{tmp_path / 'objects'}", None
-    started = Replicas(tmp_path, postgres, 2, "--object-store", objects, lease="3s", env=env)
+    started = Replicas(tmp_path, postgres, 1, "--object-store", objects, lease="3s", env=env)
     yield started
     started.stop()
     for table in ("log_parts", "log_segments"):

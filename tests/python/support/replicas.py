@@ -1,6 +1,7 @@
 """Several gateways on one Postgres database."""
 
 import secrets
+import signal
 import subprocess
 
 from servers import Himalia
@@ -54,6 +55,11 @@ class Replicas:
         for replica in self.all:
             if replica.process.poll() is not None:
                 replica.start()
+        # All end before it is looked what is left, the first one last: others may have taken over what is in its directories.
+        for replica in reversed(self.all):
+            replica.process.send_signal(signal.SIGINT)
+            replica.process.wait(60)
+        for replica in self.all:
             replica.stop()
         rows = self.sql("SELECT id FROM himalia.kernels")
         assert not rows, f"rows of kernels are left: {rows}"

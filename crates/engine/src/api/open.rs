@@ -59,6 +59,16 @@ impl Engine {
         self.commands.inner.store().lease().is_valid()
     }
 
+    /// Whether other replicas take the sessions over when this one stops.
+    pub async fn has_successors(&self) -> bool {
+        self.commands.inner.has_successors().await
+    }
+
+    /// Ends what was created in advance: a stop that follows is quicker.
+    pub async fn end_spare(&self) {
+        self.commands.inner.end_spare().await;
+    }
+
     /// Whether the engine serves commands: open and not draining. For `/readyz`; needs no principal.
     pub fn ready(&self) -> bool {
         self.commands.inner.check_open().is_ok() && self.may_answer()

@@ -1,6 +1,6 @@
 //! Which replica of the gateway has a session.
 
-use himalia_model::{Action, EngineError, Object, Principal, SessionId, SessionOwner, Sought};
+use himalia_model::{Action, EngineError, KernelId, Object, Principal, SessionId, SessionOwner, Sought};
 use himalia_store::{Location, Lookup};
 
 use super::Commands;
@@ -94,7 +94,11 @@ impl Commands {
 
     fn owner_of(&self, location: Location) -> SessionOwner {
         let replica = location.replica;
-        if replica.name == self.inner.store().replica() {
+        let here = replica.name == self.inner.store().replica();
+        if here && self.inner.is_taking(KernelId(location.id)) {
+            // It will be in a moment.
+            SessionOwner::Gone { name: replica.name }
+        } else if here {
             SessionOwner::Here
         } else if replica.live {
             SessionOwner::Replica {

@@ -15,7 +15,7 @@ use hyper::body::Frame;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::{Cluster, Location, PATIENCE, PAUSE, Sought, caller, lost, no_owner};
+use super::{Cluster, Location, PAUSE, Sought, caller, lost, no_owner};
 use crate::app::App;
 use crate::body;
 use crate::error::ApiError;
@@ -158,7 +158,7 @@ fn without_token(uri: &Uri) -> Uri {
     text.parse().unwrap_or_else(|_| uri.clone())
 }
 
-/// Sends a request to the owner, and again within [`PATIENCE`] while no owner can be reached. A request that may have
+/// Sends a request to the owner, and again for as long as the cluster has patience while no owner can be reached. A request that may have
 /// been done is not sent again, unless it only reads.
 pub(super) async fn forward(
     cluster: &Cluster,
@@ -186,7 +186,7 @@ pub(super) async fn forward(
                 }
             }
         };
-        if !trip.is_complete() || start.elapsed() + PAUSE >= PATIENCE {
+        if !trip.is_complete() || start.elapsed() + PAUSE >= cluster.patience {
             return Err(no_owner(&reason));
         }
         if again {

@@ -12,7 +12,8 @@
 //! * `bodies`: in which bodies a session is named
 //! * `peers`: what a replica does for others. It never relays what was relayed to it
 //!
-//! The owner can change while a client is there. What waits for an owner waits for at most [`PATIENCE`].
+//! The owner can change while a client is there. What waits for an owner waits for at most [`PATIENCE`], or for as long as a take-over
+//! may need.
 
 mod attach;
 mod bodies;
@@ -42,10 +43,12 @@ use crate::error::ApiError;
 use crate::request_id::method;
 use crate::traced;
 
-/// How long a request waits for an owner that can be reached.
+/// How long a request waits for an owner that can be reached, if no take-over can need longer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long another replica may need to take over what a replica had whose lease has ended.
+const TAKE_OVER: Duration = Duration::from_secs(5);
 /// Pause before the next try.
-const PAUSE: Duration = Duration::from_millis(200);
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Who has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +87,7 @@ pub struct Cluster {
     pool: Pool,
     locations: Arc<Locations>,
     traces: Option<Traces>,
+    patience: Duration,
 }
 
 impl Cluster {
@@ -94,6 +98,16 @@ impl Cluster {
             pool,
             locations: Arc::default(),
             traces: None,
+            patience: PATIENCE,
+        }
+    }
+
+    /// The replicas take over from each other what one had whose lease has ended: what waits for an owner waits for that.
+    #[must_use]
+    pub fn taking_over(self, lease: Duration) -> Self {
+        Self {
+            patience: PATIENCE.max(lease + TAKE_OVER),
+            ..self
         }
     }
 

@@ -50,8 +50,8 @@ pub(crate) fn service(
 }
 
 async fn respond(app: App, inside: Router, mut request: Request) -> Response {
-    // Another replica may have its sessions.
-    if !app.engine().may_answer() {
+    // Another replica may have its sessions, or will have them.
+    if !app.engine().ready() {
         return not_here();
     }
     let statement = request.extensions_mut().remove::<Statement>();

@@ -70,6 +70,13 @@ impl EndedSessions {
         Some(record)
     }
 
+    /// These have ended at another replica, whose place this one has taken.
+    pub(crate) fn add(&self, rows: Vec<EndedRecord>) {
+        let mut all = self.all.lock();
+        all.extend(rows.into_iter().map(|row| (row.session_dir.clone(), row)));
+        self.one_more.notify_one();
+    }
+
     /// Bytes of a log that is kept, as it was measured.
     pub(crate) fn size(&self, dir: &str) -> Option<u64> {
         self.sizes.lock().get(dir).copied()

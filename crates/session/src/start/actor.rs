@@ -51,8 +51,8 @@ impl SessionManager {
             prepared.id,
             &prepared.session,
             &prepared.paths,
-            KernelLife::Starting,
-            0,
+            prepared.share.lease().place(),
+            (KernelLife::Starting, 0),
         );
         self.store.insert_kernel(row).await.map_err(|error| match error {
             // This gateway has none: it is another replica's.
@@ -100,9 +100,10 @@ impl SessionManager {
         }
     }
 
-    /// A new state machine for a kernel of this session.
-    pub(super) fn new_core(&self, session: &Session) -> Core {
-        let mut core = Core::new(self.settings(), self.now());
+    /// A new state machine for this kernel.
+    pub(super) fn new_core(&self, prepared: &PreparedKernel) -> Core {
+        let session = &prepared.session;
+        let mut core = Core::new(self.settings(prepared.share.lease().epoch()), self.now());
         core.set_rules(self.rules(session.origin, &session.sandbox));
         core
     }
@@ -150,6 +151,7 @@ impl SessionManager {
             adoption_deadline,
         } = new;
         let lease = Arc::clone(share.lease());
+        let epoch = lease.epoch();
         let (arrivals, streams, done) = match link {
             Some(link) => (Some(link.arrivals), link.streams, link.done),
             None => (None, Arc::default(), CancellationToken::new().drop_guard()),
@@ -179,7 +181,7 @@ impl SessionManager {
             done,
             wants: self.wants.clone(),
             adoption_deadline,
-            epoch: self.store.epoch(),
+            epoch,
             started: self.clock,
             time: self.config.clock.clone(),
             journal_times: self.metrics.journal().clone(),

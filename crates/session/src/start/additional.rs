@@ -80,7 +80,7 @@ impl SessionManager {
             self.discard(prepared).await;
             return Err(error);
         }
-        let core = self.new_core(&prepared.session);
+        let core = self.new_core(&prepared);
         let handle = self.start_actor(prepared, core, Some(permit), None).await?;
         reservation.fill(Arc::clone(&handle));
         self.first_process(&handle, spec)

@@ -1,4 +1,4 @@
-//! Taking over the kernels that an earlier gateway left.
+//! Taking over the kernels that an earlier gateway left, or another replica.
 //!
 //! All logs are read and all sockets opened at once; then the shims call. A sandbox that is gone, or whose shim does not
 //! call in time, leaves a dead kernel.
@@ -16,9 +16,27 @@ use tokio::time::Instant;
 use super::actor::NewActor;
 use super::plan::cull_timeout;
 use crate::end::remove_unknown_logs;
-use crate::record::session_of;
+use crate::record::{place_of, session_of};
 use crate::sandbox_lease::Share;
 use crate::{Lease, SessionManager};
+
+/// A kernel whose row this replica has taken, and that it has not taken over yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Adoptable {
+    pub(crate) row: KernelRecord,
+    /// The replica that had it before, if that was another one.
+    pub(crate) had: Option<String>,
+}
+
+/// Why a kernel is dead whose sandbox is not there any more, or cannot be reached.
+fn lost_with(had: Option<&str>, now: &str) -> String {
+    match had {
+        Some(had) => {
+            format!("sandbox_lost: replica {had} is gone, and replica {now} does not reach its sandbox")
+        }
+        None => "sandbox_lost".to_owned(),
+    }
+}
 
 impl SessionManager {
     /// Takes over every kernel of the store that no living replica has. Returns when all of them are listed; their shims call a little later.
@@ -46,62 +64,78 @@ impl SessionManager {
             removed
                 .map_err(|error| EngineError::internal("cannot look for logs that no kernel has", error))?;
         }
-        let mut sandboxes: BTreeMap<String, Vec<KernelRecord>> = BTreeMap::new();
-        for row in rows {
-            sandboxes
-                .entry(row.paths.sandbox_id.clone())
-                .or_default()
-                .push(row);
-        }
-        let mut adoptions = JoinSet::new();
-        for rows in sandboxes.into_values() {
-            let inner = Arc::clone(self);
-            adoptions.spawn(async move { inner.adopt_sandbox(rows).await });
-        }
-        adoptions.join_all().await;
+        let adoptable = rows.into_iter().map(|row| Adoptable { row, had: None }).collect();
+        let failed = self.adopt_all(adoptable, self.link_epoch()).await;
+        self.taking.try_again(failed);
         self.end_without_session().await;
         self.sweep_at_start().await
     }
 
+    /// Takes over kernels whose rows this replica has. Gives back those of which it was not possible now.
+    pub(super) async fn adopt_all(self: &Arc<Self>, all: Vec<Adoptable>, epoch: u64) -> Vec<Adoptable> {
+        let mut sandboxes: BTreeMap<String, Vec<Adoptable>> = BTreeMap::new();
+        for one in all {
+            let sandbox = one.row.paths.sandbox_id.clone();
+            sandboxes.entry(sandbox).or_default().push(one);
+        }
+        let mut adoptions = JoinSet::new();
+        for rows in sandboxes.into_values() {
+            let inner = Arc::clone(self);
+            adoptions.spawn(async move { inner.adopt_sandbox(rows, epoch).await });
+        }
+        adoptions.join_all().await.into_iter().flatten().collect()
+    }
+
     /// Takes over the kernels of one sandbox.
-    async fn adopt_sandbox(self: &Arc<Self>, rows: Vec<KernelRecord>) {
-        let first = match self.find_sandbox(&rows).await {
+    async fn adopt_sandbox(self: &Arc<Self>, rows: Vec<Adoptable>, epoch: u64) -> Vec<Adoptable> {
+        let first = match self.find_sandbox(&rows, epoch).await {
             Ok(first) => first,
             Err(error) => {
                 tracing::error!(%error, "cannot take over a sandbox");
-                return;
+                return rows;
             }
         };
         let lease = Arc::clone(first.lease());
         // All shares are taken before one can be given back.
         let mut shares: Vec<Share> = rows.iter().skip(1).filter_map(|_| lease.join()).collect();
         shares.push(first);
-        for (row, share) in rows.into_iter().zip(shares) {
-            let id = KernelId(row.id);
-            if let Err(error) = self.adopt_one(row, share).await {
-                tracing::error!(kernel = %id, %error, "cannot take over a kernel");
+        let mut failed = Vec::new();
+        for (one, share) in rows.into_iter().zip(shares) {
+            if let Err(error) = self.adopt_one(one.clone(), share).await {
+                tracing::error!(kernel = %KernelId(one.row.id), %error, "cannot take over a kernel");
+                failed.push(one);
             }
         }
+        failed
     }
 
-    async fn find_sandbox(&self, rows: &[KernelRecord]) -> Result<Share, EngineError> {
+    async fn find_sandbox(&self, rows: &[Adoptable], epoch: u64) -> Result<Share, EngineError> {
         let row = rows
             .first()
+            .map(|one| &one.row)
             .ok_or_else(|| EngineError::unavailable("no kernel is in it"))?;
         let id: SandboxId = row
             .paths
             .sandbox_id
             .parse()
             .map_err(|error| EngineError::internal("a kernel's row names no sandbox", error))?;
+        // Another kernel in it was taken over before.
+        let all = self.registry.all_unordered();
+        let mut beside = all.iter().map(|handle| handle.lease());
+        if let Some(share) = beside.find_map(|lease| lease.join().filter(|_| lease.id() == id)) {
+            return Ok(share);
+        }
         let session = session_of(row)?;
-        let maker = self
-            .provisioners
-            .maker(&session.provisioner, session.sandbox.isolation);
+        let (kind, level) = (&*session.provisioner, session.sandbox.isolation);
+        let there = self.provisioners.maker_at(place_of(row), kind, level).await;
+        let there = there.map_err(|error| EngineError::internal("cannot look at a sandbox", error))?;
+        // What cannot be reached is lost; what is left of it is removed, if it is here.
+        let maker = there.or_else(|| self.provisioners.maker(kind, level).cloned());
         if maker.is_none() {
             tracing::error!(sandbox = %id, kind = session.provisioner, "the provisioner of a sandbox is not configured any more");
         }
-        let lives = rows.iter().any(|row| row.life != KernelLife::Dead);
-        let sandbox = match maker.filter(|_| lives) {
+        let lives = rows.iter().any(|one| one.row.life != KernelLife::Dead);
+        let sandbox = match maker.as_ref().filter(|_| lives) {
             Some(maker) => match maker.adopt(id).await {
                 Ok(sandbox) => Some(sandbox),
                 Err(SandboxError::NotFound(_)) => None,
@@ -113,19 +147,21 @@ impl SessionManager {
             None => None,
         };
         let provisioner = maker
-            .or_else(|| self.provisioners.first())
+            .or_else(|| self.provisioners.first().cloned())
             .ok_or_else(|| EngineError::unavailable("no provisioner is configured"))?;
         let first = Lease::first(
-            Arc::clone(provisioner),
+            provisioner,
             id,
             sandbox,
             row.paths.sandbox_key_hash,
-            self.store.epoch(),
+            epoch,
+            place_of(row).map(str::to_owned),
         );
         Ok(self.lease(first))
     }
 
-    async fn adopt_one(self: &Arc<Self>, row: KernelRecord, share: Share) -> Result<(), EngineError> {
+    async fn adopt_one(self: &Arc<Self>, one: Adoptable, share: Share) -> Result<(), EngineError> {
+        let Adoptable { row, had } = one;
         let id = KernelId(row.id);
         let reservation = self.registry.reserve(id)?;
         let lives = share.lease().sandbox().is_some() && row.life != KernelLife::Dead;
@@ -137,7 +173,7 @@ impl SessionManager {
         let rules = self.rules(session.origin, &session.sandbox);
         let limits = session.sandbox.limits.clone();
         let (inner, dir) = (Arc::clone(self), row.paths.session_dir.clone());
-        let (settings, now) = (self.settings(), self.now());
+        let (settings, now) = (self.settings(share.lease().epoch()), self.now());
         let read = tokio::task::spawn_blocking(move || {
             let (journal, recovery) = inner.open_log(&dir, &limits)?;
             let by_number = |seq: u64| record(&journal, seq);
@@ -154,7 +190,7 @@ impl SessionManager {
             let cause = row
                 .dead_cause
                 .clone()
-                .unwrap_or_else(|| "sandbox_lost".to_owned());
+                .unwrap_or_else(|| lost_with(had.as_deref(), self.store.replica()));
             core.sandbox_lost(cause, now);
         }
         let link = if lives {

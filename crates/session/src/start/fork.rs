@@ -171,8 +171,14 @@ impl SessionManager {
     ) -> Result<Arc<SessionKernel>, EngineError> {
         let id = prepared.id;
         prepared.session.cwd.clone_from(&forked.cwd);
-        let row = record(id, &prepared.session, &prepared.paths, KernelLife::Live, 1);
-        let mut core = Core::branch(self.settings(), self.now());
+        let row = record(
+            id,
+            &prepared.session,
+            &prepared.paths,
+            prepared.share.lease().place(),
+            (KernelLife::Live, 1),
+        );
+        let mut core = Core::branch(self.settings(prepared.share.lease().epoch()), self.now());
         core.set_rules(self.rules(prepared.session.origin, &prepared.session.sandbox));
         let deadline = Instant::now() + self.config.adoption_grace;
         let started = match self.store.update_kernel(row).await {

@@ -22,6 +22,7 @@
 //! | additional | the place is the session's sandbox | `additional` |
 //! | resume | a new sandbox for a session whose sandbox has ended; log and actor are there | `resume` |
 //! | adopt | everything runs; log and link are opened again after a restart of the gateway | `adopt` |
+//! | take-over | the same for what a replica had whose lease has ended | `take_over` |
 
 mod actor;
 mod additional;
@@ -37,6 +38,7 @@ mod pool;
 mod process;
 mod resume;
 mod sandbox;
+mod take_over;
 mod turn;
 
 pub use additional::MAX_SESSION_KERNELS;
@@ -45,3 +47,4 @@ pub use named::{MAX_NAME_CHARS, NAME_PATTERN};
 pub use pool::Pool;
 pub(crate) use pool::late_binding;
 pub(crate) use resume::WANTS;
+pub(crate) use take_over::Taking;

@@ -133,7 +133,7 @@ impl SessionManager {
             self.release(prepared).await;
             return Err(error);
         }
-        let core = self.new_core(&prepared.session);
+        let core = self.new_core(&prepared);
         let handle = self
             .start_actor(prepared, core, Some(accepted.permit), None)
             .await?;

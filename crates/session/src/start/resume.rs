@@ -15,7 +15,7 @@ use himalia_model::{
 };
 use himalia_sandbox::SandboxError;
 use himalia_shim_protocol::KernelSpec as ShimKernelSpec;
-use himalia_store::RuntimePaths;
+use himalia_store::{PLACE, RuntimePaths};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -273,7 +273,8 @@ impl SessionManager {
             start_reason: Some("its sandbox before is gone".to_owned()),
             ..Session::clone(&before)
         };
-        let changes = after.changes_since(&before);
+        let mut changes = after.changes_since(&before);
+        changes.insert(PLACE.to_owned(), handle.lease().place().into());
         handle.change(|now| {
             now.sandbox = after.sandbox;
             now.cwd = after.cwd;

@@ -68,7 +68,8 @@ impl SessionManager {
             sandbox.id,
             Some(sandbox.clone()),
             key_hash,
-            self.store.epoch(),
+            self.link_epoch(),
+            self.place(),
         );
         let share = self.lease(first);
         let link = match self.listen_with(share.lease(), FIRST_LINK, streams) {
@@ -156,7 +157,7 @@ impl SessionManager {
         let sandbox = sandbox.ok_or_else(|| EngineError::unavailable("the sandbox has ended"))?;
         let gate = himalia_link::Gate {
             key_hash: lease.key_hash(),
-            epoch: self.store.epoch(),
+            epoch: lease.epoch(),
             unproven: Arc::clone(&self.unproven),
         };
         let listener = sandbox.endpoint.listen(socket, gate);

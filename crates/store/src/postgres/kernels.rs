@@ -41,23 +41,9 @@ const AMEND: &str = fenced!("UPDATE himalia.kernels SET session = session || $5"
 const DELETE: &str = fenced!("DELETE FROM himalia.kernels");
 
 /// Those of an earlier process of this replica.
-pub(super) const TAKE_OWN: &str = "
+const TAKE_OWN: &str = "
 UPDATE himalia.kernels SET fence = fence + 1
 WHERE replica = $1 AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
-RETURNING *";
-
-/// Those of replicas whose lease has ended. The rows of these replicas are changed first: a renewal that is being made at the same
-/// time is done before, and the lease is valid then, or after, and finds that it has ended.
-pub(super) const TAKE_OVER: &str = "
-WITH dead AS (
-    UPDATE himalia.replicas AS r SET lease_until = '-infinity'
-    WHERE r.name <> $1 AND r.lease_until <= clock_timestamp()
-      AND EXISTS (SELECT 1 FROM himalia.kernels AS k WHERE k.replica = r.name)
-    RETURNING r.name
-)
-UPDATE himalia.kernels SET replica = $1, fence = fence + 1
-WHERE replica IN (SELECT name FROM dead)
-  AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
 RETURNING *";
 
 const OWNER: &str = "SELECT replica, fence FROM himalia.kernels WHERE id = $1";
@@ -87,15 +73,14 @@ impl PostgresStore {
             .await
     }
 
-    /// Runs a statement that takes kernels.
-    pub(super) async fn do_take(&self, sql: &'static str) -> Result<Vec<KernelRecord>, StoreError> {
+    pub(super) async fn do_take_own(&self) -> Result<Vec<KernelRecord>, StoreError> {
         self.check_lease()?;
         let (me, claims) = (self.me(), Arc::clone(&self.claims));
         self.any_worker()?
             .run(move |link| async move {
                 let name: &str = &me.name;
                 let mut taken = Vec::new();
-                for row in link.query(sql, &[&name, &me.epoch]).await? {
+                for row in link.query(TAKE_OWN, &[&name, &me.epoch]).await? {
                     let kernel = rows::kernel(&row)?;
                     claims.set(kernel.id, rows::fence(row.try_get("fence")?)?);
                     taken.push(kernel);

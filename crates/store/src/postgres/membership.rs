@@ -20,7 +20,7 @@ const RETRY: Duration = Duration::from_millis(250);
 /// Beyond the end of an earlier process's lease, how long a start waits for it.
 const SLACK: Duration = Duration::from_secs(1);
 
-const NEXT_EPOCH: &str = "
+pub(super) const NEXT_EPOCH: &str = "
 UPDATE himalia.meta SET value = (value::bigint + 1)::text WHERE key = 'gateway_epoch' RETURNING value::bigint";
 
 /// Takes the name, if no living process has it, or if the one that had it is known to have ended: `$4`, or 0.

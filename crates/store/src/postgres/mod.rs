@@ -23,6 +23,7 @@ mod membership;
 mod replicas;
 mod rows;
 mod schema;
+mod take_over;
 mod tls;
 mod tokens;
 mod url;
@@ -40,8 +41,9 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::{
-    EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner, ReplicaLease,
-    ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture, TokenRecord,
+    DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner,
+    ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture, TakeOver, Taken,
+    TokenRecord,
 };
 use claims::Claims;
 use connection::{Connector, Link};
@@ -273,11 +275,19 @@ impl Store for PostgresStore {
     }
 
     fn take_kernels(&self) -> StoreFuture<'_, Vec<KernelRecord>> {
-        Box::pin(self.do_take(kernels::TAKE_OWN))
+        Box::pin(self.do_take_own())
     }
 
-    fn take_over(&self) -> StoreFuture<'_, Vec<KernelRecord>> {
-        Box::pin(self.do_take(kernels::TAKE_OVER))
+    fn dead_replicas(&self) -> StoreFuture<'_, Vec<DeadReplica>> {
+        Box::pin(self.do_dead_replicas())
+    }
+
+    fn take_over(&self, what: TakeOver) -> StoreFuture<'_, Taken> {
+        Box::pin(self.do_take_over(what))
+    }
+
+    fn take_jupyter_sessions(&self, kernels: Vec<Uuid>) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_take_jupyter_sessions(kernels))
     }
 
     fn check(&self) -> StoreFuture<'_, ()> {

@@ -4,7 +4,7 @@ use himalia_testkit::postgres::{Postgres, ServerCertificate};
 use tempfile::TempDir;
 
 use super::*;
-use crate::tests::{Fixture as _, kernel};
+use crate::tests::{Fixture as _, ended, everything, kernel, kernels_of};
 
 const LEASE: Duration = Duration::from_mins(2);
 
@@ -101,11 +101,20 @@ async fn one_of_two_replicas_takes_each_kernel_of_a_dead_one() {
     assert!(located.replica.live && located.replica.name == "a" && located.replica.address.is_none());
     assert_eq!(b.kernels(Scope::Own).await.unwrap(), []);
     assert_eq!(b.kernels(Scope::All).await.unwrap().len(), 40);
-    assert_eq!(b.take_over().await.unwrap(), []);
+    assert_eq!(b.dead_replicas().await.unwrap(), []);
+    assert!(b.take_over(everything()).await.unwrap().is_empty());
     assert_eq!(b.take_kernels().await.unwrap(), []);
     place.expire("a").await;
-    let (by_b, by_c) = tokio::join!(b.take_over(), c.take_over());
+    let dead = b.dead_replicas().await.unwrap();
+    assert_eq!(
+        (dead.len(), &*dead[0].name, &dead[0].places[..]),
+        (1, "a", &["here".to_owned()][..])
+    );
+    assert_eq!(dead[0].sandboxes, 40);
+    let (by_b, by_c) = tokio::join!(b.take_over(everything()), c.take_over(everything()));
     let (by_b, by_c) = (by_b.unwrap(), by_c.unwrap());
+    assert!(by_b.is_empty() || by_b.epoch > c.epoch());
+    let (by_b, by_c) = (kernels_of(by_b), kernels_of(by_c));
     assert_eq!(by_b.len() + by_c.len(), 40);
     let mut owners = HashMap::new();
     for (name, taken) in [("b", by_b), ("c", by_c)] {
@@ -130,6 +139,98 @@ async fn one_of_two_replicas_takes_each_kernel_of_a_dead_one() {
         .map(|one| one.name)
         .collect();
     assert_eq!(names, ["b", "c"]);
+}
+
+#[tokio::test]
+async fn only_what_another_replica_can_use_is_taken_in_bounded_parts() {
+    let place = Shared::new().await;
+    let (a, b) = (place.open("a").await, place.open("b").await);
+    let with = |n: u128, change: &dyn Fn(&mut KernelRecord)| {
+        let mut row = kernel(n);
+        change(&mut row);
+        row
+    };
+    let elsewhere = with(5, &|row| row.session["place"] = "elsewhere".into());
+    let unshared = with(6, &|row| {
+        row.session.as_object_mut().unwrap().remove("place");
+    });
+    // Two kernels of one sandbox.
+    let second = with(2, &|row| row.paths.sandbox_id = kernel(1).paths.sandbox_id);
+    for row in [&kernel(1), &second, &kernel(3), &elsewhere, &unshared] {
+        a.insert_kernel(row.clone()).await.unwrap();
+    }
+    for n in [7, 8] {
+        a.end_kernel(ended(n)).await.unwrap();
+    }
+    let jupyter = JupyterSessionRecord {
+        id: Uuid::from_u128(9),
+        owner: "operator".into(),
+        path: "x".into(),
+        name: String::new(),
+        kind: "notebook".into(),
+        kernel_id: kernel(1).id,
+        created_micros: 1,
+    };
+    a.insert_jupyter_session(jupyter.clone()).await.unwrap();
+    // The log of one ended session is shared, and one that nothing has.
+    place.sql("INSERT INTO himalia.logs (name, replica, epoch) VALUES ('kernels/7', 'a', 1), ('kernels/pool', 'a', 1)");
+    place.expire("a").await;
+    let some = |most| TakeOver { most, ..everything() };
+    let first = b.take_over(some(1)).await.unwrap();
+    assert_eq!(
+        first.kernels,
+        [(kernel(1), "a".to_owned()), (second, "a".to_owned())]
+    );
+    assert!(first.epoch > b.epoch());
+    assert_eq!(
+        (first.ended, first.orphans),
+        (vec![ended(7)], vec!["kernels/pool".to_owned()])
+    );
+    // The log belongs to who has the session, and can be removed by it.
+    assert_eq!(
+        place.sql("SELECT count(*) FROM himalia.logs WHERE replica = 'b'"),
+        "2"
+    );
+    let next = b.take_over(some(9)).await.unwrap();
+    assert!(next.epoch > first.epoch && next.ended.is_empty() && next.orphans.is_empty());
+    assert_eq!(kernels_of(next), [kernel(3)]);
+    assert!(b.take_over(some(9)).await.unwrap().is_empty());
+    let dead = b.dead_replicas().await.unwrap();
+    assert_eq!(dead[0].places, ["elsewhere"]);
+    let given_up = TakeOver {
+        given_up: vec!["a".into()],
+        ..some(9)
+    };
+    assert_eq!(kernels_of(b.take_over(given_up).await.unwrap()), [elsewhere]);
+    assert_eq!(b.dead_replicas().await.unwrap(), []);
+    assert_eq!(b.owner(unshared.id).await.unwrap().unwrap().replica, "a");
+    assert_eq!(b.take_jupyter_sessions(vec![kernel(3).id]).await.unwrap(), 0);
+    assert_eq!(b.take_jupyter_sessions(vec![kernel(1).id]).await.unwrap(), 1);
+    assert_eq!(b.jupyter_sessions(Scope::Own).await.unwrap(), [jupyter]);
+}
+
+#[tokio::test]
+async fn what_was_taken_without_an_answer_is_found_by_the_next_call() {
+    let place = Shared::new().await;
+    let b = place.try_open("b", LEASE).await.unwrap();
+    b.insert_kernel(kernel(1)).await.unwrap();
+    let taken = kernel(2);
+    b.insert_kernel(taken.clone()).await.unwrap();
+    b.claims.remove(taken.id);
+    assert!(
+        b.take_over(everything()).await.unwrap().is_empty(),
+        "it was started here"
+    );
+    place.sql(&format!(
+        "UPDATE himalia.kernels SET fence = 2 WHERE id = '{}'",
+        taken.id
+    ));
+    assert_eq!(
+        kernels_of(b.take_over(everything()).await.unwrap()),
+        std::slice::from_ref(&taken)
+    );
+    assert!(b.take_over(everything()).await.unwrap().is_empty());
+    assert!(b.delete_kernel(taken.id).await.unwrap());
 }
 
 #[tokio::test]

@@ -33,8 +33,9 @@ use uuid::Uuid;
 
 use crate::claims::Claims;
 use crate::{
-    EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner, ReplicaLease,
-    ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture, TokenRecord,
+    DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner,
+    ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture, TakeOver, Taken,
+    TokenRecord,
 };
 pub use backup::{copy_database, detach_sandboxes};
 use claims::Claim;
@@ -194,8 +195,26 @@ impl Store for SqliteStore {
     }
 
     /// No other gateway has the file open, so every kernel in it can be taken.
-    fn take_over(&self) -> StoreFuture<'_, Vec<KernelRecord>> {
-        Box::pin(self.do_take_kernels())
+    fn take_over(&self, _what: TakeOver) -> StoreFuture<'_, Taken> {
+        Box::pin(async {
+            let kernels = self.do_take_kernels().await?;
+            Ok(Taken {
+                kernels: kernels
+                    .into_iter()
+                    .map(|kernel| (kernel, String::new()))
+                    .collect(),
+                epoch: self.epoch(),
+                ..Taken::default()
+            })
+        })
+    }
+
+    fn dead_replicas(&self) -> StoreFuture<'_, Vec<DeadReplica>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn take_jupyter_sessions(&self, _kernels: Vec<Uuid>) -> StoreFuture<'_, usize> {
+        Box::pin(async { Ok(0) })
     }
 
     fn set_address(&self, address: String) -> StoreFuture<'_, ()> {

@@ -79,6 +79,7 @@ pub(crate) async fn a_name_is_one_kernels_and_what_its_owner_may_change_is_kept<
             "labels": { "a": "b" },
             "idle_timeout": null,
             "expires_micros": 9,
+            "place": "here",
         }),
         ..kernel(1)
     };
@@ -213,11 +214,11 @@ pub(crate) async fn a_kernel_is_its_makers_until_another_replica_takes_it<P: Fix
         assert_eq!(store.owner(id).await.unwrap(), Some(owner("a", 1)));
     }
     place.expire("a").await;
-    assert_eq!(b.take_over().await.unwrap(), [kernel(1)]);
+    assert_eq!(kernels_of(b.take_over(everything()).await.unwrap()), [kernel(1)]);
     assert_eq!(b.owner(id).await.unwrap(), Some(owner("b", 2)));
     let a = place.open("a").await;
     place.expire("b").await;
-    assert_eq!(a.take_over().await.unwrap(), [kernel(1)]);
+    assert_eq!(kernels_of(a.take_over(everything()).await.unwrap()), [kernel(1)]);
     assert_eq!(a.owner(id).await.unwrap(), Some(owner("a", 3)));
     // The next process of the same replica takes it too.
     place.close().await;
@@ -248,7 +249,7 @@ pub(crate) async fn a_replica_that_lost_a_kernel_writes_nothing_more_to_it<P: Fi
     let (a, b) = (place.open("a").await, place.open("b").await);
     a.insert_kernel(kernel(1)).await.unwrap();
     place.expire("a").await;
-    b.take_over().await.unwrap();
+    b.take_over(everything()).await.unwrap();
     for written in writes(&*a).await {
         let Err(StoreError::Fenced { held, current, .. }) = written else {
             panic!("{written:?}");

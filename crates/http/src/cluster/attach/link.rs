@@ -20,7 +20,7 @@ use super::client::Shared;
 use super::frame::{Decoder, Item};
 use super::owner::next;
 use crate::cluster::forward::received;
-use crate::cluster::{Cluster, Location, PATIENCE, PAUSE, Relayed, Routes, Sought, caller, no_owner};
+use crate::cluster::{Cluster, Location, PAUSE, Relayed, Routes, Sought, caller, no_owner};
 use crate::error::ApiError;
 use crate::prefix::encode_segment;
 use crate::ws;
@@ -51,7 +51,7 @@ pub(super) enum Attached {
 }
 
 impl Attaching {
-    /// Asks the owner, within [`PATIENCE`]. The response of an owner that refuses is for the client.
+    /// Asks the owner, for as long as the cluster has patience. The response of an owner that refuses is for the client.
     pub(super) async fn attach(&self, after: Option<u64>) -> Result<Attached, ApiError> {
         let caller = caller(&self.principal)?;
         let sought = Sought::Kernel(self.kernel);
@@ -75,7 +75,7 @@ impl Attaching {
                     }
                 }
             };
-            if start.elapsed() + PAUSE >= PATIENCE {
+            if start.elapsed() + PAUSE >= self.cluster.patience {
                 return Err(no_owner(&reason));
             }
             if again {

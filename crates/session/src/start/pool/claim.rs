@@ -99,7 +99,13 @@ impl SessionManager {
             return Err(format!("the one that was ready could not be bound: {failure}"));
         }
         let before = (handle.id(), Session::clone(&handle.session()));
-        let row = record(accepted.id, &session, &pooled.paths, KernelLife::Live, 1);
+        let row = record(
+            accepted.id,
+            &session,
+            &pooled.paths,
+            handle.lease().place(),
+            (KernelLife::Live, 1),
+        );
         handle.assign(accepted.id, session);
         if let Err(error) = self.store.insert_kernel(row).await {
             tracing::error!(kernel = %accepted.id, %error, "cannot note a claimed kernel");

@@ -77,7 +77,7 @@ impl SessionManager {
                 .insert(PRELOAD_VARIABLE.to_owned(), plan.preload.join(","));
         }
         // One that crashes while it waits is replaced, not started again.
-        let mut core = self.new_core(&prepared.session);
+        let mut core = self.new_core(&prepared);
         core.set_rules(Rules::default());
         let paths = prepared.paths.clone();
         let handle = self.start_actor(prepared, core, None, None).await?;
