@@ -8,12 +8,14 @@
 //! | connections, clients of events | `Shares`, of pieces |
 //! | work that takes a processor or reads much of a log, kernels that start | `Turns`, queued fairly |
 //! | requests, starts of kernels | `Rates`, a second |
+//! | processor time of sandboxes | `CpuQuotas`, a day |
 //!
 //! A refusal costs about as much as a small answer, so those of tenants are answered late: [`Budget::hold_back`].
 //!
 //! A tenant has a share of each, one of its callers at most three quarters of that, and a part of the whole is the operator's
 //! alone. A refused caller learns when to come back: [`EngineError::OverBudget`], [`EngineError::Busy`].
 
+mod cpu;
 mod pace;
 mod rates;
 mod shares;
@@ -22,12 +24,14 @@ mod turns;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cpu::CpuQuotas;
 use himalia_journal::Journal;
 use himalia_model::{EngineConfig, EngineError, Principal};
 use rates::Rates;
 use shares::Shares;
 use turns::Turns;
 
+pub use cpu::{CpuGate, begin_of, day_of};
 pub use pace::{Pace, Reading, work};
 pub use shares::Held;
 pub use turns::Turn;
@@ -62,6 +66,7 @@ pub struct Budget {
     requests: Rates,
     starts: Rates,
     refusals: Arc<Shares>,
+    cpu: CpuQuotas,
 }
 
 /// What is in use, and what was refused since the start.
@@ -134,7 +139,43 @@ impl Budget {
                 0,
                 share(|share| u64::from(share.connections)),
             ),
+            cpu: CpuQuotas::new(
+                &config.clock,
+                config
+                    .tenants
+                    .iter()
+                    .filter_map(|(owner, limits)| Some((owner, limits.cpu_per_day?))),
+            ),
         }
+    }
+
+    /// What limits the processor time of an owner's sandboxes; `None` for an owner without a limit.
+    pub fn cpu(&self, owner: &str) -> Option<&CpuGate> {
+        self.cpu.of(owner)
+    }
+
+    /// The day now: days since 1970, UTC.
+    pub fn today(&self) -> i64 {
+        self.cpu.today()
+    }
+
+    /// The processor time that sandboxes have used on a day, by owner.
+    pub fn set_cpu(&self, day: i64, used: &std::collections::BTreeMap<String, Duration>) {
+        self.cpu.set(day, used);
+    }
+
+    /// Connections and bytes of responses that the callers of an owner hold now, by their names.
+    pub fn callers(&self, owner: &str) -> std::collections::BTreeMap<String, (u64, u64)> {
+        let mut all: std::collections::BTreeMap<String, (u64, u64)> = self
+            .connections
+            .callers(owner)
+            .into_iter()
+            .map(|(caller, count)| (caller, (count, 0)))
+            .collect();
+        for (caller, bytes) in self.memory.callers(owner) {
+            all.entry(caller).or_default().1 = bytes;
+        }
+        all
     }
 
     /// Memory for an answer of about so many bytes, as long as the guard lives.

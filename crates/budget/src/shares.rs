@@ -127,6 +127,15 @@ impl Shares {
             .collect()
     }
 
+    /// What each caller of an owner holds.
+    pub(super) fn callers(&self, owner: &str) -> BTreeMap<String, u64> {
+        let state = self.state.lock();
+        state
+            .owners
+            .get(owner)
+            .map_or_else(BTreeMap::new, |owner| owner.callers.clone())
+    }
+
     fn give_back(&self, owner: &str, caller: &str, amount: u64) {
         let mut state = self.state.lock();
         state.all = state.all.saturating_sub(amount);

@@ -14,7 +14,7 @@ use himalia_executions::{
 };
 use himalia_model::{
     AccessToken, Branch, Collected, EngineError, ForkKernel, GatewayStatus, JupyterSessionId, KernelId,
-    KernelModel, KernelSpec, KernelSpecs, NewKernel, NewSession, NewToken, PoolStatus, Principal,
+    KernelModel, KernelSpec, KernelSpecs, NewKernel, NewSession, NewToken, OwnerUsage, PoolStatus, Principal,
     ProvisionerInfo, SessionChange, SessionId, SessionInfo, SessionModel, SessionOwner, SessionPatch, Sought,
     SpecFile, StartSession, TemplateInfo,
 };
@@ -172,6 +172,10 @@ commands! {
         /// Which replica has the session or kernel of this id; `None` where the principal sees none. With one replica it is
         /// always this one.
         Look session_owner(sought: &Sought) -> Option<SessionOwner>, Subject::Gateway;
+        /// What a tenant uses and today has used, beside what it may: that of the principal, or for the operator any one
+        /// (`operator` for its own). [`EngineError::Forbidden`] for that of another; [`EngineError::BadRequest`] for one that is not
+        /// configured.
+        Look usage(tenant: Option<&str>) -> OwnerUsage, Subject::Gateway;
         /// The other replicas that live and listen for replicas: name and address.
         Look other_replicas() -> Vec<(String, String)>, Subject::Gateway;
         /// The variables of a kernel, also while it runs code. Leaves no trace in it and is no activity.

@@ -27,15 +27,15 @@ pub use himalia_executions::{
 };
 pub use himalia_metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Clients, Counter, Metrics};
 pub use himalia_model::{
-    AccessToken, Action, Branch, Clock, Collected, CollectedSession, CullConfig, EndedSession, EngineConfig,
-    EngineError, ExecutionState, FileError, FilesMode, ForkError, ForkFiles, ForkKernel, ForkPolicy,
-    GatewayStatus, Hazard, JupyterSessionId, KernelId, KernelJson, KernelModel, KernelRef, KernelSpec,
-    KernelSpecs, MAX_BRANCHES, MAX_PRINCIPAL_CHARS, NewKernel, NewSession, NewToken, NotOffered, Object,
-    Origin, Orphan, OrphanKind, Overdue, PoolConfig, PoolStatus, Principal, ProvisionerChoice,
-    ProvisionerInfo, RemovedBy, Retention, Role, SandboxConfig, Scope, Secrets, Session, SessionChange,
-    SessionEnd, SessionId, SessionInfo, SessionLimits, SessionModel, SessionOwner, SessionPatch, Share,
-    SharedStore, Sought, SpecFile, StartPath, StartSession, Template, TemplateInfo, TenantLimits, TimeChange,
-    TimeSource, TraceContext, Unanswered, Unresponsive, UsualSizes, Via,
+    AccessToken, Action, Branch, CallerUsage, Clock, Collected, CollectedSession, CullConfig, EndedSession,
+    EngineConfig, EngineError, ExecutionState, FileError, FilesMode, ForkError, ForkFiles, ForkKernel,
+    ForkPolicy, GatewayStatus, Hazard, JupyterSessionId, KernelId, KernelJson, KernelModel, KernelRef,
+    KernelSpec, KernelSpecs, MAX_BRANCHES, MAX_PRINCIPAL_CHARS, NewKernel, NewSession, NewToken, NotOffered,
+    Object, Origin, Orphan, OrphanKind, Overdue, OwnerUsage, PoolConfig, PoolStatus, Principal,
+    ProvisionerChoice, ProvisionerInfo, RemovedBy, Retention, Role, SandboxConfig, Scope, Secrets, Session,
+    SessionChange, SessionEnd, SessionId, SessionInfo, SessionLimits, SessionModel, SessionOwner,
+    SessionPatch, Share, SharedStore, Sought, SpecFile, StartPath, StartSession, Template, TemplateInfo,
+    TenantLimits, TimeChange, TimeSource, TraceContext, Unanswered, Unresponsive, Used, UsualSizes, Via,
 };
 pub use himalia_session::{
     ByteRange, Elsewhere, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,

@@ -121,6 +121,13 @@ pub(crate) enum Command {
     /// Let Jupyter clients of this machine attach to a session: jupyter console, qtconsole, Spyder, Emacs, Vim
     #[command(after_help = CONNECT_EXAMPLES)]
     Connect(ConnectArgs),
+    /// What a tenant and its callers use, and their quotas
+    Usage {
+        /// Tenant of the configuration, for the operator [default: that of the token]
+        tenant: Option<String>,
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
     /// Remove data of expired sessions, and data that belongs to no session
     ///
     /// The running gateway also does this every ten minutes, a part each time. When it starts, it removes data that

@@ -77,6 +77,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Backup { output, data_dir } => backup::backup(&paths::data_dir(data_dir)?, &output),
         Command::Restore { backup, data_dir } => backup::restore(&backup, &paths::data_dir(data_dir)?),
         Command::Gc { dry_run, gateway } => client::collect(&gateway, dry_run),
+        Command::Usage { tenant, gateway } => client::usage(&gateway, tenant.as_deref()),
         Command::Mcp { gateway } => client::mcp(gateway),
         Command::Doctor {
             session,

@@ -38,6 +38,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{EndedSession, EngineError, FileError, ForkError, Hazard};
+use himalia_wire::build::timestamp;
 
 /// An error on its way to a client. `render` gives it the body of the dialect that the client speaks.
 #[derive(Clone, Debug)]
@@ -77,6 +78,22 @@ pub(crate) enum Detail {
     Incarnation(u32),
     /// The ended session.
     Ended(EndedSession),
+    /// The quota that is exhausted.
+    Quota(Quota),
+}
+
+/// A quota that is exhausted.
+#[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
+pub(crate) struct Quota {
+    /// Its key in the configuration: `cpu_seconds_per_day`, `sandbox_memory`.
+    pub(crate) name: &'static str,
+    pub(crate) limit: u64,
+    pub(crate) used: u64,
+    /// Of both numbers: `seconds`, `bytes`.
+    pub(crate) unit: &'static str,
+    /// When it will be possible again. Null: when less is used.
+    #[schemars(extend("format" = "date-time"))]
+    pub(crate) resets: Option<String>,
 }
 
 impl ApiError {
@@ -242,6 +259,25 @@ impl From<EngineError> for ApiError {
                 ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, code, message)
             },
             EngineError::OverBudget { retry_after, .. } => Self {
+                retry_after: Some(retry_after),
+                ..Self::new(StatusCode::TOO_MANY_REQUESTS, code, message)
+            },
+            EngineError::QuotaExceeded {
+                quota,
+                limit,
+                used,
+                unit,
+                until,
+                retry_after,
+                ..
+            } => Self {
+                detail: Some(Box::new(Detail::Quota(Quota {
+                    name: quota,
+                    limit,
+                    used,
+                    unit,
+                    resets: until.map(timestamp),
+                }))),
                 retry_after: Some(retry_after),
                 ..Self::new(StatusCode::TOO_MANY_REQUESTS, code, message)
             },

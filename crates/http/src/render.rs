@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::error::{ApiError, Detail};
+use crate::error::{ApiError, Detail, Quota};
 use crate::mounted::OwnBody;
 use crate::openapi::codes;
 use crate::request_id::RequestId;
@@ -137,6 +137,9 @@ pub(crate) struct Problem {
     /// The reason of the end: `killed_by_user`, `idle_culled`, `ttl` …
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// The quota that is exhausted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota: Option<Quota>,
     /// The end of the kernel's standard error, for a failed start.
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr: Option<String>,
@@ -179,6 +182,10 @@ impl From<&ApiError> for Problem {
             session: over.map(|over| over.id.first_kernel()),
             ended: over.map(|over| timestamp(over.ended)),
             reason: over.map(|over| over.cause.clone()),
+            quota: match detail {
+                Some(Detail::Quota(quota)) => Some(quota.clone()),
+                _ => None,
+            },
             stderr: error.stderr.clone(),
             request_id: None,
         }

@@ -124,6 +124,7 @@ pub static ROUTES: &[Route] = &[
     route!(V1 POST "/v1/executions/{execution_id}/input", "Answer the prompt of an execution", post(v1::executions::input), [LOG REMOVED KERNEL]),
     route!(V1 GET "/v1/artifacts/{sha256}", "Get an image or another large value", get(v1::artifacts::show), [LOG RANGE]),
     route!(V1 POST "/v1/gc", "Collect garbage: remove expired data", post(v1::collect::collect), []),
+    route!(V1 GET "/v1/usage", "Get what a tenant and its callers use", get(v1::usage::show), []),
     route!(V1 GET "/v1/tokens", "List access tokens", get(v1::tokens::list), []),
     route!(V1 POST "/v1/tokens", "Create an access token", post(v1::tokens::create), [TOKENS]),
     route!(V1 DELETE "/v1/tokens/{token_id}", "Revoke an access token", delete(v1::tokens::revoke), []),

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::pin::Pin;
+use std::time::Duration;
 
 use himalia_model::DiskUse;
 use himalia_shim_protocol::StartPath;
@@ -20,6 +21,9 @@ pub trait KernelHost: Debug + Send + Sync {
 
     /// A process runs: it is noted where a later gateway looks, and for what has to kill it.
     fn process_started(&self, pid: i32, incarnation: u32, path: StartPath);
+
+    /// A native execution of this caller has ended, which ran so long.
+    fn execution_ended(&self, caller: &str, took: Duration);
 
     /// Finds out whether a process died because it ran out of memory, and answers once.
     fn check_memory(&self, answer: mpsc::Sender<bool>);

@@ -95,6 +95,10 @@ impl fmt::Debug for SharedStore {
 pub struct TenantLimits {
     /// Its kernels that may run or be starting at once.
     pub max_kernels: Option<u32>,
+    /// Processor time that its sandboxes may use in a day, UTC; `None`: no limit.
+    pub cpu_per_day: Option<Duration>,
+    /// Bytes of memory that its sandboxes use from which on no session is started; `None`: no limit.
+    pub sandbox_memory_bytes: Option<u64>,
     /// Of the networks that a template grants, those that this tenant's callers may ask for; none unless named.
     pub networks: Vec<String>,
     /// The same of images.

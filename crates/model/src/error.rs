@@ -138,6 +138,24 @@ pub enum EngineError {
         /// Seconds after which it may go.
         retry_after: u64,
     },
+    /// The owner has used as much of something as it may. The same is refused until it is less, or until the time that is named.
+    #[error("the quota {quota} of the tenant {owner} is exhausted: {used} of {limit} {unit} are used{}", until_text(.until.as_ref()))]
+    QuotaExceeded {
+        /// Its key in the configuration: `cpu_seconds_per_day`, `sandbox_memory`.
+        quota: &'static str,
+        /// Whose it is.
+        owner: String,
+        /// In `unit`.
+        limit: u64,
+        /// In `unit`.
+        used: u64,
+        /// `seconds`, `bytes`.
+        unit: &'static str,
+        /// When it will be possible again, UTC; `None`: when less is used.
+        until: Option<OffsetDateTime>,
+        /// Seconds after which to try again.
+        retry_after: u64,
+    },
     /// The disk has too little room for a new session. Worth trying again: what is not kept any longer goes.
     #[error("{reason}")]
     DiskFull {
@@ -266,6 +284,13 @@ impl RemovedBy {
     }
 }
 
+fn until_text(until: Option<&OffsetDateTime>) -> String {
+    match until {
+        Some(until) => format!("; it is possible again at {}", timestamp(*until)),
+        None => "; it is possible again when its sessions use less".to_owned(),
+    }
+}
+
 fn of_tenant(tenant: Option<&str>) -> String {
     tenant.map_or_else(String::new, |name| format!(" of the tenant {name}"))
 }
@@ -359,6 +384,7 @@ impl EngineError {
             Self::Timeout { .. } => "timeout",
             Self::KernelStart { .. } => "kernel_start_failed",
             Self::OverBudget { .. } => "over_budget",
+            Self::QuotaExceeded { .. } => "quota_exceeded",
             Self::DiskFull { .. } => "disk_full",
             Self::QueueFull { .. } => "queue_full",
             Self::IncarnationMismatch { .. } => "kernel_restarted",
@@ -380,6 +406,7 @@ impl EngineError {
             self,
             Self::KernelLimit { .. }
                 | Self::OverBudget { .. }
+                | Self::QuotaExceeded { .. }
                 | Self::DiskFull { .. }
                 | Self::QueueFull { .. }
                 | Self::Files {
@@ -397,6 +424,7 @@ impl EngineError {
                 | Self::Timeout { .. }
                 | Self::KernelLimit { .. }
                 | Self::OverBudget { .. }
+                | Self::QuotaExceeded { .. }
                 | Self::DiskFull { .. }
                 | Self::QueueFull { .. }
                 | Self::Busy { .. }

@@ -20,6 +20,7 @@ mod template;
 mod time;
 mod token;
 mod trace;
+mod usage;
 
 pub use clock::{Clock, Looks, TimeSource};
 pub use collect::{Collected, CollectedSession, Orphan, OrphanKind, Overdue, Retention};
@@ -47,3 +48,4 @@ pub use template::{
 pub use time::{from_micros, now_micros, wall_micros};
 pub use token::{AccessToken, NewToken};
 pub use trace::{NoTraceContext, TraceContext};
+pub use usage::{CallerUsage, OwnerUsage, Used};

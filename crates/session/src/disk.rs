@@ -14,22 +14,9 @@ impl SessionManager {
         let least = self.config.min_free_bytes;
         let share = self.config.share(principal);
         let owner = principal.owner().to_owned();
-        let (mut logs, mut ended) = (Vec::new(), 0);
-        if share.is_some() {
-            let live = self.registry.all_unordered().into_iter();
-            let live = live.filter(|handle| handle.session().owner == owner && !handle.is_over());
-            logs.extend(live.map(|handle| handle.journal.dir().to_owned()));
-            let kept = self.ended.kept_of(|of| of == owner);
-            for dir in kept.into_iter().map(|row| row.session_dir) {
-                match self.ended.size(&dir) {
-                    Some(bytes) => ended += bytes,
-                    None => logs.push(self.config.data_dir.join(dir)),
-                }
-            }
-        }
         let data_dir = self.config.data_dir.clone();
-        let looked = tokio::task::spawn_blocking(move || (free(&data_dir), used(&logs)));
-        let (free, used) = looked
+        let looked = tokio::task::spawn_blocking(move || free(&data_dir));
+        let free = looked
             .await
             .map_err(|error| EngineError::internal("looking at the data directory", error))?;
         if let Some(free) = free.filter(|free| *free < least) {
@@ -40,17 +27,46 @@ impl SessionManager {
             });
         }
         match share.map(|share| share.disk_bytes) {
-            Some(most) if ended + used >= most => Err(EngineError::OverBudget {
-                what: "disk",
-                reason: format!(
-                    "the sessions of the tenant {owner} take {} bytes, and {most} are its limit",
-                    ended + used
-                ),
-                gateways: false,
-                retry_after: 10,
-            }),
-            _ => Ok(()),
+            Some(most) => {
+                let (live, ended) = self.disk_of(&owner).await?;
+                if live + ended < most {
+                    return Ok(());
+                }
+                Err(EngineError::OverBudget {
+                    what: "disk",
+                    reason: format!(
+                        "the sessions of the tenant {owner} take {} bytes, and {most} are its limit",
+                        live + ended
+                    ),
+                    gateways: false,
+                    retry_after: 10,
+                })
+            }
+            None => Ok(()),
         }
+    }
+
+    /// Bytes of logs and artifacts of an owner's sessions: of those that live, and of those that have ended.
+    pub async fn disk_of(&self, owner: &str) -> Result<(u64, u64), EngineError> {
+        let live = self.registry.all_unordered().into_iter();
+        let live = live.filter(|handle| handle.session().owner == owner && !handle.is_over());
+        let live: Vec<PathBuf> = live.map(|handle| handle.journal.dir().to_owned()).collect();
+        let (mut logs, mut known) = (Vec::new(), 0);
+        for dir in self
+            .ended
+            .kept_of(|of| of == owner)
+            .into_iter()
+            .map(|row| row.session_dir)
+        {
+            match self.ended.size(&dir) {
+                Some(bytes) => known += bytes,
+                None => logs.push(self.config.data_dir.join(dir)),
+            }
+        }
+        let looked = tokio::task::spawn_blocking(move || (used(&live), known + used(&logs)));
+        looked
+            .await
+            .map_err(|error| EngineError::internal("looking at the data directory", error))
     }
 }
 

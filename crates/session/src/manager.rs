@@ -28,7 +28,9 @@ use crate::end::OpenLogs;
 use crate::readiness::LastCheck;
 use crate::sandbox_lease::Share;
 use crate::start::{KernelLimits, Taking};
-use crate::{EndedSessions, Gate, Lease, MemoryGauge, Pool, Provisioners, Registry, Remembered, Templates};
+use crate::{
+    EndedSessions, Gate, Lease, MemoryGauge, Meter, Pool, Provisioners, Registry, Remembered, Templates,
+};
 
 /// Memory for the newest records of a log that is only read.
 const READING_BYTES: usize = 256 << 10;
@@ -84,6 +86,8 @@ pub struct SessionManager {
     pub budget: Budget,
     /// The memory of sandboxes, for lists.
     pub memory: MemoryGauge,
+    /// What owners have used.
+    pub(crate) meter: Arc<Meter>,
     /// Set first when the engine stops: commands are refused, feeds end.
     pub draining: CancellationToken,
     /// Sessions without a sandbox that a request waits for.

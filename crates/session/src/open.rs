@@ -83,6 +83,7 @@ impl SessionManager {
             unproven: Arc::default(),
             budget: Budget::of(&config),
             memory: MemoryGauge::default(),
+            meter: Arc::default(),
             draining: CancellationToken::new(),
             stop_actors: CancellationToken::new(),
             actors: TaskTracker::new(),
@@ -96,6 +97,7 @@ impl SessionManager {
         inner.adopt().await?;
         inner.background.spawn(Arc::clone(&inner).keep_synced());
         inner.background.spawn(Arc::clone(&inner).keep_lifetimes());
+        inner.background.spawn(Arc::clone(&inner).keep_metered());
         inner.background.spawn(Arc::clone(&inner).keep_collected());
         if inner.store.is_shared() {
             inner.background.spawn(Arc::clone(&inner).keep_swept());
@@ -145,6 +147,7 @@ impl SessionManager {
         inner.actors.close();
         inner.actors.wait().await;
         inner.sync_logs().await;
+        inner.store_usage().await;
         let removed =
             tokio::task::spawn_blocking(move || ended.iter().for_each(|handle| handle.remove_log()));
         removed

@@ -28,6 +28,7 @@ mod postgres;
 mod replicas;
 mod sqlite;
 mod tokens;
+mod usage;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -47,6 +48,7 @@ pub use postgres::{PostgresOptions, PostgresStore, PostgresUrl, REPLICA_FILE, ch
 pub use replicas::{DeadReplica, Location, Lookup, PLACE, ReplicaRecord, Scope, TakeOver, Taken};
 pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore, copy_database, detach_sandboxes};
 pub use tokens::TokenRecord;
+pub use usage::UsageRecord;
 
 /// A boxed future, so that the trait can be used as an object.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -175,6 +177,18 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Every access token, oldest first.
     fn tokens(&self) -> StoreFuture<'_, Vec<TokenRecord>>;
+
+    /// Kernels of this owner, of all replicas, those included that have no process.
+    fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize>;
+
+    /// Adds to what was used on a day (days since 1970, UTC), all or nothing.
+    fn add_usage(&self, day: i64, used: Vec<UsageRecord>) -> StoreFuture<'_, ()>;
+
+    /// What was used on a day, over all replicas, by owner and caller.
+    fn usage(&self, day: i64) -> StoreFuture<'_, Vec<UsageRecord>>;
+
+    /// Forgets what was used before a day; gives back how many rows that were.
+    fn forget_usage(&self, day: i64) -> StoreFuture<'_, usize>;
 
     /// How much room the store takes.
     fn space(&self) -> StoreFuture<'_, Space>;

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::{
     DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner,
     ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture, TakeOver, Taken,
-    TokenRecord,
+    TokenRecord, UsageRecord,
 };
 
 /// Times each call of another store, the wait in its queue included. Calls whose caller stopped waiting are not counted.
@@ -105,6 +105,10 @@ timed! {
     fn delete_token(id: Uuid) -> bool;
     fn delete_expired_tokens(micros: i64) -> usize;
     fn tokens() -> Vec<TokenRecord>;
+    fn count_kernels(owner: String) -> usize;
+    fn add_usage(day: i64, used: Vec<UsageRecord>) -> ();
+    fn usage(day: i64) -> Vec<UsageRecord>;
+    fn forget_usage(day: i64) -> usize;
     fn space() -> Space;
     fn compact(pages: u32) -> Space;
 }

@@ -32,6 +32,9 @@ impl Commands {
         self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
         self.inner.check_open()?;
         let handle = self.handle(principal, kernel)?;
+        if let Some(cpu) = self.inner.budget.cpu(&handle.session().owner) {
+            cpu.check()?;
+        }
         let language = match &wanted.language {
             None => Language::Kernel,
             Some(name) => self.language(&handle, name).await?,

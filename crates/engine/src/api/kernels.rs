@@ -152,6 +152,7 @@ impl Commands {
                 Arc::clone(handle.handle()),
                 owner,
                 principal.trace(),
+                self.inner.budget.cpu(&handle.session().owner).cloned(),
                 Arc::clone(&connection),
             ),
             feed: Feed::new(reader, owner, connection, held),

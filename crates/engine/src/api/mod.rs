@@ -17,6 +17,7 @@ mod session_kernels;
 mod sessions;
 mod specs;
 mod tokens;
+mod usage;
 
 use std::sync::Arc;
 

@@ -159,7 +159,7 @@ impl Commands {
         self.allow(principal, Action::Create, Object::Kernels)?;
         let parent = self.handle(principal, id)?;
         self.inner.budget.start(principal)?;
-        self.inner.check_disk(principal).await?;
+        self.inner.check_quotas(principal, true).await?;
         self.inner.fork_kernel(parent, fork).await
     }
 

@@ -114,6 +114,7 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.attach(who, kernel, Attach::default()).await.err(),
             engine.session_owner(who, &Sought::Kernel(kernel)).await.err(),
             engine.other_replicas(who).await.err(),
+            engine.usage(who, None).await.err(),
             engine.variables(who, kernel).await.err(),
             engine
                 .variable(who, kernel, "canary", &VariableQuery::default())
@@ -151,7 +152,7 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.revoke_token(who, Uuid::from_u128(1)).await.err(),
         ]
     };
-    let worked: [Option<EngineError>; 52] = within("all commands", Box::pin(work)).await.unwrap();
+    let worked: [Option<EngineError>; 53] = within("all commands", Box::pin(work)).await.unwrap();
     assert_eq!(
         lists.len() + worked.len() + 1,
         COMMANDS.len(),

@@ -18,3 +18,4 @@ mod principals;
 mod retention;
 mod session_kernels;
 mod sessions;
+mod usage;

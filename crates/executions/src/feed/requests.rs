@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use himalia_budget::CpuGate;
 use himalia_kernel::{Envelope, Handle, Request, RequestKind, Traced, parent_key};
 use himalia_model::{EngineError, TraceContext};
 use himalia_wire::Channel;
@@ -19,6 +20,8 @@ pub struct Requests {
     owner: u64,
     /// The span in which the client came.
     caller: Option<TraceContext>,
+    /// What limits the processor time of the kernel's owner.
+    cpu: Option<CpuGate>,
     _connection: Arc<Connection>,
 }
 
@@ -29,12 +32,14 @@ impl Requests {
         handle: Arc<Handle>,
         owner: u64,
         caller: Option<TraceContext>,
+        cpu: Option<CpuGate>,
         connection: Arc<Connection>,
     ) -> Self {
         Self {
             handle,
             owner,
             caller,
+            cpu,
             _connection: connection,
         }
     }
@@ -45,7 +50,8 @@ impl Requests {
     /// [`EngineError::Unavailable`] when it is full; `Shell` waits for room: a facade that continues to read
     /// control messages meanwhile polls this beside its reader. Errors: [`EngineError::BadRequest`] for a header
     /// without the required fields or the channel `Iopub`; [`EngineError::NotFound`] when the kernel is gone;
-    /// [`EngineError::Unavailable`] while the log cannot be written.
+    /// [`EngineError::Unavailable`] while the log cannot be written; [`EngineError::QuotaExceeded`] for an execution of a tenant without processor
+    /// time.
     pub async fn send(&self, frame: Frame) -> Result<(), EngineError> {
         let channel = frame.channel();
         let request = self.understand(frame)?;
@@ -57,6 +63,11 @@ impl Requests {
             return Err(EngineError::unavailable(
                 "the log of this kernel cannot be written, is the disk full?",
             ));
+        }
+        if request.kind == RequestKind::Execute
+            && let Some(cpu) = &self.cpu
+        {
+            cpu.check()?;
         }
         let share = Handle::share(request.frame.bytes().len());
         if channel == Channel::Shell {

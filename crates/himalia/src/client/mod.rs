@@ -57,6 +57,14 @@ pub(crate) fn collect(gateway: &GatewayArgs, dry_run: bool) -> anyhow::Result<Ex
     print(gateway.json, &expect(&reply, 200)?, show::collected)
 }
 
+/// What a tenant and its callers use.
+pub(crate) fn usage(gateway: &GatewayArgs, tenant: Option<&str>) -> anyhow::Result<ExitCode> {
+    let client = connect(gateway)?;
+    let query = tenant.map_or_else(String::new, |tenant| format!("?tenant={}", encoded(tenant)));
+    let reply = runtime()?.block_on(Box::pin(client.get(&format!("/v1/usage{query}"))))?;
+    print(gateway.json, &expect(&reply, 200)?, show::usage)
+}
+
 /// A session as the gateway shows it.
 pub(crate) fn session(gateway: &GatewayArgs, session: &str) -> anyhow::Result<Value> {
     let client = connect(gateway)?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use himalia_engine::{Principal, Share, TenantLimits};
 
@@ -17,6 +18,8 @@ const MAX_TENANTS: usize = 1000;
 const MAX_CALLERS: usize = 1000;
 /// The largest number of connections, of clients, or of anything a second.
 const MAX_RATE: u32 = 1_000_000;
+/// The largest number of seconds of processor time in a day: of 100,000 processors.
+const MAX_CPU_SECONDS: u64 = 100_000 * 86_400;
 /// What a token's digest begins with.
 const DIGEST: &str = "sha256:";
 /// SHA-256 of nothing.
@@ -68,6 +71,15 @@ impl Tenants {
                 return bad(
                     "max_kernels",
                     format!("{most} is not between 1 and {max_kernels}, the gateway's own"),
+                );
+            }
+            if let Some(seconds) = table
+                .cpu_seconds_per_day
+                .filter(|seconds| !(1..=MAX_CPU_SECONDS).contains(seconds))
+            {
+                return bad(
+                    "cpu_seconds_per_day",
+                    format!("{seconds} is not between 1 and {MAX_CPU_SECONDS}"),
                 );
             }
             docker
@@ -129,6 +141,8 @@ impl Tenants {
             };
             let limits = TenantLimits {
                 max_kernels: table.max_kernels,
+                cpu_per_day: table.cpu_seconds_per_day.map(Duration::from_secs),
+                sandbox_memory_bytes: table.sandbox_memory.map(|size| size.0),
                 networks: table.networks,
                 images: table.images,
                 share,
@@ -220,11 +234,14 @@ mod tests {
     fn tenants_have_callers_and_limits() {
         let digest = "ab".repeat(32);
         let tenants = check(&format!(
-            "[acme]\nmax_kernels = 3\nmemory = \"8MiB\"\nstreams = 9\n[acme.tokens]\nada = \"{LONG}\"\nbob = \"sha256:{digest}\"\n\
+            "[acme]\nmax_kernels = 3\ncpu_seconds_per_day = 60\nsandbox_memory = \"2GiB\"\nmemory = \"8MiB\"\nstreams = 9\n[acme.tokens]\nada = \"{LONG}\"\nbob = \"sha256:{digest}\"\n\
              eve = {{ file = \"/run/eve\" }}\n[acme.scopes]\nbob = \"read\"\neve = \"admin\"\n[other.tokens]\nada = \"another-{LONG}\""
         ))
         .unwrap();
         assert_eq!(tenants.limits["acme"].max_kernels, Some(3));
+        let acme = &tenants.limits["acme"];
+        let quotas = (acme.cpu_per_day, acme.sandbox_memory_bytes);
+        assert_eq!(quotas, (Some(Duration::from_mins(1)), Some(2 << 30)));
         assert_eq!(tenants.limits["other"], TenantLimits::default());
         let share = Share {
             memory_bytes: 8 << 20,
@@ -272,6 +289,10 @@ mod tests {
             (
                 format!("[acme]\nmax_kernels = 11\ntokens.a = \"{LONG}\""),
                 "tenants.acme.max_kernels",
+            ),
+            (
+                format!("[acme]\ncpu_seconds_per_day = 0\ntokens.a = \"{LONG}\""),
+                "tenants.acme.cpu_seconds_per_day",
             ),
             (
                 format!("[acme]\nstreams = 0\ntokens.a = \"{LONG}\""),

@@ -13,6 +13,10 @@ use super::values::{ByteSize, Secret};
 pub(crate) struct TenantTable {
     /// Kernels that may live at once.
     pub(crate) max_kernels: Option<u32>,
+    /// Seconds of processor time that its sandboxes may use in a day.
+    pub(crate) cpu_seconds_per_day: Option<u64>,
+    /// Memory that its sandboxes use from which on no session is started.
+    pub(crate) sandbox_memory: Option<ByteSize>,
     /// Of the networks that templates grant, those that its callers may ask for.
     pub(crate) networks: Vec<String>,
     /// The same of images.

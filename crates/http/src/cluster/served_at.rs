@@ -113,6 +113,7 @@ mod tests {
         ("POST", "/v1/gc"),
         ("GET", "/v1/openapi.json"),
         ("GET", "/v1/pools"),
+        ("GET", "/v1/usage"),
         ("GET", "/v1/tokens"),
         ("POST", "/v1/tokens"),
         ("DELETE", "/v1/tokens/{token_id}"),

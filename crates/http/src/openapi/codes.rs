@@ -10,6 +10,7 @@ pub(crate) const EVERY: Group = &[
     (403, "forbidden"),
     (404, "not_found"),
     (429, "over_budget"),
+    (429, "quota_exceeded"),
     (429, "too_many_wrong_tokens"),
     (500, "internal"),
     (503, "unavailable"),

@@ -21,6 +21,7 @@ mod session_json;
 pub(crate) mod sessions;
 mod sse;
 pub(crate) mod tokens;
+pub(crate) mod usage;
 pub(crate) mod variables;
 
 pub(crate) use sse::end as events_end;

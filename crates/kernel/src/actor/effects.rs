@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::{Committing, Running};
 use crate::event::{Effect, Event, Now};
+use crate::executions::observed::Observed;
 use crate::handle::record;
 use crate::meta::RecordKind;
 
@@ -160,6 +161,10 @@ impl Running {
 
     pub(super) fn publish(&mut self) {
         for observed in self.actor.core.take_observed() {
+            if let Observed::Ended { took, caller, .. } = &observed {
+                let took = Duration::from_micros(took.unwrap_or(0));
+                self.actor.host.execution_ended(caller, took);
+            }
             let handle = &self.actor.handle;
             observed.tell(&handle.metrics, &handle.traces, handle.id());
         }

@@ -13,12 +13,16 @@ use crate::trace::Step;
 const MAX_OBSERVED: usize = 1024;
 
 /// One event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Observed {
     /// One was sent for the first time, so many microseconds after its submission.
     Sent { waited: u64 },
-    /// One has ended, so many microseconds after it was sent, if this gateway sent it.
-    Ended { status: End, took: Option<u64> },
+    /// One has ended, so many microseconds after it was sent, if this gateway sent it, and of this caller.
+    Ended {
+        status: End,
+        took: Option<u64>,
+        caller: String,
+    },
     /// A span of an execution that is traced.
     Step(Step),
 }
@@ -29,7 +33,7 @@ impl Observed {
         match self {
             Self::Step(step) => traces.record(step.record(kernel)),
             Self::Sent { waited } => metrics.execution_sent(Duration::from_micros(waited)),
-            Self::Ended { status, took } => {
+            Self::Ended { status, took, .. } => {
                 metrics.execution_ended(status.as_str(), took.map(Duration::from_micros));
             }
         }

@@ -198,7 +198,12 @@ impl Executions {
         let died = matches!(status, End::KernelDied | End::OomKilled);
         let sent = (queued.attempts > 0).then(|| self.sent_micros.take()).flatten();
         let took = sent.map(|sent| ends.wall.saturating_sub(sent));
-        Observed::Ended { status, took }.push_to(&mut self.observed);
+        Observed::Ended {
+            status,
+            took,
+            caller: queued.submission.caller.clone(),
+        }
+        .push_to(&mut self.observed);
         if let Some(caller) = queued.submission.trace {
             let error = (status != End::Ok).then(|| status.as_str());
             let step = Step::execution(caller, queued.seq, queued.at_micros, ends.wall, error);

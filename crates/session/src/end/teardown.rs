@@ -1,6 +1,7 @@
 //! What a kernel's actor is given of what is above it: the sandbox, the store, the registry and what is kept of ended sessions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use himalia_journal::may_block;
 use himalia_kernel::{Command, HostFuture, KernelHost};
@@ -15,7 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::end::forget_kept_files;
 use crate::sandbox_lease::Share;
-use crate::{EndedSessions, Registry, SessionKernel};
+use crate::{EndedSessions, Meter, Registry, SessionKernel};
 
 /// Why an additional kernel ended whose session ended.
 pub(crate) const SESSION_ENDED: &str = "session_ended";
@@ -32,6 +33,7 @@ pub(crate) struct Teardown {
     store: Arc<dyn Store>,
     registry: Arc<Registry>,
     ended: Arc<EndedSessions>,
+    meter: Arc<Meter>,
 }
 
 impl Teardown {
@@ -42,6 +44,7 @@ impl Teardown {
         store: Arc<dyn Store>,
         registry: Arc<Registry>,
         ended: Arc<EndedSessions>,
+        meter: Arc<Meter>,
     ) -> Self {
         Self {
             kernel,
@@ -51,6 +54,7 @@ impl Teardown {
             store,
             registry,
             ended,
+            meter,
         }
     }
 }
@@ -58,6 +62,11 @@ impl Teardown {
 impl KernelHost for Teardown {
     fn may_act(&self) -> bool {
         self.store.lease().is_valid()
+    }
+
+    fn execution_ended(&self, caller: &str, took: Duration) {
+        self.meter
+            .execution_ended(&self.kernel.session().owner, caller, took);
     }
 
     fn process_started(&self, pid: i32, incarnation: u32, path: ShimStartPath) {

@@ -199,6 +199,7 @@ impl SessionManager {
             self.store.clone(),
             Arc::clone(&self.registry),
             Arc::clone(&self.ended),
+            Arc::clone(&self.meter),
         )
     }
 }

@@ -47,7 +47,7 @@ impl SessionManager {
         let chosen = start.id.is_some();
         let id = start.id.unwrap_or_else(KernelId::random);
         let reservation = self.registry.reserve(id)?;
-        self.check_disk(principal).await?;
+        self.check_quotas(principal, true).await?;
         let plan = self.plan(&start, Some(principal.owner())).await?;
         let launch = self.launch(&plan, with_secrets(&start.env, &start.secrets)?, start.cwd)?;
         let accepted = Accepted {

@@ -129,7 +129,7 @@ impl SessionManager {
         // A start like any other, of the session's owner, also if another principal uses it.
         let owner = Principal::operator().in_place_of(&before.owner);
         self.budget.start(&owner)?;
-        self.check_disk(&owner).await?;
+        self.check_quotas(&owner, false).await?;
         let (start, plan) = self.plan_again(&before, given).await?;
         let cwd = plan.shares_files().then(|| before.cwd.clone());
         let launch = self.launch(&plan, with_secrets(&start.env, &start.secrets)?, cwd)?;

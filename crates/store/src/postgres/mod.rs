@@ -27,6 +27,7 @@ mod take_over;
 mod tls;
 mod tokens;
 mod url;
+mod usage;
 mod worker;
 
 use std::path::PathBuf;
@@ -43,7 +44,7 @@ use uuid::Uuid;
 use crate::{
     DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner,
     ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture, TakeOver, Taken,
-    TokenRecord,
+    TokenRecord, UsageRecord,
 };
 use claims::Claims;
 use connection::{Connector, Link};
@@ -400,6 +401,22 @@ impl Store for PostgresStore {
 
     fn tokens(&self) -> StoreFuture<'_, Vec<TokenRecord>> {
         Box::pin(self.do_tokens())
+    }
+
+    fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_count_kernels(owner))
+    }
+
+    fn add_usage(&self, day: i64, used: Vec<UsageRecord>) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_add_usage(day, used))
+    }
+
+    fn usage(&self, day: i64) -> StoreFuture<'_, Vec<UsageRecord>> {
+        Box::pin(self.do_usage(day))
+    }
+
+    fn forget_usage(&self, day: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_forget_usage(day))
     }
 
     fn space(&self) -> StoreFuture<'_, Space> {

@@ -8,10 +8,10 @@ use super::failure::Failure;
 use crate::StoreError;
 
 /// The schema version that this code writes.
-pub(super) const SCHEMA_VERSION: i64 = 2;
+pub(super) const SCHEMA_VERSION: i64 = 3;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-const MIGRATIONS: &[&str] = &[V1, V2];
+const MIGRATIONS: &[&str] = &[V1, V2, V3];
 
 /// "HIMA": held while a schema is made or changed, so that replicas that start at once do it once.
 const LOCK: i64 = 0x4849_4d41;
@@ -125,6 +125,20 @@ CREATE TABLE himalia.log_segments (
 );
 ";
 
+/// What owners and callers have used, by day.
+const V3: &str = "
+CREATE TABLE himalia.usage (
+    day          bigint NOT NULL,
+    owner        text NOT NULL,
+    caller       text NOT NULL,
+    cpu_ms       bigint NOT NULL,
+    executions   bigint NOT NULL,
+    execution_ms bigint NOT NULL,
+    PRIMARY KEY (day, owner, caller)
+);
+CREATE INDEX kernels_by_owner ON himalia.kernels (owner);
+";
+
 /// Applies the steps that are missing, all in one transaction and under an advisory lock, so that a crash leaves the earlier version
 /// or the newest. `database` is named in errors.
 pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), Failure> {
@@ -172,6 +186,6 @@ pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), F
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 2 && SCHEMA_VERSION == 2,
+    MIGRATIONS.len() == 3 && SCHEMA_VERSION == 3,
     "a step and its version come together"
 );

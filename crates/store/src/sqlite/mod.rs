@@ -21,6 +21,7 @@ mod open;
 mod replicas;
 mod schema;
 mod tokens;
+mod usage;
 mod worker;
 
 use std::path::Path;
@@ -35,7 +36,7 @@ use crate::claims::Claims;
 use crate::{
     DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner,
     ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture, TakeOver, Taken,
-    TokenRecord,
+    TokenRecord, UsageRecord,
 };
 pub use backup::{copy_database, detach_sandboxes};
 use claims::Claim;
@@ -324,6 +325,22 @@ impl Store for SqliteStore {
 
     fn tokens(&self) -> StoreFuture<'_, Vec<TokenRecord>> {
         Box::pin(self.do_tokens())
+    }
+
+    fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_count_kernels(owner))
+    }
+
+    fn add_usage(&self, day: i64, used: Vec<UsageRecord>) -> StoreFuture<'_, ()> {
+        Box::pin(self.do_add_usage(day, used))
+    }
+
+    fn usage(&self, day: i64) -> StoreFuture<'_, Vec<UsageRecord>> {
+        Box::pin(self.do_usage(day))
+    }
+
+    fn forget_usage(&self, day: i64) -> StoreFuture<'_, usize> {
+        Box::pin(self.do_forget_usage(day))
     }
 
     fn space(&self) -> StoreFuture<'_, Space> {

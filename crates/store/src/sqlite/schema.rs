@@ -8,10 +8,10 @@ use super::failure::Failure;
 pub(super) const APPLICATION_ID: i64 = 0x4849_4d41;
 
 /// The schema version that this code writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: i64 = 9;
+pub const SCHEMA_VERSION: i64 = 10;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10];
 
 const V1: &str = "
 CREATE TABLE meta (
@@ -143,6 +143,19 @@ CREATE TABLE access_tokens (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// What owners and callers have used, by day.
+const V10: &str = "
+CREATE TABLE usage (
+    day          INTEGER NOT NULL,
+    owner        TEXT NOT NULL,
+    caller       TEXT NOT NULL,
+    cpu_ms       INTEGER NOT NULL,
+    executions   INTEGER NOT NULL,
+    execution_ms INTEGER NOT NULL,
+    PRIMARY KEY (day, owner, caller)
+) STRICT, WITHOUT ROWID;
+";
+
 /// The schema version of an open file.
 pub(super) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
@@ -172,6 +185,6 @@ pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 9 && SCHEMA_VERSION == 9,
+    MIGRATIONS.len() == 10 && SCHEMA_VERSION == 10,
     "a step and its version come together"
 );

@@ -329,6 +329,44 @@ pub(crate) async fn a_token_is_kept_until_it_is_revoked_or_expires<P: Fixture>()
     assert_eq!(store.tokens().await.unwrap(), [token(3, Some(51))]);
 }
 
+pub(crate) async fn what_was_used_adds_up_over_replicas_and_is_forgotten<P: Fixture>() {
+    let place = P::new().await;
+    let (a, b) = (place.open("a").await, place.open("b").await);
+    let row = |owner: &str, caller: &str, n: i64| UsageRecord {
+        owner: owner.into(),
+        caller: caller.into(),
+        cpu_ms: n,
+        executions: 2 * n,
+        execution_ms: 3 * n,
+    };
+    a.add_usage(7, vec![row("acme", "", 1), row("acme", "acme/ada", 10)])
+        .await
+        .unwrap();
+    b.add_usage(7, vec![row("other", "", 5), row("acme", "", 100)])
+        .await
+        .unwrap();
+    a.add_usage(8, vec![row("acme", "", 1000)]).await.unwrap();
+    a.add_usage(8, Vec::new()).await.unwrap();
+    let all = [
+        row("acme", "", 101),
+        row("acme", "acme/ada", 10),
+        row("other", "", 5),
+    ];
+    for store in [&a, &b] {
+        assert_eq!(store.usage(7).await.unwrap(), all);
+        assert_eq!(store.usage(8).await.unwrap(), [row("acme", "", 1000)]);
+    }
+    assert_eq!(a.forget_usage(8).await.unwrap(), 3);
+    assert!(b.usage(7).await.unwrap().is_empty());
+    assert_eq!(b.usage(8).await.unwrap().len(), 1);
+    a.insert_kernel(kernel(1)).await.unwrap();
+    b.insert_kernel(kernel(2)).await.unwrap();
+    for store in [&a, &b] {
+        assert_eq!(store.count_kernels("operator".into()).await.unwrap(), 2);
+        assert_eq!(store.count_kernels("acme".into()).await.unwrap(), 0);
+    }
+}
+
 fn jupyter_session(n: u128) -> JupyterSessionRecord {
     JupyterSessionRecord {
         id: Uuid::from_u128(n),

@@ -44,7 +44,9 @@ const SHARED: [&str; 6] = [
 fn whole(method: &str, path: &str) -> Option<Whole> {
     Some(match (method, path) {
         ("GET" | "PATCH", path) if SHARED.contains(&path) => Whole::Shared,
-        ("GET", "/api/kernels" | "/api/sessions" | "/v1/sessions" | "/api/status") => Whole::Own,
+        ("GET", "/api/kernels" | "/api/sessions" | "/v1/sessions" | "/v1/usage" | "/api/status") => {
+            Whole::Own
+        }
         // Tools find sessions as the routes do; tests of agents look at them.
         ("POST", "/api/kernels" | "/api/sessions" | "/v1/sessions" | "/mcp") => Whole::Makes,
         ("GET", "/v1/pools" | "/metrics") | ("POST", "/v1/gc") => Whole::Operators,
@@ -239,7 +241,7 @@ async fn lists_are_ones_own_and_the_gateway_is_the_operators() {
                 }
                 let told = text.contains("analysis") || text.contains("acme");
                 assert!(kind == Whole::Shared || !told, "{request:?}: {text}");
-                if kind == Whole::Own && route.path != "/api/status" {
+                if kind == Whole::Own && !["/api/status", "/v1/usage"].contains(&route.path) {
                     let text = String::from_utf8(call(&gateway, BOB, &request).await.body).unwrap();
                     let wanted = if route.path == "/api/sessions" {
                         &hers.jupyter_session

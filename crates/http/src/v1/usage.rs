@@ -1,0 +1,135 @@
+//! `GET /v1/usage`: what a tenant and its callers use, beside what they may.
+
+use axum::extract::State;
+use himalia_engine::{CallerUsage, OwnerUsage, Used as Amounts};
+use himalia_wire::build::timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::answers::Fresh;
+use super::input::Parameters;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+
+/// Whose usage.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Whose {
+    /// A tenant of the configuration, for the operator. Default: that of the token.
+    tenant: Option<String>,
+}
+
+/// How much is used, and how much may be.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Used {
+    used: u64,
+    /// Null: no limit of its own.
+    limit: Option<u64>,
+}
+
+impl From<Amounts> for Used {
+    fn from(Amounts { used, limit }: Amounts) -> Self {
+        Self { used, limit }
+    }
+}
+
+/// Logs and artifacts, bytes.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Disk {
+    /// Of living sessions.
+    live: u64,
+    /// Of ended sessions.
+    ended: u64,
+    /// Of both together. Null: no limit.
+    limit: Option<u64>,
+}
+
+/// What one caller uses, and today has used.
+#[derive(Debug, Serialize, JsonSchema)]
+struct OfCaller {
+    caller: String,
+    executions: u64,
+    execution_ms: u64,
+    connections: u64,
+    buffered_bytes: u64,
+}
+
+impl From<CallerUsage> for OfCaller {
+    fn from(usage: CallerUsage) -> Self {
+        Self {
+            caller: usage.caller,
+            executions: usage.executions,
+            execution_ms: usage.execution_ms,
+            connections: usage.connections,
+            buffered_bytes: usage.buffered_bytes,
+        }
+    }
+}
+
+/// What a tenant, or the operator, uses.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Usage {
+    /// The tenant, or `operator`.
+    owner: String,
+    /// When the day ends to which processor time and executions belong.
+    #[schemars(extend("format" = "date-time"))]
+    resets: String,
+    /// Kernels, of all replicas.
+    kernels: Used,
+    /// Processor time of sandboxes today, milliseconds, of all replicas.
+    cpu_ms: Used,
+    /// Memory of sandboxes now.
+    sandbox_memory_bytes: Used,
+    disk_bytes: Disk,
+    connections: Used,
+    /// Clients of events and of kernels.
+    streams: Used,
+    /// Large responses in memory.
+    buffered_bytes: Used,
+    /// Null: no limit.
+    requests_per_second: Option<u64>,
+    /// Null: no limit.
+    starts_per_second: Option<u64>,
+    /// Native executions that have ended today, of all replicas.
+    executions: u64,
+    /// How long they ran.
+    execution_ms: u64,
+    /// All callers for the scope `admin` and the operator, otherwise the one that asks.
+    callers: Vec<OfCaller>,
+}
+
+impl From<OwnerUsage> for Usage {
+    fn from(usage: OwnerUsage) -> Self {
+        Self {
+            owner: usage.owner,
+            resets: timestamp(usage.resets),
+            kernels: usage.kernels.into(),
+            cpu_ms: usage.cpu_ms.into(),
+            sandbox_memory_bytes: usage.sandbox_memory_bytes.into(),
+            disk_bytes: Disk {
+                live: usage.disk_live_bytes,
+                ended: usage.disk_ended_bytes,
+                limit: usage.disk_limit_bytes,
+            },
+            connections: usage.connections.into(),
+            streams: usage.streams.into(),
+            buffered_bytes: usage.buffered_bytes.into(),
+            requests_per_second: usage.requests_per_second,
+            starts_per_second: usage.starts_per_second,
+            executions: usage.executions,
+            execution_ms: usage.execution_ms,
+            callers: usage.callers.into_iter().map(OfCaller::from).collect(),
+        }
+    }
+}
+
+/// `GET /v1/usage?tenant=`.
+pub(crate) async fn show(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Parameters(Whose { tenant }): Parameters<Whose>,
+) -> Result<Fresh<Usage>, ApiError> {
+    let usage = app.engine().usage(&principal, tenant.as_deref()).await?;
+    Ok(Fresh(usage.into()))
+}

@@ -1,0 +1,64 @@
+//! What an owner uses, beside what it may.
+
+use time::OffsetDateTime;
+
+/// How much of something is used, and how much may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// So much.
+    pub used: u64,
+    /// At most so much; `None`: the limit is the gateway's own, or there is none.
+    pub limit: Option<u64>,
+}
+
+/// What an owner uses, and today has used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnerUsage {
+    /// The tenant, or `operator`.
+    pub owner: String,
+    /// When the day ends whose executions and processor time these are, UTC.
+    pub resets: OffsetDateTime,
+    /// Kernels, those included that have no process; of all replicas.
+    pub kernels: Used,
+    /// Processor time of its sandboxes today, milliseconds; of all replicas.
+    pub cpu_ms: Used,
+    /// Memory of its sandboxes now, bytes.
+    pub sandbox_memory_bytes: Used,
+    /// Logs and artifacts of its living sessions, bytes.
+    pub disk_live_bytes: u64,
+    /// The same of its ended sessions.
+    pub disk_ended_bytes: u64,
+    /// How much both may be together; `None`: no limit.
+    pub disk_limit_bytes: Option<u64>,
+    /// Connections now.
+    pub connections: Used,
+    /// Clients of events and of kernels now.
+    pub streams: Used,
+    /// Large responses that are in memory now, bytes.
+    pub buffered_bytes: Used,
+    /// Requests a second that it may send; `None`: no limit.
+    pub requests_per_second: Option<u64>,
+    /// Starts of kernels a second; `None`: no limit.
+    pub starts_per_second: Option<u64>,
+    /// Native executions that have ended today; of all replicas.
+    pub executions: u64,
+    /// How long they ran, milliseconds.
+    pub execution_ms: u64,
+    /// Its callers that have used something: all for those who may manage tokens, otherwise the one who asks.
+    pub callers: Vec<CallerUsage>,
+}
+
+/// What one caller uses, and today has used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallerUsage {
+    /// Its name: `tenant/caller`, `operator` or `operator/caller`.
+    pub caller: String,
+    /// Native executions of it that have ended today; of all replicas.
+    pub executions: u64,
+    /// How long they ran, milliseconds.
+    pub execution_ms: u64,
+    /// Connections now.
+    pub connections: u64,
+    /// Large responses that are in memory now, bytes.
+    pub buffered_bytes: u64,
+}

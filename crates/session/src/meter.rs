@@ -1,0 +1,226 @@
+//! What owners and their callers use: measured or counted here, added up in the store over all replicas.
+//!
+//! The processor time of a sandbox is what its provisioner says of it from outside, looked at while a kernel in it works. It grows, so a
+//! look that is missed costs nothing, as long as a later one follows.
+
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use himalia_model::{EngineError, ExecutionState};
+use himalia_sandbox::SandboxId;
+use himalia_store::UsageRecord;
+use parking_lot::Mutex;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::{Lease, SessionManager};
+
+/// How often sandboxes are looked at, and what was used is stored.
+const EVERY: Duration = Duration::from_secs(10);
+/// How long a sandbox is waited for.
+const MEASURE: Duration = Duration::from_secs(2);
+/// Days that are kept in the store.
+const KEPT_DAYS: i64 = 400;
+
+/// What was used and is not stored yet, and how much of each sandbox is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    pending: Mutex<BTreeMap<(String, String), UsageRecord>>,
+    /// Processor time of sandboxes that is counted, milliseconds.
+    counted: Mutex<HashMap<SandboxId, u64>>,
+}
+
+impl Meter {
+    /// A native execution of this caller has ended, in a session of this owner.
+    pub(crate) fn execution_ended(&self, owner: &str, caller: &str, took: Duration) {
+        self.add(UsageRecord {
+            owner: owner.to_owned(),
+            caller: caller.to_owned(),
+            cpu_ms: 0,
+            executions: 1,
+            execution_ms: i64::try_from(took.as_millis()).unwrap_or(i64::MAX),
+        });
+    }
+
+    fn add(&self, more: UsageRecord) {
+        let key = (more.owner.clone(), more.caller.clone());
+        match self.pending.lock().entry(key) {
+            Entry::Vacant(entry) => drop(entry.insert(more)),
+            Entry::Occupied(mut entry) => {
+                let sum = entry.get_mut();
+                sum.cpu_ms = sum.cpu_ms.saturating_add(more.cpu_ms);
+                sum.executions = sum.executions.saturating_add(more.executions);
+                sum.execution_ms = sum.execution_ms.saturating_add(more.execution_ms);
+            }
+        }
+    }
+
+    /// A sandbox has used so much since it began. Of one that is `old`, what was used before the first look is counted already.
+    fn measured(&self, owner: &str, sandbox: SandboxId, cpu_ms: u64, old: bool) {
+        let mut counted = self.counted.lock();
+        let before = counted.entry(sandbox).or_insert(if old { cpu_ms } else { 0 });
+        // Less than before: processes have ended whose time went with them.
+        let more = cpu_ms.saturating_sub(*before);
+        *before = cpu_ms;
+        drop(counted);
+        if more > 0 {
+            self.add(UsageRecord {
+                owner: owner.to_owned(),
+                cpu_ms: i64::try_from(more).unwrap_or(i64::MAX),
+                ..UsageRecord::default()
+            });
+        }
+    }
+
+    /// Forgets sandboxes that are not there any more.
+    fn keep(&self, there: &HashSet<SandboxId>) {
+        self.counted.lock().retain(|id, _| there.contains(id));
+    }
+
+    fn take(&self) -> Vec<UsageRecord> {
+        std::mem::take(&mut *self.pending.lock()).into_values().collect()
+    }
+}
+
+impl SessionManager {
+    /// Measures and stores what is used, until the engine stops.
+    pub(crate) async fn keep_metered(self: Arc<Self>) {
+        let mut ticks = interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut last, mut forgotten) = (0, 0);
+        loop {
+            tokio::select! {
+                () = self.draining.cancelled() => return,
+                _ = ticks.tick() => {}
+            }
+            let since = std::mem::replace(&mut last, self.time().micros());
+            self.measure_cpu(since).await;
+            self.store_usage().await;
+            let today = self.budget.today();
+            if forgotten != today {
+                forgotten = today;
+                if let Err(error) = self.store.forget_usage(today - KEPT_DAYS).await {
+                    tracing::warn!(%error, "cannot forget old usage");
+                }
+            }
+        }
+    }
+
+    /// Looks at the sandboxes in which something happened since then, microseconds since 1970, one after the other.
+    async fn measure_cpu(&self, since: u64) {
+        let mut there = HashSet::new();
+        let mut due: BTreeMap<SandboxId, (Arc<Lease>, String, bool)> = BTreeMap::new();
+        let opened = u64::try_from(self.started.unix_timestamp_nanos() / 1000).unwrap_or(0);
+        for handle in self.registry.all_unordered() {
+            if handle.is_over() || handle.is_lost() {
+                continue;
+            }
+            let lease = handle.lease();
+            there.insert(lease.id());
+            let busy = handle.snapshot.borrow().state == ExecutionState::Busy;
+            if busy || handle.last_activity.load(Ordering::Relaxed) >= since {
+                let session = handle.session();
+                let old = session.created_micros < opened;
+                due.entry(lease.id())
+                    .or_insert((lease, session.owner.clone(), old));
+            }
+        }
+        self.meter.keep(&there);
+        for (id, (lease, owner, old)) in due {
+            if self.draining.is_cancelled() {
+                return;
+            }
+            let measured = timeout(MEASURE, lease.provisioner().inspect(id)).await;
+            if let Ok(Ok(info)) = measured
+                && let Some(usage) = info.usage
+            {
+                self.meter.measured(&owner, id, usage.cpu_millis, old);
+            }
+        }
+    }
+
+    /// Adds what was used to the store, and reads what all replicas have added.
+    pub(crate) async fn store_usage(&self) {
+        let today = self.budget.today();
+        let used = self.meter.take();
+        if !used.is_empty()
+            && let Err(error) = self.store.add_usage(today, used.clone()).await
+        {
+            tracing::warn!(%error, "cannot store what was used; it is tried again");
+            for more in used {
+                self.meter.add(more);
+            }
+        }
+        match self.store.usage(today).await {
+            Ok(rows) => self.note_usage(today, &rows),
+            Err(error) => tracing::warn!(%error, "cannot read what was used"),
+        }
+    }
+
+    /// What was used today, over all replicas, by owner and caller.
+    pub async fn usage_today(&self) -> Result<Vec<UsageRecord>, EngineError> {
+        self.store_usage().await;
+        let rows = self.store.usage(self.budget.today()).await;
+        rows.map_err(|error| EngineError::internal("reading what was used", error))
+    }
+
+    fn note_usage(&self, day: i64, rows: &[UsageRecord]) {
+        let mut by_owner: BTreeMap<String, Duration> = BTreeMap::new();
+        for row in rows {
+            let millis = u64::try_from(row.cpu_ms).unwrap_or(0);
+            *by_owner.entry(row.owner.clone()).or_default() += Duration::from_millis(millis);
+        }
+        self.budget.set_cpu(day, &by_owner);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_sandbox_used_is_counted_once() {
+        let (meter, id) = (Meter::default(), SandboxId::generate().unwrap());
+        let other = SandboxId::generate().unwrap();
+        for (cpu, old) in [
+            (100, false),
+            (100, false),
+            (250, false),
+            (200, false),
+            (230, false),
+        ] {
+            meter.measured("acme", id, cpu, old);
+        }
+        // Of one that an earlier gateway counted, only what comes.
+        meter.measured("acme", other, 1000, true);
+        meter.measured("acme", other, 1007, true);
+        let rows = meter.take();
+        assert_eq!(rows.len(), 1);
+        assert_eq!((rows[0].owner.as_str(), rows[0].cpu_ms), ("acme", 250 + 30 + 7));
+        assert!(meter.take().is_empty());
+        meter.keep(&HashSet::from([other]));
+        assert_eq!(meter.counted.lock().len(), 1);
+    }
+
+    #[test]
+    fn executions_count_for_their_callers() {
+        let meter = Meter::default();
+        for caller in ["acme/ada", "acme/bob", "acme/ada"] {
+            meter.execution_ended("acme", caller, Duration::from_millis(5));
+        }
+        let rows = meter.take();
+        let counts: Vec<_> = rows
+            .iter()
+            .map(|row| (row.caller.as_str(), row.executions, row.execution_ms))
+            .collect();
+        assert_eq!(counts, [("acme/ada", 2, 10), ("acme/bob", 1, 5)]);
+        // What could not be stored is not lost.
+        for row in rows {
+            meter.add(row);
+        }
+        meter.execution_ended("acme", "acme/bob", Duration::ZERO);
+        assert_eq!(meter.take()[1].executions, 2);
+    }
+}

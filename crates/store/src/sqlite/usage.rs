@@ -1,0 +1,69 @@
+//! The rows of what was used.
+
+use rusqlite::named_params;
+
+use super::SqliteStore;
+use crate::{StoreError, UsageRecord};
+
+const ADD: &str = "
+INSERT INTO usage (day, owner, caller, cpu_ms, executions, execution_ms)
+VALUES (:day, :owner, :caller, :cpu_ms, :executions, :execution_ms)
+ON CONFLICT (day, owner, caller) DO UPDATE SET cpu_ms = cpu_ms + excluded.cpu_ms,
+    executions = executions + excluded.executions, execution_ms = execution_ms + excluded.execution_ms";
+
+impl SqliteStore {
+    pub(super) async fn do_count_kernels(&self, owner: String) -> Result<usize, StoreError> {
+        self.read(move |connection| {
+            let mut count = connection.prepare_cached("SELECT count(*) FROM kernels WHERE owner = ?1")?;
+            Ok(count
+                .query_row([owner], |row| row.get::<_, i64>(0))
+                .map(|count| usize::try_from(count).unwrap_or(0))?)
+        })
+        .await
+    }
+
+    pub(super) async fn do_add_usage(&self, day: i64, used: Vec<UsageRecord>) -> Result<(), StoreError> {
+        self.write(move |transaction| {
+            let mut add = transaction.prepare_cached(ADD)?;
+            for row in &used {
+                add.execute(named_params! {
+                    ":day": day,
+                    ":owner": row.owner,
+                    ":caller": row.caller,
+                    ":cpu_ms": row.cpu_ms,
+                    ":executions": row.executions,
+                    ":execution_ms": row.execution_ms,
+                })?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    pub(super) async fn do_usage(&self, day: i64) -> Result<Vec<UsageRecord>, StoreError> {
+        self.read(move |connection| {
+            connection
+                .prepare_cached("SELECT * FROM usage WHERE day = ?1 ORDER BY owner, caller")?
+                .query_map([day], |row| {
+                    Ok(UsageRecord {
+                        owner: row.get("owner")?,
+                        caller: row.get("caller")?,
+                        cpu_ms: row.get("cpu_ms")?,
+                        executions: row.get("executions")?,
+                        execution_ms: row.get("execution_ms")?,
+                    })
+                })?
+                .map(|row| Ok(row?))
+                .collect()
+        })
+        .await
+    }
+
+    pub(super) async fn do_forget_usage(&self, day: i64) -> Result<usize, StoreError> {
+        self.write(move |transaction| {
+            let mut delete = transaction.prepare_cached("DELETE FROM usage WHERE day < ?1")?;
+            Ok(delete.execute([day])?)
+        })
+        .await
+    }
+}
