@@ -5,7 +5,7 @@ use axum::handler::Handler;
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
-use himalia_engine::{Engine, EngineError};
+use himalia_engine::Engine;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
@@ -81,11 +81,9 @@ async fn enter(State(entry): State<Entry>, mut request: Request) -> Response {
     let Entry { app, routes, peers } = entry;
     // Another replica may have its sessions: what this one knows may not be true any more.
     if !app.engine().may_answer() {
-        return ApiError::from(EngineError::unavailable(
-            "this gateway has lost its lease and ends",
-        ))
-        .into_response();
+        return cluster::not_an_owner(true).into_response();
     }
+    let reads = request.method().is_safe();
     if app.cluster().is_some() {
         request.extensions_mut().insert(Routes(peers));
     }
@@ -100,6 +98,10 @@ async fn enter(State(entry): State<Entry>, mut request: Request) -> Response {
                 Ok(response) => response,
                 Err(never) => match never {},
             };
+            // Nor may what it has found meanwhile.
+            if !app.engine().may_answer() {
+                response = cluster::not_an_owner(reads).into_response();
+            }
             if of_jupyter {
                 policy::restrict(&app, &mut response);
             }

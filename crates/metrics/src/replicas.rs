@@ -7,6 +7,8 @@ use crate::describe::{Catalog, Counter, Counters, Gauge, Histogram};
 pub struct Replicas {
     /// Seconds until the lease ends unless it is renewed. 0: the gateway is alone, or has lost it.
     pub lease_left: Gauge,
+    /// Kernels that this replica has taken over from others.
+    pub taken_over: Counter,
     relays_open: Gauge,
     relayed: Counters<1>,
     /// Committing batches of shared logs, all attempts together.
@@ -25,6 +27,10 @@ impl Replicas {
             lease_left: catalog.gauge(
                 "himalia_lease_seconds",
                 "Seconds until the lease of this replica ends unless it is renewed; 0: it is alone, or has lost it",
+            ),
+            taken_over: catalog.counter(
+                "himalia_kernels_taken_over_total",
+                "Kernels that this replica has taken over from replicas that were lost or stopped",
             ),
             relays_open: catalog.gauge(
                 "himalia_relays_open",

@@ -28,17 +28,19 @@ def shared_key(directory):
 class Replicas:
     """`count` gateways on one database, which all accept the same token."""
 
-    def __init__(self, directory, postgres, count, *options, lease="5s", relay=False, env=None):
+    def __init__(self, directory, postgres, count, *options, lease="5s", relay=False, env=None, port=None):
         self.postgres = postgres
         if relay:
             options = (*options, "--replica-listen", "127.0.0.1:0", "--replica-key", str(shared_key(directory)))
         self.url = postgres.database()
+        # Another port may be on the way to that of the server.
+        through = self.url.replace(f":{postgres.port}/", f":{port or postgres.port}/")
         token = secrets.token_hex(16)
         self.all = []
         try:
             for number in range(count):
                 directory_of = directory / f"r{number}"
-                self.all.append(Replica(directory_of, self.url, f"r{number}", *options, lease=lease, env=env, token=token))
+                self.all.append(Replica(directory_of, through, f"r{number}", *options, lease=lease, env=env, token=token))
         except BaseException:
             self.stop()
             raise

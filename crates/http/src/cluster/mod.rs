@@ -192,6 +192,18 @@ fn no_owner(reason: &str) -> ApiError {
     EngineError::unavailable(format!("the replica that has this does not respond: {reason}")).into()
 }
 
+/// 503 of a replica that lost its lease before it responded. A request that reads, or was not begun, can be sent again.
+pub(crate) fn not_an_owner(can_be_sent_again: bool) -> ApiError {
+    if can_be_sent_again {
+        return EngineError::unavailable("this gateway has lost its lease and ends").into();
+    }
+    let reason = "this gateway lost its lease while it handled the request, which may have been done";
+    ApiError {
+        retryable: false,
+        ..EngineError::unavailable(reason).into()
+    }
+}
+
 /// 503 for a request that was sent and not answered.
 fn lost(error: &SendError) -> ApiError {
     let reason = format!(

@@ -13,7 +13,7 @@ use himalia_relay::{HEADER, Statement};
 use hyper::body::Incoming;
 use tower::ServiceExt as _;
 
-use super::attach;
+use super::{attach, not_an_owner};
 use crate::app::App;
 use crate::request_id::{self, Route};
 use crate::{render, traced};
@@ -68,10 +68,18 @@ async fn respond(app: App, inside: Router, mut request: Request) -> Response {
         None => principal,
     };
     request.extensions_mut().insert(Relayed(principal));
+    let reads = request.method().is_safe();
     let mut response = match inside.oneshot(request).await {
         Ok(response) => response,
         Err(never) => match never {},
     };
+    if !app.engine().may_answer() {
+        response = if reads {
+            not_here()
+        } else {
+            not_an_owner(false).into_response()
+        };
+    }
     let route = response.extensions_mut().remove::<Route>().map(Route::path);
     if let Some(span) = &mut span {
         traced::answered(span, method, route, response.status().as_u16());

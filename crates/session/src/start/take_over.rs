@@ -240,6 +240,7 @@ impl SessionManager {
             ended = ended.len(),
             "taking over what another replica had"
         );
+        self.metrics.replicas().taken_over.inc_by(kernels.len() as u64);
         self.link_epoch
             .fetch_max(epoch, std::sync::atomic::Ordering::AcqRel);
         self.ended.add(ended);
