@@ -164,11 +164,11 @@ test-docker: test-programs $(TEST_ENV)/ready ## sandboxes in containers, runc an
 	HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_TEST_SHIM=$(TEST_PROGRAMS)/himalia-shim tests/docker/run.sh
 
 .PHONY: test-kubernetes
-test-kubernetes: test-programs $(TEST_ENV)/ready check-kubernetes ## sandboxes as pods of a real cluster: that of KUBECONFIG, or one built from Debian's archive
+test-kubernetes: test-programs $(TEST_ENV)/ready s3 check-kubernetes check-rust-tests ## sandboxes as pods of a real cluster: that of KUBECONFIG, or one built from Debian's archive
 	HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_TEST_SHIM=$(TEST_PROGRAMS)/himalia-shim tests/kubernetes/run.sh
 
 .PHONY: cluster-demo
-cluster-demo: test-programs $(TEST_ENV)/ready check-kubernetes ## three replicas as pods of a cluster that is built here, a staged analysis, and kill -9 of the owner while a cell runs
+cluster-demo: test-programs $(TEST_ENV)/ready s3 check-kubernetes check-rust-tests ## three replicas as pods of a cluster that is built here, with Postgres and S3, a staged analysis, and kill -9 of the owner while a cell runs
 	HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_TEST_SHIM=$(TEST_PROGRAMS)/himalia-shim tests/kubernetes/run.sh demo
 
 .PHONY: test-images

@@ -48,5 +48,7 @@ if [ -n "$himalia" ]; then
   cp "$tool/bin/busybox" "$dir/bin/busybox"
   ln -s busybox "$dir/bin/sleep"
   cp "$root"/kernelspecs/python3/kernel.json "$dir/usr/local/share/jupyter/kernels/python3/"
+  # The client of the object store does not start without certificates of authorities.
+  install -D -m 644 /etc/ssl/certs/ca-certificates.crt "$dir/etc/ssl/certs/ca-certificates.crt"
   python3 "$here/image.py" local/gateway:1 "$bin/gateway.tar" "$dir" --cmd himalia
 fi

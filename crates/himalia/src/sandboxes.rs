@@ -50,10 +50,15 @@ pub(crate) fn owner<'a>(config: &'a Config, run_dir: &'a Path) -> Owner<'a> {
 pub(crate) async fn choose(config: &Config, run_dir: &Path, listen: IpAddr) -> anyhow::Result<Chosen> {
     if let Some(settings) = &config.sandboxes.kubernetes {
         let replica = config.replica.store.as_ref().map(|_| config.replica.name.clone());
+        let place = format!(
+            "kubernetes:{}/{}",
+            settings.config.namespace, settings.config.gateway
+        );
         let kubernetes = kubernetes(settings, &config.data_dir, replica).await?;
         return Ok(Chosen {
             levels: vec![kubernetes.capabilities().isolation],
-            provisioners: Provisioners::new(vec![Arc::new(kubernetes)]),
+            // Every replica reaches every pod.
+            provisioners: Provisioners::new(vec![Arc::new(kubernetes)]).at(place, None),
             uids: HostUids::shared(None),
         });
     }

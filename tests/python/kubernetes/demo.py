@@ -1,13 +1,12 @@
 """`make cluster-demo`: three replicas as pods, a staged analysis through all of them, and the loss of the owner in the middle of a cell."""
 
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from replica_pods import ReplicaPods, follow, shared_directory  # noqa: E402
+from replica_pods import ReplicaPods, follow  # noqa: E402
 
 LINES = 40
 CELL = f"import time\nfor n in range({LINES}):\n    print('line', n, flush=True)\n    time.sleep(0.25)\ntotal + 1"
@@ -50,29 +49,28 @@ class Watcher:
 
 def main():
     """Runs it."""
-    with tempfile.TemporaryDirectory(prefix="hmdemo") as directory:
-        replicas = ReplicaPods(shared_directory(Path(directory)))
-        try:
-            names = sorted(replicas.ready())
-            say(f"three replicas are ready: {', '.join(names)}")
-            with replicas.client(names[0]) as first, replicas.client(names[1]) as second:
-                session = first.post("v1/sessions", json={"template": "python3", "name": "analysis"}).raise_for_status().json()["id"]
-                say(f"session {session} is at {replicas.owner(session)}, in a pod of its own")
-                run(first, session, "data = [n * n for n in range(1000)]")
-                say(f"through {names[0]}: data is loaded")
-                run(second, session, "total = sum(data)")
-                say(f"through {names[1]}: total = {run(second, session, 'print(total)')}")
-                started = second.post(f"v1/sessions/{session}/executions", json={"code": CELL, "background": True})
-                execution = started.raise_for_status().json()
-            watcher = Watcher(replicas, session)
-            with replicas.client(names[1]) as second:
-                result = follow(second, execution["id"], watcher.line)
-            say(f"the cell has ended: {result['status']}, {len(watcher.lines)} lines; the longest pause was {watcher.pause:.1f} s")
-            assert watcher.lines == [f"line {n}" for n in range(LINES)], "lost or twice"
-            assert result["status"] == "ok" and "332833501" in str(result), result
-            say(f"nothing is lost, nothing ran twice; {replicas.owner(session)} has the session now, and its variables are there")
-        finally:
-            replicas.stop()
+    replicas = ReplicaPods()
+    try:
+        names = sorted(replicas.ready())
+        say(f"three replicas are ready: {', '.join(names)}")
+        with replicas.client(names[0]) as first, replicas.client(names[1]) as second:
+            session = first.post("v1/sessions", json={"template": "python3", "name": "analysis"}).raise_for_status().json()["id"]
+            say(f"session {session} is at {replicas.owner(session)}, in a pod of its own")
+            run(first, session, "data = [n * n for n in range(1000)]")
+            say(f"through {names[0]}: data is loaded")
+            run(second, session, "total = sum(data)")
+            say(f"through {names[1]}: total = {run(second, session, 'print(total)')}")
+            started = second.post(f"v1/sessions/{session}/executions", json={"code": CELL, "background": True})
+            execution = started.raise_for_status().json()
+        watcher = Watcher(replicas, session)
+        with replicas.client(names[1]) as second:
+            result = follow(second, execution["id"], watcher.line)
+        say(f"the cell has ended: {result['status']}, {len(watcher.lines)} lines; the longest pause was {watcher.pause:.1f} s")
+        assert watcher.lines == [f"line {n}" for n in range(LINES)], "lost or twice"
+        assert result["status"] == "ok" and "332833501" in str(result), result
+        say(f"nothing is lost, nothing ran twice; {replicas.owner(session)} has the session now, and its variables are there")
+    finally:
+        replicas.stop()
 
 
 BEGAN = time.monotonic()

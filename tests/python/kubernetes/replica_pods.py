@@ -12,6 +12,7 @@ import httpx
 import yaml
 from pods import KUBECTL
 from postgres import Postgres
+from s3 import S3
 from waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,25 +41,20 @@ def private_key():
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def shared_directory(directory):
-    """An object store that is a directory: nodes are on this machine, and pods of all of them mount it."""
-    directory.chmod(0o777)
-    return {"url": f"file://{directory}", "directory": directory}
-
-
 class ReplicaPods:
-    """Three replicas with a Postgres server of this machine. `stop` removes all of it."""
+    """Three replicas with a Postgres server and an S3 server of this machine. `stop` removes all of it."""
 
-    def __init__(self, object_store):
+    def __init__(self):
         self.token = secrets.token_hex(16)
         host = os.environ["HIMALIA_TEST_HOST"]
         self.postgres = Postgres(host, network="0.0.0.0/0")
+        self.s3 = S3(host)
         self.url = self.postgres.database() + "?sslmode=disable"
         self.apply(
             self.secret("himalia-token", {"token": self.token}),
             self.secret("himalia-keys", {"authority.pem": private_key(), "replicas.pem": private_key()}),
-            self.secret("himalia-store", {"store": self.url, "object-store": object_store["url"]}),
-            self.secret("himalia-object-store", object_store.get("variables", {})),
+            self.secret("himalia-store", {"store": self.url, "object-store": S3.url}),
+            self.secret("himalia-object-store", self.s3.environment),
             {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
@@ -68,7 +64,7 @@ class ReplicaPods:
         )
         objects = [one for name in ("gateway", "networkpolicy", "disruption", "../base/service") for one in read(f"{name}.yaml")]
         try:
-            self.apply(*(self.fitted(one, object_store) for one in objects if self.is_served(one)))
+            self.apply(*(self.fitted(one) for one in objects if self.is_served(one)))
             eventually(lambda: len(self.ready()) == 3, self.said, 120)
         except BaseException:
             self.stop()
@@ -91,7 +87,7 @@ class ReplicaPods:
         return one["apiVersion"] in versions
 
     @staticmethod
-    def fitted(one, object_store):
+    def fitted(one):
         """An object with what differs on the tests' nodes."""
         if one["kind"] != "StatefulSet":
             return one
@@ -106,9 +102,6 @@ class ReplicaPods:
             container["env"] += [{"name": "KUBERNETES_SERVICE_HOST", "value": host}, {"name": "KUBERNETES_SERVICE_PORT", "value": port}]
         # What ends is to end within the time of a test.
         spec["terminationGracePeriodSeconds"] = 15
-        if shared := object_store.get("directory"):
-            spec["volumes"].append({"name": "objects", "hostPath": {"path": str(shared)}})
-            container["volumeMounts"].append({"name": "objects", "mountPath": str(shared)})
         return one
 
     @staticmethod
@@ -186,6 +179,7 @@ class ReplicaPods:
         eventually(lambda: not self.pods(), "the replicas end", 60)
         for kind in ("pods", "secrets", "pvc"):
             kubectl("-n", KERNELS, "delete", kind, "-l", "himalia.internal/gateway=himalia", "--wait=false", "--grace-period=1")
+        self.s3.stop()
         self.postgres.stop()
 
 

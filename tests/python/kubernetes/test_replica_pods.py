@@ -1,16 +1,16 @@
 """Three replicas as pods: any serves any client, a pool is shared, and what a replica leaves is removed."""
 
 import pytest
-from replica_pods import ReplicaPods, follow, shared_directory
+from replica_pods import ReplicaPods, follow
 from waiting import eventually
 
 pytestmark = pytest.mark.timeout(420)
 
 
 @pytest.fixture(scope="module")
-def replicas(tmp_path_factory):
-    """Three replicas; the object store is a directory that all nodes have."""
-    pods = ReplicaPods(shared_directory(tmp_path_factory.mktemp("objects")))
+def replicas():
+    """Three replicas, with Postgres and S3."""
+    pods = ReplicaPods()
     yield pods
     pods.stop()
 
@@ -77,13 +77,25 @@ def test_the_owner_is_lost_in_the_middle_of_a_cell_and_the_rest_arrives(replicas
     eventually(lambda: len(replicas.ready()) == 3, replicas.said, 120)
 
 
-def test_what_a_replica_leaves_is_removed_by_another(replicas):
-    last = sorted(replicas.ready())[-1]
-    eventually(lambda: last in replicas.sandboxes().values(), "it has a pod that waits", 60)
+def test_another_replica_takes_the_sessions_of_one_that_is_lost_and_removes_what_it_leaves(replicas):
+    first, *_, last = sorted(replicas.ready())
+    with replicas.client(last) as client:
+        pool = lambda: client.get("v1/pools").json()["pools"][0]["ready"]
+        eventually(lambda: pool() == 1, "it has a pod that waits", 60)
+        session = client.post("v1/sessions", json={"template": "python3"}).json()["id"]
+        run(client, session, "kept = 41")
     # It does not come back.
     replicas.scale(2)
     replicas.kill(last)
-    eventually(lambda: last not in replicas.sandboxes().values(), lambda: f"left: {replicas.sandboxes()}", 150)
+    with replicas.client(first) as client:
+        cell = {"code": "print(kept + 1)", "wait_s": 60}
+        execute = lambda: client.post(f"v1/sessions/{session}/executions", json=cell)
+        result = eventually(lambda: (reply := execute()).status_code in (200, 201) and reply.json(), "another one has it", 60)
+        assert "42" in result["text"], result
+        assert replicas.owner(session) in replicas.ready()
+        assert last in replicas.sandboxes().values(), "its pod is the same"
+        assert client.delete(f"v1/sessions/{session}").status_code == 204
+    eventually(lambda: last not in replicas.sandboxes().values(), lambda: f"left: {replicas.sandboxes()}", 90)
     assert len(replicas.ready()) == 2
     replicas.scale(3)
     eventually(lambda: len(replicas.ready()) == 3, replicas.said, 120)

@@ -18,16 +18,17 @@ KEY, SECRET = "himalia", "the-secret-of-the-tests"
 
 
 class S3:
-    """A server on 127.0.0.1 with one bucket, `logs`. `stop` ends it and removes its objects."""
+    """A server on 127.0.0.1, or another address, with one bucket, `logs`. `stop` ends it and removes its objects."""
 
     url = "s3://logs/himalia"
 
-    def __init__(self):
+    def __init__(self, address="127.0.0.1"):
+        self.address = address
         self.directory = Path(tempfile.mkdtemp(prefix="hms3"))
         self.bucket = self.directory / "logs"
         self.bucket.mkdir()
         with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
+            probe.bind((address, 0))
             self.port = probe.getsockname()[1]
         self.start()
 
@@ -35,7 +36,7 @@ class S3:
     def environment(self):
         """What a gateway needs to reach it."""
         return {
-            "AWS_ENDPOINT": f"http://127.0.0.1:{self.port}",
+            "AWS_ENDPOINT": f"http://{self.address}:{self.port}",
             "AWS_ALLOW_HTTP": "true",
             "AWS_REGION": "us-east-1",
             "AWS_ACCESS_KEY_ID": KEY,
@@ -46,7 +47,7 @@ class S3:
         """Start it, again after `kill`, and wait until it listens."""
         if not shutil.which(PROGRAM):
             raise FileNotFoundError(f"{PROGRAM}: `make s3` builds it")
-        options = ["--host", "127.0.0.1", "--port", str(self.port), "--access-key", KEY, "--secret-key", SECRET]
+        options = ["--host", self.address, "--port", str(self.port), "--access-key", KEY, "--secret-key", SECRET]
         self.process = subprocess.Popen(
             [PROGRAM, *options, str(self.directory)],
             stdin=subprocess.DEVNULL,
@@ -58,7 +59,7 @@ class S3:
         def listens():
             assert self.process.poll() is None, f"{PROGRAM} ended with {self.process.returncode}"
             with socket.socket() as probe:
-                return probe.connect_ex(("127.0.0.1", self.port)) == 0
+                return probe.connect_ex((self.address, self.port)) == 0
 
         eventually(listens, "the S3 server to listen")
 
