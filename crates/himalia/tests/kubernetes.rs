@@ -30,8 +30,9 @@ fn images() -> Vec<Image> {
 }
 
 struct World {
-    cluster: Cluster,
+    // It stops before the cluster, which it asks for the end of its pods.
     gateway: Gateway,
+    cluster: Cluster,
 }
 
 impl World {
