@@ -59,7 +59,7 @@ impl World {
             .start()
             .await
             .unwrap();
-        Self { cluster, gateway }
+        Self { gateway, cluster }
     }
 
     fn pods(&self) -> usize {
