@@ -133,12 +133,12 @@ test-python: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRA
 	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" tests/python/sandbox
 
 .PHONY: test-python-long
-test-python-long: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready s3
-	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_SCRIPTED=$(TARGET)/debug/himalia-fake-kernel HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
+test-python-long: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready
+	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
 	  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m long tests/python
 
 .PHONY: test-chaos
-test-chaos: test-programs $(TEST_ENV)/ready s3 ## three replicas with 100 sessions lose processes, database and object store 200 times at random; takes an hour
+test-chaos: test-programs $(TEST_ENV)/ready s3 ## three replicas with SESSIONS (100) sessions lose processes, database and object store ROUNDS (200) times at random
 	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_SCRIPTED=$(TARGET)/debug/himalia-fake-kernel \
 	  HIMALIA_CHAOS_SESSIONS=$(or $(SESSIONS),100) HIMALIA_CHAOS_ROUNDS=$(or $(ROUNDS),200) HIMALIA_CHAOS_SEED=$(SEED) \
 	  $(TEST_ENV)/bin/python -m pytest -q -rP tests/python/chaos

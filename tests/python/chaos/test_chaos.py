@@ -3,8 +3,8 @@
 Each session has one client that executes, one cell after the other, and one that follows the log, both at any replica that answers. Cell
 `n` adds a line to a file and prints the same line. The file says what ran; the followers say what was seen: all of it, in order, once.
 
-The actions follow from a seed, which a failure prints. `HIMALIA_CHAOS_SESSIONS`, `_ROUNDS` and `_SEED` change a run; `make test-chaos` is a
-long one.
+The actions follow from a seed, which a failure prints. `HIMALIA_CHAOS_SESSIONS`, `_ROUNDS` and `_SEED` change a run; `make test-chaos` is
+a long one.
 """
 
 import contextlib
@@ -231,7 +231,6 @@ def scripted(directory):
     return directory / "jupyter"
 
 
-@pytest.mark.long
 @pytest.mark.timeout(SESSIONS * 10 + ROUNDS * 60 + 300)
 def test_nothing_is_lost_and_nothing_runs_twice(tmp_path):
     print(f"HIMALIA_CHAOS_SEED={SEED}")
