@@ -1,7 +1,7 @@
 //! Which replica of the gateway has a session.
 
 use himalia_model::{Action, EngineError, KernelId, Object, Principal, SessionId, SessionOwner, Sought};
-use himalia_store::{Location, Lookup};
+use himalia_store::{Location, Lookup, StoreError};
 
 use super::Commands;
 use crate::Engine;
@@ -68,8 +68,7 @@ impl Commands {
         let store = self.inner.store();
         for lookup in wanted.into_iter().flatten() {
             let found = store.locate(lookup).await;
-            let found =
-                found.map_err(|error| EngineError::internal("finding out who has a session", error))?;
+            let found = found.map_err(|error| no_answer("who has a session", &error))?;
             if let Some(location) = found.filter(|location| principal.sees(&location.owner)) {
                 return Ok(Some(self.owner_of(location)));
             }
@@ -84,8 +83,7 @@ impl Commands {
         self.allow(principal, Action::Read, Object::Gateway)?;
         let store = self.inner.store();
         let all = store.replicas().await;
-        let all =
-            all.map_err(|error| EngineError::internal("finding out which replicas there are", error))?;
+        let all = all.map_err(|error| no_answer("which replicas there are", &error))?;
         let others = all.into_iter().filter(|replica| replica.name != store.replica());
         Ok(others
             .filter_map(|replica| Some((replica.name, replica.address?)))
@@ -109,4 +107,10 @@ impl Commands {
             SessionOwner::Gone { name: replica.name }
         }
     }
+}
+
+/// 503: nothing was done, and the database of a replica comes back, or its lease ends.
+fn no_answer(what: &str, error: &StoreError) -> EngineError {
+    tracing::warn!(%error, "cannot find out {what}");
+    EngineError::unavailable("the database does not answer")
 }
