@@ -1,4 +1,4 @@
-"""The tables of README and docs/performance.md, from the reports in docs/bench: `readme.py` compares, `readme.py --write` writes them."""
+"""The tables of README, docs/performance.md and docs/cluster.md, from the reports in docs/bench: `readme.py` compares, `readme.py --write` writes them."""
 
 import json
 import re
@@ -20,6 +20,8 @@ def blocks():
     gateway, sandboxes = report("gateway"), report("sandboxes")
     for name, table, made_from in (("gateway", tables.gateway, gateway), ("sandboxes", tables.sandboxes, sandboxes)):
         yield "docs/performance.md", name, f"```text\n{table(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
+    made_from = report("cluster")
+    yield "docs/cluster.md", "cluster", f"```text\n{tables.cluster(made_from)}\n```\n\nMeasured on {tables.origin(made_from)}"
     yield "README.md", "summary", f"{tables.summary(gateway, sandboxes)}\n\nMeasured on {tables.origin(gateway)}"
 
 
