@@ -20,6 +20,7 @@ mod log;
 mod notify;
 mod oidc;
 mod paths;
+mod private_file;
 mod programs;
 mod relay;
 mod reload;

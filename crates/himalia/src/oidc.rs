@@ -1,8 +1,7 @@
 //! The identity provider: its files are read here.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -10,6 +9,7 @@ use himalia_http::Oidc;
 use himalia_oidc::{CookieKey, Provider, ProviderSettings};
 
 use crate::config::OidcSettings;
+use crate::private_file;
 
 /// Random bytes of a key that is made here.
 const KEY_BYTES: usize = 32;
@@ -67,22 +67,7 @@ fn made(path: &Path) -> anyhow::Result<String> {
     if path.exists() {
         return secret("oidc", path);
     }
-    let mut bytes = [0; KEY_BYTES];
-    getrandom::fill(&mut bytes).context("no randomness for a key")?;
-    let text = hex::encode(bytes);
-    // Renamed into place, so that an interrupted start leaves no half key.
-    let fresh = path.with_extension("new");
-    let _ = fs::remove_file(&fresh);
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&fresh);
-    written
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .and_then(|()| fs::rename(&fresh, path))
-        .with_context(|| format!("cannot keep a key in {}", path.display()))?;
-    Ok(text)
+    private_file::make(path, KEY_BYTES, "a key")
 }
 
 #[cfg(test)]

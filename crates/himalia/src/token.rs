@@ -1,13 +1,13 @@
 //! The operator's token, and the requirements for all tokens.
 
 use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
+use crate::private_file;
 use crate::settings::Secret;
 
 /// Bytes of randomness in a token that is made here; written as twice as many hexadecimal digits.
@@ -112,22 +112,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Secret> {
 }
 
 fn make(path: &Path) -> anyhow::Result<Secret> {
-    let mut bytes = [0; RANDOM_BYTES];
-    getrandom::fill(&mut bytes).context("no randomness for a token")?;
-    let text = hex::encode(bytes);
-    // Renamed into place, so that an interrupted start leaves no half token.
-    let fresh = path.with_extension("new");
-    let _ = fs::remove_file(&fresh);
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&fresh);
-    written
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .and_then(|()| fs::rename(&fresh, path))
-        .with_context(|| format!("cannot keep the token in {}", path.display()))?;
-    Ok(Secret(text))
+    private_file::make(path, RANDOM_BYTES, "the token").map(Secret)
 }
 
 #[cfg(test)]

@@ -189,7 +189,7 @@ impl SessionManager {
             return false;
         }
         let all = self.store.replicas().await;
-        all.is_ok_and(|all| all.iter().any(|one| one.live && one.name != self.store.replica()))
+        all.is_ok_and(|all| all.iter().any(|one| one.name != self.store.replica()))
     }
 
     /// A command was given now.

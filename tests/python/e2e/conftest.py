@@ -3,6 +3,7 @@
 import pytest
 from channels import Channels
 from leftovers import footprint, sessions_of, states_of
+from postgres import Postgres
 from servers import Himalia, JupyterServer
 from waiting import eventually
 
@@ -42,6 +43,14 @@ def gateway(tmp_path, kernel_python):
 def jupyter(tmp_path_factory, kernel_python):
     """jupyter_server, to compare with."""
     server = JupyterServer(tmp_path_factory.mktemp("jupyter"), kernel_python)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    """A server for the tests of this file."""
+    server = Postgres()
     yield server
     server.stop()
 

@@ -10,7 +10,6 @@ import events
 import pytest
 from agents import agent, run, text
 from channels import Channels
-from postgres import Postgres
 from replicas import Replicas
 from waiting import eventually
 
@@ -21,14 +20,6 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_notebook
 nbformat.write(new_notebook(cells=[new_code_cell("6 * 7")], metadata={"kernelspec": {"name": "python3", "display_name": "x"}}), sys.argv[1])
 """
-
-
-@pytest.fixture(scope="module")
-def postgres():
-    """A server for the tests of this file."""
-    server = Postgres()
-    yield server
-    server.stop()
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,6 @@ from servers import client_with
 from waiting import eventually
 
 
-@pytest.fixture(scope="module")
-def postgres():
-    """A server for the tests of this file."""
-    server = Postgres()
-    yield server
-    server.stop()
-
-
 @pytest.fixture
 def replicas(tmp_path, postgres, kernel_python):
     """Three gateways with short leases."""

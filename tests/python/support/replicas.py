@@ -68,5 +68,8 @@ class Replicas:
         ended = set(self.sql("SELECT session_dir FROM himalia.ended_sessions"))
         logs = {f"kernels/{path.name}" for replica in self.all for path in (replica.directory / "data" / "kernels").glob("*")}
         assert logs <= ended, f"logs are left: {logs - ended}"
+        for table in ("log_parts", "log_segments"):
+            left = set(self.sql(f"SELECT DISTINCT log FROM himalia.{table}")) - ended
+            assert not left, f"{table} are left: {left}"
         live = self.sql("SELECT name FROM himalia.replicas WHERE lease_until > now()")
         assert not live, f"leases are left: {live}"

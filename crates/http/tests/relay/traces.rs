@@ -12,7 +12,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use serde_json::{Value, json};
 
-use crate::support::{Replicas, TOKEN};
+use crate::support::{Replica, Replicas, TOKEN};
 
 /// What is in code and output and must be nowhere in a trace.
 const CANARY: &str = "canary";
@@ -117,16 +117,12 @@ fn tree(spans: &[Span], trace: &str, root: &str) -> BTreeMap<String, usize> {
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SPAN: &str = "00f067aa0ba902b7";
 
-#[tokio::test]
-async fn an_execution_over_rest_is_one_tree_below_the_client() {
-    let mut traced = Traced::start().await;
-    let [near, owner] = &traced.replicas.all[..] else {
-        unreachable!()
-    };
-    let kernel = owner.kernel().await;
+/// Executes over REST in a client's trace: the `traceparent` of the response, which is of the same trace and sampled or not as the client
+/// says, and its body.
+async fn executed(near: &Replica, kernel: &str, code: &str, trace: &str, flags: &str) -> (String, Value) {
     let path = format!("/v1/sessions/{kernel}/executions");
-    let body = json!({"code": format!("print {CANARY}"), "wait_s": 60}).to_string();
-    let parent = format!("00-{TRACE}-{SPAN}-01");
+    let body = json!({"code": code, "wait_s": 60}).to_string();
+    let parent = format!("00-{trace}-{SPAN}-{flags}");
     let headers = [
         ("content-type", "application/json"),
         ("traceparent", parent.as_str()),
@@ -137,11 +133,23 @@ async fn an_execution_over_rest_is_one_tree_below_the_client() {
         .await
         .unwrap();
     let given = reply.header("traceparent").unwrap().to_owned();
+    let ends = format!("-{flags}");
     assert!(
-        given.starts_with(&format!("00-{TRACE}-")) && given.ends_with("-01"),
+        given.starts_with(&format!("00-{trace}-")) && given.ends_with(&ends),
         "{given}"
     );
-    let result: Value = reply.expect(200).unwrap().json().unwrap();
+    (given, reply.expect(200).unwrap().json().unwrap())
+}
+
+#[tokio::test]
+async fn an_execution_over_rest_is_one_tree_below_the_client() {
+    let mut traced = Traced::start().await;
+    let [near, owner] = &traced.replicas.all[..] else {
+        unreachable!()
+    };
+    let kernel = owner.kernel().await;
+    let code = format!("print {CANARY}");
+    let (given, result) = executed(near, &kernel, &code, TRACE, "01").await;
     assert_eq!(result["status"], "ok", "{result}");
     let post = "POST /v1/sessions/{session_id}/executions";
     traced.until(TRACE, "himalia.relay").await;
@@ -244,26 +252,10 @@ async fn what_the_client_does_not_sample_is_not_recorded() {
         unreachable!()
     };
     let kernel = owner.kernel().await;
-    let path = format!("/v1/sessions/{kernel}/executions");
     let other = "0af7651916cd43dd8448eb211c80319c";
     for (trace, flags) in [(other, "00"), (TRACE, "01")] {
-        let parent = format!("00-{trace}-{SPAN}-{flags}");
-        let headers = [
-            ("content-type", "application/json"),
-            ("traceparent", parent.as_str()),
-        ];
-        let body = json!({"code": "result 1", "wait_s": 60}).to_string();
-        let reply = near
-            .http()
-            .request("POST", &path, &headers, Some(body.as_bytes()))
-            .await
-            .unwrap();
-        let given = reply.header("traceparent").unwrap().to_owned();
-        assert!(
-            given.starts_with(&format!("00-{trace}-")) && given.ends_with(flags),
-            "{given}"
-        );
-        assert_eq!(reply.expect(200).unwrap().json().unwrap()["status"], "ok");
+        let (_, result) = executed(near, &kernel, "result 1", trace, flags).await;
+        assert_eq!(result["status"], "ok");
     }
     traced.until(TRACE, "himalia.execution").await;
     let spans = traced.stop().await;

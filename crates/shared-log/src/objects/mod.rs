@@ -85,24 +85,26 @@ impl Objects {
 
     /// Removes an object; one that is not there is removed.
     pub(crate) async fn delete(&self, name: &str) -> Result<(), ObjectsError> {
-        match self.store.delete(&Key::from(name)).await {
-            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        self.delete_at(&Key::from(name)).await
     }
 
     /// Removes all objects of a log.
     pub(crate) async fn delete_all(&self, log: &str) -> Result<(), ObjectsError> {
         let found: Vec<_> = self.store.list(Some(&Key::from(log))).try_collect().await?;
         for object in found {
-            match self.store.delete(&object.location).await {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
+            self.delete_at(&object.location).await?;
         }
         Ok(())
     }
+
+    async fn delete_at(&self, key: &Key) -> Result<(), ObjectsError> {
+        match self.store.delete(key).await {
+            Ok(()) | Err(StoreError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;
