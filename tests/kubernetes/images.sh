@@ -8,13 +8,13 @@ here=$(cd "$(dirname "$0")" && pwd)
 shim=${1:-} himalia=${2:-}
 lock=$root/kernelspecs/python3/requirements.lock
 
+trap 'rm -rf "$K8S_HOME"/image.*' EXIT
 # A name by its content: a changed lock makes a new one.
 kernel=$bin/kernel-$(cat "$lock" "$here/images.sh" | sha256sum | cut -c1-12).tar
 if [ ! -f "$kernel" ]; then
   say "kernel image"
   rm -f "$bin"/kernel-*.tar
   dir=$(mktemp -d "$K8S_HOME/image.XXXXXX")
-  trap 'rm -rf "$dir"' EXIT
   mmdebstrap --quiet --variant=minbase --include=python3,python3-venv,ca-certificates \
     --aptopt='Acquire::Languages "none"' --dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/doc/*' \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' "$K8S_SUITE" "$dir/root"
@@ -30,8 +30,7 @@ if [ ! -f "$kernel" ]; then
 fi
 if [ -n "$shim" ]; then
   say "agent image"
-  dir=$(mktemp -d)
-  trap 'rm -rf "$dir"' EXIT
+  dir=$(mktemp -d "$K8S_HOME/image.XXXXXX")
   mkdir "$dir/kernel"
   install -m 755 "$shim" "$dir/himalia-shim"
   cp -a "$root/kernelspecs/python3/himalia_kernel" "$dir/kernel/"
@@ -39,8 +38,7 @@ if [ -n "$shim" ]; then
 fi
 if [ -n "$himalia" ]; then
   say "gateway image"
-  dir=$(mktemp -d)
-  trap 'rm -rf "$dir"' EXIT
+  dir=$(mktemp -d "$K8S_HOME/image.XXXXXX")
   mkdir -p "$dir/usr/local/bin" "$dir/bin" "$dir/usr/local/share/jupyter/kernels/python3" "$dir/tmp"
   install -m 755 "$himalia" "$dir/usr/local/bin/himalia"
   # Its libraries, as they are here, and what its hooks call.

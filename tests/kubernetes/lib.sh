@@ -8,6 +8,7 @@ K8S_GRACE=${K8S_GRACE:-8}          # seconds without a sign of life until a node
 K8S_EVICT=${K8S_EVICT:-5}          # seconds from then until its pods are deleted
 K8S_SUITE=bookworm                 # the only suite whose source package has the whole tree
 K8S_VERSION=1.20.2
+K8S_KUBECTL_SUITE=trixie            # whose kubectl is a newer one
 
 bin=$K8S_HOME/bin
 tool=$K8S_HOME/tool

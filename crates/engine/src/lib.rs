@@ -13,7 +13,7 @@ mod tokens;
 mod traced;
 
 pub use api::{Drain, MAX_INPUT_BYTES};
-pub use audit::{Audit, AuditTarget, Door, Effect};
+pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
 pub use engine::{COMMANDS, Engine};
 pub use himalia_budget::{BudgetUse, Held};
 pub use himalia_executions::{

@@ -29,6 +29,7 @@ mod sandboxes;
 mod serve;
 mod settings;
 mod signals;
+mod telemetry;
 mod tenants;
 mod tls;
 mod token;

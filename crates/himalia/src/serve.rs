@@ -6,14 +6,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use himalia_engine::{Audit, Drain, Engine, EngineConfig, Principal};
+use himalia_engine::{Drain, Engine, EngineConfig, Principal};
 use himalia_http::{AllowedOrigins, HttpConfig, Listeners, Mounted, Tokens, Viewer};
-use himalia_otlp::Exporter;
 use himalia_sandbox::Isolation;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use crate::address::Address;
 use crate::banner::Banner;
@@ -24,6 +22,7 @@ use crate::relay::Relay;
 use crate::reload::Reload;
 use crate::settings::{Given, OnStop};
 use crate::signals::{Ending, Said, Signals};
+use crate::telemetry::Telemetry;
 use crate::tls::Certificate;
 use crate::token::Token;
 use crate::{lock, log, notify, oidc, paths, rundir, sandboxes, tenants, tls, viewer};
@@ -75,10 +74,10 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     }
     let chosen = Box::pin(sandboxes::choose(&config, &run_dir, address.ip())).await?;
     let engine = Box::pin(Engine::open(engine_config(&config), chosen.provisioners)).await?;
-    let counts = engine.counted().audit().clone();
-    let audit = Audit::open(&config.audit, config.audit_reads, counts).context("audit_log")?;
+    let telemetry = Telemetry::new(&config);
+    let audit = telemetry.audit(&config, &engine).context("audit_log")?;
     let engine = engine.with_audit(audit);
-    let traces = export_traces(&config, &engine);
+    let traces = telemetry.export_traces(&engine);
     let shutdown = CancellationToken::new();
     let sign_in_code = viewer::sign_in_code()?;
     let (cluster, peers) = match relay {
@@ -152,24 +151,6 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::from(ending.hurried()))
         }
     }
-}
-
-/// Sends spans to the collector, if there is one.
-fn export_traces(config: &Config, engine: &Engine) -> Option<Exporter> {
-    let collector = config.collector.clone()?;
-    let spans = engine.traces().open()?;
-    // The name of a gateway that is alone is that of any other one.
-    let instance = match config.replica.store {
-        Some(_) => config.replica.name.clone(),
-        None => Uuid::new_v4().to_string(),
-    };
-    let resource = vec![
-        ("service.name", "himalia".to_owned()),
-        ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("service.instance.id", instance),
-    ];
-    let counts = engine.counted().exports().traces.clone();
-    Some(Exporter::start(collector, resource, spans, counts))
 }
 
 /// Ends at once: another replica may have the sessions, so nothing is written or sent any more. The kernels continue.

@@ -13,11 +13,12 @@ const REQUEST: Duration = Duration::from_secs(10);
 /// Bytes of a response that are read.
 const RESPONSE_BYTES: usize = 64 << 10;
 
-/// Where spans go.
+/// Where spans and log records go.
 #[derive(Clone, Debug)]
 pub struct Collector {
     client: Client,
-    url: Url,
+    traces: Url,
+    logs: Url,
     headers: HeaderMap,
 }
 
@@ -35,6 +36,13 @@ pub enum BadCollector {
     Tls(String),
 }
 
+/// What a request has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Signal {
+    Traces,
+    Logs,
+}
+
 /// What became of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
@@ -47,10 +55,10 @@ pub(crate) enum Sent {
 }
 
 impl Collector {
-    /// `endpoint` is the base address, below which `v1/traces` is. `headers` are lines `Name: value`, sent with each request; empty lines
+    /// `endpoint` is the base address, below which `v1/traces` and `v1/logs` are. `headers` are lines `Name: value`, sent with each request; empty lines
     /// and those that begin with `#` are left out.
     pub fn new(endpoint: &str, headers: &str) -> Result<Self, BadCollector> {
-        let url = traces_url(endpoint)?;
+        let (traces, logs) = (below(endpoint, "traces")?, below(endpoint, "logs")?);
         let headers = parse(headers)?;
         // An error says that there is a provider already, which is this one.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -59,7 +67,7 @@ impl Collector {
             .timeout(REQUEST)
             .redirect(redirect::Policy::none());
         // The certificates of the system are read for https only.
-        let builder = if url.scheme() == "https" {
+        let builder = if traces.scheme() == "https" {
             builder
         } else {
             builder.tls_certs_only([])
@@ -67,14 +75,23 @@ impl Collector {
         let client = builder
             .build()
             .map_err(|error| BadCollector::Tls(error.to_string()))?;
-        Ok(Self { client, url, headers })
+        Ok(Self {
+            client,
+            traces,
+            logs,
+            headers,
+        })
     }
 
     /// Sends one request.
-    pub(crate) async fn send(&self, body: Vec<u8>) -> Sent {
+    pub(crate) async fn send(&self, signal: Signal, body: Vec<u8>) -> Sent {
+        let url = match signal {
+            Signal::Traces => &self.traces,
+            Signal::Logs => &self.logs,
+        };
         let request = self
             .client
-            .post(self.url.clone())
+            .post(url.clone())
             .headers(self.headers.clone())
             .header(CONTENT_TYPE, "application/x-protobuf")
             .body(body);
@@ -104,6 +121,7 @@ async fn judge(mut response: Response) -> Sent {
                 break;
             }
         }
+        // The response to log records has the same fields under other names.
         let said = ExportTraceServiceResponse::decode(&*body).unwrap_or_default();
         let refused = said.partial_success.map_or(0, |partial| partial.rejected_spans);
         return Sent::Taken {
@@ -124,7 +142,7 @@ async fn judge(mut response: Response) -> Sent {
     }
 }
 
-fn traces_url(endpoint: &str) -> Result<Url, BadCollector> {
+fn below(endpoint: &str, signal: &str) -> Result<Url, BadCollector> {
     let mut url = Url::parse(endpoint).map_err(|_| BadCollector::Address)?;
     if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
         return Err(BadCollector::Address);
@@ -132,7 +150,7 @@ fn traces_url(endpoint: &str) -> Result<Url, BadCollector> {
     url.path_segments_mut()
         .map_err(|()| BadCollector::Address)?
         .pop_if_empty()
-        .extend(["v1", "traces"]);
+        .extend(["v1", signal]);
     Ok(url)
 }
 
@@ -164,10 +182,10 @@ mod tests {
             ("http://127.0.0.1:4318", "http://127.0.0.1:4318/v1/traces"),
             ("https://a.example/otlp/", "https://a.example/otlp/v1/traces"),
         ] {
-            assert_eq!(traces_url(endpoint).unwrap().as_str(), url);
+            assert_eq!(below(endpoint, "traces").unwrap().as_str(), url);
         }
         for bad in ["", "127.0.0.1:4318", "grpc://a", "http://a/?b=c", "http://a/#b"] {
-            assert!(traces_url(bad).is_err(), "{bad}");
+            assert!(below(bad, "traces").is_err(), "{bad}");
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use crate::collector::{Collector, Sent};
+use crate::collector::{Collector, Sent, Signal};
 use crate::encode;
 
 /// Spans of one request.
@@ -118,7 +118,7 @@ impl Sending {
     async fn send(&mut self, body: Vec<u8>, count: u64) {
         let mut pauses = PAUSES.iter();
         loop {
-            let reason = match self.collector.send(body.clone()).await {
+            let reason = match self.collector.send(Signal::Traces, body.clone()).await {
                 Sent::Taken { refused } => {
                     let refused = refused.min(count);
                     self.counts.sent.inc_by(count - refused);

@@ -1,7 +1,7 @@
 //! Against a receiver that speaks real HTTP.
 
 use himalia_metrics::{ExportCounts, Metrics};
-use himalia_testkit::otlp::Receiver;
+use himalia_testkit::otlp::TraceReceiver;
 use himalia_traces::{SpanKind, Traces};
 use opentelemetry_proto::tonic::collector::trace::v1::{
     ExportTracePartialSuccess, ExportTraceServiceResponse,
@@ -21,7 +21,7 @@ fn started(endpoint: &str) -> (Traces, Exporter, ExportCounts) {
 
 #[tokio::test]
 async fn spans_arrive_as_they_were_with_the_headers() {
-    let mut receiver = Receiver::start(|_| (200, Vec::new())).await.unwrap();
+    let mut receiver = TraceReceiver::start(|_| (200, Vec::new())).await.unwrap();
     let (traces, exporter, counts) = started(&receiver.endpoint);
     let mut span = traces.begin("GET /x", SpanKind::Server, None).unwrap();
     span.set("http.response.status_code", 404);
@@ -50,7 +50,7 @@ async fn spans_arrive_as_they_were_with_the_headers() {
 
 #[tokio::test]
 async fn what_waits_is_sent_at_the_end() {
-    let mut receiver = Receiver::start(|_| (200, Vec::new())).await.unwrap();
+    let mut receiver = TraceReceiver::start(|_| (200, Vec::new())).await.unwrap();
     let (traces, exporter, counts) = started(&receiver.endpoint);
     for _ in 0..1300 {
         drop(traces.begin("x", SpanKind::Internal, None));
@@ -74,7 +74,7 @@ async fn a_collector_that_is_busy_is_tried_again_and_what_it_refuses_is_counted(
         }),
     };
     let partial = partial.encode_to_vec();
-    let mut receiver = Receiver::start(move |number| match number {
+    let mut receiver = TraceReceiver::start(move |number| match number {
         0 => (503, Vec::new()),
         1 => (200, partial.clone()),
         _ => (400, Vec::new()),

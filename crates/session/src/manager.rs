@@ -19,7 +19,7 @@ use himalia_store::Store;
 use himalia_traces::Traces;
 use parking_lot::Mutex;
 use time::OffsetDateTime;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -98,6 +98,8 @@ pub struct SessionManager {
     /// Tasks that a stop waits for.
     pub background: TaskTracker,
     pub(crate) drained: AtomicBool,
+    /// Set when what waited for sessions was ended, or given up.
+    pub(crate) spare_ended: OnceCell<()>,
     pub(crate) last_check: LastCheck,
     /// How many replicas live, this one among them.
     pub(crate) living: watch::Sender<u32>,

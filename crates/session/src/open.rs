@@ -15,7 +15,7 @@ use himalia_store::{
 };
 use himalia_traces::Traces;
 use time::OffsetDateTime;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OnceCell, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -89,6 +89,7 @@ impl SessionManager {
             actors: TaskTracker::new(),
             background: TaskTracker::new(),
             drained: AtomicBool::new(false),
+            spare_ended: OnceCell::new(),
             last_check: LastCheck::default(),
             living: watch::Sender::new(1),
             clock: Instant::now(),
@@ -168,8 +169,12 @@ impl SessionManager {
             .map_err(|error| EngineError::internal("cannot close the store", error))
     }
 
-    /// Ends what waits for sessions to come: it is of no use to the next gateway. A second call finds nothing more.
+    /// Ends what waits for sessions to come: it is of no use to the next gateway. A second call does nothing.
     pub async fn end_spare(&self) {
+        self.spare_ended.get_or_init(|| self.close_pools()).await;
+    }
+
+    async fn close_pools(&self) {
         let mut closes = JoinSet::new();
         for pool in self.pools.get().into_iter().flat_map(|pools| pools.values()) {
             let pool = pool.clone();

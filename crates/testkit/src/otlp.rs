@@ -1,26 +1,29 @@
 //! A receiver of OTLP over HTTP, as a collector is one.
 
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
-use prost::Message as _;
+use prost::Message;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// The head and the content of a request.
-pub type Received = (String, ExportTraceServiceRequest);
+/// Receives traces.
+pub type TraceReceiver = Receiver<ExportTraceServiceRequest>;
+/// Receives log records.
+pub type LogReceiver = Receiver<ExportLogsServiceRequest>;
 
 /// A receiver on a free port of loopback. It ends when it is dropped.
 #[derive(Debug)]
-pub struct Receiver {
+pub struct Receiver<M> {
     /// Its base address.
     pub endpoint: String,
-    /// What it got, in order.
-    pub requests: mpsc::UnboundedReceiver<Received>,
+    /// The head and the content of each request, in order.
+    pub requests: mpsc::UnboundedReceiver<(String, M)>,
     task: JoinHandle<()>,
 }
 
-impl Receiver {
+impl<M: Message + Default + 'static> Receiver<M> {
     /// Answers requests one after the other, each as `respond` says by its number: status and body.
     pub async fn start(respond: impl Fn(usize) -> (u16, Vec<u8>) + Send + 'static) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -43,14 +46,17 @@ impl Receiver {
     }
 }
 
-impl Drop for Receiver {
+impl<M> Drop for Receiver<M> {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 /// One request on one connection.
-async fn serve(stream: TcpStream, (status, answer): (u16, Vec<u8>)) -> Option<Received> {
+async fn serve<M: Message + Default>(
+    stream: TcpStream,
+    (status, answer): (u16, Vec<u8>),
+) -> Option<(String, M)> {
     let mut stream = BufReader::new(stream);
     let (mut head, mut length) = (String::new(), 0);
     loop {
@@ -72,5 +78,5 @@ async fn serve(stream: TcpStream, (status, answer): (u16, Vec<u8>)) -> Option<Re
     );
     stream.write_all(said.as_bytes()).await.ok()?;
     stream.write_all(&answer).await.ok()?;
-    Some((head, ExportTraceServiceRequest::decode(&*body).ok()?))
+    Some((head, M::decode(&*body).ok()?))
 }

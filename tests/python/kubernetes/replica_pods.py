@@ -30,9 +30,9 @@ def kubectl(*arguments, stdin=None, check=True):
     return done.stdout
 
 
-def read(name):
-    """The objects of a file of the manifests."""
-    return [one for one in yaml.safe_load_all((OVERLAY / name).read_text()) if one]
+def rendered():
+    """The objects of `kubectl apply -k`."""
+    return [one for one in yaml.safe_load_all(kubectl("kustomize", str(OVERLAY))) if one]
 
 
 def private_key():
@@ -55,24 +55,19 @@ class ReplicaPods:
             self.secret("himalia-keys", {"authority.pem": private_key(), "replicas.pem": private_key()}),
             self.secret("himalia-store", {"store": self.url, "object-store": S3.url}),
             self.secret("himalia-object-store", self.s3.environment),
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": "himalia", "namespace": NAMESPACE},
-                "data": {"himalia.toml": self.config()},
-            },
         )
-        objects = [one for name in ("gateway", "networkpolicy", "disruption", "../base/service") for one in read(f"{name}.yaml")]
+        served = kubectl("api-versions").split()
         try:
-            self.apply(*(self.fitted(one) for one in objects if self.is_served(one)))
+            # An old cluster has no disruption budgets.
+            self.apply(*(self.fitted(one) for one in rendered() if one["apiVersion"] in served))
             eventually(lambda: len(self.ready()) == 3, self.said, 120)
         except BaseException:
             self.stop()
             raise
 
-    def config(self):
-        """That of the manifests, with the images of the tests, and limits that fit the nodes."""
-        text = (OVERLAY / "himalia.toml").read_text()
+    @staticmethod
+    def config(text):
+        """The settings of the manifests, with the images of the tests, and limits that fit the nodes."""
         for name, image in (("himalia-kernel", "HIMALIA_TEST_KERNEL_IMAGE"), ("himalia-agent", "HIMALIA_TEST_AGENT_IMAGE")):
             assert f'"{name}"' in text
             text = text.replace(f'"{name}"', f'"{os.environ[image]}"')
@@ -80,15 +75,11 @@ class ReplicaPods:
         text = text.replace("[defaults]", pull + "\n\n[defaults]").replace('"2GiB"', '"200MiB"\ndisk = "64MiB"\ntmp = "32MiB"\nshm = "16MiB"').replace("cpu = 1", "cpu = 0.2")
         return text + POOL
 
-    @staticmethod
-    def is_served(one):
-        """Whether this cluster has the kind: an old one lacks that of disruption budgets."""
-        versions = kubectl("api-versions").split()
-        return one["apiVersion"] in versions
-
-    @staticmethod
-    def fitted(one):
+    @classmethod
+    def fitted(cls, one):
         """An object with what differs on the tests' nodes."""
+        if one["kind"] == "ConfigMap":
+            one["data"]["himalia.toml"] = cls.config(one["data"]["himalia.toml"])
         if one["kind"] != "StatefulSet":
             return one
         spec = one["spec"]["template"]["spec"]

@@ -99,7 +99,7 @@ class Himalia(Server):
                     *self.isolation,
                     *self.options,
                 ],
-                env={**os.environ, CANARY: self.mark, **self.env},
+                env={**os.environ, **self._home(), CANARY: self.mark, **self.env},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -116,6 +116,16 @@ class Himalia(Server):
         else:
             raise AssertionError(f"himalia ended with {self.process.wait()}: {self.log.read_text()[-3000:]}")
         self._open()
+
+    def _home(self):
+        """Variables for a home of its own: kernels without a sandbox start in it, and tests would find files of others there.
+
+        Caches and installed kernelspecs are those of the user.
+        """
+        home = self.directory / "home"
+        home.mkdir(exist_ok=True)
+        kept = {"XDG_CACHE_HOME": ".cache", "XDG_CONFIG_HOME": ".config", "XDG_DATA_HOME": ".local/share"}
+        return {"HOME": str(home)} | {name: os.environ.get(name, str(Path.home() / path)) for name, path in kept.items()}
 
     def command(self):
         """The program."""

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 from channels import Channels
 
@@ -81,6 +82,8 @@ class Transcript:
             return [self._stable(item) for item in value]
         if isinstance(value, str):
             value = _UUID.sub(lambda found: self.names.setdefault(found[0], f"<id {len(self.names)}>"), value)
+            # IPython shortens what is below the home of the kernel, and the two servers have different ones.
+            value = value.replace(f"{Path.home()}/", "~/")
             return re.sub(r"/tmp/ipykernel_\d+/", "/tmp/ipykernel/", value)
         return value
 

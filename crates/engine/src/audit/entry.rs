@@ -1,11 +1,11 @@
 //! One line of the audit log.
 
 use himalia_model::{Principal, Via};
-use himalia_wire::build::timestamp;
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
 use super::Effect;
+use super::writer::AuditRecord;
 
 /// One call, or one decision before any call.
 #[derive(Clone, Debug)]
@@ -56,15 +56,14 @@ impl Entry {
         }
     }
 
-    /// As a JSON object with the line break; members that are not known are left out.
-    pub(super) fn to_line(&self) -> String {
+    /// As it is written; members that are not known are left out.
+    pub(super) fn to_record(&self) -> AuditRecord {
         let mut members = Map::new();
         let mut put = |name: &str, value: Option<&str>| {
             if let Some(value) = value {
                 members.insert(name.to_owned(), Value::from(value));
             }
         };
-        put("time", Some(&timestamp(self.at)));
         put("command", Some(self.command));
         put("effect", Some(self.effect.as_str()));
         put("principal", self.principal.as_deref());
@@ -81,7 +80,7 @@ impl Entry {
         if let Some(millis) = self.millis {
             members.insert("ms".to_owned(), Value::from(millis));
         }
-        format!("{}\n", Value::Object(members))
+        AuditRecord { at: self.at, members }
     }
 
     /// As a line of the gateway's log.

@@ -1,7 +1,7 @@
 //! The audit log: who did what to which session, from where, with which outcome. No content, no names of files, no tokens.
 //!
 //! [`Engine`](crate::Engine) notes each call of a command when it ends. Which calls are written is decided by their [`Effect`] and
-//! outcome. The entries of one gateway go to one place ([`AuditTarget`]). A file or standard output is written by a thread of its own
+//! outcome. The entries of one gateway go to one place ([`AuditTarget`], [`AuditSink`]). All but the log is written by a thread of its own
 //! behind a bounded queue (`writer`): a slow disk does not slow commands, and what is lost is counted, noted and shown by `/readyz`.
 
 mod entry;
@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use himalia_metrics::AuditCounts;
 use himalia_model::{EngineError, JupyterSessionId, KernelId, Principal};
+
+pub use writer::{AuditRecord, AuditSink};
 
 use entry::Entry;
 use writer::Writer;
@@ -115,6 +117,15 @@ impl Audit {
         };
         Ok(Self(Arc::new(Inner {
             writer,
+            reads,
+            counts,
+        })))
+    }
+
+    /// Entries go to this sink; `reads` as for [`Self::open`].
+    pub fn send_to(sink: Box<dyn AuditSink>, reads: bool, counts: AuditCounts) -> io::Result<Self> {
+        Ok(Self(Arc::new(Inner {
+            writer: Some(Writer::sink(sink, counts.clone())?),
             reads,
             counts,
         })))

@@ -1,7 +1,8 @@
 //! The thread that writes entries.
 //!
-//! Entries wait in a queue of 8,192. While writing fails (a full disk, a lost mount) the same entry is tried again every 250 ms, and the
-//! queue fills; what comes when it is full is lost. When writing works again, one entry tells how many were lost.
+//! Entries wait in a queue of 8,192. While writing fails (a full disk, a lost mount, a collector that does not respond) the same entries
+//! are tried again every 250 ms, and the queue fills; what comes when it is full is lost. When writing works again, one entry tells how
+//! many were lost.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -13,15 +14,54 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::time::Duration;
 
 use himalia_metrics::AuditCounts;
-use serde_json::json;
+use himalia_wire::build::timestamp;
+use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
 use super::entry::Entry;
 
 /// Entries that wait to be written.
 const QUEUE: usize = 8_192;
+/// Entries that a sink gets at once.
+const BATCH: usize = 512;
 /// The pause after a failed attempt; also how soon a request to reopen is seen.
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// One entry, as it is written.
+#[derive(Clone, Debug)]
+pub struct AuditRecord {
+    /// The end of the call.
+    pub at: OffsetDateTime,
+    /// What is known of it: `command`, `outcome` … as in the documentation, but for `time`.
+    pub members: Map<String, Value>,
+}
+
+impl AuditRecord {
+    /// Says how many entries were lost before it.
+    fn of_lost(count: u64) -> Self {
+        let mut members = Map::new();
+        members.insert("command".to_owned(), Value::from("entries_lost"));
+        members.insert("count".to_owned(), Value::from(count));
+        Self {
+            at: OffsetDateTime::now_utc(),
+            members,
+        }
+    }
+
+    /// As a JSON object with the line break.
+    fn to_line(&self) -> String {
+        let mut members = Map::new();
+        members.insert("time".to_owned(), Value::from(timestamp(self.at)));
+        members.extend(self.members.clone());
+        format!("{}\n", Value::Object(members))
+    }
+}
+
+/// Takes entries to another place than a file. It is called by a thread of its own, outside of any runtime, and may block.
+pub trait AuditSink: Send {
+    /// Takes up to 512 entries, in order. Returns how many of them were refused permanently. After an error it gets the same ones again.
+    fn write(&mut self, entries: &[AuditRecord]) -> io::Result<u64>;
+}
 
 enum Message {
     Entry(Box<Entry>),
@@ -43,22 +83,25 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn stdout(counts: AuditCounts) -> io::Result<Self> {
-        Self::spawn(None, Box::new(io::stdout()), counts)
+        Self::spawn(Output::lines(None, Box::new(io::stdout())), counts)
     }
 
     pub(super) fn file(path: &Path, counts: AuditCounts) -> io::Result<Self> {
         let file = open(path)?;
-        Self::spawn(Some(path.to_owned()), Box::new(file), counts)
+        Self::spawn(Output::lines(Some(path.to_owned()), Box::new(file)), counts)
     }
 
-    fn spawn(path: Option<PathBuf>, out: Box<dyn Write + Send>, counts: AuditCounts) -> io::Result<Self> {
+    pub(super) fn sink(sink: Box<dyn AuditSink>, counts: AuditCounts) -> io::Result<Self> {
+        Self::spawn(Output::Sink(sink), counts)
+    }
+
+    fn spawn(output: Output, counts: AuditCounts) -> io::Result<Self> {
         let (queue, messages) = sync_channel(QUEUE);
         let shared = Arc::new(Shared::default());
         let task = Task {
-            path,
-            out,
+            output,
             shared: Arc::clone(&shared),
-            broken: false,
+            counts: counts.clone(),
         };
         let named = std::thread::Builder::new().name("audit".to_owned());
         named.spawn(move || task.run(&messages))?;
@@ -104,11 +147,9 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 struct Task {
-    path: Option<PathBuf>,
-    out: Box<dyn Write + Send>,
+    output: Output,
     shared: Arc<Shared>,
-    /// The latest attempt may have written a part of a line.
-    broken: bool,
+    counts: AuditCounts,
 }
 
 impl Task {
@@ -116,38 +157,48 @@ impl Task {
         loop {
             match messages.recv_timeout(PAUSE) {
                 Ok(Message::Entry(entry)) => {
-                    self.keep_writing(&entry.to_line());
+                    let mut batch = vec![entry.to_record()];
+                    let flush = self.fill(&mut batch, messages);
+                    self.keep_writing(&batch);
                     let lost = self.shared.lost.swap(0, Ordering::Relaxed);
                     if lost > 0 {
-                        let time = himalia_wire::build::timestamp(OffsetDateTime::now_utc());
-                        let entry = json!({ "time": time, "command": "entries_lost", "count": lost });
-                        self.keep_writing(&format!("{entry}\n"));
+                        self.keep_writing(&[AuditRecord::of_lost(lost)]);
                     }
+                    flush.inspect(tell);
                 }
-                Ok(Message::Flush(done)) => {
-                    // The caller may have stopped waiting.
-                    let _ = done.try_send(());
-                }
+                Ok(Message::Flush(done)) => tell(&done),
                 Err(RecvTimeoutError::Timeout) => self.reopen_if_asked(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
 
-    /// Writes a line, however long that takes.
-    fn keep_writing(&mut self, line: &str) {
+    /// Adds the entries that wait already. Who wants to know when they are written ends the batch.
+    fn fill(&self, batch: &mut Vec<AuditRecord>, messages: &Receiver<Message>) -> Option<SyncSender<()>> {
+        while batch.len() < self.output.batch() {
+            match messages.try_recv() {
+                Ok(Message::Entry(entry)) => batch.push(entry.to_record()),
+                Ok(Message::Flush(done)) => return Some(done),
+                Err(_) => break,
+            }
+        }
+        None
+    }
+
+    /// Writes entries, however long that takes.
+    fn keep_writing(&mut self, entries: &[AuditRecord]) {
         loop {
             self.reopen_if_asked();
-            match self.attempt(line) {
-                Ok(()) => {
-                    self.broken = false;
+            match self.output.attempt(entries) {
+                Ok(refused) => {
+                    self.counts.lost.inc_by(refused);
+                    self.shared.lost.fetch_add(refused, Ordering::Relaxed);
                     if self.shared.failing.swap(false, Ordering::Relaxed) {
                         tracing::info!("the audit log is written again");
                     }
                     return;
                 }
                 Err(error) => {
-                    self.broken = true;
                     if !self.shared.failing.swap(true, Ordering::Relaxed) {
                         tracing::error!(%error, "the audit log cannot be written; entries wait");
                     }
@@ -157,24 +208,77 @@ impl Task {
         }
     }
 
-    fn attempt(&mut self, line: &str) -> io::Result<()> {
-        if self.broken {
-            // What was cut off stays a line of its own.
-            self.out.write_all(b"\n")?;
+    fn reopen_if_asked(&mut self) {
+        if self.shared.reopen.swap(false, Ordering::Acquire) {
+            self.output.reopen();
         }
-        self.out.write_all(line.as_bytes())?;
-        self.out.flush()
+    }
+}
+
+/// The caller may have stopped waiting.
+fn tell(done: &SyncSender<()>) {
+    let _ = done.try_send(());
+}
+
+enum Output {
+    Lines {
+        path: Option<PathBuf>,
+        out: Box<dyn Write + Send>,
+        /// The latest attempt may have written a part of a line.
+        broken: bool,
+    },
+    Sink(Box<dyn AuditSink>),
+}
+
+impl Output {
+    fn lines(path: Option<PathBuf>, out: Box<dyn Write + Send>) -> Self {
+        Self::Lines {
+            path,
+            out,
+            broken: false,
+        }
     }
 
-    fn reopen_if_asked(&mut self) {
-        let asked = self.shared.reopen.swap(false, Ordering::Acquire);
-        let Some(path) = self.path.as_ref().filter(|_| asked) else {
+    /// Entries of one attempt. A line that was written is not written again because the next one could not be.
+    fn batch(&self) -> usize {
+        match self {
+            Self::Lines { .. } => 1,
+            Self::Sink(_) => BATCH,
+        }
+    }
+
+    /// How many were refused permanently.
+    fn attempt(&mut self, entries: &[AuditRecord]) -> io::Result<u64> {
+        match self {
+            Self::Sink(sink) => sink.write(entries),
+            Self::Lines { out, broken, .. } => {
+                if std::mem::replace(broken, true) {
+                    // What was cut off stays a line of its own.
+                    out.write_all(b"\n")?;
+                }
+                for entry in entries {
+                    out.write_all(entry.to_line().as_bytes())?;
+                }
+                out.flush()?;
+                *broken = false;
+                Ok(0)
+            }
+        }
+    }
+
+    fn reopen(&mut self) {
+        let Self::Lines {
+            path: Some(path),
+            out,
+            broken,
+        } = self
+        else {
             return;
         };
         match open(path) {
             Ok(file) => {
-                self.out = Box::new(file);
-                self.broken = false;
+                *out = Box::new(file);
+                *broken = false;
             }
             Err(error) => {
                 tracing::error!(path = %path.display(), %error, "cannot open the audit log again; the old file is kept");
@@ -186,6 +290,7 @@ impl Task {
 #[cfg(test)]
 mod tests {
     use himalia_metrics::Metrics;
+    use parking_lot::Mutex;
 
     use super::super::Effect;
     use super::*;
@@ -241,7 +346,7 @@ mod tests {
             out: open(&path).unwrap(),
         };
         let metrics = Metrics::new();
-        let writer = Writer::spawn(None, Box::new(disk), metrics.audit().clone()).unwrap();
+        let writer = Writer::spawn(Output::lines(None, Box::new(disk)), metrics.audit().clone()).unwrap();
         // One is with the writer, or will be.
         let all = QUEUE + 10;
         for _ in 0..all {
@@ -272,5 +377,48 @@ mod tests {
         assert_eq!(noted["count"], lost);
         let written = lines.iter().filter(|line| line["command"] == "x").count();
         assert_eq!(written as u64 + lost, all as u64);
+    }
+
+    /// Fails a few times, and then refuses one entry of the first batch.
+    struct Collector {
+        failures: usize,
+        got: Arc<Mutex<Vec<AuditRecord>>>,
+    }
+
+    impl AuditSink for Collector {
+        fn write(&mut self, entries: &[AuditRecord]) -> io::Result<u64> {
+            if self.failures > 0 {
+                self.failures -= 1;
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            }
+            let mut got = self.got.lock();
+            let refused = u64::from(got.is_empty());
+            got.extend_from_slice(entries);
+            Ok(refused)
+        }
+    }
+
+    #[test]
+    fn a_sink_gets_each_entry_once_and_what_it_refuses_is_counted() {
+        let got = Arc::new(Mutex::new(Vec::new()));
+        let metrics = Metrics::new();
+        let sink = Collector {
+            failures: 2,
+            got: Arc::clone(&got),
+        };
+        let writer = Writer::sink(Box::new(sink), metrics.audit().clone()).unwrap();
+        for _ in 0..2 * BATCH {
+            writer.write(entry());
+        }
+        assert!(writer.flush(Duration::from_mins(1)));
+        assert!(!writer.is_failing());
+        assert_eq!(metrics.audit().lost.get(), 1);
+        let got = got.lock();
+        let of = |command: &str| {
+            let of_it = got.iter().filter(|one| one.members["command"] == command);
+            of_it.collect::<Vec<_>>()
+        };
+        assert_eq!(of("x").len(), 2 * BATCH);
+        assert_eq!(of("entries_lost")[0].members["count"], 1);
     }
 }

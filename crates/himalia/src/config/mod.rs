@@ -28,7 +28,7 @@ pub(crate) use tenants::TenantCaller;
 pub(crate) use tenants::{TenantToken, Tenants};
 
 use crate::paths;
-use crate::settings::{ByteSize, Given, LogFormat, OnStop, STDOUT, Settings};
+use crate::settings::{ByteSize, Given, LogFormat, OTLP, OnStop, STDOUT, Settings};
 use crate::token::{self, TokenSource};
 
 /// The most kernels that can be asked for.
@@ -66,7 +66,7 @@ pub(crate) struct Config {
     pub(crate) on_interrupt: OnStop,
     pub(crate) log: String,
     pub(crate) log_format: LogFormat,
-    pub(crate) audit: AuditTarget,
+    pub(crate) audit: AuditLog,
     pub(crate) audit_reads: bool,
     pub(crate) collector: Option<Collector>,
 }
@@ -125,6 +125,7 @@ impl Config {
         }
         crate::log::filter(&settings.log)?;
         let base_url = base_url(&settings.base_url)?;
+        let collector = collector(settings.otlp_endpoint, settings.otlp_headers)?;
         let oidc = settings
             .oidc
             .map(|table| OidcSettings::check(table, &tenants.limits, &base_url, settings.store.is_some()))
@@ -179,9 +180,9 @@ impl Config {
             on_interrupt: settings.on_interrupt,
             log: settings.log,
             log_format: settings.log_format,
-            audit: audit(settings.audit_log)?,
+            audit: audit(settings.audit_log, collector.as_ref())?,
             audit_reads: settings.audit_reads,
-            collector: collector(settings.otlp_endpoint, settings.otlp_headers)?,
+            collector,
         })
     }
 }
@@ -206,7 +207,7 @@ fn tls(cert: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, 
     }
 }
 
-/// The collector of traces, with the headers of a file.
+/// The collector of OpenTelemetry, with the headers of a file.
 fn collector(endpoint: Option<String>, headers: Option<PathBuf>) -> Result<Option<Collector>, ConfigError> {
     let Some(endpoint) = endpoint else {
         return match headers {
@@ -230,13 +231,26 @@ fn collector(endpoint: Option<String>, headers: Option<PathBuf>) -> Result<Optio
     Ok(Some(collector))
 }
 
+/// Where the audit log goes.
+#[derive(Clone, Debug)]
+pub(crate) enum AuditLog {
+    At(AuditTarget),
+    Collector(Box<Collector>),
+}
+
 /// Without a file it is part of the log.
-fn audit(file: Option<PathBuf>) -> Result<AuditTarget, ConfigError> {
-    match file {
-        None => Ok(AuditTarget::Log),
-        Some(path) if path.as_os_str() == STDOUT => Ok(AuditTarget::Stdout),
-        Some(path) => Ok(AuditTarget::File(paths::absolute("audit_log", &path)?)),
-    }
+fn audit(file: Option<PathBuf>, collector: Option<&Collector>) -> Result<AuditLog, ConfigError> {
+    let target = match file {
+        None => AuditTarget::Log,
+        Some(path) if path.as_os_str() == STDOUT => AuditTarget::Stdout,
+        Some(path) if path.as_os_str() == OTLP => {
+            let collector = collector.cloned().map(Box::new);
+            let needed = || ConfigError::new("otlp_endpoint", "is needed with audit_log = \"otlp\"");
+            return collector.map(AuditLog::Collector).ok_or_else(needed);
+        }
+        Some(path) => AuditTarget::File(paths::absolute("audit_log", &path)?),
+    };
+    Ok(AuditLog::At(target))
 }
 
 /// A shim takes no larger message than the most.

@@ -30,6 +30,8 @@ pub(crate) use values::{
 
 /// In the place of a file: standard output.
 pub(crate) const STDOUT: &str = "-";
+/// The collector of OpenTelemetry, in place of a file.
+pub(crate) const OTLP: &str = "otlp";
 
 settings! {
     "Access" {
@@ -129,12 +131,13 @@ settings! {
         log("FILTER"): String = "info";
         /// Form of the log
         log_format("FORM"): LogFormat = "text";
-        /// File for the audit log, one JSON object a line, opened again on SIGHUP; - is standard output
+        /// File for the audit log, one JSON object a line, opened again on SIGHUP; - is standard output, otlp the collector of
+        /// otlp_endpoint
         audit_log("FILE"): PathBuf, or "part of the log";
         /// Also note commands that only look at states and lists in the audit log
         audit_reads("BOOL"): bool = false;
         /// OpenTelemetry collector that gets traces, as OTLP over HTTP in protobuf: its base address
-        /// (http://127.0.0.1:4318), below which v1/traces is
+        /// (http://127.0.0.1:4318), below which v1/traces and v1/logs are
         otlp_endpoint("URL"): String, or "no traces";
         /// File with lines "Name: value": headers for the collector, for example its token
         otlp_headers("FILE"): PathBuf;
@@ -176,8 +179,9 @@ impl Given {
             &mut self.otlp_headers,
         ];
         let oidc = self.oidc.iter_mut().flat_map(OidcTable::files);
-        // Standard output is no file.
-        let audit = self.audit_log.as_mut().filter(|path| path.as_os_str() != STDOUT);
+        // Standard output and the collector are no files.
+        let is_file = |path: &&mut PathBuf| path.as_os_str() != STDOUT && path.as_os_str() != OTLP;
+        let audit = self.audit_log.as_mut().filter(is_file);
         let listed = self.kernelspec_dirs.iter_mut().flatten();
         let tenants = self.tenants.iter_mut().flat_map(BTreeMap::values_mut);
         let tokens = tenants

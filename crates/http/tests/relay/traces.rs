@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use himalia_otlp::{Collector, Exporter};
 use himalia_testkit::client::{Connect, Framing, WsClient};
-use himalia_testkit::otlp::Receiver;
+use himalia_testkit::otlp::TraceReceiver;
 use himalia_testkit::patience::within;
 use himalia_wire::{Channel, build, header};
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
@@ -20,7 +20,7 @@ const CANARY: &str = "canary";
 /// Two replicas that send their spans to one receiver.
 struct Traced {
     replicas: Replicas,
-    receiver: Receiver,
+    receiver: TraceReceiver,
     exporters: Vec<Exporter>,
     spans: Vec<Span>,
 }
@@ -28,7 +28,7 @@ struct Traced {
 impl Traced {
     async fn start() -> Self {
         let replicas = Replicas::start(2).await;
-        let receiver = Receiver::start(|_| (200, Vec::new())).await.unwrap();
+        let receiver = TraceReceiver::start(|_| (200, Vec::new())).await.unwrap();
         let mut exporters = Vec::new();
         for replica in &replicas.all {
             let (engine, collector) = (&replica.engine, Collector::new(&receiver.endpoint, "").unwrap());
