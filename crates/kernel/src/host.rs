@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use himalia_model::DiskUse;
-use himalia_shim_protocol::StartPath;
+use himalia_shim_protocol::{StartPath, Stats};
 use tokio::sync::mpsc;
 
 /// What a [`KernelHost`] does meanwhile.
@@ -24,6 +24,9 @@ pub trait KernelHost: Debug + Send + Sync {
 
     /// A native execution of this caller has ended, which ran so long.
     fn execution_ended(&self, caller: &str, took: Duration);
+
+    /// The shim has measured what the kernel and all processes below it use.
+    fn measured(&self, stats: Stats);
 
     /// Finds out whether a process died because it ran out of memory, and answers once.
     fn check_memory(&self, answer: mpsc::Sender<bool>);

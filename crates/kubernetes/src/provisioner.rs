@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use himalia_authority::Authority;
 use himalia_sandbox::{
-    BoxFuture, Capabilities, Isolation, LimitReport, Provisioner, ProvisionerKind, RootFiles, SandboxError,
-    SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, Stray,
+    BoxFuture, Capabilities, Isolation, LimitReport, MeasuredBy, Provisioner, ProvisionerKind, RootFiles,
+    SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, Stray,
 };
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::Client;
@@ -66,6 +66,7 @@ impl Provisioner for KubernetesProvisioner {
             networks: false,
             zygotes: false,
             kept_files: true,
+            measured_by: MeasuredBy::Shim,
             oom_report_delay: OOM_REPORT_DELAY,
         }
     }

@@ -78,8 +78,19 @@ pub struct Capabilities {
     pub zygotes: bool,
     /// Whether files outlive their sandbox, under a name ([`crate::Files::Session`]) or because they are the host's.
     pub kept_files: bool,
+    /// What measures the use of memory and processors.
+    pub measured_by: MeasuredBy,
     /// How long after a process was killed for memory [`crate::Provisioner::oom_kills`] may still be without it, at most.
     pub oom_report_delay: Duration,
+}
+
+/// What measures the use of memory and processors by sandboxes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MeasuredBy {
+    /// The provisioner, from outside ([`crate::Provisioner::inspect`], [`crate::Provisioner::memory`]).
+    Provisioner,
+    /// The shim of each sandbox, which reports it.
+    Shim,
 }
 
 impl Capabilities {

@@ -122,7 +122,7 @@ pub struct SandboxInfo {
     pub usage: Option<Usage>,
 }
 
-/// Resource use of a sandbox, measured from outside.
+/// Resource use of a sandbox.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Usage {
     /// Processes.

@@ -24,7 +24,7 @@ mod namespaces;
 mod provisioner;
 mod spec;
 
-pub use capabilities::{Capabilities, ProvisionerKind, RootFiles};
+pub use capabilities::{Capabilities, MeasuredBy, ProvisionerKind, RootFiles};
 pub use change::{FixedLimit, LimitChange};
 pub use docker::{DockerConfig, DockerProvisioner, EngineReport, SECCOMP_PROFILE};
 pub use error::SandboxError;

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_sandbox::{Provisioner, SandboxId};
+use himalia_sandbox::{MeasuredBy, Provisioner, SandboxId};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
@@ -48,11 +48,20 @@ impl Default for MemoryGauge {
 impl MemoryGauge {
     /// Bytes that these sandboxes use; those whose use is unknown are left out.
     pub async fn read(&self, leases: &[Arc<Lease>]) -> HashMap<SandboxId, u64> {
-        let sandboxes = leases.iter().map(|lease| (lease.id(), lease.provisioner()));
-        let _ = timeout(WAIT, self.measure(sandboxes, Instant::now())).await;
+        let by_provisioner =
+            |lease: &&Arc<Lease>| lease.provisioner().capabilities().measured_by == MeasuredBy::Provisioner;
+        let measured = leases.iter().filter(by_provisioner);
+        let measured = measured.map(|lease| (lease.id(), lease.provisioner()));
+        let _ = timeout(WAIT, self.measure(measured, Instant::now())).await;
         let known = self.known.lock();
-        let bytes = |lease: &Arc<Lease>| Some((lease.id(), known.get(&lease.id())?.bytes?));
-        leases.iter().filter_map(bytes).collect()
+        let bytes = |lease: &Arc<Lease>| match known.get(&lease.id()) {
+            Some(measurement) => measurement.bytes,
+            None => lease.reported().map(|usage| usage.rss_bytes),
+        };
+        let found = leases
+            .iter()
+            .filter_map(|lease| Some((lease.id(), bytes(lease)?)));
+        found.collect()
     }
 
     async fn measure<'a>(

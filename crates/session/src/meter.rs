@@ -1,7 +1,7 @@
 //! What owners and their callers use: measured or counted here, added up in the store over all replicas.
 //!
-//! The processor time of a sandbox is what its provisioner says of it from outside, looked at while a kernel in it works. It grows, so a
-//! look that is missed costs nothing, as long as a later one follows.
+//! The processor time of a sandbox is what its provisioner says of it from outside, or else its shim, looked at while a kernel in it works.
+//! It grows, so a look that is missed costs nothing, as long as a later one follows.
 
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::{HashMap, HashSet};
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use himalia_model::{EngineError, ExecutionState};
-use himalia_sandbox::SandboxId;
+use himalia_sandbox::{MeasuredBy, SandboxId};
 use himalia_store::UsageRecord;
 use parking_lot::Mutex;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -120,7 +120,9 @@ impl SessionManager {
             let lease = handle.lease();
             there.insert(lease.id());
             let busy = handle.snapshot.borrow().state == ExecutionState::Busy;
-            if busy || handle.last_activity.load(Ordering::Relaxed) >= since {
+            // What a shim has reported costs nothing to read, and may be later than what it is about.
+            let reported = lease.provisioner().capabilities().measured_by == MeasuredBy::Shim;
+            if busy || reported || handle.last_activity.load(Ordering::Relaxed) >= since {
                 let session = handle.session();
                 let old = session.created_micros < opened;
                 due.entry(lease.id())
@@ -132,10 +134,7 @@ impl SessionManager {
             if self.draining.is_cancelled() {
                 return;
             }
-            let measured = timeout(MEASURE, lease.provisioner().inspect(id)).await;
-            if let Ok(Ok(info)) = measured
-                && let Some(usage) = info.usage
-            {
+            if let Ok(Ok(Some(usage))) = timeout(MEASURE, lease.usage()).await {
                 self.meter.measured(&owner, id, usage.cpu_millis, old);
             }
         }

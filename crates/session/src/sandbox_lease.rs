@@ -1,11 +1,14 @@
 //! A sandbox as the kernels in it share it: it ends with the last of them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use himalia_kernel::MEMORY_WAIT;
-use himalia_sandbox::{Provisioner, SandboxError, SandboxHandle, SandboxId};
+use himalia_model::KernelId;
+use himalia_sandbox::{MeasuredBy, Provisioner, SandboxError, SandboxHandle, SandboxId, Usage};
+use himalia_shim_protocol::Stats;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
@@ -32,6 +35,8 @@ pub struct Lease {
     users: AtomicU32,
     next_branch: AtomicU32,
     memory: Mutex<MemoryKills>,
+    /// What its shim measured last, of each kernel in it.
+    stats: Mutex<HashMap<KernelId, Stats>>,
     transfers: Arc<Semaphore>,
 }
 
@@ -85,6 +90,7 @@ impl Lease {
             users: AtomicU32::new(1),
             next_branch: AtomicU32::new(numbers * BRANCHES_PER_EPOCH + 2),
             memory: Mutex::default(),
+            stats: Mutex::default(),
             transfers: Arc::new(Semaphore::new(MAX_TRANSFERS)),
         });
         Share { lease, left: false }
@@ -117,6 +123,35 @@ impl Lease {
     /// Where it is, as other replicas can reach it; `None`: they cannot, or have not its logs.
     pub(crate) fn place(&self) -> Option<&str> {
         self.place.as_deref()
+    }
+
+    /// Its shim has measured a kernel in it.
+    pub(crate) fn note_stats(&self, kernel: KernelId, stats: Stats) {
+        self.stats.lock().insert(kernel, stats);
+    }
+
+    /// What a kernel used that has left it does not count any more.
+    pub(crate) fn forget_stats(&self, kernel: KernelId) {
+        self.stats.lock().remove(&kernel);
+    }
+
+    /// What it uses, as its shim measured it: every 10 s. `None` before the first time.
+    pub(crate) fn reported(&self) -> Option<Usage> {
+        let stats = self.stats.lock();
+        let sum = |sum: Usage, one: &Stats| Usage {
+            processes: sum.processes.saturating_add(one.pids),
+            rss_bytes: sum.rss_bytes.saturating_add(one.rss),
+            cpu_millis: sum.cpu_millis.saturating_add(one.cpu_ms),
+        };
+        (!stats.is_empty()).then(|| stats.values().fold(Usage::default(), sum))
+    }
+
+    /// What it uses: measured by its provisioner, or else by its shim. `None` if that is not known.
+    pub async fn usage(&self) -> Result<Option<Usage>, SandboxError> {
+        if self.provisioner.capabilities().measured_by == MeasuredBy::Shim {
+            return Ok(self.reported());
+        }
+        Ok(self.provisioner.inspect(self.id).await?.usage)
     }
 
     /// Permits for transfers of files.
@@ -218,6 +253,7 @@ mod tests {
     use himalia_sandbox::Isolation;
 
     use super::*;
+    use crate::MemoryGauge;
     use crate::testing::StubProvisioner;
 
     fn first(epoch: u64) -> Share {
@@ -236,6 +272,35 @@ mod tests {
         drop(lease.join().unwrap());
         assert!(two.leave());
         assert!(lease.join().is_none());
+    }
+
+    #[tokio::test]
+    async fn what_a_shim_reports_counts_where_the_provisioner_does_not_measure() {
+        let provisioner =
+            StubProvisioner::new(Isolation::None).with(|its| its.measured_by = MeasuredBy::Shim);
+        let id = SandboxId::generate().unwrap();
+        let share = Lease::first(Arc::new(provisioner), id, None, [0; 32], 1, None);
+        let lease = share.lease();
+        assert_eq!(lease.usage().await.unwrap(), None);
+        let [one, two] = [(); 2].map(|()| KernelId::random());
+        let stats = |cpu_ms| Stats {
+            rss: 10,
+            cpu_ms,
+            pids: 2,
+        };
+        lease.note_stats(one, stats(5));
+        lease.note_stats(two, stats(100));
+        lease.note_stats(one, stats(7));
+        let used = Usage {
+            processes: 4,
+            rss_bytes: 20,
+            cpu_millis: 107,
+        };
+        assert_eq!(lease.usage().await.unwrap(), Some(used));
+        let listed = MemoryGauge::default().read(&[Arc::clone(lease)]).await;
+        assert_eq!(listed.get(&id), Some(&20));
+        lease.forget_stats(two);
+        assert_eq!(lease.reported().map(|usage| usage.cpu_millis), Some(7));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use himalia_sandbox::{
-    BoxFuture, Capabilities, Isolation, LimitReport, Provisioner, ProvisionerKind, RootFiles, SandboxError,
-    SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
+    BoxFuture, Capabilities, Isolation, LimitReport, MeasuredBy, Provisioner, ProvisionerKind, RootFiles,
+    SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
 };
 use parking_lot::Mutex;
 
@@ -34,6 +34,7 @@ impl StubProvisioner {
                 networks: root == RootFiles::Image,
                 zygotes: root == RootFiles::Built,
                 kept_files: true,
+                measured_by: MeasuredBy::Provisioner,
                 oom_report_delay: Duration::ZERO,
             },
             memory: None,

@@ -59,6 +59,20 @@ def test_a_kernel_that_needs_too_much_memory_dies_of_it(gateway):
     gateway.delete_session(session)
 
 
+def test_what_a_pod_uses_is_measured(gateway):
+    session = gateway.session()
+    used_before = gateway.http.get("v1/usage").json()["cpu_ms"]["used"]
+    gateway.run(session, "import time; end = time.process_time() + 3; data = bytearray(50_000_000)\nwhile time.process_time() < end: pass")
+
+    def used():
+        reply = gateway.http.get(f"v1/sessions/{session}/usage")
+        return reply.json() if reply.status_code == 200 else {"cpu_ms": 0, "memory_bytes": 0}
+
+    eventually(lambda: used()["cpu_ms"] >= 3000 and used()["memory_bytes"] > 50_000_000, "the shim has measured it", 60)
+    eventually(lambda: gateway.http.get("v1/usage").json()["cpu_ms"]["used"] >= used_before + 3000, "it counts", 60)
+    gateway.delete_session(session)
+
+
 def test_a_pod_that_fills_its_disk_is_evicted_and_the_session_goes_on_in_another(gateway):
     session = gateway.session()
     gateway.run(session, "kept = 1")

@@ -8,7 +8,7 @@ use himalia_model::{
     Action, Branch, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal, ProvisionerInfo, Role,
     SessionChange, SessionId, SessionInfo, StartSession, TemplateInfo,
 };
-use himalia_sandbox::{SandboxError, Usage};
+use himalia_sandbox::{MeasuredBy, SandboxError, Usage};
 use himalia_session::{Pool, SessionKernel, ended_info, ended_session, not_done, over};
 use tokio::time::timeout;
 
@@ -115,15 +115,18 @@ impl Commands {
         self.allow(principal, Action::Read, Object::Kernel(id))?;
         let handle = self.handle(principal, id)?;
         let lease = &handle.lease();
-        let measured = timeout(USAGE_TIME, lease.provisioner().inspect(lease.id())).await;
+        let measured = timeout(USAGE_TIME, lease.usage()).await;
         let Ok(measured) = measured else {
             return Err(EngineError::Timeout {
                 what: "measuring the sandbox",
                 seconds: USAGE_TIME.as_secs(),
             });
         };
-        match measured.map(|info| info.usage) {
+        match measured {
             Ok(Some(usage)) => Ok(usage),
+            Ok(None) if lease.provisioner().capabilities().measured_by == MeasuredBy::Shim => Err(
+                EngineError::unavailable("the sandbox has not been measured yet; that happens every 10 s"),
+            ),
             Ok(None) | Err(SandboxError::NotFound(_)) => Err(EngineError::KernelDead {
                 cause: "its sandbox is gone".into(),
             }),

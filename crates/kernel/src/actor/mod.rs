@@ -394,6 +394,7 @@ impl Running {
                 Err(error) => Err(error),
             };
             match parsed {
+                Ok(ToGateway::Stats { stats, .. }) => self.actor.host.measured(stats),
                 Ok(frame) => self.step(Event::Shim(lane, frame), now),
                 Err(error) => self.close(lane, &error.to_string(), now),
             }

@@ -15,9 +15,9 @@ use super::names::{self, Labels};
 use super::{change, doctor, ending, events, start, usage, volume};
 use crate::host::{blocking, short};
 use crate::{
-    BoxFuture, Capabilities, Enforcement, FixedLimit, Isolation, LimitChange, LimitReport, Provisioner,
-    ProvisionerKind, RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo,
-    SandboxSpec,
+    BoxFuture, Capabilities, Enforcement, FixedLimit, Isolation, LimitChange, LimitReport, MeasuredBy,
+    Provisioner, ProvisionerKind, RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId,
+    SandboxInfo, SandboxSpec,
 };
 
 /// How long a killed container may take to end.
@@ -71,6 +71,7 @@ impl Provisioner for DockerProvisioner {
             networks: true,
             zygotes: false,
             kept_files: true,
+            measured_by: MeasuredBy::Provisioner,
             oom_report_delay: OOM_EVENT_DELAY,
         }
     }

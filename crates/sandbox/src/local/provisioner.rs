@@ -20,8 +20,9 @@ use crate::host::members::Members;
 use crate::host::proc::{self, Process, ProcessId, family, resident};
 use crate::host::{MARK_VARIABLE, OOM_REPORT_DELAY, blocking};
 use crate::{
-    BoxFuture, Capabilities, FixedLimit, Isolation, LimitChange, LimitReport, Provisioner, ProvisionerKind,
-    RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, Usage,
+    BoxFuture, Capabilities, FixedLimit, Isolation, LimitChange, LimitReport, MeasuredBy, Provisioner,
+    ProvisionerKind, RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo,
+    SandboxSpec, Usage,
 };
 
 /// Steps from a process to the shim that are followed.
@@ -79,6 +80,7 @@ impl Provisioner for LocalProvisioner {
             networks: false,
             zygotes: false,
             kept_files: true,
+            measured_by: MeasuredBy::Provisioner,
             oom_report_delay: OOM_REPORT_DELAY,
         }
     }

@@ -16,9 +16,9 @@ use super::start::{Fresh, check};
 use super::{change, files, root, standby, sweep, usage, watch};
 use crate::host::{OOM_REPORT_DELAY, blocking};
 use crate::{
-    BoxFuture, Capabilities, DiskUse, FixedLimit, Isolation, LimitChange, LimitReport, Provisioner,
-    ProvisionerKind, RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo,
-    SandboxSpec, ZygoteSpec,
+    BoxFuture, Capabilities, DiskUse, FixedLimit, Isolation, LimitChange, LimitReport, MeasuredBy,
+    Provisioner, ProvisionerKind, RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId,
+    SandboxInfo, SandboxSpec, ZygoteSpec,
 };
 
 /// Starts shims in Linux namespaces. Clones share everything.
@@ -63,6 +63,7 @@ impl Provisioner for NamespacesProvisioner {
             networks: false,
             zygotes: true,
             kept_files: true,
+            measured_by: MeasuredBy::Provisioner,
             oom_report_delay: OOM_REPORT_DELAY,
         }
     }

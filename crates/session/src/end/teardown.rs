@@ -8,7 +8,7 @@ use himalia_kernel::{Command, HostFuture, KernelHost};
 use himalia_link::FIRST_LINK;
 use himalia_model::{Session, SessionId, StartPath};
 use himalia_sandbox::DiskUse;
-use himalia_shim_protocol::StartPath as ShimStartPath;
+use himalia_shim_protocol::{StartPath as ShimStartPath, Stats};
 use himalia_store::{KernelLife, Store};
 use serde_json::Map;
 use tokio::sync::mpsc;
@@ -105,6 +105,10 @@ impl KernelHost for Teardown {
         });
     }
 
+    fn measured(&self, stats: Stats) {
+        self.share.lease().note_stats(self.kernel.id(), stats);
+    }
+
     fn check_memory(&self, answer: mpsc::Sender<bool>) {
         let lease = Arc::clone(self.share.lease());
         tokio::spawn(async move {
@@ -147,6 +151,7 @@ impl KernelHost for Teardown {
     }
 
     fn leave(&mut self) -> bool {
+        self.share.lease().forget_stats(self.kernel.id());
         self.last |= self.share.leave();
         self.last
     }

@@ -18,8 +18,8 @@ use std::time::Duration;
 use himalia_engine::{Engine, EngineConfig};
 use himalia_http::{HttpConfig, serve};
 use himalia_sandbox::{
-    BoxFuture, Capabilities, Enforcement, Isolation, LimitReport, Provisioner, ProvisionerKind, RootFiles,
-    SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
+    BoxFuture, Capabilities, Enforcement, Isolation, LimitReport, MeasuredBy, Provisioner, ProvisionerKind,
+    RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec,
 };
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -49,6 +49,7 @@ impl Provisioner for NoSandboxes {
             networks: false,
             zygotes: false,
             kept_files: true,
+            measured_by: MeasuredBy::Provisioner,
             oom_report_delay: Duration::ZERO,
         }
     }
