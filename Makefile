@@ -222,9 +222,10 @@ bench-context: test-programs $(BENCH_ENV)/ready ## how many characters a model h
 
 .PHONY: bench-cluster
 bench-cluster: PROFILE = dist
+bench-cluster: ROWS = base,known,claims
 bench-cluster: env $(BENCH_ENV)/ready s3 check-rust-tests ## three replicas on Postgres and S3 against one gateway alone, in one run; writes docs/bench and the table
-	cargo build --locked --profile $(PROFILE) -p himalia-testkit --bins
-	HIMALIA_BIN=$(HIMALIA) HIMALIA_SCRIPTED=$(RELEASE)/himalia-fake-kernel $(BENCH_ENV)/bin/python tests/bench/cluster.py --out docs/bench/cluster.json
+	cargo build --locked --profile $(PROFILE) -p himalia-testkit -p himalia-shim --bins
+	HIMALIA_BIN=$(HIMALIA) HIMALIA_SCRIPTED=$(RELEASE)/himalia-fake-kernel $(BENCH_ENV)/bin/python tests/bench/cluster.py --rows $(ROWS) --out docs/bench/cluster.json
 	python3 tests/bench/readme.py --write
 
 .PHONY: bench-fairness

@@ -1,6 +1,6 @@
 """`make bench-cluster`: three replicas on Postgres and an object store against one gateway on SQLite and local files, in one run.
 
-Prints a table and writes the same as JSON. Everything is on this machine: the gateways, Postgres (which syncs its log to the disk), the S3
+Prints a table and writes the same as JSON, in which rows that are not measured now stay as they are. Everything is on this machine: the gateways, Postgres (which syncs its log to the disk), the S3
 server, the kernels and the clients share its cores. Only ratios and differences within the run mean something.
 """
 
@@ -18,6 +18,7 @@ import threading
 import time
 from pathlib import Path
 
+import burst
 import provenance
 import run
 import tables
@@ -53,6 +54,18 @@ class Cluster:
         first = self.postgres.process.pid
         return cpu_seconds([first, *children(first), self.s3.process.pid])
 
+    def stored(self):
+        """Rows and bytes of tables, and of the object store."""
+        tables = ("kernels", "logs", "log_parts", "log_segments")
+        counts = {f"{name}_rows": int(self.postgres.sql(self.url, f"SELECT count(*) FROM himalia.{name}")[0]) for name in tables}
+        size = "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c WHERE c.relnamespace = 'himalia'::regnamespace AND c.relkind = 'r'"
+        return counts | {"database_bytes": int(self.postgres.sql(self.url, size)[0]), "objects": len(self.s3.objects())}
+
+    def commits(self):
+        """Transactions of the database so far, but for what Postgres has not counted yet: its statistics lag by a second."""
+        time.sleep(2)
+        return int(self.postgres.sql(self.url, "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()")[0])
+
     def __exit__(self, *_):
         self.services.close()
 
@@ -69,9 +82,12 @@ class Replica(Himalia):
 
     def start(self, binary=None):
         self.env |= {"HIMALIA_STORE": self.cluster.url, **self.cluster.s3.environment}
-        self.options = [*Himalia.options, "--replica", self.name, "--lease", f"{LEASE_S}s", "--object-store", self.cluster.s3.url]
+        self.options = [*self.own_options(), "--replica", self.name, "--lease", f"{LEASE_S}s", "--object-store", self.cluster.s3.url]
         self.options += ["--replica-listen", "127.0.0.1:0", "--replica-key", str(self.cluster.key)]
         super().start(binary)
+
+    def own_options(self):
+        return Himalia.options
 
     def first_client(self):
         if self.has_kernel:
@@ -81,12 +97,70 @@ class Replica(Himalia):
 class Scripted(Replica):
     """One that starts the kernels of the system tests, which need little memory."""
 
+    def __init__(self, cluster, name, kernels):
+        super().__init__(cluster, name)
+        self.kernels = kernels
+
     def start(self, binary=None):
         folder = Path(self.folder, "jupyter", "kernels", "scripted")
         folder.mkdir(parents=True, exist_ok=True)
         argv = [os.environ["HIMALIA_SCRIPTED"], "-f", "{connection_file}"]
         folder.joinpath("kernel.json").write_text(json.dumps({"argv": argv, "display_name": "scripted", "language": "fake"}))
         super().start(binary)
+
+
+    def own_options(self):
+        return ["--isolation", "none", "--max-kernels", str(self.kernels)]
+
+
+class Pods(Replica):
+    """One whose sandboxes are pods of the contract server, with a pool of them."""
+
+    def __init__(self, cluster, name, pods, size):
+        super().__init__(cluster, name)
+        self.pods, self.size = pods, size
+
+    def own_options(self):
+        return ["--config", str(self.config), "--max-kernels", "1000"]
+
+    def start(self, binary=None):
+        folder = Path(self.folder, "jupyter", "kernels", "pod")
+        folder.mkdir(parents=True, exist_ok=True)
+        kernel = {"argv": ["/opt/fake-kernel", "-f", "{connection_file}"], "display_name": "pod", "language": "fake", "metadata": {"himalia": {"late_bind": True}}}
+        folder.joinpath("kernel.json").write_text(json.dumps(kernel))
+        self.config = Path(self.folder, "himalia.toml")
+        self.config.write_text(
+            f'[kubernetes]\nnamespace = "kernels"\nkubeconfig = "{self.pods.kubeconfig}"\nimage = "kernel:1"\nagent_image = "agent:1"\n'
+            f'authority_keys = ["{self.cluster.key}"]\n[templates.warm]\nkernelspec = "pod"\n'
+            f"[templates.warm.pool]\nsize = {self.size}\nmax = {self.size}\n"
+        )
+        super().start(binary)
+
+    def ready(self):
+        """Pods that wait here."""
+        return self.call("GET", "/v1/pools")["pools"][0]["ready"]
+
+
+class ContractServer:
+    """The API server of the system tests with its node, which runs pods as jailed processes with a real shim."""
+
+    def __enter__(self):
+        programs = Path(os.environ["HIMALIA_SCRIPTED"]).parent
+        argv = [programs / "himalia-test-cluster", "--shim", programs / "himalia-shim", "--kernel", os.environ["HIMALIA_SCRIPTED"]]
+        argv += ["--package", HERE.parents[1] / "kernelspecs" / "python3"]
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.kubeconfig = json.loads(self.process.stdout.readline())["kubeconfig"]
+        return self
+
+    def counts(self):
+        """Requests so far by method, and `changes` of objects."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait(60)
 
 
 class Relayed:
@@ -222,26 +296,123 @@ def handover_row(owner, at, count):
     }
 
 
-def known_row(replica, count, active):
-    """Sessions on one replica, a few of which print: memory of the gateway, and its processor time in percent of a core."""
-    idle_rss = resident(replica.process.pid)
-    sessions = []
-    while len(sessions) < count:
-        sessions.append(replica.call("POST", "/v1/sessions", {"template": "scripted"})["id"])
-    settled = resident(replica.process.pid)
-    before, start = cpu_seconds([replica.process.pid]), time.monotonic()
+def known_row(cluster, replica, count, active):
+    """Sessions on one replica, a few of which execute: memory of the gateway, its processor time in percent of a core, and what they are in
+    the store."""
+    pid = replica.process.pid
+    empty, stored = resident(pid), cluster.stored()
+    sessions = [replica.call("POST", "/v1/sessions", {"template": "scripted"})["id"] for _ in range(count)]
+    # Starts and the first look at what they have used end.
     time.sleep(20)
-    idle = (cpu_seconds([replica.process.pid]) - before) / (time.monotonic() - start)
-    busy = sessions[:active]
-    before, start = cpu_seconds([replica.process.pid]), time.monotonic()
-    for _ in range(3):
-        for session in busy:
-            replica.call("POST", f"/v1/sessions/{session}/executions", {"code": "print x"})
-        time.sleep(5)
-    used = (cpu_seconds([replica.process.pid]) - before) / (time.monotonic() - start)
-    found = {"sessions": count, "active": active, "empty_mib": idle_rss, "mib": settled, "after_mib": resident(replica.process.pid), "idle_cpu_percent": 100 * idle, "active_cpu_percent": 100 * used}
+    mib = resident(pid)
+    idle = busy_part(pid, lambda: time.sleep(30))
+    rows = {name: (value - stored[name]) / count for name, value in cluster.stored().items()}
+
+    def rounds():
+        for _ in range(6):
+            until = time.monotonic() + 5
+            for session in sessions[:active]:
+                replica.call("POST", f"/v1/sessions/{session}/executions", {"code": "print x"})
+            time.sleep(max(0, until - time.monotonic()))
+
+    commits = cluster.commits()
+    used = busy_part(pid, rounds)
+    found = {
+        "sessions": count,
+        "active": active,
+        "empty_mib": empty,
+        "mib": mib,
+        "after_mib": resident(pid),
+        "idle_cpu_percent": 100 * idle,
+        "active_cpu_percent": 100 * used,
+        "executions_per_s": active / 5,
+        "commits_per_execution": (cluster.commits() - commits) / (6 * active),
+        "per_session": rows,
+    }
     for session in sessions:
         replica.call("DELETE", f"/v1/sessions/{session}")
+    return found
+
+
+def busy_part(pid, work):
+    """The part of a core that a process uses meanwhile."""
+    before, start = cpu_seconds([pid]), time.monotonic()
+    work()
+    return (cpu_seconds([pid]) - before) / (time.monotonic() - start)
+
+
+def claims_row(pods, replica, singles, at_once, rounds):
+    """Starts from a pool of pods: ms from the request to its response, one after the other and many at once; requests of the gateway to the API
+    server for each claim, and for each pod from its start to its end."""
+    size = replica.size
+
+    def full():
+        wait_until(lambda: replica.ready() == size, "the pool to be full", 300)
+
+    def claim(count):
+        claims = [burst.Asked(replica.port, "warm") for _ in range(count)]
+        for one in claims:
+            one.ask()
+        took, waiting = [], {one.socket: (one, b"") for one in claims}
+        with selectors.DefaultSelector() as ready:
+            for one in claims:
+                ready.register(one.socket, selectors.EVENT_READ)
+            while waiting:
+                for key, _ in ready.select(60):
+                    one, data = waiting[key.fileobj]
+                    part = key.fileobj.recv(1 << 16)
+                    waiting[key.fileobj] = (one, data + part)
+                    if not part:
+                        took.append(time.perf_counter() - one.at)
+                        ready.unregister(key.fileobj)
+                        del waiting[key.fileobj]
+                        key.fileobj.close()
+                        sessions.append(session_of(data))
+        return took
+
+    def session_of(data):
+        head, _, body = data.partition(b"\r\n\r\n")
+        session = json.loads(body)
+        if b" 201 " not in head.split(b"\r\n")[0] or session["started_by"] != "pool":
+            raise ValueError(f"no claim: {head!r} {body!r}")
+        return session["id"]
+
+    def end():
+        while sessions:
+            replica.call("DELETE", f"/v1/sessions/{sessions.pop()}")
+
+    sessions, one, many = [], [], []
+    full()
+    for _ in range(singles):
+        one += claim(1)
+        end()
+        full()
+    steady = pods.counts()
+    for _ in range(rounds):
+        many += claim(at_once)
+        end()
+        full()
+    life = {name: (value - steady[name]) / len(many) for name, value in pods.counts().items() if name != "pods"}
+    return {
+        "singles": len(one),
+        "p50_ms": 1e3 * statistics.median(one),
+        "p99_ms": 1e3 * run.percentile(sorted(one), 0.99),
+        "at_once": at_once,
+        "rounds": rounds,
+        "burst_p50_ms": 1e3 * statistics.median(many),
+        "burst_p99_ms": 1e3 * run.percentile(sorted(many), 0.99),
+        "per_claim": claim_requests(pods, claim, end, full),
+        "per_pod": life,
+    }
+
+
+def claim_requests(pods, claim, end, full):
+    """Requests to the API server while pods are claimed, before others take their places: there is a pause after each claim."""
+    before = pods.counts()
+    claim(1)
+    found = {name: value - before[name] for name, value in pods.counts().items() if name != "pods"}
+    end()
+    full()
     return found
 
 
@@ -258,7 +429,32 @@ def main():
     parser.add_argument("--messages", type=int, default=12_500, help="messages of the flood, of 8 kB each")
     parser.add_argument("--sessions", type=int, default=100, help="sessions whose owner is killed or ends")
     parser.add_argument("--known", type=int, default=2_000, help="sessions that a replica knows; a twentieth of them is active")
+    parser.add_argument("--claims", type=int, default=50, help="claims at once from a pool of pods")
+    parser.add_argument("--rows", default="base,known,claims", help="which to measure: `base` is execute, stream, handover and loss")
     args = parser.parse_args()
+    report, rows = {}, args.rows.split(",")
+    if "base" in rows:
+        report |= base_rows(args)
+    if "known" in rows:
+        with contextlib.ExitStack() as stack:
+            cluster = stack.enter_context(Cluster())
+            replica = stack.enter_context(Scripted(cluster, "r0", args.known + 100))
+            report["known"] = {"commit": provenance.about()["commit"], **known_row(cluster, replica, args.known, args.known // 20)}
+    if "claims" in rows:
+        with contextlib.ExitStack() as stack:
+            cluster = stack.enter_context(Cluster())
+            pods = stack.enter_context(ContractServer())
+            replica = stack.enter_context(Pods(cluster, "r0", pods, args.claims))
+            report["claims"] = {"commit": provenance.about()["commit"], **claims_row(pods, replica, 40, args.claims, 4)}
+    if args.out and args.out.exists():
+        report = json.loads(args.out.read_text()) | report
+    print("\n" + tables.cluster(report))
+    if args.out:
+        provenance.write(report, args.out)
+
+
+def base_rows(args):
+    """Those that compare three replicas with one gateway."""
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(Cluster())
         single = stack.enter_context(Single())
@@ -271,14 +467,7 @@ def main():
         report["stream"] = stream_row(targets, cluster, min(args.rounds, 3), args.messages, 8_000)
         report["handover"] = handover_row(first, second, args.sessions)
         report["loss"] = loss_row(second, third, args.sessions)
-    if args.known:
-        with contextlib.ExitStack() as stack:
-            cluster = stack.enter_context(Cluster())
-            replica = stack.enter_context(Scripted(cluster, "r0"))
-            report["known"] = known_row(replica, args.known, args.known // 20)
-    print("\n" + tables.cluster(report))
-    if args.out:
-        provenance.write(report, args.out)
+    return report
 
 
 if __name__ == "__main__":

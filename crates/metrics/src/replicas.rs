@@ -11,6 +11,7 @@ pub struct Replicas {
     pub taken_over: Counter,
     relays_open: Gauge,
     relayed: Counters<1>,
+    searches: Counters<1>,
     /// Committing batches of shared logs, all attempts together.
     pub log_commit: Histogram,
     /// Bytes of rolled segments that wait for the object store.
@@ -42,6 +43,12 @@ impl Replicas {
                 ["outcome"],
                 &[["ok"], ["failed"]],
             ),
+            searches: catalog.counters(
+                "himalia_starts_elsewhere_total",
+                "Starts for which the pool here had no kernel ready, by what other replicas had: served (one started it), none_ready, failed (no answer)",
+                ["outcome"],
+                &[["served"], ["none_ready"], ["failed"]],
+            ),
             log_commit: catalog.short_histogram(
                 "himalia_shared_log_commit_seconds",
                 "Committing batches of shared logs to the database, until it succeeds",
@@ -59,6 +66,11 @@ impl Replicas {
                 "Attempts to write or remove objects that failed",
             ),
         }
+    }
+
+    /// Other replicas were searched for a kernel that is ready: `served`, `none_ready`, `failed`.
+    pub fn searched(&self, outcome: &'static str) {
+        self.searches.inc([outcome]);
     }
 
     /// Requests that were relayed since the start, with and without a response, and those that are being relayed.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 
-use crate::{EngineError, JupyterSessionId, KernelId, TraceContext};
+use crate::{EngineError, HeldKernel, JupyterSessionId, KernelId, TraceContext};
 
 /// The owner of what the holder of the gateway's token makes. No tenant has this name.
 const OPERATOR: &str = "operator";
@@ -91,6 +91,9 @@ pub struct Via {
     /// The span that the call is in, where calls are traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
+    /// The kernel of a pool that a start of this call is to have, if it is held still.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<HeldKernel>,
 }
 
 /// Two calls of one caller are of the same principal, however they came.
@@ -203,6 +206,18 @@ impl Principal {
     /// The span that its call is in, where calls are traced.
     pub fn trace(&self) -> Option<TraceContext> {
         self.via.as_ref().and_then(|via| via.trace)
+    }
+
+    /// The same, whose call starts a session with this kernel of a pool.
+    #[must_use]
+    pub fn holding(mut self, held: HeldKernel) -> Self {
+        self.via.get_or_insert_default().held = Some(held);
+        self
+    }
+
+    /// The kernel of a pool that is held for its call.
+    pub fn held(&self) -> Option<&HeldKernel> {
+        self.via.as_ref().and_then(|via| via.held.as_ref())
     }
 
     /// How its call came, if that is known.

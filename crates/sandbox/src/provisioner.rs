@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::{
     Capabilities, DiskUse, FixedLimit, Isolation, LimitChange, LimitReport, ProvisionerKind, SandboxError,
-    SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, ZygoteSpec,
+    SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, Usage, ZygoteSpec,
 };
 
 /// A boxed future, so that the trait can be used as an object.
@@ -111,6 +111,22 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     fn memory(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, u64>, SandboxError>> {
         let _ = ids;
         Box::pin(async { Ok(HashMap::new()) })
+    }
+
+    /// The resource use of each of these sandboxes, measured for all of them at once where that is cheaper than [`Self::inspect`] of
+    /// each; those that are gone or cannot be measured are left out.
+    fn usage(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, Usage>, SandboxError>> {
+        Box::pin(async move {
+            let mut all = HashMap::new();
+            for id in ids {
+                if let Ok(info) = self.inspect(id).await
+                    && let Some(usage) = info.usage
+                {
+                    all.insert(id, usage);
+                }
+            }
+            Ok(all)
+        })
     }
 
     /// Tells of a process that the shim says it started, so that it can be killed when the shim dies. The shim may

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use himalia_model::{EngineError, ExecutionState};
-use himalia_sandbox::{MeasuredBy, SandboxId};
+use himalia_sandbox::{MeasuredBy, Provisioner, SandboxId};
 use himalia_store::UsageRecord;
 use parking_lot::Mutex;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -19,8 +19,8 @@ use crate::{Lease, SessionManager};
 
 /// How often sandboxes are looked at, and what was used is stored.
 const EVERY: Duration = Duration::from_secs(10);
-/// How long a sandbox is waited for.
-const MEASURE: Duration = Duration::from_secs(2);
+/// How long the sandboxes of a provisioner are waited for.
+const MEASURE: Duration = Duration::from_secs(5);
 /// Days that are kept in the store.
 const KEPT_DAYS: i64 = 400;
 
@@ -108,10 +108,10 @@ impl SessionManager {
         }
     }
 
-    /// Looks at the sandboxes in which something happened since then, microseconds since 1970, one after the other.
+    /// Looks at the sandboxes in which something happened since then, microseconds since 1970, at all of a provisioner at once.
     async fn measure_cpu(&self, since: u64) {
         let mut there = HashSet::new();
-        let mut due: BTreeMap<SandboxId, (Arc<Lease>, String, bool)> = BTreeMap::new();
+        let mut due: HashMap<SandboxId, (Arc<Lease>, String, bool)> = HashMap::new();
         let opened = u64::try_from(self.started.unix_timestamp_nanos() / 1000).unwrap_or(0);
         for handle in self.registry.all_unordered() {
             if handle.is_over() || handle.is_lost() {
@@ -130,12 +130,34 @@ impl SessionManager {
             }
         }
         self.meter.keep(&there);
-        for (id, (lease, owner, old)) in due {
-            if self.draining.is_cancelled() {
-                return;
+        let mut by_provisioner: Vec<(&Arc<dyn Provisioner>, Vec<SandboxId>)> = Vec::new();
+        for (id, (lease, owner, old)) in &due {
+            if lease.provisioner().capabilities().measured_by == MeasuredBy::Shim {
+                if let Some(usage) = lease.reported() {
+                    self.meter.measured(owner, *id, usage.cpu_millis, *old);
+                }
+                continue;
             }
-            if let Ok(Ok(Some(usage))) = timeout(MEASURE, lease.usage()).await {
-                self.meter.measured(&owner, id, usage.cpu_millis, old);
+            let its = Arc::as_ptr(lease.provisioner());
+            match by_provisioner
+                .iter_mut()
+                .find(|(one, _)| std::ptr::addr_eq(Arc::as_ptr(one), its))
+            {
+                Some((_, ids)) => ids.push(*id),
+                None => by_provisioner.push((lease.provisioner(), vec![*id])),
+            }
+        }
+        for (provisioner, ids) in by_provisioner {
+            let measured = tokio::select! {
+                biased;
+                () = self.draining.cancelled() => return,
+                measured = timeout(MEASURE, provisioner.usage(ids)) => measured,
+            };
+            let Ok(Ok(measured)) = measured else { continue };
+            for (id, usage) in measured {
+                if let Some((_, owner, old)) = due.get(&id) {
+                    self.meter.measured(owner, id, usage.cpu_millis, *old);
+                }
             }
         }
     }

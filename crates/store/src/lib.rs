@@ -45,7 +45,9 @@ pub use lease::ReplicaLease;
 pub use measured::Measured;
 pub use postgres::{LogPart, LogSegment, LogTable, StoredLog};
 pub use postgres::{PostgresOptions, PostgresStore, PostgresUrl, REPLICA_FILE, check_replica_name};
-pub use replicas::{DeadReplica, Location, Lookup, PLACE, ReplicaRecord, Scope, TakeOver, Taken};
+pub use replicas::{
+    DeadReplica, Location, Lookup, PLACE, ReadyReplica, ReplicaRecord, Scope, TakeOver, Taken,
+};
 pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore, copy_database, detach_sandboxes};
 pub use tokens::TokenRecord;
 pub use usage::UsageRecord;
@@ -96,6 +98,14 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// The replicas whose lease is valid, this one among them, by name.
     fn replicas(&self) -> StoreFuture<'_, Vec<ReplicaRecord>>;
+
+    /// Notes how many kernels of a template's pool are ready here. Other replicas learn it with the next renewal of the lease, within
+    /// about a second.
+    fn set_ready(&self, template: &str, ready: u32);
+
+    /// The other replicas that live, can be reached and have kernels of this template's pool ready: those with the most first, at
+    /// most `most`.
+    fn ready_elsewhere(&self, template: String, most: u32) -> StoreFuture<'_, Vec<ReadyReplica>>;
 
     /// Who has a thing, whether that replica lives or not; `None` when there is no such thing.
     fn locate(&self, what: Lookup) -> StoreFuture<'_, Option<Location>>;

@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::{
     DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner,
-    ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture, TakeOver, Taken,
-    TokenRecord, UsageRecord,
+    ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture,
+    TakeOver, Taken, TokenRecord, UsageRecord,
 };
 
 /// Times each call of another store, the wait in its queue included. Calls whose caller stopped waiting are not counted.
@@ -66,6 +66,10 @@ macro_rules! timed {
                 self.store.is_shared()
             }
 
+            fn set_ready(&self, template: &str, ready: u32) {
+                self.store.set_ready(template, ready);
+            }
+
             $(fn $name(&self $(, $argument: $kind)*) -> StoreFuture<'_, $result> {
                 self.timed(stringify!($name), self.store.$name($($argument),*))
             })*
@@ -83,6 +87,7 @@ timed! {
     fn take_jupyter_sessions(kernels: Vec<Uuid>) -> usize;
     fn set_address(address: String) -> ();
     fn replicas() -> Vec<ReplicaRecord>;
+    fn ready_elsewhere(template: String, most: u32) -> Vec<ReadyReplica>;
     fn locate(what: Lookup) -> Option<Location>;
     fn owner(id: Uuid) -> Option<Owner>;
     fn update_kernel(kernel: KernelRecord) -> bool;

@@ -17,6 +17,17 @@ pub struct ReplicaRecord {
     pub live: bool,
 }
 
+/// Another replica that has kernels of a pool ready.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ReadyReplica {
+    /// Its name.
+    pub name: String,
+    /// Where other replicas reach it.
+    pub address: String,
+    /// How many were ready when it renewed its lease last.
+    pub ready: u32,
+}
+
 /// The member of a session's row that says where its sandbox is, as a replica that has its log can reach it. A row without it is taken
 /// over by no other replica: its log is on the disk of its own.
 pub const PLACE: &str = "place";

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from channels import Channels
@@ -91,6 +92,35 @@ def test_replicas_share_a_pool(tmp_path, postgres, kernel_python):
         eventually(lambda: parts() == [(2, 2), (2, 2)], "each has half of it", 60)
         started[1].kill()
         eventually(lambda: parts() == [(4, 4)], "all of it is where there is one replica", 60)
+    finally:
+        started.stop()
+
+
+def test_starts_are_served_from_the_pools_of_all_replicas(tmp_path, postgres, kernel_python):
+    config = tmp_path / "himalia.toml"
+    config.write_text('[templates.warm]\nkernelspec = "python3"\n[templates.warm.pool]\nsize = 3\nmax = 3\n')
+    started = Replicas(tmp_path, postgres, 3, "--config", str(config), relay=True)
+
+    def known():
+        return started.sql("SELECT ready ->> 'warm' FROM himalia.replicas")
+
+    def start(name):
+        return started[0].http.put(f"v1/sessions/{name}", json={"template": "warm"})
+
+    try:
+        eventually(lambda: known() == ["1", "1", "1"], "each has one and says so", 60)
+        with ThreadPoolExecutor(3) as threads:
+            replies = list(threads.map(start, ["a", "b", "c"]))
+        assert [(reply.status_code, reply.json()["started_by"]) for reply in replies] == [(201, "pool")] * 3
+        ids = [reply.json()["id"] for reply in replies]
+        owners = started.sql("SELECT replica FROM himalia.kernels ORDER BY replica")
+        assert owners == ["r0", "r1", "r2"], "one came from each pool"
+        assert 'himalia_starts_elsewhere_total{outcome="served"} 2' in started[0].http.get("metrics").text
+        for number, kernel in enumerate(ids):
+            assert run(started[number], kernel, f"x = {number}; print(x + 1)") == str(number + 1)
+        assert start("a").json()["id"] == ids[0], "a name is one session's"
+        for name in ["a", "b", "c"]:
+            started[1].http.delete(f"v1/sessions/{name}")
     finally:
         started.stop()
 

@@ -11,6 +11,7 @@ mod kernels;
 mod observe;
 mod open;
 mod owner;
+mod pooled;
 mod questions;
 mod sandboxes;
 mod session_kernels;
@@ -22,6 +23,7 @@ mod usage;
 use std::sync::Arc;
 
 pub use executions::MAX_INPUT_BYTES;
+pub use pooled::Search;
 
 use himalia_model::{Action, EngineError, Object, Principal};
 use himalia_session::SessionManager;

@@ -67,6 +67,7 @@ async fn judged(app: App, mut request: Request, next: Next) -> Response {
             .get::<RequestId>()
             .map(|id| id.as_str().to_owned()),
         trace: request.extensions().get::<InSpan>().map(|span| span.0),
+        held: None,
     };
     let needs_token = access.is_none_or(|access| access == Access::Token);
     let response = if needs_token {

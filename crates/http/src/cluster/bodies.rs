@@ -2,32 +2,39 @@
 
 use axum::body::Body;
 use axum::extract::Request;
+use himalia_engine::Origin;
 use serde::Deserialize;
 
 use super::Sought;
 use super::served_at::{Named, execution};
+use super::starts::Start;
 use crate::app::App;
 use crate::auth::may_be_rebound;
 use crate::body;
 use crate::error::ApiError;
 
-/// What the body of a request names, the first that exists counts; and the request as it was. A body that cannot be
+/// What a body is about.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct About {
+    /// What it names; the first that exists counts.
+    pub(super) sought: Vec<Sought>,
+    /// What it starts if there is nothing of that.
+    pub(super) start: Option<Start>,
+}
+
+/// What the body of a request is about; and the request as it was. A body that cannot be
 /// understood names nothing: its handler says what is wrong with it.
-pub(super) async fn read(
-    app: &App,
-    named: Named,
-    request: Request,
-) -> Result<(Vec<Sought>, Request), ApiError> {
+pub(super) async fn read(app: &App, named: Named, request: Request) -> Result<(About, Request), ApiError> {
     if named == Named::Mcp && may_be_rebound(request.headers(), &app.config().allow_origin) {
-        return Ok((Vec::new(), request));
+        return Ok((About::default(), request));
     }
     let (parts, load) = request.into_parts();
     let bytes = body::whole(app, &parts.headers, load).await?;
-    let sought = match named {
+    let about = match named {
         Named::JupyterSession => of_jupyter(&bytes),
         Named::Mcp => of_mcp(&bytes),
     };
-    Ok((sought, Request::from_parts(parts, Body::from(bytes))))
+    Ok((about, Request::from_parts(parts, Body::from(bytes))))
 }
 
 #[derive(Deserialize)]
@@ -45,17 +52,28 @@ struct Notebook {
 #[derive(Deserialize)]
 struct Kernel {
     id: Option<String>,
+    name: Option<String>,
 }
 
 /// A new Jupyter session is where that of its document is, or the kernel that it names.
-fn of_jupyter(bytes: &[u8]) -> Vec<Sought> {
+fn of_jupyter(bytes: &[u8]) -> About {
     let Ok(body) = serde_json::from_slice::<JupyterSession>(bytes) else {
-        return Vec::new();
+        return About::default();
     };
     let path = body.path.or_else(|| body.notebook?.path);
-    let kernel = body.kernel.and_then(|kernel| kernel.id?.parse().ok());
+    let (id, name) = body
+        .kernel
+        .map_or((None, None), |kernel| (kernel.id, kernel.name));
+    let start = id.is_none().then_some(Start {
+        template: name,
+        origin: Origin::Jupyter,
+    });
+    let kernel = id.and_then(|id| id.parse().ok()).map(Sought::Kernel);
     let path = path.map(Sought::JupyterPath);
-    path.into_iter().chain(kernel.map(Sought::Kernel)).collect()
+    About {
+        sought: path.into_iter().chain(kernel).collect(),
+        start,
+    }
 }
 
 #[derive(Deserialize)]
@@ -65,6 +83,8 @@ struct Call {
 
 #[derive(Deserialize)]
 struct Params {
+    /// The tool.
+    name: Option<String>,
     arguments: Option<Arguments>,
     uri: Option<String>,
 }
@@ -75,16 +95,19 @@ struct Arguments {
     /// `session`, `op: create`: the name of one that there may be.
     name: Option<String>,
     op: Option<String>,
+    /// `session`, `op: create`: what is started.
+    template: Option<String>,
     execution_id: Option<String>,
     /// `execute`: the execution whose prompt is answered.
     input_for: Option<String>,
 }
 
 /// A tool, or a resource, is where its session or execution is.
-fn of_mcp(bytes: &[u8]) -> Vec<Sought> {
+fn of_mcp(bytes: &[u8]) -> About {
     let Ok(Call { params: Some(params) }) = serde_json::from_slice(bytes) else {
-        return Vec::new();
+        return About::default();
     };
+    let mut start = None;
     let mut all = Vec::new();
     if let Some(arguments) = params.arguments {
         let executions = [arguments.execution_id, arguments.input_for];
@@ -92,6 +115,10 @@ fn of_mcp(bytes: &[u8]) -> Vec<Sought> {
         all.extend(arguments.session.map(Sought::Session));
         if arguments.op.as_deref() == Some("create") {
             all.extend(arguments.name.map(Sought::Session));
+            start = (params.name.as_deref() == Some("session")).then_some(Start {
+                template: arguments.template,
+                origin: Origin::V1,
+            });
         }
     }
     let session = params.uri.and_then(|uri| {
@@ -99,7 +126,7 @@ fn of_mcp(bytes: &[u8]) -> Vec<Sought> {
         Some(Sought::Session(rest.split('/').next()?.to_owned()))
     });
     all.extend(session);
-    all
+    About { sought: all, start }
 }
 
 #[cfg(test)]
@@ -117,11 +144,17 @@ mod tests {
         let body = format!(r#"{{"path": "a.ipynb", "type": "notebook", "kernel": {{"id": "{ID}"}}}}"#);
         let path = Sought::JupyterPath("a.ipynb".into());
         assert_eq!(
-            of_jupyter(body.as_bytes()),
+            of_jupyter(body.as_bytes()).sought,
             [path.clone(), Sought::Kernel(ID.parse().unwrap())]
         );
-        assert_eq!(of_jupyter(br#"{"notebook": {"path": "a.ipynb"}}"#), [path]);
-        assert_eq!(of_jupyter(b"[1]"), []);
+        let body = br#"{"notebook": {"path": "a.ipynb"}, "kernel": {"name": "warm"}}"#;
+        let start = Some(Start {
+            template: Some("warm".to_owned()),
+            origin: Origin::Jupyter,
+        });
+        let sought = vec![path];
+        assert_eq!(of_jupyter(body), About { sought, start });
+        assert_eq!(of_jupyter(b"[1]"), About::default());
     }
 
     #[test]
@@ -148,7 +181,14 @@ mod tests {
             (r#"{"method": "tools/list"}"#.to_owned(), vec![]),
             ("x".to_owned(), vec![]),
         ] {
-            assert_eq!(of_mcp(body.as_bytes()), wanted, "{body}");
+            let about = of_mcp(body.as_bytes());
+            assert_eq!((about.sought, about.start), (wanted, None), "{body}");
         }
+        let body = br#"{"params": {"name": "session", "arguments": {"op": "create", "template": "warm"}}}"#;
+        let start = Some(Start {
+            template: Some("warm".to_owned()),
+            origin: Origin::V1,
+        });
+        assert_eq!(of_mcp(body).start, start);
     }
 }

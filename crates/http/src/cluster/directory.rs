@@ -31,6 +31,14 @@ impl Directory for Engine {
         })
     }
 
+    fn ready<'a>(&'a self, template: &'a str, most: u32) -> BoxFuture<'a, Result<Vec<Peer>, EngineError>> {
+        Box::pin(async move {
+            let found = self.ready_elsewhere(template, most).await?;
+            let peer = |(replica, address)| Peer { replica, address };
+            Ok(found.into_iter().map(peer).collect())
+        })
+    }
+
     fn peers(&self) -> BoxFuture<'_, Result<Vec<Peer>, EngineError>> {
         Box::pin(async {
             let others = self.other_replicas(&Principal::operator()).await?;

@@ -97,6 +97,14 @@ impl Trip {
         })
     }
 
+    /// The body, if it is small.
+    pub(super) fn kept(&self) -> Option<&[u8]> {
+        match &self.load {
+            Load::Kept(bytes) => Some(bytes),
+            Load::Once(_) => None,
+        }
+    }
+
     /// Whether nothing of the body is lost.
     pub(super) fn is_complete(&self) -> bool {
         match &self.load {

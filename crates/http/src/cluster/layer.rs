@@ -8,6 +8,7 @@ use himalia_engine::Principal;
 
 use super::forward::{Served, Trip, forward};
 use super::served_at::{Named, ServedAt, served_at};
+use super::starts::{self, Hold, StartBody};
 use super::{Cluster, Location, Relayed, Sought, attach, bodies, events, lists, peers};
 use crate::app::App;
 use crate::auth::Caller;
@@ -26,11 +27,14 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
     let (Some(Caller(principal)), Some(pattern)) = (caller, pattern) else {
         return next.run(request).await;
     };
+    let held = principal.held().filter(|_| relayed);
+    let hold = held.map(|held| Hold::new(app.engine(), held.clone()));
     let served = match served_at(request.method(), pattern.as_str(), request.uri().path()) {
         ServedAt::Owner(sought) if relayed => judge(&cluster, &principal, &sought, request, next).await,
         // The peer has decided.
         _ if relayed => Ok(next.run(request).await),
         ServedAt::Here => Ok(next.run(request).await),
+        ServedAt::Start(body) => starts::begin(&app, &cluster, &principal, body, request, next).await,
         ServedAt::Owner(sought) => {
             at_owner(
                 &app,
@@ -47,7 +51,11 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
         ServedAt::All(list) => lists::unite(&app, &cluster, &principal, list, request, next).await,
         ServedAt::First => lists::first(&app, &cluster, &principal, request, next).await,
     };
-    served.unwrap_or_else(IntoResponse::into_response)
+    let response = served.unwrap_or_else(IntoResponse::into_response);
+    match hold {
+        Some(hold) => hold.until_answered(response),
+        None => response,
+    }
 }
 
 /// A relayed request: what another replica has is not relayed again.
@@ -67,7 +75,7 @@ async fn judge(
     Ok(next.run(request).await)
 }
 
-/// Where the first is that the body names.
+/// Where the first is that the body names; where it can be started, if there is none.
 async fn at_named(
     app: &App,
     cluster: &Cluster,
@@ -76,15 +84,23 @@ async fn at_named(
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let (all, request) = bodies::read(app, named, request).await?;
-    for sought in all {
+    let (about, request) = bodies::read(app, named, request).await?;
+    let mut start = about.start;
+    for sought in about.sought {
         match cluster.locate(principal, &sought, false).await? {
             None => {}
-            Some(Location::Here) => break,
+            Some(Location::Here) => {
+                start = None;
+                break;
+            }
             Some(_) => return send(app, cluster, principal, "", sought, request, next).await,
         }
     }
-    Ok(next.run(request).await)
+    if start.is_none() {
+        return Ok(next.run(request).await);
+    }
+    let trip = Trip::new(app, request).await?;
+    starts::anywhere(app, cluster, principal, start, &trip, next).await
 }
 
 /// Where the session is that the path names.
@@ -129,7 +145,7 @@ async fn start_or_find(
     next: Next,
 ) -> Result<Response, ApiError> {
     let mut trip = Trip::new(app, request).await?;
-    let response = next.run(trip.local()).await;
+    let response = starts::serve(app, cluster, principal, StartBody::Session, &trip, next).await?;
     if response.status() != StatusCode::CONFLICT || !trip.is_complete() {
         return Ok(response);
     }

@@ -10,6 +10,7 @@
 //! * `attach`: the channels of a kernel; the replica of the client has the WebSocket, and its owner the log
 //! * `lists`: lists of all replicas
 //! * `bodies`: in which bodies a session is named
+//! * `starts`: starts that the pool of another replica serves
 //! * `peers`: what a replica does for others. It never relays what was relayed to it
 //!
 //! The owner can change while a client is there. What waits for an owner waits for at most [`PATIENCE`], or for as long as a take-over
@@ -25,6 +26,7 @@ mod lists;
 mod locations;
 mod peers;
 mod served_at;
+mod starts;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -75,6 +77,9 @@ pub trait Directory: Debug + Send + Sync + 'static {
         principal: &'a Principal,
         sought: &'a Sought,
     ) -> BoxFuture<'a, Result<Option<Location>, EngineError>>;
+
+    /// The other replicas that have kernels of a template's pool ready, as far as is known, those with the most first, at most `most`.
+    fn ready<'a>(&'a self, template: &'a str, most: u32) -> BoxFuture<'a, Result<Vec<Peer>, EngineError>>;
 
     /// The other replicas that live.
     fn peers(&self) -> BoxFuture<'_, Result<Vec<Peer>, EngineError>>;

@@ -13,8 +13,9 @@ use himalia_relay::{HEADER, Statement};
 use hyper::body::Incoming;
 use tower::ServiceExt as _;
 
-use super::{attach, not_an_owner};
+use super::{attach, not_an_owner, starts};
 use crate::app::App;
+use crate::mounted::OwnBody;
 use crate::request_id::{self, Route};
 use crate::{render, traced};
 
@@ -29,6 +30,8 @@ pub(super) fn not_here() -> Response {
     response
         .headers_mut()
         .insert(HEADER, HeaderValue::from_static("not-here"));
+    // It is for a replica, and no error of the API.
+    response.extensions_mut().insert(OwnBody);
     response
 }
 
@@ -36,6 +39,7 @@ pub(super) fn not_here() -> Response {
 pub(crate) fn inside(app: &App, routes: Router) -> Router {
     Router::new()
         .route(attach::ROUTE, post(attach::serve))
+        .route(starts::ROUTE, post(starts::hold))
         .with_state(app.clone())
         .fallback_service(routes)
         .layer(middleware::from_fn(render::errors))

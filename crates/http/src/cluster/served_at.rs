@@ -4,13 +4,16 @@ use axum::http::Method;
 use himalia_engine::ExecutionId;
 
 use super::Sought;
+use super::starts::StartBody;
 use crate::prefix::decode;
 
 /// Where a request is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ServedAt {
-    /// At the replica that has the client: it is of no session, or starts one.
+    /// At the replica that has the client: it is of no session.
     Here,
+    /// At any replica: it starts a session.
+    Start(StartBody),
     /// At the owner of what the path names.
     Owner(Sought),
     /// At the owner of what the body names.
@@ -48,6 +51,8 @@ pub(super) fn served_at(method: &Method, pattern: &str, path: &str) -> ServedAt 
         "/api/kernels" | "/api/sessions" if reads => return ServedAt::All(List::Jupyter),
         "/api/status" => return ServedAt::All(List::Status),
         "/v1/sessions" if reads => return ServedAt::All(List::Sessions),
+        "/api/kernels" => return ServedAt::Start(StartBody::Kernel),
+        "/v1/sessions" => return ServedAt::Start(StartBody::Session),
         "/api/sessions" => return ServedAt::Body(Named::JupyterSession),
         "/mcp" => return ServedAt::Body(Named::Mcp),
         "/v1/artifacts/{sha256}" => return ServedAt::First,
@@ -105,11 +110,9 @@ mod tests {
         ("GET", "/api/spec.yaml"),
         ("GET", "/api/me"),
         ("PATCH", "/api/me"),
-        ("POST", "/api/kernels"),
         ("GET", "/api/kernelspecs"),
         ("GET", "/api/kernelspecs/{name}"),
         ("GET", "/kernelspecs/{name}/{file}"),
-        ("POST", "/v1/sessions"),
         ("POST", "/v1/gc"),
         ("GET", "/v1/openapi.json"),
         ("GET", "/v1/pools"),

@@ -4,5 +4,6 @@
 mod channels;
 mod requests;
 mod routes;
+mod starts;
 mod support;
 mod traces;

@@ -3,9 +3,12 @@
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use himalia_engine::{Drain, Engine, EngineConfig, EngineError, Principal, Sought};
+use himalia_engine::{
+    Drain, Engine, EngineConfig, EngineError, PoolConfig, PoolStatus, Principal, Sought, Template,
+};
 use himalia_http::{Cluster, Directory, HttpConfig, Listeners, Location, Peers, serve};
 use himalia_relay::{Authority, Peer, Pool};
 use himalia_sandbox::{LocalConfig, LocalProvisioner};
@@ -74,6 +77,19 @@ impl Directory for View {
         })
     }
 
+    fn ready<'a>(&'a self, template: &'a str, most: u32) -> BoxFuture<'a, Result<Vec<Peer>, EngineError>> {
+        let all = self.board.0.lock().clone();
+        assert_eq!(template, "warm");
+        let ready = |engine: &Engine| pool_of(engine).ready;
+        let mut others = all;
+        others.retain(|(peer, _)| peer.replica != self.replica && !peer.address.is_empty());
+        // By name, also those without any: what is known of others may be old.
+        let has_one = others.iter().any(|(_, engine)| ready(engine) > 0);
+        others.truncate(if has_one { most as usize } else { 0 });
+        let peers = others.into_iter().map(|(peer, _)| peer).collect();
+        Box::pin(async { Ok(peers) })
+    }
+
     fn peers(&self) -> BoxFuture<'_, Result<Vec<Peer>, EngineError>> {
         let all = self.board.0.lock().clone();
         let others = all.into_iter().map(|(peer, _)| peer);
@@ -82,6 +98,12 @@ impl Directory for View {
             .collect();
         Box::pin(async { Ok(others) })
     }
+}
+
+/// The pool of an engine.
+pub(crate) fn pool_of(engine: &Engine) -> PoolStatus {
+    let pools = engine.pools(&Principal::operator()).unwrap();
+    pools.into_iter().next().unwrap()
 }
 
 /// One replica.
@@ -124,11 +146,16 @@ pub(crate) struct Replicas {
 
 impl Replicas {
     pub(crate) async fn start(count: usize) -> Self {
+        Self::with_pools(&vec![None; count]).await
+    }
+
+    /// Each with a template `warm` and a pool of so many kernels; those of a pool of 0 never get ready.
+    pub(crate) async fn with_pools(pools: &[Option<u32>]) -> Self {
         let authority = Authority::generate().unwrap();
         let board = Board::default();
         let mut all = Vec::new();
-        for number in 0..count {
-            all.push(replica(&format!("r{number}"), &authority, &board).await);
+        for (number, pool) in pools.iter().enumerate() {
+            all.push(replica(&format!("r{number}"), *pool, &authority, &board).await);
         }
         Self { all, board }
     }
@@ -159,20 +186,46 @@ impl Replicas {
     }
 }
 
-async fn replica(name: &str, authority: &Authority, board: &Board) -> Replica {
+async fn replica(name: &str, pool: Option<u32>, authority: &Authority, board: &Board) -> Replica {
     let dirs = Dirs([short(), short(), short()]);
     let [data, run, specs] = &dirs.0;
     let fake = binaries::fake_kernel().unwrap();
     let spec =
         json!({"argv": [fake, "-f", "{connection_file}"], "display_name": "Fake", "language": "script"});
-    std::fs::create_dir_all(specs.path().join("fake")).unwrap();
-    std::fs::write(specs.path().join("fake/kernel.json"), spec.to_string()).unwrap();
+    let mut argv = vec![json!(fake), json!("-f"), json!("{connection_file}")];
+    if pool == Some(0) {
+        argv.extend([json!("--start-delay"), json!("3600000")]);
+    }
+    let pooled = json!({"argv": argv, "display_name": "Pooled", "language": "script",
+        "metadata": {"himalia": {"late_bind": true}}});
+    for (name, spec) in [("fake", &spec), ("pooled", &pooled)] {
+        std::fs::create_dir_all(specs.path().join(name)).unwrap();
+        std::fs::write(specs.path().join(name).join("kernel.json"), spec.to_string()).unwrap();
+    }
     let shim = binaries::path("himalia-shim").unwrap();
     let provisioner = LocalProvisioner::new(LocalConfig::new(run.path(), shim)).unwrap();
     let mut config = EngineConfig::new(data.path());
     config.kernelspec_dirs = vec![specs.path().to_owned()];
     config.only_these_kernelspecs = true;
     config.default_kernel = "fake".into();
+    if let Some(size) = pool {
+        // Shorter than a test: those that never get ready are ended with it.
+        config.ready_timeout = if size == 0 {
+            Duration::from_secs(1)
+        } else {
+            config.ready_timeout
+        };
+        let warm = Template {
+            kernelspec: Some("pooled".into()),
+            pool: PoolConfig {
+                size: size.max(1),
+                max: size.max(1),
+                ..PoolConfig::default()
+            },
+            ..Template::default()
+        };
+        config.templates.insert("warm".into(), warm);
+    }
     let engine = Engine::open(config, Arc::new(provisioner)).await.unwrap();
 
     let peers = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -17,7 +17,7 @@ use crate::host::{blocking, short};
 use crate::{
     BoxFuture, Capabilities, Enforcement, FixedLimit, Isolation, LimitChange, LimitReport, MeasuredBy,
     Provisioner, ProvisionerKind, RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId,
-    SandboxInfo, SandboxSpec,
+    SandboxInfo, SandboxSpec, Usage,
 };
 
 /// How long a killed container may take to end.
@@ -218,10 +218,18 @@ impl Provisioner for DockerProvisioner {
     /// Those that the engine tells of in time.
     fn memory(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, u64>, SandboxError>> {
         Box::pin(async move {
+            let all = self.usage(ids).await?;
+            Ok(all.into_iter().map(|(id, usage)| (id, usage.rss_bytes)).collect())
+        })
+    }
+
+    /// Of those that the engine tells of in time.
+    fn usage(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, Usage>, SandboxError>> {
+        Box::pin(async move {
             let measured = stream::iter(ids).map(|id| async move {
                 let container = self.inner.names.container(id);
                 let usage = usage::measure(&self.inner.client, &container).await;
-                usage.map(|usage| (id, usage.rss_bytes))
+                usage.map(|usage| (id, usage))
             });
             let measured = measured.buffer_unordered(MEASURED_AT_ONCE);
             let in_time = measured.take_until(sleep(MEASURE_TIME));

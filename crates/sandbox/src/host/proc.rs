@@ -1,6 +1,6 @@
 //! Processes of this host, as `/proc` shows them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
@@ -150,20 +150,48 @@ pub(crate) fn usage<'a>(processes: impl Iterator<Item = &'a Process>) -> Usage {
 /// The living processes at and below `root`, to any depth, among `all`. In a PID namespace that is everything below its
 /// first process.
 pub(crate) fn family(all: &[Process], root: ProcessId) -> Vec<Process> {
-    let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
-    for process in all {
-        children.entry(process.parent).or_default().push(process);
+    Tree::of(all).family([root])
+}
+
+/// All processes, for the families of many of them.
+pub(crate) struct Tree<'a> {
+    by_number: HashMap<i32, &'a Process>,
+    children: HashMap<i32, Vec<&'a Process>>,
+}
+
+impl<'a> Tree<'a> {
+    pub(crate) fn of(all: &'a [Process]) -> Self {
+        let mut children: HashMap<i32, Vec<&Process>> = HashMap::new();
+        for process in all {
+            children.entry(process.parent).or_default().push(process);
+        }
+        Self {
+            by_number: all.iter().map(|process| (process.id.pid, process)).collect(),
+            children,
+        }
     }
-    let mut family: Vec<Process> = all.iter().filter(|process| process.id == root).copied().collect();
-    let mut next = 0;
-    // What was read at different moments could seem to be a circle.
-    while next < family.len() && family.len() <= all.len() {
-        let below = children.remove(&family[next].id.pid).unwrap_or_default();
-        family.extend(below.into_iter().filter(|process| process.id != root));
-        next += 1;
+
+    /// As [`family`], of several: each process once.
+    pub(crate) fn family(&self, roots: impl IntoIterator<Item = ProcessId>) -> Vec<Process> {
+        let (mut family, mut seen, mut next) = (Vec::new(), HashSet::new(), 0);
+        for root in roots {
+            let first = self.by_number.get(&root.pid).filter(|process| process.id == root);
+            family.extend(first.filter(|_| seen.insert(root.pid)).map(|process| **process));
+        }
+        while next < family.len() {
+            let of: &Process = &family[next];
+            let below = self.children.get(&of.id.pid);
+            // What was read at different moments could seem to be a circle.
+            let new = below
+                .into_iter()
+                .flatten()
+                .filter(|process| seen.insert(process.id.pid));
+            family.extend(new.map(|process| **process));
+            next += 1;
+        }
+        family.retain(|process| !process.ended);
+        family
     }
-    family.retain(|process| !process.ended);
-    family
 }
 
 impl From<Stat> for Process {
@@ -200,6 +228,9 @@ mod tests {
         };
         assert_eq!(pids(7, 7), [7, 8, 11, 9]);
         assert_eq!(pids(10, 10), [10]);
+        let tree = Tree::of(&all);
+        let both = tree.family([ProcessId { pid: 8, start: 8 }, ProcessId { pid: 7, start: 7 }]);
+        assert_eq!(both.len(), 4, "each process once");
         // The number belongs to another process now.
         assert_eq!(pids(7, 6), [] as [i32; 0]);
         assert_eq!(

@@ -17,7 +17,7 @@ use super::spawn::spawn;
 use super::sweep::sweep;
 use crate::host::layout::{Layout, private_dir};
 use crate::host::members::Members;
-use crate::host::proc::{self, Process, ProcessId, family, resident};
+use crate::host::proc::{self, Process, ProcessId, Tree, resident};
 use crate::host::{MARK_VARIABLE, OOM_REPORT_DELAY, blocking};
 use crate::{
     BoxFuture, Capabilities, FixedLimit, Isolation, LimitChange, LimitReport, MeasuredBy, Provisioner,
@@ -192,9 +192,30 @@ impl Provisioner for LocalProvisioner {
             let inner = Arc::clone(&self.inner);
             blocking(move || {
                 let all = Process::all().unwrap_or_default();
+                let tree = Tree::of(&all);
                 let used = ids.into_iter().filter_map(|id| {
                     let shim = Record::read(&inner.layout.record(id), id)?.living_shim()?;
-                    Some((id, resident(&family(&all, shim.id))))
+                    Some((id, resident(&tree.family([shim.id]))))
+                });
+                Ok(used.collect())
+            })
+            .await?
+        })
+    }
+
+    /// The processes are read once for all. Of the processes below the shim and those that were noted; one that left both counts where
+    /// [`Self::inspect`] looks for it.
+    fn usage(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, Usage>, SandboxError>> {
+        Box::pin(async move {
+            let inner = Arc::clone(&self.inner);
+            blocking(move || {
+                let all = Process::all().unwrap_or_default();
+                let tree = Tree::of(&all);
+                let used = ids.into_iter().filter_map(|id| {
+                    let record = Record::read(&inner.layout.record(id), id)?;
+                    let noted = record.details.noted.iter().map(|noted| noted.process);
+                    let roots = noted.chain([record.living_shim()?.id]);
+                    Some((id, proc::usage(tree.family(roots).iter())))
                 });
                 Ok(used.collect())
             })

@@ -18,7 +18,7 @@ use crate::host::{OOM_REPORT_DELAY, blocking};
 use crate::{
     BoxFuture, Capabilities, DiskUse, FixedLimit, Isolation, LimitChange, LimitReport, MeasuredBy,
     Provisioner, ProvisionerKind, RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId,
-    SandboxInfo, SandboxSpec, ZygoteSpec,
+    SandboxInfo, SandboxSpec, Usage, ZygoteSpec,
 };
 
 /// Starts shims in Linux namespaces. Clones share everything.
@@ -211,6 +211,19 @@ impl Provisioner for NamespacesProvisioner {
                     .into_iter()
                     .filter_map(|id| Record::read(&inner.layout.record(id), id));
                 Ok(usage::memory(records))
+            })
+            .await?
+        })
+    }
+
+    fn usage(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, Usage>, SandboxError>> {
+        Box::pin(async move {
+            let inner = Arc::clone(&self.inner);
+            blocking(move || {
+                let records = ids
+                    .into_iter()
+                    .filter_map(|id| Record::read(&inner.layout.record(id), id));
+                Ok(usage::usages(records))
             })
             .await?
         })

@@ -3,12 +3,27 @@
 use std::collections::HashMap;
 
 use super::record::Record;
-use crate::host::proc::{self, Process, ProcessId, family, resident};
+use crate::host::proc::{self, Process, ProcessId, Tree, family, resident};
 use crate::{SandboxId, Usage};
 
 /// Its resource use; the memory is the control group's number where there is one.
 pub(super) fn usage(record: &Record, init: ProcessId) -> Usage {
-    let sum = proc::usage(family(&Process::all().unwrap_or_default(), init).iter());
+    let all = Process::all().unwrap_or_default();
+    in_tree(record, init, &Tree::of(&all))
+}
+
+/// The resource use of each of these that lives. `/proc` is read once.
+pub(super) fn usages(records: impl Iterator<Item = Record>) -> HashMap<SandboxId, Usage> {
+    let all = Process::all().unwrap_or_default();
+    let tree = Tree::of(&all);
+    let living = records.filter_map(|record| record.living_shim().map(|shim| (record, shim.id)));
+    living
+        .map(|(record, init)| (record.id, in_tree(&record, init, &tree)))
+        .collect()
+}
+
+fn in_tree(record: &Record, init: ProcessId, tree: &Tree<'_>) -> Usage {
+    let sum = proc::usage(tree.family([init]).iter());
     Usage {
         rss_bytes: record.details.groups.memory_bytes().unwrap_or(sum.rss_bytes),
         ..sum

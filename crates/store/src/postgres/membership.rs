@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 use super::connection::{Connector, Link};
 use super::data_dir::{self, Membership};
 use super::failure::Failure;
+use super::ready::ReadyCounts;
 use crate::StoreError;
 use crate::lease::{ReplicaLease, boot_micros};
 
@@ -27,7 +28,7 @@ UPDATE himalia.meta SET value = (value::bigint + 1)::text WHERE key = 'gateway_e
 const JOIN: &str = "
 INSERT INTO himalia.replicas AS r (name, epoch, address, lease_until)
 VALUES ($1, $2, NULL, clock_timestamp() + make_interval(secs => $3))
-ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch, address = NULL, lease_until = excluded.lease_until
+ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch, address = NULL, ready = '{}', lease_until = excluded.lease_until
 WHERE r.lease_until <= clock_timestamp() OR r.epoch = $4";
 
 /// Seconds that the living process of a name still has.
@@ -36,7 +37,7 @@ SELECT greatest(0, extract(epoch FROM lease_until - clock_timestamp()))::float8 
 
 /// A lease that has ended is not renewed: another replica may be taking its kernels.
 const RENEW: &str = "
-UPDATE himalia.replicas SET lease_until = clock_timestamp() + make_interval(secs => $3)
+UPDATE himalia.replicas SET lease_until = clock_timestamp() + make_interval(secs => $3), ready = $4::text::jsonb
 WHERE name = $1 AND epoch = $2 AND lease_until > clock_timestamp()";
 
 const LEAVE: &str = "
@@ -169,6 +170,8 @@ pub(super) struct Heartbeat {
     /// How long a renewed lease is valid for others.
     pub(super) length: Duration,
     pub(super) lease: ReplicaLease,
+    /// What others learn with each renewal.
+    pub(super) ready: ReadyCounts,
 }
 
 impl Heartbeat {
@@ -232,7 +235,8 @@ impl Heartbeat {
         let asked = boot_micros();
         let name: &str = &self.name;
         let seconds = self.length.as_secs_f64();
-        let renewed = live.execute(RENEW, &[&name, &self.epoch, &seconds]).await;
+        let ready = self.ready.text();
+        let renewed = live.execute(RENEW, &[&name, &self.epoch, &seconds, &ready]).await;
         let renewed = renewed.map_err(StoreError::from)? == 1;
         *link = Some(live);
         Ok(renewed && self.lease.renew(half_after(asked, self.length)))

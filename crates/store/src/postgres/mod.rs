@@ -20,6 +20,7 @@ mod jupyter_sessions;
 mod kernels;
 mod logs;
 mod membership;
+mod ready;
 mod replicas;
 mod rows;
 mod schema;
@@ -43,8 +44,8 @@ use uuid::Uuid;
 
 use crate::{
     DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner,
-    ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture, TakeOver, Taken,
-    TokenRecord, UsageRecord,
+    ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture,
+    TakeOver, Taken, TokenRecord, UsageRecord,
 };
 use claims::Claims;
 use connection::{Connector, Link};
@@ -52,6 +53,7 @@ pub use data_dir::REPLICA_FILE;
 use failure::Failure;
 pub use logs::{LogPart, LogSegment, LogTable, StoredLog};
 use membership::{Heartbeat, Joined, Joining};
+use ready::ReadyCounts;
 pub use url::PostgresUrl;
 use worker::Worker;
 
@@ -96,6 +98,7 @@ pub struct PostgresStore {
     lease: ReplicaLease,
     claims: Arc<Claims>,
     logs: Arc<LogTable>,
+    ready: ReadyCounts,
     stop: Mutex<Option<oneshot::Sender<oneshot::Sender<()>>>>,
 }
 
@@ -151,12 +154,14 @@ impl PostgresStore {
             database: database.clone(),
         };
         let Joined { epoch, lease } = joining.join().await.map_err(explain)?;
+        let ready = ReadyCounts::default();
         let heartbeat = Heartbeat {
             connector: Arc::clone(&connector),
             name: replica.clone(),
             epoch: i64::try_from(epoch).unwrap_or(0),
             length,
             lease: lease.clone(),
+            ready: ready.clone(),
         };
         let me = Me {
             name: replica.as_str().into(),
@@ -169,6 +174,7 @@ impl PostgresStore {
         Ok(Self {
             workers: (0..WORKERS).map(|_| worker()).collect(),
             logs,
+            ready,
             next: AtomicUsize::new(0),
             replica: replica.into(),
             epoch,
@@ -301,6 +307,14 @@ impl Store for PostgresStore {
 
     fn replicas(&self) -> StoreFuture<'_, Vec<ReplicaRecord>> {
         Box::pin(self.do_replicas())
+    }
+
+    fn set_ready(&self, template: &str, ready: u32) {
+        self.ready.set(template, ready);
+    }
+
+    fn ready_elsewhere(&self, template: String, most: u32) -> StoreFuture<'_, Vec<ReadyReplica>> {
+        Box::pin(self.do_ready_elsewhere(template, most))
     }
 
     fn locate(&self, what: Lookup) -> StoreFuture<'_, Option<Location>> {

@@ -8,10 +8,10 @@ use super::failure::Failure;
 use crate::StoreError;
 
 /// The schema version that this code writes.
-pub(super) const SCHEMA_VERSION: i64 = 3;
+pub(super) const SCHEMA_VERSION: i64 = 4;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-const MIGRATIONS: &[&str] = &[V1, V2, V3];
+const MIGRATIONS: &[&str] = &[V1, V2, V3, V4];
 
 /// "HIMA": held while a schema is made or changed, so that replicas that start at once do it once.
 const LOCK: i64 = 0x4849_4d41;
@@ -139,6 +139,11 @@ CREATE TABLE himalia.usage (
 CREATE INDEX kernels_by_owner ON himalia.kernels (owner);
 ";
 
+/// How many kernels of each template's pool are ready at a replica.
+const V4: &str = "
+ALTER TABLE himalia.replicas ADD COLUMN ready jsonb NOT NULL DEFAULT '{}';
+";
+
 /// Applies the steps that are missing, all in one transaction and under an advisory lock, so that a crash leaves the earlier version
 /// or the newest. `database` is named in errors.
 pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), Failure> {
@@ -186,6 +191,6 @@ pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), F
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 3 && SCHEMA_VERSION == 3,
+    MIGRATIONS.len() == 4 && SCHEMA_VERSION == 4,
     "a step and its version come together"
 );

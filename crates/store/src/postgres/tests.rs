@@ -87,6 +87,35 @@ async fn it_satisfies_the_contract_of_a_store() {
 }
 
 #[tokio::test]
+async fn replicas_learn_which_others_have_kernels_ready() {
+    let place = Shared::new().await;
+    let (a, b, c) = (
+        place.open("a").await,
+        place.open("b").await,
+        place.open("c").await,
+    );
+    let names = async |most| {
+        let found = a.ready_elsewhere("warm".into(), most).await.unwrap();
+        let shown = |one: ReadyReplica| format!("{} {} {}", one.name, one.address, one.ready);
+        found.into_iter().map(shown).collect::<Vec<String>>()
+    };
+    a.set_ready("warm", 9);
+    b.set_ready("warm", 2);
+    b.set_ready("other", 5);
+    c.set_ready("warm", 3);
+    c.set_address("c:1".into()).await.unwrap();
+    himalia_testkit::assert_eventually!(names(9).await == ["c c:1 3"], "b has no address yet");
+    b.set_address("b:1".into()).await.unwrap();
+    himalia_testkit::assert_eventually!(names(9).await == ["c c:1 3", "b b:1 2"]);
+    assert_eq!(names(1).await, ["c c:1 3"]);
+    c.set_ready("warm", 0);
+    himalia_testkit::assert_eventually!(names(9).await == ["b b:1 2"]);
+    place.expire("b").await;
+    assert!(names(9).await.is_empty());
+    place.close().await;
+}
+
+#[tokio::test]
 async fn one_of_two_replicas_takes_each_kernel_of_a_dead_one() {
     let place = Shared::new().await;
     let (a, b, c) = (

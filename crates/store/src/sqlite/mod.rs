@@ -35,8 +35,8 @@ use uuid::Uuid;
 use crate::claims::Claims;
 use crate::{
     DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner,
-    ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture, TakeOver, Taken,
-    TokenRecord, UsageRecord,
+    ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture,
+    TakeOver, Taken, TokenRecord, UsageRecord,
 };
 pub use backup::{copy_database, detach_sandboxes};
 use claims::Claim;
@@ -225,6 +225,12 @@ impl Store for SqliteStore {
 
     fn replicas(&self) -> StoreFuture<'_, Vec<ReplicaRecord>> {
         Box::pin(async { Ok(vec![self.myself()]) })
+    }
+
+    fn set_ready(&self, _template: &str, _ready: u32) {}
+
+    fn ready_elsewhere(&self, _template: String, _most: u32) -> StoreFuture<'_, Vec<ReadyReplica>> {
+        Box::pin(async { Ok(Vec::new()) })
     }
 
     fn locate(&self, what: Lookup) -> StoreFuture<'_, Option<Location>> {

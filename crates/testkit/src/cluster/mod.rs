@@ -113,6 +113,11 @@ impl Cluster {
         self.store.requests(part)
     }
 
+    /// Changes of objects so far.
+    pub fn changes(&self) -> u64 {
+        self.store.version()
+    }
+
     /// Ends all watches, in the middle of a line.
     pub fn break_watches(&self) {
         self.store.break_watches();

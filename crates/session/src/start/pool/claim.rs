@@ -41,8 +41,10 @@ impl SessionManager {
             return Err(Some(why.clone()));
         }
         let bind = binding(&plan.spec, launch, plan.shares_files(), accepted.id).map_err(Some)?;
+        let held = accepted.principal.held();
+        let mut held = held.filter(|held| held.template == plan.session.template);
         for _ in 0..TRIES {
-            let pooled = pool.claim().await;
+            let pooled = pool.claim(held.take().map(|held| held.member)).await;
             let pooled = pooled.ok_or_else(|| Some("none was ready".to_owned()))?;
             if pooled.argv != launch.argv || pooled.env != launch.base_env {
                 self.background.spawn(pooled.end());

@@ -20,6 +20,10 @@ pub(super) const COURTESY: u64 = 100_000;
 /// The pool is as large as the number of claims in this time, between its size and its maximum; microseconds.
 pub(super) const RATE_WINDOW: u64 = 30_000_000;
 
+/// How long one is held for a start that is on its way from another gateway, or through the checks before its claim;
+/// microseconds.
+pub(super) const HOLD: u64 = 5_000_000;
+
 /// What does not change while a pool lives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
@@ -36,6 +40,15 @@ pub(crate) struct Rules {
 pub(crate) enum Event {
     /// A caller wants a kernel. Answered in the same step.
     Claim(u64),
+    /// A caller comes for the member that is held for it. If it is held no more, this is an ordinary claim.
+    ClaimHeld {
+        claim: u64,
+        member: u64,
+    },
+    /// One is to be held for a caller that will claim it. Answered in the same step, and counted when it is claimed.
+    Hold(u64),
+    /// A member that was held is not wanted; nothing, if it was claimed.
+    Release(u64),
     /// A member can be claimed.
     Ready(u64),
     /// A member could not be started.
@@ -60,7 +73,9 @@ pub(crate) enum Effect {
     Start(u64),
     /// The claim gets this member, which is the pool's no more.
     Grant { claim: u64, member: u64 },
-    /// The claim gets none.
+    /// The member is held for this caller, for [`HOLD`].
+    Held { claim: u64, member: u64 },
+    /// The claim gets none, or none can be held for this caller.
     Miss { claim: u64 },
     /// End this member.
     End(u64),
@@ -71,6 +86,8 @@ enum State {
     Starting,
     /// Since when.
     Ready(u64),
+    /// Ready since then, and held until then.
+    Held(u64, u64),
 }
 
 /// Numbers of a pool, for status pages.
@@ -78,6 +95,7 @@ enum State {
 pub(crate) struct Counts {
     pub(crate) ready: u32,
     pub(crate) starting: u32,
+    pub(crate) held: u32,
     pub(crate) target: u32,
     pub(crate) size: u32,
     pub(crate) max: u32,
@@ -130,8 +148,25 @@ impl Core {
 
     /// One event at `now`, monotonic microseconds.
     pub(crate) fn step(&mut self, event: Event, now: u64, out: &mut Vec<Effect>) {
+        self.end_holds(now);
         match event {
-            Event::Claim(claim) => self.claim(claim, now, out),
+            Event::Claim(claim) => self.claim(claim, None, now, out),
+            Event::ClaimHeld { claim, member } => self.claim(claim, Some(member), now, out),
+            Event::Hold(claim) => match self.oldest_ready() {
+                Some((since, member)) => {
+                    let until = now.saturating_add(HOLD);
+                    self.members.insert(member, State::Held(since, until));
+                    out.push(Effect::Held { claim, member });
+                }
+                None => out.push(Effect::Miss { claim }),
+            },
+            Event::Release(member) => {
+                if let Some(state) = self.members.get_mut(&member)
+                    && let State::Held(since, _) = *state
+                {
+                    *state = State::Ready(since);
+                }
+            }
             Event::Ready(member) => match self.members.get_mut(&member) {
                 Some(state) => {
                     *state = State::Ready(now);
@@ -168,6 +203,17 @@ impl Core {
         self.tend(now, out);
     }
 
+    /// Those whose caller did not come are for all again.
+    fn end_holds(&mut self, now: u64) {
+        for state in self.members.values_mut() {
+            if let State::Held(since, until) = *state
+                && until <= now
+            {
+                *state = State::Ready(since);
+            }
+        }
+    }
+
     /// When [`Event::Tick`] is wanted next, if nothing happens before.
     pub(crate) fn deadline(&self, now: u64) -> Option<u64> {
         if self.closed {
@@ -178,6 +224,7 @@ impl Core {
                 Some(since.saturating_add(self.rules.max_age.min(STABLE)))
             }
             State::Ready(since) => Some(since.saturating_add(self.rules.max_age)),
+            State::Held(_, until) => Some(*until),
             State::Starting => None,
         });
         let rate = self.claims.front().map(|at| at.saturating_add(RATE_WINDOW));
@@ -189,6 +236,7 @@ impl Core {
         Counts {
             ready: self.ready(),
             starting: self.starting(),
+            held: self.held(),
             target: self.target(now),
             size: self.rules.size,
             max: self.rules.max,
@@ -196,7 +244,7 @@ impl Core {
         }
     }
 
-    fn claim(&mut self, claim: u64, now: u64, out: &mut Vec<Effect>) {
+    fn claim(&mut self, claim: u64, held: Option<u64>, now: u64, out: &mut Vec<Effect>) {
         if !self.closed {
             let kept = usize::try_from(self.part(self.rules.max)).unwrap_or(usize::MAX);
             while self.claims.len() >= kept.max(1) {
@@ -204,8 +252,10 @@ impl Core {
             }
             self.claims.push_back(now);
         }
-        if let Some(member) = self.oldest_ready() {
-            if let Some(State::Ready(since)) = self.members.remove(&member)
+        let is_held = |member: &u64| matches!(self.members.get(member), Some(State::Held(..)));
+        let oldest = || self.oldest_ready().map(|(_, member)| member);
+        if let Some(member) = held.filter(is_held).or_else(oldest) {
+            if let Some(State::Ready(since) | State::Held(since, _)) = self.members.remove(&member)
                 && self.shows_success(since)
             {
                 self.failed = 0;
@@ -236,7 +286,7 @@ impl Core {
         }
         let is_stable = |state: &State| match state {
             State::Ready(since) => self.shows_success(*since) && since.saturating_add(STABLE) <= now,
-            State::Starting => false,
+            State::Held(..) | State::Starting => false,
         };
         if self.members.values().any(is_stable) {
             self.failed = 0;
@@ -254,10 +304,11 @@ impl Core {
         }
         let target = self.target(now);
         while self.total() > target {
-            // Those that start are let finish, unless there are too many of them alone.
+            // Those that start are let finish, unless there are too many of them alone. What is held was promised.
             let Some(member) = self
                 .oldest_ready()
-                .or_else(|| self.members.keys().next_back().copied())
+                .map(|(_, member)| member)
+                .or_else(|| self.latest_starting())
             else {
                 break;
             };
@@ -326,12 +377,19 @@ impl Core {
         of.div_ceil(self.sharers)
     }
 
-    fn oldest_ready(&self) -> Option<u64> {
+    /// Since when, and which.
+    fn oldest_ready(&self) -> Option<(u64, u64)> {
         let ready = self.members.iter().filter_map(|(member, state)| match state {
             State::Ready(since) => Some((*since, *member)),
-            State::Starting => None,
+            State::Held(..) | State::Starting => None,
         });
-        ready.min().map(|(_, member)| member)
+        ready.min()
+    }
+
+    fn latest_starting(&self) -> Option<u64> {
+        let mut latest_first = self.members.iter().rev();
+        let latest = latest_first.find(|(_, state)| **state == State::Starting);
+        latest.map(|(member, _)| *member)
     }
 
     fn total(&self) -> u32 {
@@ -343,7 +401,15 @@ impl Core {
         u32::try_from(starting.count()).unwrap_or(u32::MAX)
     }
 
+    fn held(&self) -> u32 {
+        let held = self
+            .members
+            .values()
+            .filter(|state| matches!(state, State::Held(..)));
+        u32::try_from(held.count()).unwrap_or(u32::MAX)
+    }
+
     fn ready(&self) -> u32 {
-        self.total() - self.starting()
+        self.total() - self.starting() - self.held()
     }
 }

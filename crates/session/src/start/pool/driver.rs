@@ -24,7 +24,10 @@ const LOOK: Duration = Duration::from_secs(10);
 /// What the task receives.
 #[derive(Debug)]
 pub(super) enum Message {
-    Claim(oneshot::Sender<Option<Pooled>>),
+    /// With the member that was held for it.
+    Claim(Option<u64>, oneshot::Sender<Option<Pooled>>),
+    Hold(oneshot::Sender<Option<u64>>),
+    Release(u64),
     Started(u64, Box<Result<Pooled, String>>),
     Died(u64),
     Leaving(Vec<u64>),
@@ -57,6 +60,7 @@ impl Pool {
             core,
             members: HashMap::new(),
             claims: HashMap::new(),
+            holds: HashMap::new(),
             next_claim: 0,
             counts: Arc::clone(&counts),
             me: inbox.clone(),
@@ -71,11 +75,25 @@ impl Pool {
         }
     }
 
-    /// A kernel that is ready; `None` when there is none, or the gateway stops. It is the caller's to use or to end.
-    pub(crate) async fn claim(&self) -> Option<Pooled> {
+    /// A kernel that is ready, the one that was held for the caller first; `None` when there is none, or the gateway stops. It is the
+    /// caller's to use or to end.
+    pub(crate) async fn claim(&self, held: Option<u64>) -> Option<Pooled> {
         let (reply, answer) = oneshot::channel();
-        self.inbox.send(Message::Claim(reply)).await.ok()?;
+        self.inbox.send(Message::Claim(held, reply)).await.ok()?;
         answer.await.ok().flatten()
+    }
+
+    /// Holds a kernel that is ready for one caller, for a few seconds; `None` when there is none.
+    pub(crate) async fn hold(&self) -> Option<u64> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.send(Message::Hold(reply)).await.ok()?;
+        answer.await.ok().flatten()
+    }
+
+    /// What was held is not wanted, if it was not claimed.
+    pub(crate) fn release(&self, member: u64) {
+        // Otherwise it is held until its time has passed.
+        let _ = self.inbox.try_send(Message::Release(member));
     }
 
     /// What waits was made from something that has changed since: it is replaced.
@@ -116,6 +134,7 @@ struct Task {
     core: Core,
     members: HashMap<u64, Pooled>,
     claims: HashMap<u64, oneshot::Sender<Option<Pooled>>>,
+    holds: HashMap<u64, oneshot::Sender<Option<u64>>>,
     next_claim: u64,
     counts: Arc<Mutex<Counts>>,
     me: mpsc::Sender<Message>,
@@ -157,12 +176,20 @@ impl Task {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Claim(reply) => {
-                let claim = self.next_claim;
-                self.next_claim += 1;
+            Message::Claim(held, reply) => {
+                let claim = self.number();
                 self.claims.insert(claim, reply);
-                self.step(Event::Claim(claim));
+                self.step(match held {
+                    Some(member) => Event::ClaimHeld { claim, member },
+                    None => Event::Claim(claim),
+                });
             }
+            Message::Hold(reply) => {
+                let claim = self.number();
+                self.holds.insert(claim, reply);
+                self.step(Event::Hold(claim));
+            }
+            Message::Release(member) => self.step(Event::Release(member)),
             Message::Started(member, started) => match *started {
                 Ok(pooled) => {
                     self.watch(member, &pooled);
@@ -194,6 +221,13 @@ impl Task {
         }
     }
 
+    /// A number for a claim.
+    fn number(&mut self) -> u64 {
+        let claim = self.next_claim;
+        self.next_claim += 1;
+        claim
+    }
+
     fn step(&mut self, event: Event) {
         let now = self.now();
         let mut out = Vec::new();
@@ -201,7 +235,9 @@ impl Task {
         for effect in out {
             self.carry_out(effect);
         }
-        *self.counts.lock() = self.core.counts(now);
+        let counts = self.core.counts(now);
+        self.inner.store.set_ready(&self.template, counts.ready);
+        *self.counts.lock() = counts;
     }
 
     fn carry_out(&mut self, effect: Effect) {
@@ -228,7 +264,15 @@ impl Task {
                     self.ends.spawn(pooled.end());
                 }
             }
+            Effect::Held { claim, member } => {
+                let reply = self.holds.remove(&claim);
+                if reply.is_none_or(|reply| reply.send(Some(member)).is_err()) {
+                    // The caller has gone.
+                    self.step(Event::Release(member));
+                }
+            }
             Effect::Miss { claim } => {
+                self.holds.remove(&claim);
                 if let Some(reply) = self.claims.remove(&claim) {
                     // The caller may have gone.
                     let _ = reply.send(None);

@@ -10,6 +10,7 @@
 mod claim;
 mod core;
 mod driver;
+mod hold;
 pub(crate) mod late_binding;
 mod member;
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::core::{BACK_OFF, BACK_OFF_MAX, COURTESY, Core, Effect, Event, RATE_WINDOW, Rules, STABLE};
+use super::core::{BACK_OFF, BACK_OFF_MAX, COURTESY, Core, Effect, Event, HOLD, RATE_WINDOW, Rules, STABLE};
 
 const SCHEDULES: u64 = 20_000;
 const STEPS: u64 = 120;
@@ -40,6 +40,10 @@ struct World {
     /// Ended while they were being started: told of when they are up.
     abandoned: BTreeSet<u64>,
     used: BTreeSet<u64>,
+    /// Those that are held, until when.
+    held: BTreeMap<u64, u64>,
+    /// The member that the claim of this step is for.
+    comes_for: Option<u64>,
     asked: Vec<u64>,
     answered: Vec<u64>,
     max: u32,
@@ -50,6 +54,8 @@ struct World {
     /// Gateways that share the pool.
     sharers: u32,
     closed: bool,
+    /// What changes now ends those that are held, too.
+    may_end_held: bool,
     trace: Option<Vec<String>>,
 }
 
@@ -70,6 +76,8 @@ impl World {
             processes: BTreeMap::new(),
             abandoned: BTreeSet::new(),
             used: BTreeSet::new(),
+            held: BTreeMap::new(),
+            comes_for: None,
             asked: Vec::new(),
             answered: Vec::new(),
             max,
@@ -78,6 +86,7 @@ impl World {
             last_failure: 0,
             sharers: 1,
             closed: false,
+            may_end_held: false,
             trace: trace.then(Vec::new),
         }
     }
@@ -91,9 +100,11 @@ impl World {
         if let Some(trace) = &mut self.trace {
             trace.push(format!("           {out:?}"));
         }
+        self.held.retain(|_, until| *until > self.now);
         for effect in out {
             self.carry_out(effect)?;
         }
+        self.comes_for = None;
         self.check()
     }
 
@@ -120,13 +131,14 @@ impl World {
             }
             Effect::Grant { claim, member } => {
                 self.answered.push(claim);
+                let was_held = self.held.remove(&member).is_some();
+                if was_held && self.comes_for != Some(member) {
+                    return Err(format!("claim {claim} got {member}, which is held for another"));
+                }
+                let older = self.free(|at, since| at < since, member);
                 match self.processes.remove(&member) {
-                    Some(Process::Ready(since)) => {
-                        let older = self
-                            .processes
-                            .values()
-                            .any(|other| matches!(other, Process::Ready(at) if *at < since));
-                        if older {
+                    Some(Process::Ready(_)) => {
+                        if older && !was_held {
                             return Err(format!("claim {claim} got a younger one than there was"));
                         }
                     }
@@ -135,15 +147,21 @@ impl World {
             }
             Effect::Miss { claim } => {
                 self.answered.push(claim);
-                let ready = self
-                    .processes
-                    .values()
-                    .any(|process| matches!(process, Process::Ready(_)));
-                if ready && !self.closed {
+                if self.free(|_, _| true, u64::MAX) && !self.closed {
                     return Err(format!("claim {claim} got none although one was ready"));
                 }
             }
+            Effect::Held { claim, member } => {
+                self.answered.push(claim);
+                let ready = matches!(self.processes.get(&member), Some(Process::Ready(_)));
+                if !ready || self.held.insert(member, self.now + HOLD).is_some() {
+                    return Err(format!("{member} cannot be held"));
+                }
+            }
             Effect::End(member) => match self.processes.remove(&member) {
+                Some(_) if self.held.remove(&member).is_some() && !self.may_end_held => {
+                    return Err(format!("{member} was held and is ended"));
+                }
                 Some(Process::Starting) => drop(self.abandoned.insert(member)),
                 Some(Process::Ready(_)) => {}
                 None if self.abandoned.remove(&member) => {}
@@ -151,6 +169,18 @@ impl World {
             },
         }
         Ok(())
+    }
+
+    /// Whether one that is ready and not held compares so to a member; with [`u64::MAX`], whether there is one at all.
+    fn free(&self, compares: fn(u64, u64) -> bool, member: u64) -> bool {
+        let since = match self.processes.get(&member) {
+            Some(Process::Ready(since)) => *since,
+            _ => u64::MAX,
+        };
+        self.processes.iter().any(|(other, process)| {
+            let free = !self.held.contains_key(other) && *other != member;
+            matches!(process, Process::Ready(at) if free && compares(*at, since))
+        })
     }
 
     fn check(&self) -> Result<(), String> {
@@ -162,7 +192,7 @@ impl World {
             return Err("a claim was not answered, or not in order".to_owned());
         }
         let counts = self.core.counts(self.now);
-        if counts.ready + counts.starting != count {
+        if counts.ready + counts.starting + counts.held != count {
             return Err(format!("{counts:?} does not tell of {count} processes"));
         }
         if self.closed && count > 0 {
@@ -191,6 +221,7 @@ impl World {
 
     fn fails(&mut self, member: u64, event: Event) -> Result<(), String> {
         self.processes.remove(&member);
+        self.held.remove(&member);
         self.failures += 1;
         self.last_failure = self.now;
         self.step(event)
@@ -225,7 +256,7 @@ impl World {
                         self.step(Event::Ready(member))?;
                     }
                 }
-                78 => self.step(Event::Stale)?,
+                78 => self.ends_all(Event::Stale)?,
                 79 => {
                     self.sharers = 1 + u32::try_from(self.rng.below(3)).unwrap();
                     self.step(Event::Sharers(self.sharers))?;
@@ -242,19 +273,46 @@ impl World {
                     self.now += self.rng.below(2 * MAX_AGE);
                     self.step(Event::Tick)?;
                 }
+                88..92 => {
+                    let claim = self.asked.len() as u64;
+                    self.asked.push(claim);
+                    self.step(Event::Hold(claim))?;
+                }
+                92..95 => {
+                    let used = self.used.len().max(1) as u64;
+                    let member = self.held.keys().next().copied();
+                    let member = member.unwrap_or(1 + self.rng.below(used));
+                    let claim = self.asked.len() as u64;
+                    self.asked.push(claim);
+                    self.comes_for = Some(member);
+                    self.step(Event::ClaimHeld { claim, member })?;
+                }
+                95 => {
+                    let member = self.held.keys().next_back().copied().unwrap_or(1);
+                    self.held.remove(&member);
+                    self.step(Event::Release(member))?;
+                }
                 85..88 => {
                     if let Some(member) = self.pick(true) {
-                        self.step(Event::Leaving(member))?;
+                        self.ends_all(Event::Leaving(member))?;
                     }
                 }
                 84 if self.rng.below(20) == 0 => {
                     self.closed = true;
-                    return self.step(Event::Close);
+                    return self.ends_all(Event::Close);
                 }
                 _ => self.step(Event::Tick)?,
             }
         }
         self.rest()
+    }
+
+    /// A step that may end what is held.
+    fn ends_all(&mut self, event: Event) -> Result<(), String> {
+        self.may_end_held = true;
+        let done = self.step(event);
+        self.may_end_held = false;
+        done
     }
 
     /// Nothing goes wrong any more: the pool comes to its size and stays there.
@@ -450,4 +508,53 @@ fn who_claims_has_the_machine_first_while_others_wait() {
     assert_eq!(out, [], "at ease again");
     core.step(Event::Tick, 10 + COURTESY, &mut out);
     assert_eq!(out, [Effect::Start(7)]);
+}
+
+#[test]
+fn one_that_is_held_is_its_callers_alone_until_its_time_has_passed() {
+    let mut core = Core::new(Rules {
+        size: 2,
+        max: 2,
+        max_age: u64::MAX,
+    });
+    let mut out = Vec::new();
+    core.step(Event::Tick, 0, &mut out);
+    core.step(Event::Ready(1), 1, &mut out);
+    core.step(Event::Ready(2), 2, &mut out);
+    out.clear();
+    core.step(Event::Hold(10), 3, &mut out);
+    core.step(Event::Claim(11), 3, &mut out);
+    core.step(Event::Hold(12), 3, &mut out);
+    let granted = Effect::Grant { claim: 11, member: 2 };
+    let held = Effect::Held { claim: 10, member: 1 };
+    out.retain(|effect| !matches!(effect, Effect::Start(_)));
+    assert_eq!(out, [held, granted, Effect::Miss { claim: 12 }]);
+    let counts = core.counts(3);
+    assert_eq!(
+        (counts.ready, counts.held, counts.hits, counts.misses),
+        (0, 1, 1, 0)
+    );
+    out.clear();
+    core.step(Event::ClaimHeld { claim: 13, member: 1 }, 4, &mut out);
+    assert!(out.contains(&Effect::Grant { claim: 13, member: 1 }));
+    // One that was released, or was held for too long, is there for all.
+    core.step(Event::Ready(3), 5, &mut out);
+    for release in [true, false] {
+        out.clear();
+        core.step(Event::Hold(14), 6, &mut out);
+        assert_eq!(out[0], Effect::Held { claim: 14, member: 3 });
+        if release {
+            core.step(Event::Release(3), 6, &mut out);
+        } else {
+            assert_eq!(core.deadline(6), Some(6 + HOLD));
+            core.step(Event::Tick, 6 + HOLD, &mut out);
+        }
+        assert_eq!(core.counts(6).ready, 1);
+    }
+    out.clear();
+    core.step(Event::ClaimHeld { claim: 15, member: 1 }, 7 + HOLD, &mut out);
+    assert!(
+        out.contains(&Effect::Grant { claim: 15, member: 3 }),
+        "the one that was held is gone"
+    );
 }
