@@ -120,12 +120,12 @@ def cluster(report):
         line("  longest silence of a session, s", number(row["p50_s"]), number(row["p99_s"]), f"before: {row['steady_p50_s']:.2f}; longest: {row['max_s']:.2f}")
     if "known" in report:
         row = report["known"]
-        lines.append(f"\n{row['sessions']:,} live sessions on one replica: {row['mib']:.0f} MiB (empty: {row['empty_mib']:.0f}), {row['idle_cpu_percent']:.1f} % of a core while all are idle,")
+        lines.append(f"\n{row['sessions']:,} live sessions on one replica (commit {row['commit']}): {row['mib']:.0f} MiB (empty: {row['empty_mib']:.0f}), {row['idle_cpu_percent']:.1f} % of a core while all are idle,")
         lines.append(f"{row['active_cpu_percent']:.1f} % while each of {row['active']} executes once in 5 s")
     if "claims" in report:
         row = report["claims"]
         lines.append("")
-        line("start from a pool of pods (contract server), ms", "p50", "p99")
+        line(f"start from a pool of pods (contract server, commit {row['commit']}), ms", "p50", "p99")
         line("  one after the other", number(row["p50_ms"]), number(row["p99_ms"]))
         line(f"  {row['at_once']} at once", number(row["burst_p50_ms"]), number(row["burst_p99_ms"]))
     return "\n".join(lines)
