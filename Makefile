@@ -223,9 +223,9 @@ bench-context: test-programs $(BENCH_ENV)/ready ## how many characters a model h
 .PHONY: bench-cluster
 bench-cluster: PROFILE = dist
 bench-cluster: ROWS = base,known,claims
-bench-cluster: env $(BENCH_ENV)/ready s3 check-rust-tests ## three replicas on Postgres and S3 against one gateway alone, in one run; writes docs/bench and the table
+bench-cluster: env $(BENCH_ENV)/ready $(S3_OPTIMISED) check-rust-tests ## three replicas on Postgres and S3 against one gateway alone, in one run; writes docs/bench and the table
 	cargo build --locked --profile $(PROFILE) -p himalia-testkit -p himalia-shim --bins
-	HIMALIA_BIN=$(HIMALIA) HIMALIA_SCRIPTED=$(RELEASE)/himalia-fake-kernel $(BENCH_ENV)/bin/python tests/bench/cluster.py --rows $(ROWS) --out docs/bench/cluster.json
+	HIMALIA_BIN=$(HIMALIA) HIMALIA_TEST_S3=$(S3_OPTIMISED) HIMALIA_SCRIPTED=$(RELEASE)/himalia-fake-kernel $(BENCH_ENV)/bin/python tests/bench/cluster.py --rows $(ROWS) --out docs/bench/cluster.json
 	python3 tests/bench/readme.py --write
 
 .PHONY: bench-fairness
@@ -315,6 +315,11 @@ $(TOOLS)/bin/cargo-machete: | check-rust
 s3: $(TOOLS)/bin/s3s-fs
 $(TOOLS)/bin/s3s-fs: | check-rust
 	$(INSTALL) s3s-fs@$(S3S_FS) --features binary
+
+# The same for benchmarks, which must not measure a build without optimisation.
+S3_OPTIMISED := $(TARGET)/tools-optimised/bin/s3s-fs
+$(S3_OPTIMISED): | check-rust
+	cargo install --quiet --locked --root $(TARGET)/tools-optimised --target-dir $(TARGET)/tools-build s3s-fs@$(S3S_FS) --features binary
 
 $(TEST_ENV)/ready: tests/requirements.lock
 	rm -rf $(TEST_ENV) && python3 -m venv $(TEST_ENV)

@@ -14,6 +14,7 @@
 //! The connection's window is that of all streams, so that slow readers do not delay others.
 
 mod authority;
+mod cut;
 mod listener;
 mod pool;
 mod replays;

@@ -23,8 +23,10 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_util::sync::CancellationToken;
 
 use crate::authority::Identity;
+use crate::cut::Cuttable;
 use crate::statement::HEADER;
 use crate::{
     CONNECT_TIME, CONNECTION_WINDOW, MAX_STREAMS, PING_INTERVAL, PING_TIMEOUT, SEND_BUFFER, STREAM_WINDOW,
@@ -106,6 +108,8 @@ struct Inner {
 struct Link {
     dialled: Shared<BoxFuture<'static, Result<Sender, String>>>,
     streams: Arc<Semaphore>,
+    /// Ends the connection.
+    cut: CancellationToken,
 }
 
 type Sender = http2::SendRequest<Body>;
@@ -149,6 +153,21 @@ impl Pool {
             relayed: self.0.relayed.load(Ordering::Relaxed),
             failed: self.0.failed.load(Ordering::Relaxed),
             open: self.0.open.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Addresses of the peers to which there is a connection, or one is being made.
+    pub fn connected_to(&self) -> Vec<String> {
+        let links = self.0.links.lock();
+        let open = links.iter().filter(|(_, link)| link.is_open());
+        open.map(|(address, _)| address.clone()).collect()
+    }
+
+    /// Cuts the connection to a peer, if there is one: what waits for it fails, and the next request makes a new one. For a peer that
+    /// is known to be dead although its connection is not.
+    pub fn cut(&self, address: &str) {
+        if let Some(link) = self.0.links.lock().remove(address) {
+            link.cut.cancel();
         }
     }
 
@@ -241,10 +260,12 @@ impl Pool {
             return link.clone();
         }
         links.retain(|_, link| link.is_open());
-        let dial = dial(self.0.identity.clone(), address.to_owned());
+        let cut = CancellationToken::new();
+        let dial = dial(self.0.identity.clone(), address.to_owned(), cut.clone());
         let link = Link {
             dialled: dial.boxed().shared(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS as usize)),
+            cut,
         };
         links.insert(address.to_owned(), link.clone());
         link
@@ -263,7 +284,7 @@ impl Pool {
 }
 
 /// Connects, and proves both sides.
-async fn dial(identity: Identity, address: String) -> Result<Sender, String> {
+async fn dial(identity: Identity, address: String, cut: CancellationToken) -> Result<Sender, String> {
     let connecting = async {
         let host = host_of(&address);
         let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("not a host: {host}"))?;
@@ -271,6 +292,7 @@ async fn dial(identity: Identity, address: String) -> Result<Sender, String> {
             .await
             .map_err(|error| error.to_string())?;
         let _ = stream.set_nodelay(true);
+        let stream = Cuttable::new(stream, cut);
         let connector = TlsConnector::from(identity.client.clone());
         let stream = connector
             .connect(name, stream)

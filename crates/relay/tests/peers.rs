@@ -155,6 +155,49 @@ async fn a_lost_connection_is_said() {
     replica.served.await.unwrap();
 }
 
+/// A peer that is paused keeps its connections and answers nothing.
+#[tokio::test]
+async fn what_waits_for_a_peer_fails_when_its_connection_is_cut() {
+    let authority = Authority::generate().unwrap();
+    let (asked, mut was_asked) = mpsc::unbounded_channel();
+    let replica = Replica::start(&authority, move |request: Request<Incoming>| {
+        let asked = asked.clone();
+        async move {
+            if request.uri().path() == "/x" {
+                return echo(request).await;
+            }
+            asked.send(()).unwrap();
+            if request.uri().path() == "/silent" {
+                std::future::pending::<()>().await;
+            }
+            Response::new(body(StreamBody::new(stream::pending::<
+                Result<Frame<Bytes>, std::convert::Infallible>,
+            >())))
+        }
+    })
+    .await;
+    let pool = Pool::new(identity(&authority));
+    let get = |path: &str| Request::get(path).body(empty()).unwrap();
+    let stream = pool.send(&replica.peer, "ada", get("/stream")).await.unwrap();
+    was_asked.recv().await.unwrap();
+    let silent = pool.send(&replica.peer, "ada", get("/silent"));
+    let cut = async {
+        was_asked.recv().await.unwrap();
+        let address = replica.peer.address.clone();
+        assert_eq!(pool.connected_to(), std::slice::from_ref(&address));
+        pool.cut("127.0.0.1:1");
+        pool.cut(&address);
+        assert!(pool.connected_to().is_empty());
+    };
+    let (sent, ()) = tokio::join!(silent, cut);
+    assert!(matches!(sent, Err(SendError::Lost(_))), "{sent:?}");
+    assert!(stream.into_body().frame().await.unwrap().is_err());
+    // The next request has a new connection.
+    text(pool.send(&replica.peer, "ada", get("/x")).await.unwrap()).await;
+    assert_eq!(pool.usage().open, 0);
+    replica.stop().await;
+}
+
 /// Another authority, no certificate at all, and no TLS.
 #[tokio::test]
 async fn strangers_are_refused() {

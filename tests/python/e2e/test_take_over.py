@@ -150,6 +150,25 @@ def test_a_replica_that_was_paused_past_its_lease_does_nothing_more(replicas):
     assert [event["seq"] for event in log] == list(range(1, len(log) + 1))
 
 
+def test_a_relayed_client_of_a_paused_replica_waits_for_the_take_over_and_no_longer(replicas):
+    owner, near, _ = replicas.all
+    kernel = owner.start_kernel()
+    with Channels(near, kernel) as client:
+        msg_id = client.submit(CELL)
+        seen = first_lines(client)
+        # Its connections stay open, and nothing answers on them.
+        owner.process.send_signal(signal.SIGSTOP)
+        found = taken_from(replicas, "r0")
+        # The client waits for the next owner because of the lease, and not because of a ping without an answer.
+        eventually(lambda: "the lease of a replica has ended" in near.log.read_text(), "it looks for the next owner")
+        eventually(lambda: near.http.get(f"api/kernels/{kernel}", timeout=60).status_code == 200, f"{found[kernel]} has the kernel")
+        owner.process.send_signal(signal.SIGCONT)
+        assert owner.process.wait(30) == 1
+        rest = client.outcome(msg_id, timeout=90, on_message=seen.append)
+        assert rest.content["status"] == "ok"
+        assert printed(seen, msg_id) == PRINTED
+
+
 def test_a_client_of_the_dead_replica_comes_back_anywhere_and_misses_nothing(replicas):
     owner, _, far = replicas.all
     kernel = owner.start_kernel()

@@ -36,6 +36,11 @@ impl Locations {
     pub(super) fn remove(&self, principal: &Principal, sought: &Sought) {
         self.0.lock().remove(&key(principal, sought));
     }
+
+    /// Forgets what was found at a replica.
+    pub(super) fn forget(&self, address: &str) {
+        self.0.lock().retain(|_, (_, peer)| peer.address != address);
+    }
 }
 
 fn key(principal: &Principal, sought: &Sought) -> (String, Sought) {

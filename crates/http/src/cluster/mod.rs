@@ -11,6 +11,7 @@
 //! * `lists`: lists of all replicas
 //! * `bodies`: in which bodies a session is named
 //! * `starts`: starts that the pool of another replica serves
+//! * `living`: connections to replicas whose lease has ended
 //! * `peers`: what a replica does for others. It never relays what was relayed to it
 //!
 //! The owner can change while a client is there. What waits for an owner waits for at most [`PATIENCE`], or for as long as a take-over
@@ -23,6 +24,7 @@ mod events;
 mod forward;
 mod layer;
 mod lists;
+mod living;
 mod locations;
 mod peers;
 mod served_at;
@@ -38,6 +40,7 @@ use himalia_engine::{EngineError, Principal, Sought, SpanKind, Traces};
 use himalia_relay::{Peer, Pool, SendError};
 
 pub(crate) use layer::relay;
+pub(crate) use living::keep_living;
 use locations::Locations;
 pub(crate) use peers::{Relayed, inside, service};
 

@@ -97,6 +97,9 @@ pub async fn serve(
             drain,
         ));
     }
+    if let Some(cluster) = app.cluster() {
+        connections.spawn(cluster::keep_living(cluster.clone(), shutdown.clone()));
+    }
     let stop_now = CancellationToken::new();
     let mut new_tokens = app.config().new_tokens.clone();
     let mut issued = app.engine().issued_tokens();
