@@ -229,6 +229,7 @@ class Ticking:
     def __init__(self, owner, at, count):
         self.sessions = [owner.call("POST", "/v1/sessions", {"template": "fake"})["id"] for _ in range(count)]
         self.clients = {session: at.connect(session) for session in self.sessions}
+        self.gateway = at
         self.at = {session: [] for session in self.sessions}
         self.failed = []
         for session in self.sessions:
@@ -283,6 +284,9 @@ class Ticking:
         self.reader.join()
         for client in self.clients.values():
             client.close()
+        # They would print on while the next row is measured, and are children of a replica that is gone.
+        for session in self.sessions:
+            self.gateway.call("DELETE", f"/v1/sessions/{session}")
         if self.failed:
             raise ConnectionError(f"{len(self.failed)} clients were cut: {self.failed[0]}")
 

@@ -143,8 +143,16 @@ impl Journal {
         options: Options,
         restored: Restored,
     ) -> Result<(Self, Recovery), JournalError> {
-        let Restored { log, sealed, is_new } = restored;
+        let Restored {
+            log,
+            sealed,
+            positions,
+            is_new,
+        } = restored;
         let (journal, recovery) = Self::open_with(dir, options, Some((log, sealed)))?;
+        if let Some(positions) = positions {
+            journal.shared.positions.merge(&positions, journal.head())?;
+        }
         if is_new {
             let writer = journal.shared.writer.lock();
             journal.shared.share_start(writer.first)?;
@@ -382,13 +390,25 @@ impl Journal {
         &self.shared.positions
     }
 
-    /// Waits until all that was appended before is on the disk (fdatasync). Appends and reads continue meanwhile. Call it
+    /// Keeps positions elsewhere that are not kept there yet, without a wait for the disk. [`Self::sync`] does so too.
+    pub fn keep_positions(&self) -> Result<(), JournalError> {
+        if let Some(elsewhere) = &self.shared.elsewhere
+            && self.shared.positions.take_changed()
+        {
+            elsewhere.keep_positions(self.shared.positions.bytes()?);
+        }
+        Ok(())
+    }
+
+    /// Waits until all that was appended before is on the disk (fdatasync), but for what a shared log has elsewhere. Appends and reads continue meanwhile. Call it
     /// from a thread that may block, every 100 ms and at idle; without changes it costs nothing.
     pub fn sync(&self) -> Result<(), JournalError> {
         let (rolled, current, dir_dirty) = {
             let mut writer = self.shared.writer.lock();
             let rolled = std::mem::take(&mut writer.unsynced);
-            let current = std::mem::take(&mut writer.dirty).then(|| Arc::clone(&writer.segment.file));
+            // The newest segment of a shared log is restored from elsewhere. It is flushed when it is rolled.
+            let is_flushed = self.shared.elsewhere.is_none() && std::mem::take(&mut writer.dirty);
+            let current = is_flushed.then(|| Arc::clone(&writer.segment.file));
             (rolled, current, std::mem::take(&mut writer.dir_dirty))
         };
         let flushed = rolled.iter().try_for_each(Rolled::flush);
@@ -406,11 +426,10 @@ impl Journal {
             writer.unflushed(rolled, current);
             return Err(JournalError::io("flush", &self.shared.dir, error));
         }
-        let changed = self.shared.positions.sync()?;
-        if let (true, Some(elsewhere)) = (changed, &self.shared.elsewhere) {
-            elsewhere.keep_positions(self.shared.positions.bytes()?);
+        match self.shared.elsewhere {
+            Some(_) => self.keep_positions(),
+            None => self.shared.positions.sync(),
         }
-        Ok(())
     }
 }
 

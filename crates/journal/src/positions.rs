@@ -105,16 +105,28 @@ impl Positions {
         Ok(())
     }
 
-    /// Flushes changes to the disk; `false` if there were none.
-    pub(crate) fn sync(&self) -> Result<bool, JournalError> {
-        if !self.dirty.swap(false, Ordering::AcqRel) {
-            return Ok(false);
+    /// Takes over those of another copy of the file that are further. Positions beyond `head` are moved back to it.
+    pub(crate) fn merge(&self, copy: &[u8], head: u64) -> Result<(), JournalError> {
+        for (owner, seq, _) in copy.chunks_exact(SLOT).filter_map(decode) {
+            self.set(owner, seq.min(head))?;
+        }
+        Ok(())
+    }
+
+    /// Flushes changes to the disk.
+    pub(crate) fn sync(&self) -> Result<(), JournalError> {
+        if !self.take_changed() {
+            return Ok(());
         }
         self.file.sync_data().map_err(|error| {
             self.dirty.store(true, Ordering::Release);
             JournalError::io("flush", &self.path, error)
-        })?;
-        Ok(true)
+        })
+    }
+
+    /// Whether there were changes since the last call.
+    pub(crate) fn take_changed(&self) -> bool {
+        self.dirty.swap(false, Ordering::AcqRel)
     }
 
     /// All of the file up to its last slot that is used.
@@ -233,6 +245,23 @@ mod tests {
         assert_eq!(positions.get(7), Some(10));
         assert_eq!(positions.get(8), None);
         assert_eq!(positions.get(0), Some(20), "moved back to the head");
+    }
+
+    #[test]
+    fn of_two_copies_the_further_position_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let elsewhere = Positions::open(dir.path(), 100).unwrap();
+        for (owner, seq) in [(1, 10), (2, 30), (3, 90)] {
+            elsewhere.set(owner, seq).unwrap();
+        }
+        let copy = elsewhere.bytes().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let positions = Positions::open(dir.path(), 50).unwrap();
+        positions.set(1, 20).unwrap();
+        positions.set(2, 20).unwrap();
+        positions.merge(&copy, 50).unwrap();
+        let found = [1, 2, 3, 4].map(|owner| positions.get(owner));
+        assert_eq!(found, [Some(20), Some(30), Some(50), None]);
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub struct Restored {
     pub log: Arc<dyn SharedLog>,
     /// Its rolled segments, in any order.
     pub sealed: Vec<Sealed>,
+    /// Where its readers were, as kept elsewhere. The file in the directory, if there is one, may be newer, or damaged by a power failure.
+    pub positions: Option<Vec<u8>>,
     /// Nothing is kept of its newest segment, so what is in the directory has to be committed.
     pub is_new: bool,
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+/// A pause is longer than the one before by this part of it.
+const GROWTH: u32 = 8;
 /// Steps of the jitter.
 const STEPS: u32 = 1024;
 
-/// Doubles the pause from dial to dial.
+/// The pause grows with the time that a peer is away: each is longer than the one before by an eighth, and so about an eighth of all before.
 #[derive(Debug)]
 pub struct Redial {
     first: Duration,
@@ -35,7 +37,7 @@ impl Redial {
     /// the same peer do not dial in step.
     pub fn pause(&mut self, random: u64) -> Duration {
         let base = self.next;
-        self.next = (base * 2).min(self.longest);
+        self.next = (base + base / GROWTH).min(self.longest);
         let share = u32::try_from(random % u64::from(STEPS)).unwrap_or(0);
         base / 2 + base * share / STEPS
     }
@@ -55,23 +57,36 @@ mod tests {
     }
 
     #[test]
-    fn pauses_begin_short_and_grow_to_the_longest() {
+    fn a_peer_that_is_back_is_dialled_within_an_eighth_of_the_time_that_it_was_away() {
         let mut redial = Redial::new(FIRST, LONGEST);
-        assert_eq!(pauses(&mut redial, 10), [1, 2, 4, 8, 16, 32, 64, 128, 200, 200]);
+        let (mut away, mut dials) = (Duration::ZERO, 0);
+        loop {
+            let pause = redial.pause(MIDDLE);
+            if pause == LONGEST {
+                break;
+            }
+            assert!(
+                pause <= FIRST + away / 8 && pause >= away / 8,
+                "{pause:?} after {away:?}"
+            );
+            away += pause;
+            dials += 1;
+        }
+        assert!(away < 9 * LONGEST && dials < 50, "{dials} dials in {away:?}");
     }
 
     #[test]
     fn they_begin_short_again_after_a_connection_that_lasted() {
         let mut redial = Redial::new(FIRST, LONGEST);
-        pauses(&mut redial, 20);
+        pauses(&mut redial, 50);
         redial.connected(LONGEST);
-        assert_eq!(pauses(&mut redial, 2), [1, 2]);
+        assert_eq!(pauses(&mut redial, 2), [1, 1]);
     }
 
     #[test]
     fn a_gateway_that_hangs_up_at_once_is_not_hammered() {
         let mut redial = Redial::new(FIRST, LONGEST);
-        for _ in 0..20 {
+        for _ in 0..50 {
             redial.connected(Duration::from_millis(1));
             redial.pause(MIDDLE);
         }
@@ -81,7 +96,7 @@ mod tests {
     #[test]
     fn shims_do_not_dial_in_step() {
         let mut late = Redial::new(FIRST, LONGEST);
-        pauses(&mut late, 20);
+        pauses(&mut late, 50);
         assert_eq!(late.pause(0), LONGEST / 2);
         let most = late.pause(u64::from(STEPS) - 1);
         assert!(most > LONGEST && most < LONGEST * 3 / 2);

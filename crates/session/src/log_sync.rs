@@ -22,6 +22,21 @@ impl SessionManager {
         }
     }
 
+    /// Keeps with every log where its readers are. Failures are logged: a client receives a little again.
+    pub(crate) async fn keep_positions(&self) {
+        let all = self.registry.all_unordered();
+        let kept = tokio::task::spawn_blocking(move || {
+            for handle in all {
+                if let Err(error) = handle.journal.keep_positions() {
+                    tracing::error!(kernel = %handle.id(), %error, "cannot keep where readers are");
+                }
+            }
+        });
+        if let Err(error) = kept.await {
+            tracing::error!(%error, "keeping positions failed");
+        }
+    }
+
     /// Flushes every log that has grown. Failures are logged and tried again.
     pub(crate) async fn sync_logs(&self) {
         let dirty: Vec<Arc<SessionKernel>> = self

@@ -132,6 +132,7 @@ impl SessionManager {
             return Ok(());
         }
         inner.end_spare().await;
+        let others = !stop_kernels && inner.has_successors().await;
         let mut ended = Vec::new();
         if stop_kernels {
             let mut ends = JoinSet::new();
@@ -147,21 +148,27 @@ impl SessionManager {
         inner.stop_actors.cancel();
         inner.actors.close();
         inner.actors.wait().await;
-        inner.sync_logs().await;
-        inner.store_usage().await;
+        if others {
+            // They take the logs from where they are shared.
+            inner.keep_positions().await;
+        } else {
+            inner.sync_logs().await;
+        }
         let removed =
             tokio::task::spawn_blocking(move || ended.iter().for_each(|handle| handle.remove_log()));
         removed
             .await
             .map_err(|error| EngineError::internal("cannot remove logs", error))?;
-        if let Some(shared) = &inner.shared_logs {
-            // Others wait for the sessions, and can tidy as well.
-            let others = !stop_kernels && inner.has_successors().await;
-            let limit = if others { HANDOVER_SLACK } else { LOGS_SLACK };
-            if !shared.flush(limit).await {
-                tracing::warn!("not all logs are tidied in time; the next owner of them does it");
+        let tidied = async {
+            if let Some(shared) = &inner.shared_logs {
+                // Others wait for the sessions, and can tidy as well.
+                let limit = if others { HANDOVER_SLACK } else { LOGS_SLACK };
+                if !shared.flush(limit).await {
+                    tracing::warn!("not all logs are tidied in time; the next owner of them does it");
+                }
             }
-        }
+        };
+        tokio::join!(inner.store_usage(), tidied);
         inner
             .store
             .close()

@@ -1,6 +1,6 @@
 //! Rolled segments, removals and positions: what no client waits for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,8 +34,8 @@ pub(crate) enum Chore {
     },
     /// A log is not needed any more.
     Remove { log: String },
-    /// Where readers of a log were.
-    Positions { log: String, bytes: Bytes },
+    /// Where readers of logs were, by log.
+    Positions(HashMap<String, Bytes>),
     /// All before is done.
     Flush(oneshot::Sender<()>),
 }
@@ -85,11 +85,27 @@ pub(crate) struct Housekeeper {
 
 impl Housekeeper {
     pub(crate) async fn run(self, mut chores: mpsc::UnboundedReceiver<Chore>) {
-        while let Some(chore) = chores.recv().await {
+        let mut next = None;
+        while let Some(chore) = match next.take() {
+            Some(chore) => Some(chore),
+            None => chores.recv().await,
+        } {
             let chore = match chore {
                 Chore::Flush(done) => {
                     let _ = done.send(());
                     continue;
+                }
+                // The latest of each log, all at once: many logs may have readers that move all the time.
+                Chore::Positions(mut all) => {
+                    while next.is_none()
+                        && let Ok(chore) = chores.try_recv()
+                    {
+                        match chore {
+                            Chore::Positions(newer) => all.extend(newer),
+                            other => next = Some(other),
+                        }
+                    }
+                    Chore::Positions(all)
                 }
                 other => other,
             };
@@ -134,8 +150,9 @@ impl Housekeeper {
                 let removed = self.table.remove(log).await;
                 removed.map(drop).map_err(|error| error.to_string())
             }
-            Chore::Positions { log, bytes } => {
-                let noted = self.table.set_positions(log, bytes.to_vec()).await;
+            Chore::Positions(all) => {
+                let all = all.iter().map(|(log, bytes)| (log.clone(), bytes.to_vec()));
+                let noted = self.table.set_positions(all.collect()).await;
                 noted.map_err(|error| error.to_string())
             }
             Chore::Flush(_) => Ok(()),

@@ -1,6 +1,6 @@
 //! One shared log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -83,10 +83,8 @@ impl SharedLog for Log {
     }
 
     fn keep_positions(&self, bytes: Bytes) {
-        self.inner.chore(Chore::Positions {
-            log: self.name.clone(),
-            bytes,
-        });
+        self.inner
+            .chore(Chore::Positions(HashMap::from([(self.name.clone(), bytes)])));
     }
 }
 

@@ -14,9 +14,6 @@ use parking_lot::Mutex;
 use crate::Inner;
 use crate::log::Log;
 
-/// The file beside a log that says where its readers were.
-const POSITIONS: &str = "positions";
-
 /// Takes a log and restores its newest segment. Blocks.
 pub(crate) fn open(inner: &Arc<Inner>, name: &str, dir: &Path) -> io::Result<Restored> {
     let taken = inner.runtime.block_on(inner.table.take(name));
@@ -50,9 +47,6 @@ pub(crate) fn open(inner: &Arc<Inner>, name: &str, dir: &Path) -> io::Result<Res
             let bytes = content(inner, parts)?;
             write(&path(dir, *first), &bytes)?;
         }
-        if let Some(bytes) = positions.filter(|_| !dir.join(POSITIONS).exists()) {
-            write(&dir.join(POSITIONS), &bytes)?;
-        }
     }
     let mut sealed: Vec<Sealed> = known
         .iter()
@@ -80,6 +74,7 @@ pub(crate) fn open(inner: &Arc<Inner>, name: &str, dir: &Path) -> io::Result<Res
     Ok(Restored {
         log: Arc::new(log),
         sealed,
+        positions,
         is_new,
     })
 }

@@ -1,7 +1,7 @@
 //! Replicas whose lease has ended.
 //!
-//! A replica that is paused keeps its connections, and others have taken over what it had when its lease has ended. What waits for it is
-//! told then, and looks for the next owner.
+//! A replica that is paused keeps its connections, and others have taken over what it had when its lease has ended. What waits for it
+//! fails then, and looks for the next owner.
 
 use std::time::Duration;
 

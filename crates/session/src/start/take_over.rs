@@ -17,9 +17,9 @@ use super::adopt::Adoptable;
 use crate::SessionManager;
 
 /// How often it is looked.
-const EVERY: Duration = Duration::from_millis(200);
+const EVERY: Duration = Duration::from_millis(100);
 /// Sandboxes that are taken at once.
-const MOST: u32 = 8;
+const MOST: u32 = 32;
 /// How long the others have for their shares.
 const OTHERS_FIRST: Duration = Duration::from_millis(500);
 /// How long a dead replica may come back to sandboxes that no other can reach. A service manager starts it again in less.

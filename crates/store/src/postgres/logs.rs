@@ -2,7 +2,7 @@
 //! and `$2` the epoch of its process.
 //!
 //! The row of a log names the process that writes it. Each change of a log locks this row first, so a batch of an earlier writer is
-//! either there when another process takes the log, or is refused.
+//! either there when another process takes the log, or is refused. Rows of several logs are locked in order of their names.
 
 use std::sync::Arc;
 
@@ -60,6 +60,9 @@ pub struct StoredLog {
     pub positions: Option<Vec<u8>>,
 }
 
+/// A log that this process has, as one that it took over with its kernel.
+const MINE: &str = "SELECT positions FROM himalia.logs WHERE name = $3 AND replica = $1 AND epoch = $2";
+
 /// Takes a log, a new one or one of a kernel or of an ended session that this replica has.
 const TAKE: &str = "
 INSERT INTO himalia.logs AS l (name, replica, epoch)
@@ -77,7 +80,7 @@ const PARTS: &str = "SELECT * FROM himalia.log_parts WHERE log = $1 ORDER BY seg
 /// A batch that was committed without an answer is committed again.
 const COMMIT: &str = "
 WITH mine AS (
-    SELECT name FROM himalia.logs WHERE name = ANY($3) AND replica = $1 AND epoch = $2 FOR SHARE
+    SELECT name FROM himalia.logs WHERE name = ANY($3) AND replica = $1 AND epoch = $2 ORDER BY name FOR SHARE
 )
 INSERT INTO himalia.log_parts (log, segment, at, bytes, object, size)
 SELECT p.* FROM unnest($3::text[], $4::bigint[], $5::bigint[], $6::bytea[], $7::text[], $8::bigint[])
@@ -104,8 +107,13 @@ WITH mine AS (
 DELETE FROM himalia.log_segments WHERE log IN (SELECT name FROM mine) AND first_seq = $4
 RETURNING object";
 
-const POSITIONS: &str =
-    "UPDATE himalia.logs SET positions = $4 WHERE name = $3 AND replica = $1 AND epoch = $2";
+const POSITIONS: &str = "
+WITH mine AS (
+    SELECT name FROM himalia.logs WHERE name = ANY($3) AND replica = $1 AND epoch = $2 ORDER BY name FOR NO KEY UPDATE
+)
+UPDATE himalia.logs AS l SET positions = p.positions
+FROM unnest($3::text[], $4::bytea[]) AS p (log, positions) JOIN mine ON mine.name = p.log
+WHERE l.name = p.log";
 
 /// Only a log of this replica.
 const REMOVE: &str = "
@@ -159,21 +167,31 @@ impl LogTable {
         self.others
             .run(move |link| async move {
                 let name: &str = &me.name;
-                let Some(row) = link.query_opt(TAKE, &[&name, &me.epoch, &log]).await? else {
+                let params: [Param<'_>; 3] = [&name, &me.epoch, &log];
+                let mine = link.query_opt(MINE, &params).await?;
+                let taken = match mine {
+                    Some(row) => Some(row),
+                    None => link.query_opt(TAKE, &params).await?,
+                };
+                let Some(row) = taken else {
                     return Ok(None);
                 };
                 let mut stored = StoredLog {
                     positions: row.try_get(0)?,
                     ..StoredLog::default()
                 };
-                for row in link.query(SEGMENTS, &[&log]).await? {
+                let of_log: [Param<'_>; 1] = [&log];
+                // On their way at once.
+                let (segments, parts) =
+                    tokio::try_join!(link.query(SEGMENTS, &of_log), link.query(PARTS, &of_log))?;
+                for row in segments {
                     stored.segments.push(LogSegment {
                         first: row.try_get(0)?,
                         object: row.try_get(1)?,
                         size: row.try_get(2)?,
                     });
                 }
-                for row in link.query(PARTS, &[&log]).await? {
+                for row in parts {
                     stored.parts.push(rows::log_part(&row)?);
                 }
                 Ok(Some(stored))
@@ -239,13 +257,14 @@ impl LogTable {
             .await
     }
 
-    /// Notes where readers of a log were.
-    pub async fn set_positions(&self, log: &str, positions: Vec<u8>) -> Result<(), StoreError> {
-        let (me, log) = (self.me.clone(), log.to_owned());
+    /// Notes where readers of logs were.
+    pub async fn set_positions(&self, positions: Vec<(String, Vec<u8>)>) -> Result<(), StoreError> {
+        let me = self.me.clone();
         self.others
             .run(move |link| async move {
                 let name: &str = &me.name;
-                link.execute(POSITIONS, &[&name, &me.epoch, &log, &positions])
+                let (logs, places): (Vec<String>, Vec<Vec<u8>>) = positions.into_iter().unzip();
+                link.execute(POSITIONS, &[&name, &me.epoch, &logs, &places])
                     .await?;
                 Ok(())
             })

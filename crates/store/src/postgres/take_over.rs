@@ -1,8 +1,10 @@
 //! What replicas have whose lease has ended, and how others take it. In each statement `$1` is the name of the replica and `$2` the epoch
 //! of its process.
 //!
-//! Each statement changes the rows of dead replicas first: a renewal that is being made at the same time is done before, and the lease is
-//! valid then, or after, and finds that it has ended.
+//! A take-over marks dead replicas first: a renewal that is being made at the same time is done before, and the lease is valid then, or
+//! after, and finds that it has ended. A replica that is marked lives again only when a process joins under its name, so each statement
+//! holds the rows of the marked ones, which a join has to wait for. Several replicas hold them at once. What another one is just taking
+//! they skip.
 
 use std::sync::Arc;
 
@@ -31,32 +33,48 @@ WHERE r.name <> $1 AND r.lease_until <= clock_timestamp() AND (
                                WHERE e.session_dir = l.name AND e.removed_micros IS NULL)))
 ORDER BY r.name";
 
+/// Ends the leases that have ended, for ever.
+const MARK: &str = "
+UPDATE himalia.replicas SET lease_until = '-infinity', address = NULL
+WHERE name <> $1 AND lease_until <= clock_timestamp() AND lease_until > '-infinity'
+  AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)";
+
 /// A statement about the dead replicas that a common table expression names.
 macro_rules! of_dead {
     ($rest:literal) => {
         concat!(
             "WITH dead AS (
-                UPDATE himalia.replicas AS r SET lease_until = '-infinity', address = NULL
-                WHERE r.name <> $1 AND r.lease_until <= clock_timestamp()
+                SELECT r.name FROM himalia.replicas AS r
+                WHERE r.name <> $1 AND r.lease_until = '-infinity'
                   AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
-                RETURNING r.name
+                FOR SHARE OF r
             ) ",
             $rest
         )
     };
 }
 
-/// The kernels of at most `$5` sandboxes: at the places `$3`, or of the replicas `$4`.
+/// The kernels of at most `$5` sandboxes with their logs: at the places `$3`, or of the replicas `$4`. The oldest kernel of a sandbox
+/// stands for it, so that no two replicas take parts of one.
 const KERNELS: &str = of_dead!(
     ", chosen AS (
         SELECT k.sandbox_id FROM himalia.kernels AS k JOIN dead ON k.replica = dead.name
-        WHERE k.session->>'place' = ANY($3) OR (k.session->>'place' IS NOT NULL AND k.replica = ANY($4))
-        GROUP BY k.sandbox_id ORDER BY min(k.created_micros) LIMIT $5
+        WHERE (k.session->>'place' = ANY($3) OR (k.session->>'place' IS NOT NULL AND k.replica = ANY($4)))
+          AND NOT EXISTS (SELECT 1 FROM himalia.kernels AS older WHERE older.sandbox_id = k.sandbox_id AND older.replica = k.replica
+                          AND (older.created_micros, older.id) < (k.created_micros, k.id))
+        ORDER BY k.created_micros, k.id LIMIT $5
+        FOR UPDATE OF k SKIP LOCKED
+    ), taken AS (
+        UPDATE himalia.kernels AS k SET replica = $1, fence = k.fence + 1
+        FROM dead
+        WHERE k.replica = dead.name AND k.sandbox_id IN (SELECT sandbox_id FROM chosen)
+        RETURNING k.*, dead.name AS had
+    ), logs AS (
+        UPDATE himalia.logs AS l SET replica = $1, epoch = $2
+        FROM taken
+        WHERE l.name = taken.session_dir AND l.replica = taken.had
     )
-    UPDATE himalia.kernels AS k SET replica = $1, fence = k.fence + 1
-    FROM dead
-    WHERE k.replica = dead.name AND k.sandbox_id IN (SELECT sandbox_id FROM chosen)
-    RETURNING k.*, dead.name AS had"
+    SELECT * FROM taken"
 );
 
 /// Those that this process has by a statement whose answer it did not get: a kernel that it has started has the fencing epoch 1, and
@@ -73,6 +91,7 @@ const ENDED: &str = of_dead!(
         SELECT e.session_dir FROM himalia.ended_sessions AS e JOIN dead ON e.replica = dead.name
         WHERE e.removed_micros IS NOT NULL OR EXISTS (SELECT 1 FROM himalia.logs AS l WHERE l.name = e.session_dir)
         LIMIT $3
+        FOR UPDATE OF e SKIP LOCKED
     ), logs AS (
         UPDATE himalia.logs AS l SET replica = $1, epoch = $2
         FROM dead
@@ -92,6 +111,7 @@ const ORPHANS: &str = of_dead!(
           AND NOT EXISTS (SELECT 1 FROM himalia.ended_sessions AS e
                           WHERE e.session_dir = l.name AND e.removed_micros IS NULL)
         LIMIT $3
+        FOR UPDATE OF l SKIP LOCKED
     )
     UPDATE himalia.logs AS l SET replica = $1, epoch = $2
     FROM dead
@@ -133,6 +153,7 @@ impl PostgresStore {
                 let name: &str = &me.name;
                 let mut taken = Taken::default();
                 let (most, known) = (i64::from(what.most), claims.all());
+                link.execute(MARK, &[&name, &me.epoch]).await?;
                 let own: [Param<'_>; 3] = [&name, &me.epoch, &known];
                 let mut found = link.query(UNKNOWN, &own).await?;
                 let params: [Param<'_>; 5] = [&name, &me.epoch, &what.places, &what.given_up, &most];
@@ -150,11 +171,14 @@ impl PostgresStore {
                     let row = link.query_opt(NEXT_EPOCH, &[]).await?;
                     taken.epoch = rows::replica_epoch(row.map_or(Ok(0), |row| row.try_get(0))?)?;
                 }
-                let params: [Param<'_>; 3] = [&name, &me.epoch, &most];
-                for row in link.query(ENDED, &params).await? {
-                    taken.ended.push(rows::ended(&row)?);
+                // Clients wait for kernels; all else is for the call that finds none.
+                if taken.kernels.is_empty() {
+                    let params: [Param<'_>; 3] = [&name, &me.epoch, &most];
+                    for row in link.query(ENDED, &params).await? {
+                        taken.ended.push(rows::ended(&row)?);
+                    }
+                    taken.orphans = rows::objects(&link.query(ORPHANS, &params).await?)?;
                 }
-                taken.orphans = rows::objects(&link.query(ORPHANS, &params).await?)?;
                 // Last: after an error, the next call finds them.
                 for (id, fence) in fences {
                     claims.set(id, fence);

@@ -143,7 +143,10 @@ async fn one_of_two_replicas_takes_each_kernel_of_a_dead_one() {
     let (by_b, by_c) = tokio::join!(b.take_over(everything()), c.take_over(everything()));
     let (by_b, by_c) = (by_b.unwrap(), by_c.unwrap());
     assert!(by_b.is_empty() || by_b.epoch > c.epoch());
-    let (by_b, by_c) = (kernels_of(by_b), kernels_of(by_c));
+    let (mut by_b, mut by_c) = (kernels_of(by_b), kernels_of(by_c));
+    // One may have skipped what the other one was just looking at.
+    by_b.extend(kernels_of(b.take_over(everything()).await.unwrap()));
+    by_c.extend(kernels_of(c.take_over(everything()).await.unwrap()));
     assert_eq!(by_b.len() + by_c.len(), 40);
     let mut owners = HashMap::new();
     for (name, taken) in [("b", by_b), ("c", by_c)] {
@@ -202,7 +205,7 @@ async fn only_what_another_replica_can_use_is_taken_in_bounded_parts() {
     };
     a.insert_jupyter_session(jupyter.clone()).await.unwrap();
     // The log of one ended session is shared, and one that nothing has.
-    place.sql("INSERT INTO himalia.logs (name, replica, epoch) VALUES ('kernels/7', 'a', 1), ('kernels/pool', 'a', 1)");
+    place.sql("INSERT INTO himalia.logs (name, replica, epoch) VALUES ('sessions/1', 'a', 1), ('kernels/7', 'a', 1), ('kernels/pool', 'a', 1)");
     place.expire("a").await;
     let some = |most| TakeOver { most, ..everything() };
     let first = b.take_over(some(1)).await.unwrap();
@@ -210,19 +213,25 @@ async fn only_what_another_replica_can_use_is_taken_in_bounded_parts() {
         first.kernels,
         [(kernel(1), "a".to_owned()), (second, "a".to_owned())]
     );
-    assert!(first.epoch > b.epoch());
+    assert!(first.epoch > b.epoch() && first.ended.is_empty() && first.orphans.is_empty());
+    // Their logs come with them.
     assert_eq!(
-        (first.ended, first.orphans),
+        place.sql("SELECT epoch FROM himalia.logs WHERE replica = 'b' AND name = 'sessions/1'"),
+        b.epoch().to_string()
+    );
+    let next = b.take_over(some(9)).await.unwrap();
+    assert!(next.epoch > first.epoch && next.ended.is_empty() && next.orphans.is_empty());
+    assert_eq!(kernels_of(next), [kernel(3)]);
+    let rest = b.take_over(some(9)).await.unwrap();
+    assert_eq!(
+        (rest.ended, rest.orphans),
         (vec![ended(7)], vec!["kernels/pool".to_owned()])
     );
     // The log belongs to who has the session, and can be removed by it.
     assert_eq!(
         place.sql("SELECT count(*) FROM himalia.logs WHERE replica = 'b'"),
-        "2"
+        "3"
     );
-    let next = b.take_over(some(9)).await.unwrap();
-    assert!(next.epoch > first.epoch && next.ended.is_empty() && next.orphans.is_empty());
-    assert_eq!(kernels_of(next), [kernel(3)]);
     assert!(b.take_over(some(9)).await.unwrap().is_empty());
     let dead = b.dead_replicas().await.unwrap();
     assert_eq!(dead[0].places, ["elsewhere"]);
