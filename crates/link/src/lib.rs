@@ -30,6 +30,6 @@ pub use endpoint::{Endpoint, FIRST_LINK, KEY_FILE};
 pub use gateway::{Arrival, Expected, Gate, Listener, StreamConnection, StreamError, Streams, Unproven};
 pub use queue::WriteQueue;
 pub use redial::Redial;
-pub use shim::{BlockingSocket, Gateway, open_key};
+pub use shim::{BlockingSocket, Gateway, Listening, open_key};
 pub use socket::Socket;
 pub use tls::{CA_FILE, CERT_FILE, CERT_KEY_FILE, TlsClient, TlsEndpoint, TlsServer};

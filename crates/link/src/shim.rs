@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,6 +21,10 @@ pub enum Gateway {
     /// The gateway dials; a connection of it is taken where a unix socket would be dialled.
     Tls(TlsServer),
 }
+
+/// A socket in the directory of a gateway. The next gateway makes another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listening([u64; 4]);
 
 impl Gateway {
     /// Accepts connections for as long as it is polled, where the gateway dials.
@@ -42,6 +47,18 @@ impl Gateway {
             Self::Unix(dir) => Socket::new(UnixStream::connect(dir.join(link)).await?),
             Self::Tls(server) => Ok(Socket::tls(server.connect(link).await?)),
         }
+    }
+
+    /// Which socket has the name of this link; `None` if there is none, or where the gateway dials.
+    pub fn listening(&self, link: &str) -> Option<Listening> {
+        let Self::Unix(dir) = self else { return None };
+        let found = dir.join(link).symlink_metadata().ok()?;
+        Some(Listening([
+            u64::try_from(found.ctime()).unwrap_or(0),
+            u64::try_from(found.ctime_nsec()).unwrap_or(0),
+            found.dev(),
+            found.ino(),
+        ]))
     }
 
     /// Connects to the link of this name, for a thread that blocks. `stall` is how long the gateway may take or give

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use himalia_link::{Connection, Redial};
+use himalia_link::{Connection, Listening, Redial};
 use himalia_shim_protocol::shim_link::Item;
 use himalia_shim_protocol::{Decoder, Lane, ProtocolError, ToGateway, ToShim};
 use tokio::task::AbortHandle;
@@ -54,13 +54,15 @@ async fn run(link: Rc<Link>, lane: Lane) {
 
 /// One connection, from hello to its end. `Ok` when it had been welcomed.
 async fn connect(link: &Rc<Link>, lane: Lane) -> Result<(), Error> {
+    // Before it connects: a socket that is replaced meanwhile counts as another one.
+    let listening = link.listening();
     let mut lane_io = LaneIo(Connection::new(link.connect().await?, Decoder::new()));
     link.linger().add(lane_io.0.socket())?;
     timeout(WELCOME, lane_io.greet(link, lane))
         .await
         .map_err(|_| Error::Io(io::Error::new(io::ErrorKind::TimedOut, "no welcome")))??;
     tracing::info!(%lane, epoch = link.outlet.link(|link| link.epoch_seen()), "connected");
-    let end = lane_io.serve(link, lane).await;
+    let end = lane_io.serve(link, lane, listening).await;
     if let Err(error) = end {
         tracing::info!(%lane, "connection ended: {error}");
     }
@@ -73,6 +75,7 @@ enum Error {
     Protocol(ProtocolError),
     Denied(String),
     Replaced,
+    Another,
 }
 
 impl std::fmt::Display for Error {
@@ -81,6 +84,7 @@ impl std::fmt::Display for Error {
             Self::Io(error) => error.fmt(f),
             Self::Protocol(error) => error.fmt(f),
             Self::Denied(reason) => write!(f, "the gateway refuses: {reason}"),
+            Self::Another => f.write_str("another gateway listens"),
             Self::Replaced => f.write_str("the other lane belongs to a newer gateway"),
         }
     }
@@ -127,7 +131,13 @@ impl LaneIo {
     }
 
     /// Reads and writes until the connection ends.
-    async fn serve(&mut self, link: &Rc<Link>, lane: Lane) -> Result<(), Error> {
+    async fn serve(
+        &mut self,
+        link: &Rc<Link>,
+        lane: Lane,
+        listening: Option<Listening>,
+    ) -> Result<(), Error> {
+        let mut another = pin!(link.another_listens(listening));
         let mut timer = pin!(sleep(COALESCE_WINDOW));
         let mut coalescer = Coalescer::default();
         // What came right behind the welcome.
@@ -154,6 +164,8 @@ impl LaneIo {
                 }
                 () = link.outlet.hinted(lane) => (joins, coalesce) = (true, true),
                 () = link.cut(lane) => return Err(Error::Replaced),
+                // The other lane follows when the gateway welcomes this one.
+                () = &mut another, if lane == Lane::Now => return Err(Error::Another),
                 () = &mut timer, if coalescer.is_armed() => match coalescer.timer_fired(Instant::now()) {
                     Due::Send => now = true,
                     Due::Again(at) => {

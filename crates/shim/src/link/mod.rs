@@ -2,12 +2,13 @@ mod commands;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_link::Socket;
+use himalia_link::{Listening, Socket};
 use himalia_shim_protocol::{Hello, Lane, PerLane, ProtocolError, Welcome};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -19,6 +20,9 @@ use crate::linger::Linger;
 use crate::outlet::Outlet;
 use crate::shim::{DRAIN_TIME, Shim};
 use crate::work_dir::WorkCopy;
+
+/// How often a connected shim looks whether another gateway listens. A look is one system call.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// One way to the gateway, with the kernels that belong to it: the first link has those that the gateway starts, each
 /// other one has a branch or an additional kernel.
@@ -80,6 +84,24 @@ impl Link {
     /// One more connection to the gateway.
     pub(crate) async fn connect(&self) -> io::Result<Socket> {
         self.shim.gateway.connect(&self.name).await
+    }
+
+    /// Which socket it would connect to.
+    pub(crate) fn listening(&self) -> Option<Listening> {
+        self.shim.gateway.listening(&self.name)
+    }
+
+    /// Waits until another gateway listens than the one that was connected to. That one may be paused, and its connection stays open.
+    pub(crate) async fn another_listens(&self, connected_to: Option<Listening>) {
+        if connected_to.is_none() {
+            return pending().await;
+        }
+        loop {
+            sleep(LOOK_EVERY).await;
+            if self.listening().is_some_and(|found| Some(found) != connected_to) {
+                return;
+            }
+        }
     }
 
     /// Where its lanes are among the urgent sockets.

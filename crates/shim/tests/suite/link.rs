@@ -174,6 +174,21 @@ async fn an_older_gateway_is_refused_and_a_newer_one_taken() {
     assert_eq!((hello.lane, hello.epoch_seen), (Lane::Data, 6));
 }
 
+/// As one that is paused does: its connections stay open, and another gateway has taken its place.
+#[tokio::test]
+async fn a_gateway_that_says_nothing_is_left_for_another_one() {
+    let mut world = World::with_kernel(&[]).await;
+    let silent = std::mem::take(&mut world.lanes);
+    let listener = world.listen_again();
+    let before = world.link.epoch();
+    world.crash();
+    world.connect().await;
+    assert_eq!(world.link.epoch(), before + 1);
+    let request = world.run("pass").await;
+    assert_eq!(request.0, "ok");
+    drop((silent, listener));
+}
+
 #[tokio::test]
 async fn a_shim_of_the_previous_version_works_and_sends_no_stats() {
     let mut world = World::spawn(&["--protocol-max", "1"]);
