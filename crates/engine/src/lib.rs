@@ -31,11 +31,12 @@ pub use himalia_model::{
     EngineConfig, EngineError, ExecutionState, FileError, FilesMode, ForkError, ForkFiles, ForkKernel,
     ForkPolicy, GatewayStatus, Hazard, HeldKernel, JupyterSessionId, KernelId, KernelJson, KernelModel,
     KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES, MAX_PRINCIPAL_CHARS, NewKernel, NewSession, NewToken,
-    NotOffered, Object, Origin, Orphan, OrphanKind, Overdue, OwnerUsage, PoolConfig, PoolStatus, Principal,
-    ProvisionerChoice, ProvisionerInfo, RemovedBy, Retention, Role, SandboxConfig, Scope, Secrets, Session,
-    SessionChange, SessionEnd, SessionId, SessionInfo, SessionLimits, SessionModel, SessionOwner,
-    SessionPatch, Share, SharedStore, Sought, SpecFile, StartPath, StartSession, Template, TemplateInfo,
-    TenantLimits, TimeChange, TimeSource, TraceContext, Unanswered, Unresponsive, Used, UsualSizes, Via,
+    NotOffered, Object, Origin, Orphan, OrphanKind, Overdue, OwnerUsage, PeerSessions, PoolConfig,
+    PoolStatus, Principal, ProvisionerChoice, ProvisionerInfo, RemovedBy, Retention, Role, SandboxConfig,
+    Scope, Secrets, Session, SessionChange, SessionEnd, SessionId, SessionInfo, SessionLimits, SessionModel,
+    SessionOwner, SessionPatch, Share, SharedStore, Sought, SpecFile, StartPath, StartSession, Template,
+    TemplateInfo, TenantLimits, TimeChange, TimeSource, TraceContext, Unanswered, Unresponsive, Used,
+    UsualSizes, Via,
 };
 pub use himalia_session::{
     ByteRange, Elsewhere, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,

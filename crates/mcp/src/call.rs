@@ -1,6 +1,6 @@
 //! One call of a tool.
 
-use himalia_engine::{Engine, Principal, Span, SpanKind, TraceContext};
+use himalia_engine::{Engine, PeerSessions, Principal, Span, SpanKind, TraceContext};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputResponses, JsonObject,
 };
@@ -75,6 +75,13 @@ impl Call {
         }
         let told = self.context.meta.client_info()?;
         Some(format!("{} {}", told.name, told.version))
+    }
+
+    /// The sessions of other replicas, where the code in front of the service has asked for them.
+    pub(crate) fn peer_sessions(&self) -> PeerSessions {
+        let parts = self.context.extensions.get::<http::request::Parts>();
+        let found = parts.and_then(|parts| parts.extensions.get::<PeerSessions>());
+        found.cloned().unwrap_or_default()
     }
 
     pub(crate) fn take_arguments(&mut self) -> JsonObject {

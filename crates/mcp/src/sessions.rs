@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use himalia_engine::{Engine, KernelId, Principal, SessionInfo};
+use serde::Deserialize;
 use serde_json::{Value, json};
+use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::failure::Failure;
@@ -30,40 +32,87 @@ pub(crate) fn find(engine: &Engine, principal: &Principal, wanted: &str) -> Resu
     }
 }
 
-/// What a model needs of a session.
-pub(crate) fn to_json(info: &SessionInfo) -> Value {
-    json!({
-        "id": info.kernel.id,
-        "name": info.session.name,
-        "state": info.kernel.execution_state.as_str(),
-        "reason": info.kernel.reason,
-        "unresponsive": info.kernel.unresponsive.map(|found| found.problem.advice()),
-        "incarnation": info.kernel.incarnation,
-        "template": info.session.template,
-        "parent": info.session.parent,
-        "last_activity": info.kernel.last_activity.format(&Rfc3339).ok(),
-    })
+/// What a model needs of a session; also read from what another replica says of one of its own (`GET /v1/sessions`).
+#[derive(Debug, Deserialize)]
+pub(crate) struct Shown {
+    pub(crate) id: String,
+    name: Option<String>,
+    state: String,
+    reason: Option<String>,
+    unresponsive: Option<NotAnswering>,
+    incarnation: u32,
+    template: String,
+    parent: Option<String>,
+    created: String,
+    last_activity: String,
 }
 
-/// The same in one line.
-pub(crate) fn to_line(info: &SessionInfo) -> String {
-    let mut line = format!("{} {}", info.kernel.id, info.kernel.execution_state);
-    if let Some(name) = &info.session.name {
-        line.insert_str(0, &format!("{name}: "));
+#[derive(Debug, Deserialize)]
+struct NotAnswering {
+    problem: String,
+    advice: String,
+}
+
+impl From<&SessionInfo> for Shown {
+    fn from(info: &SessionInfo) -> Self {
+        let unresponsive = info.kernel.unresponsive.map(|found| NotAnswering {
+            problem: found.problem.as_str().to_owned(),
+            advice: found.problem.advice().to_owned(),
+        });
+        Self {
+            id: info.kernel.id.to_string(),
+            name: info.session.name.clone(),
+            state: info.kernel.execution_state.as_str().to_owned(),
+            reason: info.kernel.reason.clone(),
+            unresponsive,
+            incarnation: info.kernel.incarnation,
+            template: info.session.template.clone(),
+            parent: info.session.parent.map(|parent| parent.to_string()),
+            created: text(info.session.created()),
+            last_activity: text(info.kernel.last_activity),
+        }
     }
-    if let Some(reason) = &info.kernel.reason {
-        let _ = write!(line, " ({reason})");
+}
+
+fn text(time: OffsetDateTime) -> String {
+    time.format(&Rfc3339).unwrap_or_default()
+}
+
+impl Shown {
+    pub(crate) fn created(&self) -> Option<OffsetDateTime> {
+        OffsetDateTime::parse(&self.created, &Rfc3339).ok()
     }
-    if let Some(found) = info.kernel.unresponsive {
-        let _ = write!(line, " (does not answer: {})", found.problem.as_str());
+
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "id": self.id,
+            "name": self.name,
+            "state": self.state,
+            "reason": self.reason,
+            "unresponsive": self.unresponsive.as_ref().map(|found| &found.advice),
+            "incarnation": self.incarnation,
+            "template": self.template,
+            "parent": self.parent,
+            "last_activity": self.last_activity,
+        })
     }
-    let _ = write!(
-        line,
-        ", kernel process {}, {}",
-        info.kernel.incarnation, info.session.template
-    );
-    if let Some(parent) = info.session.parent {
-        let _ = write!(line, ", branch of {parent}");
+
+    /// The same in one line.
+    pub(crate) fn to_line(&self) -> String {
+        let mut line = format!("{} {}", self.id, self.state);
+        if let Some(name) = &self.name {
+            line.insert_str(0, &format!("{name}: "));
+        }
+        if let Some(reason) = &self.reason {
+            let _ = write!(line, " ({reason})");
+        }
+        if let Some(found) = &self.unresponsive {
+            let _ = write!(line, " (does not answer: {})", found.problem);
+        }
+        let _ = write!(line, ", kernel process {}, {}", self.incarnation, self.template);
+        if let Some(parent) = &self.parent {
+            let _ = write!(line, ", branch of {parent}");
+        }
+        line
     }
-    line
 }

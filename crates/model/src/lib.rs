@@ -14,6 +14,7 @@ mod ids;
 mod jupyter_session;
 mod kernel;
 mod kernelspec;
+mod peer_sessions;
 mod principal;
 mod session;
 mod status;
@@ -38,6 +39,7 @@ pub use kernel::{
     ExecutionState, GatewayStatus, KernelModel, MAX_LOST_NAMES, NewKernel, Unanswered, Unresponsive,
 };
 pub use kernelspec::{InterruptMode, KernelJson, KernelSpec, KernelSpecs, SpecFile};
+pub use peer_sessions::PeerSessions;
 pub use principal::{Action, MAX_PRINCIPAL_CHARS, Object, Principal, Scope, Via};
 pub use session::{
     GivenVariables, Origin, Role, SandboxConfig, Secrets, Session, SessionChange, SessionEnd, SessionInfo,

@@ -157,6 +157,7 @@ def test_an_mcp_client_works_on_a_session_of_another_replica(owner, near):
         async with agent(owner) as client:
             assert not (await client.call_tool("session", {"op": "create", "name": "agents"})).is_error
         async with agent(near) as client:
+            assert text(await client.call_tool("session", {"op": "list"})).count("agents: ") == 1
             done = await client.call_tool("execute", {"session": "agents", "code": "x = 41\nprint(x + 1)"})
             assert not done.is_error and "42" in text(done)
             variables = await client.call_tool("inspect_variables", {"session": "agents"})
@@ -180,6 +181,12 @@ def test_a_dead_owner_is_said_and_lists_name_it(tmp_path, postgres, kernel_pytho
         listed = near.http.get("v1/sessions", timeout=60)
         assert listed.headers["X-Himalia-Unanswered"] == "r0" and listed.json()["unanswered"] == ["r0"]
         assert near.http.get("api/kernels", timeout=60).status_code == 503
+
+        async def listing():
+            async with agent(near) as client:
+                return text(await client.call_tool("session", {"op": "list"}))
+
+        assert "the sessions of replicas that do not respond are missing: r0" in run(listing)
         # It comes back, and the session with it: at another address, which the others learn from the store.
         replicas[0].start()
         eventually(lambda: near.http.get(f"api/kernels/{kernel}", timeout=60).status_code == 200, "the owner answers", 60)

@@ -20,6 +20,8 @@ pub(super) struct About {
     pub(super) sought: Vec<Sought>,
     /// What it starts if there is nothing of that.
     pub(super) start: Option<Start>,
+    /// It lists the sessions of all replicas.
+    pub(super) lists: bool,
 }
 
 /// What the body of a request is about; and the request as it was. A body that cannot be
@@ -73,6 +75,7 @@ fn of_jupyter(bytes: &[u8]) -> About {
     About {
         sought: path.into_iter().chain(kernel).collect(),
         start,
+        lists: false,
     }
 }
 
@@ -107,15 +110,19 @@ fn of_mcp(bytes: &[u8]) -> About {
     let Ok(Call { params: Some(params) }) = serde_json::from_slice(bytes) else {
         return About::default();
     };
-    let mut start = None;
+    let (mut start, mut lists) = (None, false);
     let mut all = Vec::new();
+    let of_sessions = params.name.as_deref() == Some("session");
     if let Some(arguments) = params.arguments {
+        let op = arguments.op.as_deref();
+        lists = of_sessions && op == Some("list") && arguments.session.is_none();
+        let creates = op == Some("create");
         let executions = [arguments.execution_id, arguments.input_for];
         all.extend(executions.into_iter().flatten().filter_map(|id| execution(&id)));
         all.extend(arguments.session.map(Sought::Session));
-        if arguments.op.as_deref() == Some("create") {
+        if creates {
             all.extend(arguments.name.map(Sought::Session));
-            start = (params.name.as_deref() == Some("session")).then_some(Start {
+            start = of_sessions.then_some(Start {
                 template: arguments.template,
                 origin: Origin::V1,
             });
@@ -126,7 +133,11 @@ fn of_mcp(bytes: &[u8]) -> About {
         Some(Sought::Session(rest.split('/').next()?.to_owned()))
     });
     all.extend(session);
-    About { sought: all, start }
+    About {
+        sought: all,
+        start,
+        lists,
+    }
 }
 
 #[cfg(test)]
@@ -153,7 +164,8 @@ mod tests {
             origin: Origin::Jupyter,
         });
         let sought = vec![path];
-        assert_eq!(of_jupyter(body), About { sought, start });
+        let lists = false;
+        assert_eq!(of_jupyter(body), About { sought, start, lists });
         assert_eq!(of_jupyter(b"[1]"), About::default());
     }
 
@@ -183,7 +195,15 @@ mod tests {
         ] {
             let about = of_mcp(body.as_bytes());
             assert_eq!((about.sought, about.start), (wanted, None), "{body}");
+            assert!(!about.lists, "{body}");
         }
+        let lists = |arguments: &str| {
+            let body = format!(r#"{{"params": {{"name": "session", "arguments": {arguments}}}}}"#);
+            of_mcp(body.as_bytes()).lists
+        };
+        assert!(lists(r#"{"op": "list"}"#));
+        // The executions of one.
+        assert!(!lists(r#"{"op": "list", "session": "eda"}"#));
         let body = br#"{"params": {"name": "session", "arguments": {"op": "create", "template": "warm"}}}"#;
         let start = Some(Start {
             template: Some("warm".to_owned()),

@@ -85,6 +85,9 @@ async fn at_named(
     next: Next,
 ) -> Result<Response, ApiError> {
     let (about, request) = bodies::read(app, named, request).await?;
+    if about.lists {
+        return lists::with_peers(app, cluster, principal, request, next).await;
+    }
     let mut start = about.start;
     for sought in about.sought {
         match cluster.locate(principal, &sought, false).await? {

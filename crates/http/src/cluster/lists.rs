@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use himalia_engine::{EngineError, Principal};
+use himalia_engine::{EngineError, PeerSessions, Principal};
 use himalia_relay::{HEADER, Peer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -56,12 +56,8 @@ pub(super) async fn unite(
         trip.headers.remove(name);
     }
     let caller = caller(principal)?;
-    let parts = join_all(
-        peers
-            .iter()
-            .map(|peer| part(cluster, peer, principal, &caller, &trip)),
-    );
-    let (own, parts) = tokio::join!(next.run(trip.local()), parts);
+    let asking = ask(cluster, &peers, principal, &caller, &trip);
+    let (own, (parts, unanswered)) = tokio::join!(next.run(trip.local()), asking);
     if own.status() != StatusCode::OK {
         return Ok(own);
     }
@@ -69,13 +65,7 @@ pub(super) async fn unite(
         .await
         .map_err(|_| ApiError::internal("reading a list"))?;
     let mut all = vec![own.to_vec()];
-    let mut unanswered = Vec::new();
-    for part in parts {
-        match part {
-            Ok(part) => all.push(part),
-            Err(replica) => unanswered.push(replica),
-        }
-    }
+    all.extend(parts);
     if list == List::Jupyter && !unanswered.is_empty() {
         let reason = format!("replicas do not respond: {}", unanswered.join(", "));
         return Err(EngineError::unavailable(reason).into());
@@ -89,6 +79,55 @@ pub(super) async fn unite(
         response.headers_mut().insert(UNANSWERED, names);
     }
     Ok(response)
+}
+
+/// Serves a request that shows sessions of all replicas with what the others say of theirs ([`PeerSessions`]).
+pub(super) async fn with_peers(
+    app: &App,
+    cluster: &Cluster,
+    principal: &Principal,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let peers = cluster.directory.peers().await?;
+    if !peers.is_empty() {
+        let mut listing = Request::new(Body::empty());
+        *listing.uri_mut() = Uri::from_static("/v1/sessions");
+        let trip = Trip::new(app, listing).await?;
+        let caller = caller(principal)?;
+        let (parts, unanswered) = ask(cluster, &peers, principal, &caller, &trip).await;
+        let mut sessions = Vec::new();
+        for part in &parts {
+            for session in read::<Sessions<'_>>(part)?.sessions {
+                sessions.push(read(session.get().as_bytes())?);
+            }
+        }
+        request
+            .extensions_mut()
+            .insert(PeerSessions { sessions, unanswered });
+    }
+    Ok(next.run(request).await)
+}
+
+/// The parts of all peers, and the replicas whose part is missing.
+async fn ask(
+    cluster: &Cluster,
+    peers: &[Peer],
+    principal: &Principal,
+    caller: &str,
+    trip: &Trip,
+) -> (Vec<Vec<u8>>, Vec<String>) {
+    let asking = peers
+        .iter()
+        .map(|peer| part(cluster, peer, principal, caller, trip));
+    let (mut parts, mut unanswered) = (Vec::new(), Vec::new());
+    for part in join_all(asking).await {
+        match part {
+            Ok(part) => parts.push(part),
+            Err(replica) => unanswered.push(replica),
+        }
+    }
+    (parts, unanswered)
 }
 
 async fn part(cluster: &Cluster, peer: &Peer, principal: &Principal, caller: &str, trip: &Trip) -> Part {

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use super::entry::{Effects, ToolEntry, tool};
 use crate::call::{Answer, Call, answer};
 use crate::failure::{Failure, hazard};
-use crate::{arguments, limits, sessions};
+use crate::sessions::{self, Shown};
+use crate::{arguments, limits};
 
 pub(super) const TOOL: ToolEntry = ToolEntry {
     name: "session",
@@ -128,18 +129,37 @@ async fn run(mut call: Call) -> Answer {
 
 fn list(call: &Call, wanted: &Arguments) -> Answer {
     wanted.only(&[])?;
-    let all = call.engine.session_infos(&call.principal)?;
+    let own = call.engine.session_infos(&call.principal)?;
+    let mut all: Vec<Shown> = own.iter().map(Shown::from).collect();
+    let peers = call.peer_sessions();
+    for session in peers.sessions {
+        // What has just moved is at two replicas.
+        if let Ok(shown) = serde_json::from_value::<Shown>(session)
+            && all.iter().all(|known| known.id != shown.id)
+        {
+            all.push(shown);
+        }
+    }
+    all.sort_by_cached_key(Shown::created);
     let omitted = all.len().saturating_sub(limits::SESSIONS);
     let latest = &all[omitted..];
-    let mut lines: Vec<String> = latest.iter().map(sessions::to_line).collect();
+    let mut lines: Vec<String> = latest.iter().map(Shown::to_line).collect();
     if omitted > 0 {
         lines.insert(0, format!("[{omitted} older ones are left out]"));
     }
     if lines.is_empty() {
         lines.push("no sessions; session(op=\"create\") makes one".into());
     }
-    let shown: Vec<Value> = latest.iter().map(sessions::to_json).collect();
-    Ok(answer(json!({ "sessions": shown, "omitted": omitted }), lines.join("\n")).into())
+    let shown: Vec<Value> = latest.iter().map(Shown::to_json).collect();
+    let mut body = json!({ "sessions": shown, "omitted": omitted });
+    if !peers.unanswered.is_empty() {
+        let names = peers.unanswered.join(", ");
+        lines.push(format!(
+            "[the sessions of replicas that do not respond are missing: {names}]"
+        ));
+        body["unanswered"] = json!(peers.unanswered);
+    }
+    Ok(answer(body, lines.join("\n")).into())
 }
 
 /// The latest executions of one session, for a client that has lost a response.
@@ -207,14 +227,15 @@ async fn fork(call: &Call, wanted: Arguments) -> Answer {
     for made in call.engine.fork_kernel(&call.principal, parent, fork).await? {
         match made {
             Ok(branch) => {
-                lines.push(sessions::to_line(&branch.session));
+                let branched = Shown::from(&branch.session);
+                lines.push(branched.to_line());
                 lines.extend(
                     branch
                         .hazards
                         .iter()
                         .map(|one| format!("  {} {}: {}", one.kind, one.name, one.detail)),
                 );
-                let mut session = sessions::to_json(&branch.session);
+                let mut session = branched.to_json();
                 session["hazards"] = branch.hazards.iter().map(hazard).collect();
                 shown.push(session);
             }
@@ -250,5 +271,6 @@ async fn close(call: &Call, wanted: &Arguments) -> Answer {
 }
 
 fn one(info: &SessionInfo) -> CallToolResponse {
-    answer(sessions::to_json(info), sessions::to_line(info)).into()
+    let shown = Shown::from(info);
+    answer(shown.to_json(), shown.to_line()).into()
 }
