@@ -197,6 +197,7 @@ test-upgrade: test-programs $(TEST_ENV)/ready ## sandboxes, sessions and logs of
 .PHONY: test-long
 # The test of a fresh machine builds without optimisation: the result does not depend on it.
 test-long: check-test test-python-long bench-context ## what takes too long for `test`; CI runs it as well
+	HIMALIA_SIM_SCHEDULES=1000000 cargo test --locked --workspace --lib -- schedules_of_three_replicas
 	tests/pythons/run.sh 3.13 3.14
 	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 tests/fresh/run.sh demo
 
@@ -253,7 +254,7 @@ openapi: ## docs/openapi.json, from the code
 	HIMALIA_WRITE_OPENAPI=1 cargo test --locked -p himalia-http --test suite openapi
 
 .PHONY: simulate
-simulate: check-rust ## the kernel core under SCHEDULES (1,000,000) random schedules of requests and faults
+simulate: check-rust ## the kernel core under SCHEDULES (1,000,000) random schedules of requests and faults, three replicas under a fiftieth of them
 	HIMALIA_SIM_SCHEDULES=$(or $(SCHEDULES),1000000) cargo test --locked --workspace --lib -- schedules
 
 .PHONY: metrics

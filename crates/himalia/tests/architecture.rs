@@ -12,6 +12,7 @@ use serde_json::Value;
 const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-wire", &[]),
     ("himalia-journal", &[]),
+    ("himalia-lease", &[]),
     ("himalia-proc", &[]),
     ("himalia-authority", &[]),
     ("himalia-shim-protocol", &[]),
@@ -28,7 +29,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("himalia-metrics", &["himalia-proc"]),
     ("himalia-traces", &["himalia-metrics", "himalia-model"]),
     ("himalia-otlp", &["himalia-metrics", "himalia-traces"]),
-    ("himalia-store", &["himalia-metrics"]),
+    ("himalia-store", &["himalia-lease", "himalia-metrics"]),
     (
         "himalia-shared-log",
         &["himalia-journal", "himalia-metrics", "himalia-store"],
@@ -83,6 +84,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-kernel",
             "himalia-executions",
             "himalia-journal",
+            "himalia-lease",
             "himalia-link",
             "himalia-outcome",
             "himalia-sandbox",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use himalia_lease::Term;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
 
@@ -16,29 +17,28 @@ pub struct ReplicaLease(Arc<State>);
 
 #[derive(Debug)]
 struct State {
-    /// Until when it may act, microseconds of the boot-time clock; `u64::MAX`: always.
-    until: AtomicU64,
+    /// The [`Term`], by the boot-time clock.
+    term: AtomicU64,
     lost: watch::Sender<Option<String>>,
 }
 
 impl ReplicaLease {
     /// One that never ends: of the only gateway on a store.
     pub(crate) fn unlimited() -> Self {
-        Self::until(u64::MAX)
+        Self::for_term(Term::UNLIMITED)
     }
 
-    /// One that ends at this time of [`boot_micros`] unless it is renewed.
-    pub(crate) fn until(micros: u64) -> Self {
+    /// One that ends with this term, by [`boot_micros`], unless it is renewed.
+    pub(crate) fn for_term(term: Term) -> Self {
         Self(Arc::new(State {
-            until: AtomicU64::new(micros),
+            term: AtomicU64::new(term.micros()),
             lost: watch::channel(None).0,
         }))
     }
 
     /// Whether the replica may act now. Once `false`, it stays `false`.
     pub fn is_valid(&self) -> bool {
-        let until = self.0.until.load(Ordering::Acquire);
-        until == u64::MAX || (boot_micros() <= until && self.0.lost.borrow().is_none())
+        self.term().is_valid(boot_micros())
     }
 
     /// Completes when the lease is lost, with the reason.
@@ -56,25 +56,22 @@ impl ReplicaLease {
 
     /// The time that is left; of one that never ends, nothing.
     pub fn left(&self) -> Duration {
-        let until = self.0.until.load(Ordering::Acquire);
-        if until == u64::MAX {
-            return Duration::ZERO;
-        }
-        Duration::from_micros(until.saturating_sub(boot_micros()))
+        self.term().left(boot_micros())
     }
 
-    /// It is valid until this time, unless it has ended already: `false`.
-    pub(crate) fn renew(&self, until: u64) -> bool {
-        if !self.is_valid() {
-            return false;
-        }
-        self.0.until.store(until, Ordering::Release);
-        true
+    /// How long the process may act.
+    pub(crate) fn term(&self) -> Term {
+        Term::until(self.0.term.load(Ordering::Acquire))
+    }
+
+    /// It may act for this term. Only the task that renews the lease calls this, and [`ReplicaLease::lose`].
+    pub(crate) fn renew(&self, term: Term) {
+        self.0.term.store(term.micros(), Ordering::Release);
     }
 
     /// It has ended; the first reason counts.
     pub(crate) fn lose(&self, reason: String) {
-        self.0.until.store(0, Ordering::Release);
+        self.renew(Term::ENDED);
         self.0.lost.send_if_modified(|lost| {
             let first = lost.is_none();
             lost.get_or_insert(reason);
@@ -96,19 +93,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_that_has_ended_is_not_renewed() {
-        let later = boot_micros() + 60_000_000;
-        let lease = ReplicaLease::until(later);
-        assert!(lease.is_valid() && lease.renew(later + 1));
-        lease.0.until.store(boot_micros() - 1, Ordering::Release);
-        assert!(!lease.is_valid() && !lease.renew(later));
-        assert!(!lease.is_valid());
+    fn a_lease_is_valid_while_its_term_is() {
+        let lease = ReplicaLease::for_term(Term::until(boot_micros() + 60_000_000));
+        assert!(lease.is_valid() && lease.left() > Duration::ZERO);
+        lease.renew(Term::until(boot_micros() - 1));
+        assert!(!lease.is_valid() && lease.left().is_zero());
         assert!(ReplicaLease::unlimited().is_valid());
     }
 
     #[tokio::test]
     async fn the_first_reason_counts() {
-        let lease = ReplicaLease::until(boot_micros() + 60_000_000);
+        let lease = ReplicaLease::for_term(Term::until(boot_micros() + 60_000_000));
         lease.lose("one".into());
         lease.lose("two".into());
         assert!(!lease.is_valid());

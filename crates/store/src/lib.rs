@@ -39,15 +39,14 @@ use uuid::Uuid;
 
 pub use ended::{EndedRecord, Space};
 pub use error::StoreError;
+pub use himalia_lease::{DeadReplica, TakeOver};
 pub use jupyter_sessions::JupyterSessionRecord;
 pub use kernels::{KernelLife, KernelRecord, Owner, RuntimePaths};
 pub use lease::ReplicaLease;
 pub use measured::Measured;
 pub use postgres::{LogPart, LogSegment, LogTable, StoredLog};
 pub use postgres::{PostgresOptions, PostgresStore, PostgresUrl, REPLICA_FILE, check_replica_name};
-pub use replicas::{
-    DeadReplica, Location, Lookup, PLACE, ReadyReplica, ReplicaRecord, Scope, TakeOver, Taken,
-};
+pub use replicas::{Location, Lookup, PLACE, ReadyReplica, ReplicaRecord, Scope, Taken};
 pub use sqlite::{QUEUE, SCHEMA_VERSION, SqliteStore, copy_database, detach_sandboxes};
 pub use tokens::TokenRecord;
 pub use usage::UsageRecord;

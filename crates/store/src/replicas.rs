@@ -32,28 +32,6 @@ pub struct ReadyReplica {
 /// over by no other replica: its log is on the disk of its own.
 pub const PLACE: &str = "place";
 
-/// A replica whose lease has ended, and that still has something.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct DeadReplica {
-    /// Its name.
-    pub name: String,
-    /// The places of the sandboxes of its kernels.
-    pub places: Vec<String>,
-    /// How many sandboxes are at these places.
-    pub sandboxes: u32,
-}
-
-/// What to take of replicas whose lease has ended.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct TakeOver {
-    /// Kernels whose sandboxes are at these places.
-    pub places: Vec<String>,
-    /// All kernels of these replicas that have a place.
-    pub given_up: Vec<String>,
-    /// At most this many sandboxes and ended sessions; the kernels of one sandbox stay together.
-    pub most: u32,
-}
-
 /// What was taken of replicas whose lease has ended.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Taken {

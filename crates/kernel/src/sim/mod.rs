@@ -6,6 +6,8 @@
 //! dies, its sandbox is lost and it gets another one, the disk is slow or full. Then all faults end, everything is let run until nothing moves, and the promises are
 //! checked (`check`). A failure names its seed.
 //!
+//! `replicas` has schedules of several gateways that share a database.
+//!
 //! - `HIMALIA_SIM_SEED=n` runs one schedule and prints what happened in it.
 //! - `HIMALIA_SIM_SCHEDULES=n` runs that many (100,000 otherwise).
 
@@ -22,6 +24,7 @@ mod disk;
 mod faults;
 mod network;
 mod process;
+mod replicas;
 mod rng;
 mod sandboxes;
 mod shim;
@@ -60,6 +63,11 @@ fn a_hundred_thousand_schedules_keep_the_promises() {
         return;
     }
     let schedules = number("HIMALIA_SIM_SCHEDULES").unwrap_or(SCHEDULES);
+    in_parallel(schedules, |seed| run(seed, false));
+}
+
+/// Runs all schedules from 0 on, and ends when one has failed.
+fn in_parallel(schedules: u64, run: impl Fn(u64) -> Result<(), String> + Sync) {
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -70,7 +78,7 @@ fn a_hundred_thousand_schedules_keep_the_promises() {
                     if seed >= schedules {
                         return;
                     }
-                    if let Err(reason) = run(seed, false) {
+                    if let Err(reason) = run(seed) {
                         eprintln!("{reason}");
                         failed.store(true, Ordering::Relaxed);
                     }

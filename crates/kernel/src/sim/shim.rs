@@ -66,6 +66,8 @@ pub(super) struct SimShim {
     pub(super) dropped_all_kinds: bool,
     /// How often each request was begun.
     pub(super) begun: BTreeMap<String, u32>,
+    /// Messages in the order in which they were accepted, with their lanes.
+    pub(super) accepted: Vec<(Lane, String)>,
     /// Requests that were taken and lost with a process.
     pub(super) lost: BTreeSet<String>,
     /// Requests that were refused permanently.
@@ -78,10 +80,6 @@ pub(super) struct SimShim {
 
 impl SimShim {
     pub(super) fn new(rng: &mut Rng) -> Self {
-        let spills = || PerLane {
-            now: Memory::default(),
-            data: Memory::default(),
-        };
         let limits = match rng.below(3) {
             0 => PerLane {
                 now: WindowLimits {
@@ -105,8 +103,17 @@ impl SimShim {
             },
             _ => WindowLimits::PER_LANE,
         };
+        Self::with_room(limits, rng)
+    }
+
+    /// One whose windows are of this size.
+    pub(super) fn with_room(limits: PerLane<WindowLimits>, rng: &mut Rng) -> Self {
+        let spills = PerLane {
+            now: Memory::default(),
+            data: Memory::default(),
+        };
         Self {
-            link: ShimLink::new(VersionRange::OURS, spills()),
+            link: ShimLink::new(VersionRange::OURS, spills),
             process: None,
             view: ProcessView::default(),
             known: false,
@@ -117,6 +124,7 @@ impl SimShim {
             dropped: BTreeSet::new(),
             dropped_all_kinds: false,
             begun: BTreeMap::new(),
+            accepted: Vec::new(),
             lost: BTreeSet::new(),
             refused: BTreeSet::new(),
             refuse_next: None,
@@ -184,6 +192,7 @@ impl SimShim {
         let header = header::peek(&parts.header).unwrap();
         let key = format!("{}/{}", header.session, header.msg_id);
         let tracked = channel != Channel::Stdin && header.msg_type.ends_with("_request");
+        self.accepted.push((lane, key.clone()));
         let refusal = self.refuse_next.take();
         let Some(process) = self.process.as_mut().filter(|_| refusal.is_none()) else {
             let kind = refusal.unwrap_or(RefusalKind::NotRunning);

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use himalia_kernel::{Core, record};
+use himalia_lease::GIVEN_UP;
 use himalia_model::{EngineError, KernelId};
 use himalia_sandbox::{SandboxError, SandboxId};
 use himalia_store::{KernelLife, KernelRecord};
@@ -193,6 +194,15 @@ impl SessionManager {
                 .unwrap_or_else(|| lost_with(had.as_deref(), self.store.replica()));
             core.sandbox_lost(cause, now);
         }
+        // A process that was paused would take the socket away from the replica that has the kernel now.
+        if !self.store.lease().is_valid() {
+            return Err(EngineError::unavailable("this gateway may not act any more"));
+        }
+        // The shim calls when it notices that the replica is gone to which it is connected.
+        let grace = match &had {
+            Some(_) => self.config.adoption_grace.max(GIVEN_UP),
+            None => self.config.adoption_grace,
+        };
         let link = if lives {
             Some(self.listen(share.lease(), &row.paths.socket)?)
         } else {
@@ -208,7 +218,7 @@ impl SessionManager {
             socket: row.paths.socket,
             link,
             permit,
-            adoption_deadline: lives.then(|| Instant::now() + self.config.adoption_grace),
+            adoption_deadline: lives.then(|| Instant::now() + grace),
         };
         reservation.fill(self.spawn(actor));
         Ok(())

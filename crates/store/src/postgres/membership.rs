@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_lease::{Next, Renewal, Term};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
@@ -14,9 +15,7 @@ use super::ready::ReadyCounts;
 use crate::StoreError;
 use crate::lease::{ReplicaLease, boot_micros};
 
-/// How often a lease is renewed; four times as often as it would end, if that is more often.
-const RENEW_EVERY: Duration = Duration::from_secs(1);
-/// The pause after a renewal that failed, and between two looks at the lease of an earlier process.
+/// The pause between two looks at the lease of an earlier process.
 const RETRY: Duration = Duration::from_millis(250);
 /// Beyond the end of an earlier process's lease, how long a start waits for it.
 const SLACK: Duration = Duration::from_secs(1);
@@ -90,7 +89,7 @@ impl Joining<'_> {
                     epoch,
                 };
                 data_dir::write(&self.data_dir, &membership)?;
-                let lease = ReplicaLease::until(half_after(asked, self.lease));
+                let lease = ReplicaLease::for_term(Term::granted(asked, self.lease));
                 return Ok(Joined { epoch, lease });
             }
             let remaining: f64 = match self.link.query_opt(REMAINING, &[&self.name]).await? {
@@ -167,8 +166,8 @@ pub(super) struct Heartbeat {
     pub(super) connector: Arc<Connector>,
     pub(super) name: String,
     pub(super) epoch: i64,
-    /// How long a renewed lease is valid for others.
-    pub(super) length: Duration,
+    /// When it is renewed.
+    pub(super) beat: himalia_lease::Heartbeat,
     pub(super) lease: ReplicaLease,
     /// What others learn with each renewal.
     pub(super) ready: ReadyCounts,
@@ -178,30 +177,29 @@ impl Heartbeat {
     /// `stop` has whom to answer when the lease has been given back.
     pub(super) async fn run(self, link: Link, mut stop: oneshot::Receiver<oneshot::Sender<()>>) {
         let mut link = Some(link);
-        let mut pause = RENEW_EVERY.min(self.length / 4);
+        let mut pause = self.beat.pause();
         loop {
             let stopped = tokio::select! {
                 stopped = &mut stop => stopped,
                 () = sleep(pause) => {
                     // Not longer than the lease is valid.
-                    let renewed = timeout(self.lease.left(), self.renew(&mut link)).await;
-                    match renewed {
-                        Ok(Ok(true)) => pause = RENEW_EVERY.min(self.length / 4),
-                        Ok(Ok(false)) => {
-                            return self.lease.lose("its lease has ended in the store, where others may have taken its sessions".to_owned());
-                        }
+                    let renewal = match timeout(self.lease.left(), self.renew(&mut link)).await {
+                        Ok(Ok(renewal)) => renewal,
                         Ok(Err(error)) => {
                             tracing::warn!(%error, "cannot renew the lease of this replica");
-                            link = None;
-                            pause = RETRY;
+                            Renewal::Failed
                         }
-                        Err(_) => link = None,
+                        Err(_) => Renewal::Failed,
+                    };
+                    if renewal == Renewal::Failed {
+                        link = None;
                     }
-                    if !self.lease.is_valid() {
-                        return self.lease.lose(format!(
-                            "it could not renew its lease for {} s, half of the lease",
-                            self.length.as_secs_f64() / 2.0
-                        ));
+                    match self.beat.after(renewal, self.lease.term(), boot_micros()) {
+                        Next::Continue(term, next) => {
+                            self.lease.renew(term);
+                            pause = next;
+                        }
+                        Next::End(reason) => return self.lease.lose(reason),
                     }
                     continue;
                 }
@@ -212,7 +210,7 @@ impl Heartbeat {
                     .lose("this gateway has given its lease back".to_owned());
                 if let Some(link) = &link {
                     let name: &str = &self.name;
-                    let left = timeout(self.length, link.execute(LEAVE, &[&name, &self.epoch])).await;
+                    let left = timeout(self.beat.lease(), link.execute(LEAVE, &[&name, &self.epoch])).await;
                     if !matches!(left, Ok(Ok(_))) {
                         tracing::warn!(
                             "the lease of this replica could not be given back; it ends by itself"
@@ -225,8 +223,7 @@ impl Heartbeat {
         }
     }
 
-    /// `false`: it is not ours any more.
-    async fn renew(&self, link: &mut Option<Link>) -> Result<bool, StoreError> {
+    async fn renew(&self, link: &mut Option<Link>) -> Result<Renewal, StoreError> {
         let live = match link.take().filter(|link| !link.is_closed()) {
             Some(live) => live,
             None => Link::new(self.connector.connect().await?),
@@ -234,18 +231,17 @@ impl Heartbeat {
         // Before it is sent: the store counts from a later time.
         let asked = boot_micros();
         let name: &str = &self.name;
-        let seconds = self.length.as_secs_f64();
+        let seconds = self.beat.lease().as_secs_f64();
         let ready = self.ready.text();
         let renewed = live.execute(RENEW, &[&name, &self.epoch, &seconds, &ready]).await;
         let renewed = renewed.map_err(StoreError::from)? == 1;
         *link = Some(live);
-        Ok(renewed && self.lease.renew(half_after(asked, self.length)))
+        Ok(if renewed {
+            Renewal::Renewed(Term::granted(asked, self.beat.lease()))
+        } else {
+            Renewal::Refused
+        })
     }
-}
-
-/// Half a lease after a time of the boot-time clock.
-fn half_after(asked: u64, lease: Duration) -> u64 {
-    asked.saturating_add(micros(lease / 2))
 }
 
 fn micros(time: Duration) -> u64 {

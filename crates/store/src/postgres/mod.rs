@@ -159,7 +159,7 @@ impl PostgresStore {
             connector: Arc::clone(&connector),
             name: replica.clone(),
             epoch: i64::try_from(epoch).unwrap_or(0),
-            length,
+            beat: himalia_lease::Heartbeat::new(length),
             lease: lease.clone(),
             ready: ready.clone(),
         };

@@ -78,12 +78,12 @@ const KERNELS: &str = of_dead!(
 );
 
 /// Those that this process has by a statement whose answer it did not get: a kernel that it has started has the fencing epoch 1, and
-/// it knows of all others that it has.
+/// it knows of all others that it has. Their fencing epochs stay: no other process had them under these, and if this statement itself is
+/// done late, this process may know them by then.
 const UNKNOWN: &str = "
-UPDATE himalia.kernels SET fence = fence + 1
-WHERE replica = $1 AND fence > 1 AND id <> ALL($3)
-  AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
-RETURNING *, $1 AS had";
+SELECT k.*, $1 AS had FROM himalia.kernels AS k
+WHERE k.replica = $1 AND k.fence > 1 AND k.id <> ALL($3)
+  AND EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)";
 
 /// At most `$3` of them, with their logs.
 const ENDED: &str = of_dead!(
