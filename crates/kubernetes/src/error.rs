@@ -31,6 +31,17 @@ pub(crate) fn passes(error: &kube::Error) -> bool {
     }
 }
 
+/// The pause that the API server names, if it names one.
+fn named(error: &kube::Error) -> Duration {
+    let details = match error {
+        kube::Error::Api(status) => status.details.as_ref(),
+        _ => None,
+    };
+    details.map_or(Duration::ZERO, |details| {
+        Duration::from_secs(details.retry_after_seconds.into())
+    })
+}
+
 /// As a provisioner reports it. `what` completes "cannot …".
 pub(crate) fn failed(what: &str, error: &kube::Error) -> SandboxError {
     let reason = match error {
@@ -46,7 +57,7 @@ pub(crate) fn failed(what: &str, error: &kube::Error) -> SandboxError {
     }
 }
 
-/// Makes a call, and makes it again with growing pauses while the API server has no answer. `call` must have the same
+/// Makes a call, and makes it again with growing pauses while the API server has no answer, not before it wants. `call` must have the same
 /// result however often it is made.
 pub(crate) async fn call<T, F>(what: &str, call: impl Fn() -> F) -> Result<T, kube::Error>
 where
@@ -60,11 +71,12 @@ where
             Ok(Err(error)) => error,
             Err(_) => kube::Error::Service("no response in time".into()),
         };
-        if !passes(&error) || Instant::now() + pause > end {
+        let wait = pause.max(named(&error));
+        if !passes(&error) || Instant::now() + wait > end {
             return Err(error);
         }
         tracing::debug!(what, %error, "the API server is asked again");
-        sleep(pause).await;
+        sleep(wait).await;
         pause = (pause * 2).min(PAUSE_LONGEST);
     }
 }

@@ -260,7 +260,7 @@ fn arguments(spec: &SandboxSpec) -> Vec<String> {
     ]
     .map(str::to_owned)
     .into();
-    arguments.push(format!("0.0.0.0:{PORT}"));
+    arguments.push(format!("[::]:{PORT}"));
     if let Some(ttl) = spec.orphan_ttl {
         arguments.extend(["--orphan-ttl".to_owned(), ttl.as_secs().max(1).to_string()]);
     }

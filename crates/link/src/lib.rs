@@ -32,4 +32,4 @@ pub use queue::WriteQueue;
 pub use redial::Redial;
 pub use shim::{BlockingSocket, Gateway, Listening, open_key};
 pub use socket::Socket;
-pub use tls::{CA_FILE, CERT_FILE, CERT_KEY_FILE, TlsClient, TlsEndpoint, TlsServer};
+pub use tls::{CA_FILE, CERT_FILE, CERT_KEY_FILE, TlsClient, TlsEndpoint, TlsServer, listen_tcp};

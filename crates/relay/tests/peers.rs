@@ -48,7 +48,10 @@ impl Replica {
         F: Future<Output = Response<himalia_relay::Body>> + Send + 'static,
     {
         let shutdown = CancellationToken::new();
-        let identity = authority.identity("b", "127.0.0.1").unwrap();
+        // As the address of a replica has it: an IPv6 address in brackets.
+        let text = address.to_string();
+        let (host, _) = text.rsplit_once(':').unwrap();
+        let identity = authority.identity("b", host).unwrap();
         let serving = himalia_relay::serve(listener, identity, service, shutdown.clone(), drain);
         Self {
             peer: Peer {
@@ -106,6 +109,20 @@ async fn a_request_is_relayed_with_its_caller() {
         );
     }
     assert_eq!((pool.usage().relayed, pool.usage().open), (3, 0));
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn a_replica_with_an_ipv6_address_is_reached() {
+    let authority = Authority::generate().unwrap();
+    let listener = TcpListener::bind("[::1]:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let replica = Replica::on(listener, address, &authority, echo, DRAIN);
+    assert!(replica.peer.address.starts_with("[::1]:"), "{:?}", replica.peer);
+    let request = Request::get("/x").body(empty()).unwrap();
+    let pool = Pool::new(identity(&authority));
+    let response = pool.send(&replica.peer, "ada", request).await.unwrap();
+    assert_eq!(text(response).await, "a b for ada: GET /x 0");
     replica.stop().await;
 }
 

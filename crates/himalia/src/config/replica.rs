@@ -1,6 +1,6 @@
 //! This gateway among others that share a store.
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -74,10 +74,11 @@ impl SaidOfRelays {
         if let Some(address) = &self.address {
             let port = address.rsplit_once(':').and_then(|(host, port)| {
                 let port: u16 = port.parse().ok()?;
-                (!host.is_empty()).then_some(port)
+                (!host.is_empty() && (!host.contains(':') || is_bracketed(host))).then_some(port)
             });
             if port.is_none() {
-                return Err(ConfigError::new("replica_address", "is not host:port"));
+                let reason = "is not host:port; an IPv6 address is in brackets, as in [fd00::1]:8889";
+                return Err(ConfigError::new("replica_address", reason));
             }
         }
         Ok(Some(RelaySettings {
@@ -86,6 +87,12 @@ impl SaidOfRelays {
             key,
         }))
     }
+}
+
+/// Whether this is an IPv6 address in brackets.
+fn is_bracketed(host: &str) -> bool {
+    let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    inner.is_some_and(|inner| inner.parse::<Ipv6Addr>().is_ok())
 }
 
 impl Replica {
@@ -201,10 +208,15 @@ mod tests {
         let found = check(relays("10.0.0.1:8443", None, true)).unwrap().unwrap();
         assert_eq!(found.key, PathBuf::from("/key.pem"));
         assert!(check(relays("0.0.0.0:8443", Some("r0.himalia:8443"), true)).is_ok());
+        assert!(check(relays("[::]:8443", Some("[fd00::1]:8443"), true)).is_ok());
         for (relays, expected) in [
             (relays("0.0.0.0:8443", None, true), "replica_address: is missing"),
             (
                 relays("0.0.0.0:8443", Some("r0"), true),
+                "replica_address: is not",
+            ),
+            (
+                relays("[::]:8443", Some("fd00::1:8443"), true),
                 "replica_address: is not",
             ),
             (relays("10.0.0.1:8443", None, false), "replica_key: is missing"),

@@ -1,8 +1,9 @@
-//! Two pods like those of sandboxes: one listens, the other must not get through to it, nor to the API server.
+//! Two pods like those of sandboxes: one listens, the other must not get through to it, nor to the API server. The other also finds out
+//! how many processes a pod may have.
 //!
 //! A policy that exists is not one that is enforced: that depends on the network of the cluster.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use himalia_sandbox::{Isolation, SandboxError, SandboxId, SandboxKey, SandboxSpec};
@@ -18,6 +19,7 @@ use crate::observe::{Observed, observe};
 use crate::pod::{self, CONTAINER, Parts};
 
 const TOPIC: &str = "isolation";
+const PROCESSES: &str = "processes";
 /// How long each of the pods may take.
 const POD_TIME: Duration = Duration::from_mins(2);
 /// How often they are looked at.
@@ -34,20 +36,7 @@ pub(super) async fn try_out(config: &KubernetesConfig, client: &Client) -> Vec<C
         }
     }
     match result {
-        Ok(reached) if reached.is_empty() => vec![Check::new(
-            Verdict::Good,
-            TOPIC,
-            "a pod reaches neither another pod nor the API server",
-        )],
-        Ok(reached) => vec![Check::new(
-            Verdict::Bad,
-            TOPIC,
-            format!(
-                "NOT isolated: a pod got through to {}. The cluster's network does not enforce NetworkPolicy: \
-                 install one that does (such as Calico or Cilium), and look again",
-                reached.join(" and ")
-            ),
-        )],
+        Ok((said, target)) => vec![isolation(&said, &target), processes(&said)],
         Err(error) => vec![Check::new(
             Verdict::Bad,
             TOPIC,
@@ -56,13 +45,60 @@ pub(super) async fn try_out(config: &KubernetesConfig, client: &Client) -> Vec<C
     }
 }
 
-/// What the second pod reached.
+/// What the second pod reached, by what it said.
+fn isolation(said: &str, target: &str) -> Check {
+    let reached = said.lines().filter_map(|line| line.strip_prefix("open "));
+    let reached: Vec<String> = reached
+        .map(|address| {
+            if address == target {
+                "another pod".to_owned()
+            } else {
+                format!("the API server ({address})")
+            }
+        })
+        .collect();
+    if reached.is_empty() {
+        let text = "a pod reaches neither another pod nor the API server";
+        return Check::new(Verdict::Good, TOPIC, text);
+    }
+    let text = format!(
+        "NOT isolated: a pod got through to {}. The cluster's network does not enforce NetworkPolicy: \
+         install one that does (such as Calico or Cilium), and look again",
+        reached.join(" and ")
+    );
+    Check::new(Verdict::Bad, TOPIC, text)
+}
+
+/// How many processes the second pod may have, by what it said.
+fn processes(said: &str) -> Check {
+    let found = said.lines().find_map(|line| line.strip_prefix("processes "));
+    match found.map(str::parse::<u64>) {
+        Some(Ok(limit)) => Check::new(
+            Verdict::Good,
+            PROCESSES,
+            format!("a pod has at most about {limit} processes and threads"),
+        ),
+        Some(Err(_)) => Check::new(
+            Verdict::Warn,
+            PROCESSES,
+            "a pod has no limit of processes: one sandbox can use up the process ids of its node. Set podPidsLimit in the \
+             configuration of the kubelets, such as 1024",
+        ),
+        None => Check::new(
+            Verdict::Warn,
+            PROCESSES,
+            "it is not known whether the processes of a pod are limited: the probe ended before it could tell",
+        ),
+    }
+}
+
+/// What the second pod said, and the address of the first.
 async fn run(
     config: &KubernetesConfig,
     pods: &Api<Pod>,
     names: &mut Vec<String>,
-) -> Result<Vec<String>, SandboxError> {
-    let listen = probe(config, &["listen", &format!("0.0.0.0:{PORT}")])?;
+) -> Result<(String, String), SandboxError> {
+    let listen = probe(config, &["listen", &format!("[::]:{PORT}")])?;
     let listening = create(pods, &listen, names).await?;
     let ip = until(pods, &listening, |pod| match observe(pod) {
         Observed::Running(ip) => Some(Ok(ip)),
@@ -71,10 +107,7 @@ async fn run(
         Observed::Waiting(_) => None,
     })
     .await?;
-    let target = match ip {
-        IpAddr::V4(ip) => format!("{ip}:{PORT}"),
-        IpAddr::V6(ip) => format!("[{ip}]:{PORT}"),
-    };
+    let target = SocketAddr::new(ip, PORT).to_string();
     let call = probe(config, &["connect", &target])?;
     let calling = create(pods, &call, names).await?;
     let said = until(pods, &calling, |pod| match observe(pod) {
@@ -83,15 +116,7 @@ async fn run(
         _ => None,
     })
     .await?;
-    let reached = said.lines().filter_map(|line| line.strip_prefix("open "));
-    let name = |address: &str| {
-        if address == target {
-            "another pod".to_owned()
-        } else {
-            format!("the API server ({address})")
-        }
-    };
-    Ok(reached.map(name).collect())
+    Ok((said, target))
 }
 
 async fn create(pods: &Api<Pod>, pod: &Pod, names: &mut Vec<String>) -> Result<String, SandboxError> {
@@ -162,4 +187,32 @@ fn message(pod: &Pod) -> Option<String> {
     let all = pod.status.as_ref()?.container_statuses.as_ref()?;
     let state = all.iter().find(|one| one.name == CONTAINER)?.state.as_ref()?;
     state.terminated.as_ref()?.message.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_pod_said_is_understood() {
+        let closed = "closed [fd00::7]:7007\nclosed 10.0.0.1:443\nprocesses 1024\n";
+        assert_eq!(isolation(closed, "[fd00::7]:7007").verdict, Verdict::Good);
+        let limit = processes(closed);
+        assert_eq!(limit.verdict, Verdict::Good);
+        assert!(limit.text.contains("1024"), "{limit:?}");
+
+        let open = "open [fd00::7]:7007\nopen 10.0.0.1:443\nprocesses max\n";
+        let bad = isolation(open, "[fd00::7]:7007");
+        assert_eq!(bad.verdict, Verdict::Bad);
+        assert!(
+            bad.text.contains("another pod and the API server (10.0.0.1:443)"),
+            "{bad:?}"
+        );
+        let none = processes(open);
+        assert_eq!(none.verdict, Verdict::Warn);
+        assert!(none.text.contains("podPidsLimit"), "{none:?}");
+
+        // It was ended for lack of memory.
+        assert_eq!(processes("closed 10.0.0.7:7007\n").verdict, Verdict::Warn);
+    }
 }

@@ -5,4 +5,5 @@
 mod causes;
 mod common;
 mod contract;
+mod requests;
 mod sandboxes;

@@ -32,6 +32,21 @@ async fn a_pod_starts_its_shim_proves_itself_and_nothing_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_pod_with_an_ipv6_address_is_reached() {
+    let world = World::new().await;
+    world.cluster.give_ipv6();
+    let provisioner = world.provisioner().await;
+    let wanted = spec();
+    let key = wanted.key.clone();
+    let handle = within(provisioner.start(wanted)).await.unwrap();
+    assert_eq!(world.cluster.objects("pods")[0]["status"]["podIP"], "::1");
+    let mut linked = listen(&handle, &key, 1);
+    linked.arrival().await;
+    linked.arrival().await;
+    end(&world, &provisioner, &handle).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_next_gateway_finds_it_again_and_an_older_one_does_not_get_in() {
     let world = World::new().await;
     let first = world.provisioner().await;

@@ -12,6 +12,7 @@ mod tcp;
 
 pub use client::{TlsClient, TlsEndpoint};
 pub use server::TlsServer;
+pub use tcp::listen as listen_tcp;
 
 pub(crate) use call::Called;
 pub(crate) use server::TlsBlocking;

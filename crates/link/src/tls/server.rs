@@ -82,7 +82,7 @@ impl TlsServer {
         // Each connection proves both sides anew.
         config.send_tls13_tickets = 0;
         config.session_storage = Arc::new(NoServerSessionStorage {});
-        let listener = StdListener::bind(address)?;
+        let listener = tcp::listen(address)?;
         listener.set_nonblocking(true)?;
         for name in [CERT_KEY_FILE, CERT_FILE, CA_FILE] {
             // A directory that is mounted read-only keeps them.

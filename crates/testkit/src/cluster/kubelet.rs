@@ -38,6 +38,8 @@ pub(super) struct Kubelet {
     addresses: AtomicU32,
     pods: Mutex<HashMap<String, Arc<Running>>>,
     is_lost: AtomicBool,
+    /// Pods have an IPv6 address.
+    has_ipv6: AtomicBool,
 }
 
 /// A pod that was taken.
@@ -60,9 +62,14 @@ impl Kubelet {
             addresses: AtomicU32::new(std::process::id() << 8),
             pods: Mutex::default(),
             is_lost: AtomicBool::new(false),
+            has_ipv6: AtomicBool::new(false),
         };
         kubelet.cordon(false);
         kubelet
+    }
+
+    pub(super) fn give_ipv6(&self) {
+        self.has_ipv6.store(true, Ordering::Release);
     }
 
     fn kill(&self, pod: &str, verdict: Value) {
@@ -216,12 +223,15 @@ impl Kubelet {
     /// Runs the init container of a pod, if it has one, and then its container.
     async fn carry_out(self: Arc<Self>, pod: Value, running: Arc<Running>) {
         let number = self.addresses.fetch_add(1, Ordering::Relaxed);
-        let ip = format!(
+        let mut ip = format!(
             "127.{}.{}.{}",
             64 + (number >> 16) % 64,
             (number >> 8) % 256,
             1 + number % 254
         );
+        if self.has_ipv6.load(Ordering::Acquire) {
+            "::1".clone_into(&mut ip);
+        }
         self.set(&pod, |pod| {
             pod["spec"]["nodeName"] = json!(NODE);
             pod["status"]["podIP"] = json!(ip);
@@ -313,11 +323,11 @@ impl Kubelet {
         // All pods share the network of this host, and each has an address of its own.
         let words = words.concat().into_iter().filter_map(|word| {
             let word = word.as_str()?.to_owned();
-            Some(
-                word.strip_prefix("0.0.0.0:")
-                    .map(|port| format!("{ip}:{port}"))
-                    .unwrap_or(word),
-            )
+            Some(match word.strip_prefix("[::]:") {
+                Some(port) if ip.contains(':') => format!("[{ip}]:{port}"),
+                Some(port) => format!("{ip}:{port}"),
+                None => word,
+            })
         });
         let words: Vec<String> = words.collect();
         Process::start(root, &binds, &words)

@@ -103,6 +103,11 @@ impl Cluster {
         self.store.put(resource, object);
     }
 
+    /// Pods have the address `::1` from now on, so that there can be one at a time.
+    pub fn give_ipv6(&self) {
+        self.kubelet.give_ipv6();
+    }
+
     /// How the API refuses from now on.
     pub fn refuse(&self, refusals: Refusals) {
         self.store.refuse(refusals);
