@@ -43,8 +43,20 @@ impl Member {
 
     /// The pod changed. An end is final.
     pub(crate) fn see(&self, pod: Pod) {
+        self.keep(&mut self.last.lock(), pod);
+    }
+
+    /// The pod was made, and was like this then: what was seen of it meanwhile is newer, and may be the last that is seen for long.
+    pub(crate) fn made(&self, pod: Pod) {
+        let mut last = self.last.lock();
+        if last.is_none() {
+            self.keep(&mut last, pod);
+        }
+    }
+
+    fn keep(&self, last: &mut Option<Pod>, pod: Pod) {
         let observed = observe(&pod);
-        *self.last.lock() = Some(pod);
+        *last = Some(pod);
         self.set(observed);
     }
 
@@ -81,5 +93,27 @@ impl Member {
 
     pub(crate) fn oom_kills(&self) -> u64 {
         self.oom_kills.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_response_to_the_creation_of_a_pod_is_older_than_what_was_seen() {
+        let pod = |status: serde_json::Value| -> Pod {
+            serde_json::from_value(json!({"metadata": {"name": "a"}, "status": status})).unwrap()
+        };
+        let waits = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+            "reason": "Unschedulable", "message": "no node"}]});
+        let member = Member::new(SandboxId::generate().unwrap(), Isolation::Container);
+        member.made(pod(json!({"phase": "Pending"})));
+        assert_eq!(*member.observed.borrow(), Observed::Waiting(None));
+        member.see(pod(waits));
+        member.made(pod(json!({"phase": "Pending"})));
+        assert!(matches!(&*member.observed.borrow(), Observed::Waiting(Some(_))));
     }
 }

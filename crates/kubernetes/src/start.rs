@@ -104,7 +104,7 @@ async fn make(inner: &Arc<Inner>, member: &Arc<Member>, spec: &SandboxSpec) -> R
     let secret = pod::secret(&parts, inner.authorities.cert(), &pair, spec.key.expose());
     create_secret(inner, &secret).await?;
     let made = create_pod(inner, &pod::pod(&parts, spec, member.isolation)).await?;
-    member.see(made);
+    member.made(made);
     runs(inner, member).await?;
     // The init container has copied it.
     inner.delete_secret(member.id).await
