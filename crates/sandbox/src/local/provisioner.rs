@@ -61,6 +61,27 @@ impl LocalProvisioner {
     }
 }
 
+impl LocalProvisioner {
+    /// What `measure` finds for each of these that lives. The processes of the host are read once for all.
+    fn measured<T: Send + 'static>(
+        &self,
+        ids: Vec<SandboxId>,
+        measure: fn(&Record, ProcessId, &Tree<'_>) -> T,
+    ) -> BoxFuture<'_, Result<HashMap<SandboxId, T>, SandboxError>> {
+        let inner = Arc::clone(&self.inner);
+        Box::pin(blocking(move || {
+            let all = Process::all().unwrap_or_default();
+            let tree = Tree::of(&all);
+            let used = ids.into_iter().filter_map(|id| {
+                let record = Record::read(&inner.layout.record(id), id)?;
+                let shim = record.living_shim()?.id;
+                Some((id, measure(&record, shim, &tree)))
+            });
+            used.collect()
+        }))
+    }
+}
+
 #[cfg(test)]
 impl LocalProvisioner {
     pub(super) fn is_empty(&self) -> bool {
@@ -188,38 +209,14 @@ impl Provisioner for LocalProvisioner {
 
     /// Of the processes below the shim. One that left them counts where [`Self::inspect`] looks for it.
     fn memory(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, u64>, SandboxError>> {
-        Box::pin(async move {
-            let inner = Arc::clone(&self.inner);
-            blocking(move || {
-                let all = Process::all().unwrap_or_default();
-                let tree = Tree::of(&all);
-                let used = ids.into_iter().filter_map(|id| {
-                    let shim = Record::read(&inner.layout.record(id), id)?.living_shim()?;
-                    Some((id, resident(&tree.family([shim.id]))))
-                });
-                Ok(used.collect())
-            })
-            .await?
-        })
+        self.measured(ids, |_, shim, tree| resident(&tree.family([shim])))
     }
 
-    /// The processes are read once for all. Of the processes below the shim and those that were noted; one that left both counts where
-    /// [`Self::inspect`] looks for it.
+    /// Of the processes below the shim and those that were noted; one that left both counts where [`Self::inspect`] looks for it.
     fn usage(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, Usage>, SandboxError>> {
-        Box::pin(async move {
-            let inner = Arc::clone(&self.inner);
-            blocking(move || {
-                let all = Process::all().unwrap_or_default();
-                let tree = Tree::of(&all);
-                let used = ids.into_iter().filter_map(|id| {
-                    let record = Record::read(&inner.layout.record(id), id)?;
-                    let noted = record.details.noted.iter().map(|noted| noted.process);
-                    let roots = noted.chain([record.living_shim()?.id]);
-                    Some((id, proc::usage(tree.family(roots).iter())))
-                });
-                Ok(used.collect())
-            })
-            .await?
+        self.measured(ids, |record, shim, tree| {
+            let noted = record.details.noted.iter().map(|noted| noted.process);
+            proc::usage(tree.family(noted.chain([shim])).iter())
         })
     }
 

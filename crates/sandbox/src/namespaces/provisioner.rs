@@ -51,6 +51,24 @@ impl NamespacesProvisioner {
     }
 }
 
+impl NamespacesProvisioner {
+    /// What `measure` finds for the sandboxes of these that have a record.
+    fn measured<T: Send + 'static>(
+        &self,
+        ids: Vec<SandboxId>,
+        measure: fn(&mut dyn Iterator<Item = Record>) -> HashMap<SandboxId, T>,
+    ) -> BoxFuture<'_, Result<HashMap<SandboxId, T>, SandboxError>> {
+        let inner = Arc::clone(&self.inner);
+        Box::pin(blocking(move || {
+            measure(
+                &mut ids
+                    .into_iter()
+                    .filter_map(|id| Record::read(&inner.layout.record(id), id)),
+            )
+        }))
+    }
+}
+
 impl Provisioner for NamespacesProvisioner {
     fn kind(&self) -> ProvisionerKind {
         ProvisionerKind::Local
@@ -204,29 +222,11 @@ impl Provisioner for NamespacesProvisioner {
     }
 
     fn memory(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, u64>, SandboxError>> {
-        Box::pin(async move {
-            let inner = Arc::clone(&self.inner);
-            blocking(move || {
-                let records = ids
-                    .into_iter()
-                    .filter_map(|id| Record::read(&inner.layout.record(id), id));
-                Ok(usage::memory(records))
-            })
-            .await?
-        })
+        self.measured(ids, |records| usage::memory(records))
     }
 
     fn usage(&self, ids: Vec<SandboxId>) -> BoxFuture<'_, Result<HashMap<SandboxId, Usage>, SandboxError>> {
-        Box::pin(async move {
-            let inner = Arc::clone(&self.inner);
-            blocking(move || {
-                let records = ids
-                    .into_iter()
-                    .filter_map(|id| Record::read(&inner.layout.record(id), id));
-                Ok(usage::usages(records))
-            })
-            .await?
-        })
+        self.measured(ids, |records| usage::usages(records))
     }
 
     /// Needless here: with the first process the kernel ends all others.
