@@ -16,6 +16,7 @@ TEST_ENV := $(TARGET)/test-env
 TEST_PROGRAMS := $(TARGET)/test-programs
 TEST_HIMALIA := $(TEST_PROGRAMS)/himalia
 BENCH_ENV := $(TARGET)/bench-env
+S3_OPTIMISED := $(TARGET)/tools-optimised/bin/s3s-fs
 OTHER_KERNELS := $(TARGET)/other-kernels
 TEST_LIBRARIES := $(TARGET)/test-libraries
 NEXTEST := 0.9.143
@@ -318,7 +319,6 @@ $(TOOLS)/bin/s3s-fs: | check-rust
 	$(INSTALL) s3s-fs@$(S3S_FS) --features binary
 
 # The same for benchmarks, which must not measure a build without optimisation.
-S3_OPTIMISED := $(TARGET)/tools-optimised/bin/s3s-fs
 $(S3_OPTIMISED): | check-rust
 	cargo install --quiet --locked --root $(TARGET)/tools-optimised --target-dir $(TARGET)/tools-build s3s-fs@$(S3S_FS) --features binary
 

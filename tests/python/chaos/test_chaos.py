@@ -18,7 +18,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from ports import free_ports
 from postgres import Postgres
+from processes import having_argument, parent
 from replicas import Replicas
 from s3 import S3
 from slow_link import SlowLink
@@ -34,19 +36,22 @@ BUSY = (httpx.HTTPError, ConnectionError)
 class Cluster:
     """The replicas and the services that they share, and what can happen to them. One action at a time."""
 
-    def __init__(self, directory, kernelspecs):
+    def __init__(self, directory):
+        self.kernel, kernelspecs = scripted(directory)
         self.stack = contextlib.ExitStack()
         self.postgres = Postgres()
         self.stack.callback(self.postgres.stop)
         self.s3 = S3()
         self.stack.callback(self.s3.stop)
-        self.links = [SlowLink(self.postgres.port), SlowLink(self.s3.port)]
+        ports = free_ports(3)
+        self.links = [SlowLink(port) for port in (self.postgres.port, self.s3.port, *ports)]
         for link in self.links:
             self.stack.callback(link.close)
-        to_postgres, to_s3 = self.links
+        to_postgres, to_s3, *to_replicas = self.links
+        relays = [(port, link.port) for port, link in zip(ports, to_replicas)]
         env = {**self.s3.environment, "AWS_ENDPOINT": f"http://127.0.0.1:{to_s3.port}", "JUPYTER_PATH": str(kernelspecs)}
         options = ("--object-store", self.s3.url, "--max-kernels", "200")
-        self.replicas = Replicas(directory, self.postgres, 3, *options, lease=f"{LEASE_S}s", relay=True, env=env, port=to_postgres.port)
+        self.replicas = Replicas(directory, self.postgres, 3, *options, lease=f"{LEASE_S}s", relays=relays, env=env, port=to_postgres.port)
 
     def one(self, chance):
         return chance.choice(self.replicas.all)
@@ -84,19 +89,29 @@ class Cluster:
         replica.process.send_signal(signal.SIGCONT)
 
     def cut(self, chance):
-        """All connections to the database, or to the object store, are reset."""
+        """All connections to the database, to the object store, or of the others to a replica, are reset."""
         chance.choice(self.links).cut()
 
     def slow(self, chance):
-        """All that goes to the database or the object store, or comes from it, comes late."""
+        """All that goes to the database, the object store or a replica from the others, or comes from it, comes late."""
         link = chance.choice(self.links)
         link.slow(0.05)
         time.sleep(LEASE_S)
         link.slow(0)
 
+    def pause_shims(self, chance):
+        """A tenth of the shims is stopped for longer than a lease: their connections carry nothing."""
+        shims = sorted(parent(pid) for pid in having_argument(str(self.kernel)))
+        some = chance.sample(shims, max(1, len(shims) // 10))
+        for pid in some:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(LEASE_S + 1)
+        for pid in some:
+            os.kill(pid, signal.SIGCONT)
+
     def stall(self, chance):
         """The database is not reached for longer than a lease: all replicas end."""
-        to_postgres, _ = self.links
+        to_postgres = self.links[0]
         to_postgres.slow(LEASE_S + 1)
         for replica in self.replicas.all:
             assert replica.process.wait(60) == 1, "a replica continues although its lease has ended"
@@ -129,7 +144,7 @@ class Cluster:
             self.replicas.stop()
 
 
-ACTIONS = ["kill", "kill", "kill", "stop", "stop", "pause", "pause_shortly", "cut", "cut", "slow", "slow", "stall", "crash", "objects"]
+ACTIONS = ["kill", "kill", "kill", "stop", "stop", "pause", "pause_shortly", "cut", "cut", "slow", "slow", "pause_shims", "stall", "crash", "objects"]
 
 
 class Session:
@@ -209,10 +224,13 @@ class Session:
         if event["kind"] == "message" and event["header"]["msg_type"] == "stream":
             self.seen.extend(event["content"]["text"].splitlines())
 
-    def check(self):
-        """After the last cell: what ran, and what was seen, is what was executed."""
+    def finish(self):
+        """The last cell has ended; a stream that waits for more ends with its next keep-alive."""
         self.threads[0].join(120)
         self.no_more.set()
+
+    def check(self):
+        """After the last cell: what ran, and what was seen, is what was executed."""
         self.threads[1].join(120)
         assert not any(thread.is_alive() for thread in self.threads), f"{self.id}: a client waits; {self.ran} cells, {len(self.seen)} lines"
         assert self.failure is None, self.failure
@@ -223,12 +241,14 @@ class Session:
 
 
 def scripted(directory):
-    """A Jupyter path with the kernel of the system tests."""
+    """The kernel of the system tests under a path that no other test has, and a Jupyter path with it."""
     folder = directory / "jupyter" / "kernels" / "scripted"
     folder.mkdir(parents=True)
-    argv = [os.environ["HIMALIA_SCRIPTED"], "-f", "{connection_file}"]
+    kernel = folder / "kernel"
+    kernel.symlink_to(os.environ["HIMALIA_SCRIPTED"])
+    argv = [str(kernel), "-f", "{connection_file}"]
     folder.joinpath("kernel.json").write_text(json.dumps({"argv": argv, "display_name": "scripted", "language": "fake"}))
-    return directory / "jupyter"
+    return kernel, directory / "jupyter"
 
 
 @pytest.mark.timeout(SESSIONS * 10 + ROUNDS * 60 + 300)
@@ -237,7 +257,7 @@ def test_nothing_is_lost_and_nothing_runs_twice(tmp_path):
     chance, ended = random.Random(SEED), threading.Event()
     directory = Path(tmp_path, "ran")
     directory.mkdir()
-    cluster = Cluster(tmp_path, scripted(tmp_path))
+    cluster = Cluster(tmp_path)
     sessions = []
     done = []
     try:
@@ -257,6 +277,8 @@ def test_nothing_is_lost_and_nothing_runs_twice(tmp_path):
             failures = [session.failure for session in sessions if session.failure]
             assert not failures, f"after {done}: {failures}"
         ended.set()
+        for session in sessions:
+            session.finish()
         for session in sessions:
             session.check()
         cluster.restart_ended()

@@ -8,11 +8,11 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
 
+from ports import free_ports
 from waiting import eventually
 
 PROGRAMS = Path(os.environ.get("HIMALIA_TEST_POSTGRES", "/usr/lib/postgresql/15/bin"))
@@ -35,9 +35,7 @@ class Postgres:
         if network:
             with (self.data / "pg_hba.conf").open("a") as rules:
                 rules.write(f"host all all {network} trust\n")
-        with socket.socket() as probe:
-            probe.bind((address, 0))
-            self.port = probe.getsockname()[1]
+        [self.port] = free_ports(1, address)
         self.databases = 0
         self.start()
 

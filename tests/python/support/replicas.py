@@ -26,21 +26,30 @@ def shared_key(directory):
 
 
 class Replicas:
-    """`count` gateways on one database, which all accept the same token."""
+    """`count` gateways on one database, which all accept the same token.
 
-    def __init__(self, directory, postgres, count, *options, lease="5s", relay=False, env=None, port=None):
+    `port` is on the way to the database, instead of that of the server. `relays` are pairs of ports, one for each: where it listens for
+    the others, and where they reach it.
+    """
+
+    def __init__(self, directory, postgres, count, *options, lease="5s", relay=False, env=None, port=None, relays=None):
         self.postgres = postgres
-        if relay:
-            options = (*options, "--replica-listen", "127.0.0.1:0", "--replica-key", str(shared_key(directory)))
+        relays = relays or ([(0, None)] * count if relay else [])
+        if relays:
+            options = (*options, "--replica-key", str(shared_key(directory)))
         self.url = postgres.database()
-        # Another port may be on the way to that of the server.
         through = self.url.replace(f":{postgres.port}/", f":{port or postgres.port}/")
         token = secrets.token_hex(16)
         self.all = []
         try:
             for number in range(count):
-                directory_of = directory / f"r{number}"
-                self.all.append(Replica(directory_of, through, f"r{number}", *options, lease=lease, env=env, token=token))
+                name = f"r{number}"
+                own = []
+                if relays:
+                    listen, address = relays[number]
+                    own += ["--replica-listen", f"127.0.0.1:{listen}"]
+                    own += ["--replica-address", f"127.0.0.1:{address}"] if address else []
+                self.all.append(Replica(directory / name, through, name, *options, *own, lease=lease, env=env, token=token))
         except BaseException:
             self.stop()
             raise

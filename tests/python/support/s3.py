@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from ports import free_ports
 from waiting import eventually
 
 PROGRAM = os.environ.get("HIMALIA_TEST_S3", "s3s-fs")
@@ -27,9 +28,7 @@ class S3:
         self.directory = Path(tempfile.mkdtemp(prefix="hms3"))
         self.bucket = self.directory / "logs"
         self.bucket.mkdir()
-        with socket.socket() as probe:
-            probe.bind((address, 0))
-            self.port = probe.getsockname()[1]
+        [self.port] = free_ports(1, address)
         self.start()
 
     @property
