@@ -170,5 +170,4 @@ def _milliseconds(found):
 
 def origin(report):
     """Where the figures are from, and what has to be known about them: one line."""
-    note = f" {report['note']}" if "note" in report else ""
-    return f"commit {report['commit']}, {report['date']}, {report['machine']}.{note}"
+    return f"commit {report['commit']}, {report['date']}, {report['machine']}."
