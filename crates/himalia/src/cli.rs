@@ -106,7 +106,7 @@ pub(crate) enum Command {
     /// Start the gateway and print how to attach to it
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Flags),
-    /// The Python environment that the python3 kernel runs in
+    /// The Python environment that the python3 kernel runs in, and the variables of E2B's clients
     #[command(subcommand)]
     Env(EnvCommand),
     /// Sessions of a running gateway
@@ -197,6 +197,11 @@ pub(crate) enum EnvCommand {
         /// The script docker/build-images.sh of the sources [default: below this directory or the ones above]
         #[arg(long, value_name = "FILE")]
         script: Option<PathBuf>,
+    },
+    /// Print the variables that point E2B's clients at a running gateway that serves them (--e2b): eval "$(himalia env e2b)"
+    E2b {
+        #[command(flatten)]
+        gateway: GatewayArgs,
     },
     /// Print its directory, whether it exists or not
     Path {

@@ -11,6 +11,7 @@ mod cli;
 mod client;
 mod config;
 mod doctor;
+mod e2b;
 mod elsewhere;
 mod env;
 mod host_uids;
@@ -71,6 +72,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Env(EnvCommand::Path { dir }) => {
             println_path(&env::PythonEnv::locate(&paths::env_dir(dir)?).dir)
         }
+        Command::Env(EnvCommand::E2b { gateway }) => e2b::print_variables(&gateway),
         Command::Env(EnvCommand::Image { script }) => env::build_image(script.as_deref()),
         Command::Session(command) => client::run(command),
         Command::Token(command) => client::token(command),

@@ -25,7 +25,7 @@ use crate::signals::{Ending, Said, Signals};
 use crate::telemetry::Telemetry;
 use crate::tls::Certificate;
 use crate::token::Token;
-use crate::{lock, log, notify, oidc, paths, rundir, sandboxes, tenants, tls, viewer};
+use crate::{e2b, lock, log, notify, oidc, paths, rundir, sandboxes, tenants, tls, viewer};
 
 /// Open files that the gateway asks for, if the hard limit allows it: a kernel needs about six, a client one.
 const OPEN_FILES: u64 = 65_536;
@@ -93,6 +93,7 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     };
     let http_config = HttpConfig {
         cluster,
+        e2b: e2b::open(&config, &engine, &shutdown)?,
         mcp: Some(Mounted::new(himalia_mcp::service(
             engine.clone(),
             shutdown.clone(),

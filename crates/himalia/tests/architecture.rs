@@ -120,10 +120,12 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["himalia-wire", "himalia-engine", "himalia-oidc", "himalia-relay"],
     ),
     ("himalia-mcp", &["himalia-engine"]),
+    ("himalia-e2b", &["himalia-engine"]),
     (
         "himalia",
         &[
             "himalia-connect",
+            "himalia-e2b",
             "himalia-engine",
             "himalia-authority",
             "himalia-http",
@@ -200,6 +202,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         ],
     ),
     ("himalia-mcp", &["axum", "hyper", "zeromq", "rusqlite"]),
+    ("himalia-e2b", &["hyper", "zeromq", "rusqlite"]),
     (
         "himalia-connect",
         &["himalia-engine", "axum", "hyper", "reqwest", "rusqlite"],

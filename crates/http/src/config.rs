@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use crate::auth::{AllowedOrigins, Token, Tokens};
 use crate::cluster::Cluster;
+use crate::e2b::E2b;
 use crate::listen::Tls;
 use crate::mounted::Mounted;
 use crate::oidc::Oidc;
@@ -55,6 +56,8 @@ pub struct HttpConfig {
     pub drain_timeout: Duration,
     /// What answers `POST /mcp`; `None`: that route is 404.
     pub mcp: Option<Mounted>,
+    /// What answers E2B's clients; `None`: its routes are 404.
+    pub e2b: Option<E2b>,
     /// The replicas of which this is one; `None`: it is the only one.
     pub cluster: Option<Cluster>,
     /// The page at `/`; without files it says how to build it.
@@ -97,6 +100,7 @@ impl HttpConfig {
             sse_keep_alive: Duration::from_secs(15),
             drain_timeout: Duration::from_secs(10),
             mcp: None,
+            e2b: None,
             cluster: None,
             viewer: Viewer::default(),
             oidc: None,

@@ -7,6 +7,7 @@
 //! * `error` maps engine errors to status codes, in one place; `render` gives them the dialect's body.
 //! * `openapi` describes the native API, from the types that its handlers take and answer with.
 //! * `mounted` is another facade's service, which `mcp` puts behind the same doors.
+//! * `e2b` does that for E2B's clients, whose credentials `auth::sandbox` knows.
 //! * `cluster` relays what is about a session of another replica.
 //! * `oidc` signs people in whom an identity provider knows.
 //! * `viewer` serves the page at `/`, and signs browsers in.
@@ -22,6 +23,7 @@ mod auth;
 mod body;
 mod cluster;
 mod config;
+mod e2b;
 mod error;
 mod etag;
 mod health;
@@ -45,9 +47,10 @@ mod variables;
 mod viewer;
 mod ws;
 
-pub use auth::{AllowedOrigins, Token, Tokens};
+pub use auth::{AllowedOrigins, SandboxTokens, Token, Tokens};
 pub use cluster::{Cluster, Directory, Location};
 pub use config::{ConfigError, HttpConfig};
+pub use e2b::E2b;
 pub use listen::{Listeners, Peers, ServeError, Tls, serve};
 pub use mounted::Mounted;
 pub use oidc::{Grant, Oidc};

@@ -1,4 +1,5 @@
-//! Bodies of error replies: `{"message", "reason"}` in the Jupyter API, RFC 9457 problem documents under `/v1`.
+//! Bodies of error replies: `{"message", "reason"}` in the Jupyter API, RFC 9457 problem documents under `/v1`, `{"code", "message"}`
+//! for E2B's clients.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -19,7 +20,7 @@ use crate::v1::models::ShownHazard;
 
 /// Gives every error its body and every reply `nosniff`. Errors that the framework made itself become ours.
 pub(crate) async fn errors(request: Request, next: Next) -> Response {
-    let native = is_native(request.uri().path());
+    let dialect = Dialect::of(request.uri().path());
     let id = request.extensions().get::<RequestId>().cloned();
     let mut response = next.run(request).await;
     let error = match response.extensions_mut().remove::<Box<ApiError>>() {
@@ -31,13 +32,35 @@ pub(crate) async fn errors(request: Request, next: Next) -> Response {
         None => None,
     };
     if let Some(error) = error {
-        write(&mut response, &error, native, id);
+        write(&mut response, &error, dialect, id);
     }
     response.headers_mut().insert(
         header::X_CONTENT_TYPE_OPTIONS,
         HeaderValue::from_static("nosniff"),
     );
     response
+}
+
+/// Which API a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dialect {
+    Jupyter,
+    Native,
+    E2b,
+}
+
+impl Dialect {
+    /// By the path, base URL and token included.
+    fn of(path: &str) -> Self {
+        let first = path.split('/').find(|part| matches!(*part, "api" | "v1" | "e2b"));
+        if path == "/files" || first == Some("e2b") {
+            Self::E2b
+        } else if is_native(path) {
+            Self::Native
+        } else {
+            Self::Jupyter
+        }
+    }
 }
 
 /// Whether a path, base URL and token included, is one of the native API. Jupyter's comes first: a base URL may be `/v1`.
@@ -67,15 +90,18 @@ fn foreign(status: StatusCode) -> ApiError {
     ApiError::new(status, code, message)
 }
 
-fn write(response: &mut Response, error: &ApiError, native: bool, id: Option<RequestId>) {
-    let (status, kind, body) = if native {
-        (
+fn write(response: &mut Response, error: &ApiError, dialect: Dialect, id: Option<RequestId>) {
+    let (status, kind, body) = match dialect {
+        Dialect::Native => (
             error.native_status,
             "application/problem+json",
             problem(error, id),
-        )
-    } else {
-        (error.status, "application/json", jupyter(error))
+        ),
+        Dialect::Jupyter => (error.status, "application/json", jupyter(error)),
+        Dialect::E2b => {
+            let body = json!({ "code": error.status.as_u16(), "message": error.message });
+            (error.status, "application/json", body)
+        }
     };
     *response.status_mut() = status;
     *response.body_mut() = Body::from(body.to_string());
@@ -334,5 +360,14 @@ mod tests {
         assert!(is_native("/base/t/token/v1/x"));
         assert!(!is_native("/api/kernels/v1"));
         assert!(!is_native("/nothing"));
+        for (path, dialect) in [
+            ("/e2b/sandboxes", Dialect::E2b),
+            ("/files", Dialect::E2b),
+            ("/base/e2b/v2/sandboxes", Dialect::E2b),
+            ("/v1/sessions/x/files/e2b/y", Dialect::Native),
+            ("/api/kernels", Dialect::Jupyter),
+        ] {
+            assert_eq!(Dialect::of(path), dialect, "{path}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::auth::Caller;
 use crate::jupyter::{about, channels, kernels, kernelspecs, me, sessions};
 use crate::openapi::{codes, describe};
 use crate::route::{Access, Route};
-use crate::{health, mcp, oidc, v1, viewer};
+use crate::{e2b, health, mcp, oidc, v1, viewer};
 
 macro_rules! route {
     (V1 $method:ident $path:literal, $summary:literal, $routing:ident($handler:path), [$($group:ident)*]) => {
@@ -132,6 +132,22 @@ pub static ROUTES: &[Route] = &[
     route!(V1 GET "/v1/pools", "List pools of started kernels", get(v1::pools::list), []),
     route!(V1 GET "/v1/sessions/{session_id}/events", "Stream the log of a kernel", get(v1::events::stream), [LOG RETENTION]),
     route!(POST "/mcp" Token, "Tools for agents (Model Context Protocol)", post(mcp::answer)),
+    route!(GET "/e2b/{*path}" Token, "E2B: look at sandboxes", get(e2b::answer)),
+    route!(POST "/e2b/{*path}" Token, "E2B: start and change sandboxes", post(e2b::answer)),
+    route!(PUT "/e2b/{*path}" Token, "E2B: change sandboxes", put(e2b::answer)),
+    route!(DELETE "/e2b/{*path}" Token, "E2B: end sandboxes", delete(e2b::answer)),
+    route!(GET "/e2b/health" Token, "E2B: whether a sandbox runs", get(e2b::answer)),
+    route!(GET "/e2b/files" Token, "E2B: read a file", get(e2b::answer)),
+    route!(POST "/e2b/files" Token, "E2B: write files", post(e2b::answer)),
+    route!(GET "/files" Token, "E2B: read a file, signed", get(e2b::answer)),
+    route!(POST "/files" Token, "E2B: write files, signed", post(e2b::answer)),
+    route!(POST "/e2b/execute" Token, "E2B: run code", post(e2b::answer)),
+    route!(GET "/e2b/contexts" Token, "E2B: list contexts", get(e2b::answer)),
+    route!(POST "/e2b/contexts" Token, "E2B: start a context", post(e2b::answer)),
+    route!(DELETE "/e2b/contexts/{context}" Token, "E2B: end a context", delete(e2b::answer)),
+    route!(POST "/e2b/contexts/{context}/restart" Token, "E2B: restart a context", post(e2b::answer)),
+    route!(POST "/e2b/filesystem.Filesystem/{method}" Token, "E2B: work on files", post(e2b::answer)),
+    route!(POST "/e2b/process.Process/{method}" Token, "E2B: run commands", post(e2b::answer)),
 ];
 
 /// The router over the table.

@@ -86,6 +86,9 @@ pub struct Via {
     pub peer: Option<SocketAddr>,
     /// Which token or sign-in was shown: a name or a part of a hash, never a token.
     pub credential: Option<String>,
+    /// What the tokens of sandboxes and the sign-ins of this credential are kept under; it says nothing of the credential.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
     /// The id of the request.
     pub request: Option<String>,
     /// The span that the call is in, where calls are traced.

@@ -28,6 +28,15 @@ impl IssuedTokens {
         is_good(holder, now).then_some(holder)
     }
 
+    /// The ids of those that have not expired and whose holders are such ones, in no order.
+    pub fn ids_of(&self, now: i64, which: impl Fn(&Principal) -> bool) -> Vec<Uuid> {
+        let good = self
+            .by_id
+            .iter()
+            .filter(|(_, one)| is_good(&one.1, now) && which(&one.1));
+        good.map(|(id, _)| *id).collect()
+    }
+
     /// What the store has of those that have not expired, oldest first.
     pub(super) fn all(&self, now: i64) -> impl Iterator<Item = &(TokenRecord, Principal)> {
         let mut all: Vec<_> = self

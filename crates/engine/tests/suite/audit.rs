@@ -26,6 +26,7 @@ fn reader() -> Principal {
         credential: Some("token:abc".into()),
         request: Some("r-1".into()),
         trace: None,
+        mark: None,
         held: None,
     };
     Principal::of_tenant("acme", "ada").unwrap().read_only().came(via)

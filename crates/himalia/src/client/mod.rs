@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{ConnectArgs, ExecArgs, GatewayArgs, SessionCommand, TokenCommand};
 use http::{Client, Reply};
+pub(crate) use target::find as find_gateway;
 
 /// Runs one command; the exit code is 1 when the gateway refuses.
 pub(crate) fn run(command: SessionCommand) -> anyhow::Result<ExitCode> {

@@ -45,6 +45,7 @@ pub(crate) struct Config {
     /// Begins and ends with `/`.
     pub(crate) base_url: String,
     pub(crate) allow_origin: Vec<String>,
+    pub(crate) e2b: bool,
     pub(crate) replica: Replica,
     pub(crate) data_dir: PathBuf,
     pub(crate) run_dir: Option<PathBuf>,
@@ -137,6 +138,7 @@ impl Config {
             tls: tls(settings.tls_cert, settings.tls_key)?,
             base_url,
             oidc,
+            e2b: settings.e2b,
             allow_origin: origins(settings.allow_origin.unwrap_or_default())?,
             replica: Replica::check(
                 settings.store,

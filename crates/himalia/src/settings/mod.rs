@@ -51,6 +51,9 @@ settings! {
         base_url("PATH"): String = "/";
         /// Web origin that may call from a browser, such as https://lab.example.org, or * for any; may be repeated
         allow_origin("ORIGIN", value_delimiter = ','): Vec<String>;
+        /// Serve the API of E2B below /e2b, so that its clients can use this gateway; `himalia env e2b` prints the variables
+        /// that point them here
+        e2b("BOOL"): bool = false;
     }
     "Directories" {
         /// Durable state: output logs, tokens, the list of kernels

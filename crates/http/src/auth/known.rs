@@ -41,7 +41,8 @@ impl Known {
 
     /// Which token or sign-in was shown, for the audit log; it tells nothing of it. A token that was made at run time has its id.
     pub(crate) fn credential(&self, shown: &Shown) -> String {
-        let (Shown::Token(hash) | Shown::SignIn { secret: hash, .. }) = shown;
+        let (Shown::Token(hash) | Shown::SignIn { secret: hash, .. } | Shown::Sandbox { secret: hash, .. }) =
+            shown;
         let issued = self.issued.find(hash, self.now);
         issued.map_or_else(|| shown.credential(), |(id, _)| format!("token:{id}"))
     }
@@ -50,7 +51,7 @@ impl Known {
     pub(crate) fn still(&self, shown: &Shown, principal: &Principal) -> bool {
         let now = match shown {
             Shown::Token(hash) => self.hashed(hash),
-            Shown::SignIn { mark, .. } => self.marked(mark),
+            Shown::SignIn { mark, .. } | Shown::Sandbox { mark, .. } => self.marked(mark),
         };
         now == Some(principal)
     }
@@ -66,7 +67,26 @@ impl Known {
     /// The same, if it is a token that was made at run time.
     pub(crate) fn issued_mark(&self, presented: &[u8]) -> Option<String> {
         let (id, _) = self.issued.find(&hash(presented), self.now)?;
-        Some(format!("{ISSUED}{}", id.simple()))
+        Some(issued_mark(id))
+    }
+
+    /// The mark of what was shown.
+    pub(crate) fn mark_of(&self, shown: &Shown) -> Option<String> {
+        match shown {
+            Shown::Token(hash) => {
+                let issued = || Some(issued_mark(self.issued.find(hash, self.now)?.0));
+                self.configured.mark_hashed(hash).or_else(issued)
+            }
+            Shown::SignIn { mark, .. } | Shown::Sandbox { mark, .. } => Some(mark.clone()),
+        }
+    }
+
+    /// The marks of all tokens whose holders see the objects of this owner.
+    pub(crate) fn marks(&self, owner: &str) -> Vec<String> {
+        let issued = self.issued.ids_of(self.now, |holder| holder.sees(owner));
+        let mut marks = self.configured.marks(owner);
+        marks.extend(issued.into_iter().map(issued_mark));
+        marks
     }
 
     /// That of the operator's token.
@@ -81,6 +101,10 @@ impl Known {
             None => self.configured.marked(mark),
         }
     }
+}
+
+fn issued_mark(id: Uuid) -> String {
+    format!("{ISSUED}{}", id.simple())
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::caller::{Caller, wrong_token};
 use super::cookie;
 use super::credential::{PathToken, presented};
 use super::origin::{Origin, judge};
+use super::sandbox;
 use super::token::hash;
 use super::tokens::Shown;
 use crate::app::App;
@@ -62,6 +63,7 @@ async fn judged(app: App, mut request: Request, next: Next) -> Response {
     let via = Via {
         peer: peer.map(Peer::address),
         credential: None,
+        mark: None,
         request: request
             .extensions()
             .get::<RequestId>()
@@ -71,9 +73,12 @@ async fn judged(app: App, mut request: Request, next: Next) -> Response {
     };
     let needs_token = access.is_none_or(|access| access == Access::Token);
     let response = if needs_token {
-        let mut checked = check(&app, &request, &origin);
+        if let Some(pattern) = pattern {
+            sandbox::unsign(&app, &mut request, pattern);
+        }
+        let mut checked = check(&app, &request, pattern, &origin);
         if checked.is_err() && may_be_new(&request) && app.engine().read_tokens_again().await.is_ok() {
-            checked = check(&app, &request, &origin);
+            checked = check(&app, &request, pattern, &origin);
         }
         let peer = request.extensions().get::<Peer>();
         let (principal, shown) = match checked {
@@ -86,6 +91,7 @@ async fn judged(app: App, mut request: Request, next: Next) -> Response {
         };
         let via = Via {
             credential: Some(app.tokens().credential(&shown)),
+            mark: app.tokens().mark_of(&shown),
             ..via
         };
         let principal = principal.came(via.clone());
@@ -146,7 +152,15 @@ async fn held_back(app: &App, principal: &Principal, response: Response) -> Resp
 }
 
 /// Who sent a request, and by what that is known.
-fn check(app: &App, request: &Request, origin: &Origin) -> Result<(Principal, Shown), ApiError> {
+fn check(
+    app: &App,
+    request: &Request,
+    pattern: Option<&str>,
+    origin: &Origin,
+) -> Result<(Principal, Shown), ApiError> {
+    if let Some(checked) = pattern.and_then(|pattern| sandbox::check(app, request, pattern)) {
+        return checked;
+    }
     let path_token = request.extensions().get::<PathToken>();
     let Some(token) = presented(request.uri(), request.headers(), path_token) else {
         return by_cookie(app, request, origin);

@@ -16,6 +16,8 @@ pub(crate) enum Shown {
     Token([u8; 32]),
     /// A browser's cookie: the hash of its secret, and the mark of the token that it signed in with.
     SignIn { secret: [u8; 32], mark: String },
+    /// The token of one sandbox: its hash, and the mark of the token that it was issued to.
+    Sandbox { secret: [u8; 32], mark: String },
 }
 
 /// Bytes of a credential's name in the audit log.
@@ -27,6 +29,7 @@ impl Shown {
         let (kind, bytes) = match self {
             Self::Token(hash) => ("token", hash),
             Self::SignIn { secret, .. } => ("browser", secret),
+            Self::Sandbox { secret, .. } => ("sandbox", secret),
         };
         let digest = Sha256::new()
             .chain_update(b"himalia audit\0")
@@ -67,7 +70,8 @@ impl Tokens {
 
     /// Whom a presented text stands for. It is compared with every token, whichever is right, so that the time does not
     /// tell.
-    pub(crate) fn principal(&self, presented: &[u8]) -> Option<&Principal> {
+    #[cfg(test)]
+    fn principal(&self, presented: &[u8]) -> Option<&Principal> {
         self.hashed(&hash(presented))
     }
 
@@ -103,8 +107,19 @@ impl Tokens {
     /// What a sign-in with a token is kept under; it tells nothing of the token. With another token in its place the
     /// sign-in is void.
     pub(crate) fn mark(&self, presented: &[u8]) -> Option<String> {
-        self.principal(presented)?;
-        Some(mark(&hash(presented)))
+        self.mark_hashed(&hash(presented))
+    }
+
+    /// The same by the SHA-256 of the text.
+    pub(super) fn mark_hashed(&self, presented: &[u8; 32]) -> Option<String> {
+        self.hashed(presented)?;
+        Some(mark(presented))
+    }
+
+    /// The marks of all tokens whose holders see the objects of this owner.
+    pub(super) fn marks(&self, owner: &str) -> Vec<String> {
+        let all = self.all.iter().filter(|(_, principal)| principal.sees(owner));
+        all.map(|(token, _)| mark(token.hash())).collect()
     }
 
     /// That of the operator's token.

@@ -29,7 +29,12 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
     };
     let held = principal.held().filter(|_| relayed);
     let hold = held.map(|held| Hold::new(app.engine(), held.clone()));
-    let served = match served_at(request.method(), pattern.as_str(), request.uri().path()) {
+    let served = match served_at(
+        request.method(),
+        pattern.as_str(),
+        request.uri().path(),
+        request.headers(),
+    ) {
         ServedAt::Owner(sought) if relayed => judge(&cluster, &principal, &sought, request, next).await,
         // The peer has decided.
         _ if relayed => Ok(next.run(request).await),

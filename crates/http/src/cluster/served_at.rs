@@ -1,10 +1,11 @@
 //! Where a route is served.
 
-use axum::http::Method;
+use axum::http::{HeaderMap, Method};
 use himalia_engine::ExecutionId;
 
 use super::Sought;
 use super::starts::StartBody;
+use crate::e2b;
 use crate::prefix::decode;
 
 /// Where a request is served.
@@ -45,7 +46,7 @@ pub(super) enum List {
 }
 
 /// By method and pattern of the route; `path` is the request's.
-pub(super) fn served_at(method: &Method, pattern: &str, path: &str) -> ServedAt {
+pub(super) fn served_at(method: &Method, pattern: &str, path: &str, headers: &HeaderMap) -> ServedAt {
     let reads = matches!(*method, Method::GET | Method::HEAD);
     match pattern {
         "/api/kernels" | "/api/sessions" if reads => return ServedAt::All(List::Jupyter),
@@ -56,6 +57,10 @@ pub(super) fn served_at(method: &Method, pattern: &str, path: &str) -> ServedAt 
         "/api/sessions" => return ServedAt::Body(Named::JupyterSession),
         "/mcp" => return ServedAt::Body(Named::Mcp),
         "/v1/artifacts/{sha256}" => return ServedAt::First,
+        _ if pattern.starts_with("/e2b/") => {
+            let sandbox = e2b::sandbox(path, headers);
+            return sandbox.map_or(ServedAt::Here, |id| ServedAt::Owner(Sought::Session(id)));
+        }
         _ => {}
     }
     let sought = |start: &str, make: fn(String) -> Option<Sought>| {
@@ -120,19 +125,35 @@ mod tests {
         ("GET", "/v1/tokens"),
         ("POST", "/v1/tokens"),
         ("DELETE", "/v1/tokens/{token_id}"),
+        // Without the header that names a sandbox.
+        ("GET", "/e2b/{*path}"),
+        ("POST", "/e2b/{*path}"),
+        ("PUT", "/e2b/{*path}"),
+        ("DELETE", "/e2b/{*path}"),
+        ("GET", "/files"),
+        ("POST", "/files"),
     ];
 
     /// A new route has a place: here, by this list, or at the owner of what its path names.
     #[test]
     fn every_route_has_a_place() {
+        let named: HeaderMap = [(crate::auth::SANDBOX_ID, ID.parse().unwrap())]
+            .into_iter()
+            .collect();
         for route in ROUTES {
             let path = route
                 .path
                 .replace("{kernel_id}", ID)
                 .replace("{session_id}", ID)
                 .replace("{execution_id}", &format!("exe_{}_1", ID.replace('-', "")));
+            let of_sandbox = route.path.starts_with("/e2b/") && route.path != "/e2b/{*path}";
+            let named = if of_sandbox {
+                named.clone()
+            } else {
+                HeaderMap::new()
+            };
             let here = HERE.contains(&(route.method.as_str(), route.path));
-            let at = served_at(&route.method, route.path, &path);
+            let at = served_at(&route.method, route.path, &path, &named);
             assert_eq!(
                 at == ServedAt::Here,
                 here,
@@ -145,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_path_names_what_is_sought() {
-        let get = |pattern: &str, path: &str| served_at(&Method::GET, pattern, path);
+        let get = |pattern: &str, path: &str| served_at(&Method::GET, pattern, path, &HeaderMap::new());
         assert_eq!(
             get(
                 "/v1/sessions/{session_id}/files/{*path}",

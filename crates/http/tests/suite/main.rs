@@ -5,6 +5,7 @@
 mod api;
 mod auth;
 mod common;
+mod e2b;
 mod fairness;
 mod limits;
 mod metrics;

@@ -1,0 +1,102 @@
+//! Who calls, for which sandbox, and with what.
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{FromRequestParts, Path};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use himalia_engine::{Engine, Principal, SessionId};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use crate::failure::Failure;
+use crate::limits::{MESSAGE_BYTES, MESSAGE_TIME};
+
+/// The header that names the sandbox.
+const SANDBOX_ID: &str = "e2b-sandbox-id";
+
+/// Who sent the request: the mount says it. A mount that forgets to authenticate fails closed.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller(pub(crate) Principal);
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = StatusCode;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, StatusCode> {
+        let principal = parts.extensions.get::<Principal>().cloned();
+        principal.map(Self).ok_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+/// The name of a sandbox as the client has it, in the path or in the header.
+#[derive(Clone, Debug)]
+pub(crate) struct Named(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = StatusCode;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, StatusCode> {
+        let path = Path::<Vec<(String, String)>>::from_request_parts(parts, state).await;
+        let in_path = path.ok().and_then(|Path(all)| {
+            let mut named = all.into_iter().filter(|(name, _)| name == "sandbox");
+            named.next().map(|(_, value)| value)
+        });
+        let header = parts
+            .headers
+            .get(SANDBOX_ID)
+            .and_then(|value| value.to_str().ok());
+        let name = in_path.or_else(|| header.map(str::to_owned));
+        Ok(Self(name.unwrap_or_default()))
+    }
+}
+
+impl Named {
+    /// The session, as the control plane finds it.
+    pub(crate) fn session(&self, engine: &Engine, principal: &Principal) -> Result<SessionId, Failure> {
+        let found = engine.find_session(principal, &self.0);
+        found.map_err(|error| Failure::of_sandbox(error, &self.0))
+    }
+
+    /// The session of a sandbox that must run: its first kernel is known to live.
+    pub(crate) fn running(&self, engine: &Engine, principal: &Principal) -> Result<SessionId, Failure> {
+        if self.0.is_empty() {
+            return Err(Failure::field(SANDBOX_ID, "the header names no sandbox"));
+        }
+        let at_sandbox = |error| Failure::at_sandbox(error, &self.0);
+        let session = engine.find_session(principal, &self.0).map_err(at_sandbox)?;
+        engine
+            .kernel(principal, session.first_kernel())
+            .map_err(at_sandbox)?;
+        Ok(session)
+    }
+}
+
+/// Reads a message: an empty body is one without members.
+pub(crate) async fn message<T: DeserializeOwned>(body: Body) -> Result<T, Failure> {
+    let bytes = whole(body).await?;
+    let bytes: &[u8] = if bytes.trim_ascii().is_empty() {
+        b"{}"
+    } else {
+        &bytes
+    };
+    serde_json::from_slice(bytes).map_err(|error| {
+        Failure::new(
+            StatusCode::BAD_REQUEST,
+            format!("the body cannot be read: {error}"),
+        )
+    })
+}
+
+/// A body of bounded length and time.
+pub(crate) async fn whole(body: Body) -> Result<Bytes, Failure> {
+    match timeout(MESSAGE_TIME, to_bytes(body, MESSAGE_BYTES)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => Err(Failure::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the body is larger than {MESSAGE_BYTES} bytes, or broke off"),
+        )),
+        Err(_) => Err(Failure::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "the body took too long",
+        )),
+    }
+}

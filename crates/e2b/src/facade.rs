@@ -1,0 +1,69 @@
+//! The service, and what its handlers share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::{Router, routing};
+use himalia_engine::{Engine, Principal};
+use tokio_util::sync::CancellationToken;
+
+use crate::failure::{ControlFailure, Failure, IsLimit};
+use crate::{control, interpreter, limits};
+
+/// Issues the token with which the caller reaches a sandbox, by its id. `None` where the caller has no credential.
+pub type Issuer = Arc<dyn Fn(&Principal, &str) -> Option<String> + Send + Sync>;
+
+/// What handlers work with. Clones are cheap.
+#[derive(Clone)]
+pub(crate) struct Facade {
+    pub(crate) engine: Engine,
+    pub(crate) issue: Issuer,
+    /// Cancelled when the gateway stops.
+    pub(crate) shutdown: CancellationToken,
+}
+
+impl fmt::Debug for Facade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Facade")
+    }
+}
+
+/// The facade over an engine. The request's extensions must hold the [`Principal`] on whose behalf it comes. When `shutdown` is
+/// cancelled, streams end.
+pub fn service(engine: Engine, issue: Issuer, shutdown: CancellationToken) -> Router {
+    let facade = Facade {
+        engine,
+        issue,
+        shutdown,
+    };
+    Router::new()
+        .merge(control::routes())
+        .merge(interpreter::routes())
+        .route("/health", routing::get(control::health))
+        .fallback(unknown)
+        .layer(axum::extract::DefaultBodyLimit::max(limits::MESSAGE_BYTES))
+        .layer(from_fn_with_state(facade.clone(), hold_back))
+        .with_state(facade)
+}
+
+/// A route of E2B's API that this gateway does not have.
+async fn unknown(request: Request) -> ControlFailure {
+    let (method, path) = (request.method(), request.uri().path());
+    let path: String = path.chars().take(200).collect();
+    ControlFailure(Failure::not_offered(format!(
+        "{method} {path}: this gateway does not offer this"
+    )))
+}
+
+/// A tenant that met a limit waits for its answer.
+async fn hold_back(State(facade): State<Facade>, request: Request, next: Next) -> Response {
+    let principal = request.extensions().get::<Principal>().cloned();
+    let response = next.run(request).await;
+    if let (Some(principal), Some(IsLimit)) = (principal, response.extensions().get::<IsLimit>()) {
+        facade.engine.hold_back(&principal).await;
+    }
+    response
+}

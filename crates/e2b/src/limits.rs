@@ -1,0 +1,24 @@
+//! Bounds of the facade, all in one place; `docs/limits.md` has them for people.
+
+use std::time::Duration;
+
+/// Bytes of a message: JSON of any route.
+pub(crate) const MESSAGE_BYTES: usize = 8 << 20;
+/// How long a message may take to arrive.
+pub(crate) const MESSAGE_TIME: Duration = Duration::from_secs(30);
+/// Lifetime of a sandbox whose client does not say one, seconds.
+pub(crate) const TIMEOUT_S: u64 = 300;
+/// Longest lifetime, seconds.
+pub(crate) const TIMEOUT_MOST_S: u64 = 10 * 366 * 86_400;
+/// Environment variables of one request, and bytes of name and value of one.
+pub(crate) const VARIABLES: usize = 1000;
+pub(crate) const VARIABLE_BYTES: usize = 128 << 10;
+/// Bytes of a key by which a start is repeated.
+pub(crate) const KEY_BYTES: usize = 256;
+/// Sandboxes in a page of a list: if the client does not say, and at most.
+pub(crate) const LISTED: usize = 100;
+pub(crate) const LISTED_MOST: usize = 1000;
+/// Longest silence of a stream.
+pub(crate) const SILENCE: Duration = Duration::from_secs(5);
+/// Bytes of one image or other large value of a result.
+pub(crate) const VALUE_BYTES: usize = 64 << 20;

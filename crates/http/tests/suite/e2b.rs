@@ -1,0 +1,109 @@
+//! The facade for E2B's clients stands behind the same doors, with an API key and a token for each sandbox.
+#![allow(clippy::unwrap_used, reason = "a test ends by panicking")]
+
+use crate::common;
+
+use std::convert::Infallible;
+
+use axum::body::Body;
+use axum::http::{Request, Response};
+use common::{Gateway, TOKEN};
+use himalia_engine::Principal;
+use himalia_http::{E2b, Mounted, SandboxTokens, Token};
+use tower::service_fn;
+
+const ADA: &str = "the-token-of-ada";
+
+/// Responds with who calls, what for, and the token of the sandbox `mine` for the caller.
+async fn echo(request: Request<Body>) -> Result<Response<Body>, Infallible> {
+    let principal = request.extensions().get::<Principal>().unwrap();
+    let tokens = SandboxTokens::new(b"secret");
+    let text = format!(
+        "{} {} {}",
+        principal.name(),
+        request.uri(),
+        tokens.issue(principal, "mine").unwrap()
+    );
+    Ok(Response::new(Body::from(text)))
+}
+
+async fn gateway() -> Gateway {
+    Gateway::with(|config| {
+        config.e2b = Some(E2b {
+            service: Mounted::new(service_fn(echo)),
+            tokens: SandboxTokens::new(b"secret"),
+        });
+        let ada = Principal::of_tenant("acme", "ada").unwrap();
+        config.tokens.add(Token::new(ADA), ada).unwrap();
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_api_key_is_a_token_and_a_sandbox_has_its_own() {
+    let gateway = gateway().await;
+    let get = async |path: &str, headers: &[&str]| {
+        let reply = gateway.bare("GET", path, headers, "").await;
+        (reply.status, String::from_utf8(reply.body).unwrap())
+    };
+    let key = format!("X-API-KEY: {ADA}");
+    let (status, text) = get("/e2b/v2/sandboxes?limit=1", &[&key]).await;
+    assert_eq!(status, 200);
+    let [name, uri, token] = text.split(' ').collect::<Vec<_>>()[..] else {
+        panic!("{text}")
+    };
+    assert_eq!((name, uri), ("acme/ada", "/v2/sandboxes?limit=1"));
+
+    // It is good for its sandbox, in either header, as its API key's holder.
+    for header in ["X-Access-Token", "E2B-Traffic-Access-Token"] {
+        let shown = format!("{header}: {token}");
+        let (status, text) = get("/e2b/health", &["E2b-Sandbox-Id: mine", &shown]).await;
+        assert_eq!((status, text.split(' ').next()), (200, Some("acme/ada")));
+        for wrong in [
+            &["E2b-Sandbox-Id: other", &shown][..],
+            &[&shown],
+            &["E2b-Sandbox-Id: mine", "E2b-Sandbox-Id: other", &shown],
+            &["E2b-Sandbox-Id: mine", &format!("{header}: x{token}")],
+        ] {
+            let (status, text) = get("/e2b/health", wrong).await;
+            assert!(matches!(status, 401 | 429), "{wrong:?}: {status}");
+            assert!(text.contains("\"code\":4"), "{text}");
+        }
+        // Not for the control plane, nor for anything else.
+        for path in ["/e2b/v2/sandboxes", "/v1/sessions", "/api/kernels"] {
+            let (status, _) = get(path, &["E2b-Sandbox-Id: mine", &shown]).await;
+            assert!(matches!(status, 401 | 429), "{path}: {status}");
+        }
+    }
+    // An API key is good for sandboxes too: it is a token.
+    assert_eq!(get("/e2b/health", &["E2b-Sandbox-Id: mine", &key]).await.0, 200);
+    let own = format!("Authorization: Bearer {TOKEN}");
+    let (status, text) = get("/e2b/sandboxes", &[&own]).await;
+    assert_eq!((status, text.split(' ').next()), (200, Some("operator")));
+}
+
+#[tokio::test]
+async fn a_signature_that_fits_no_sandbox_is_a_wrong_token() {
+    let gateway = gateway().await;
+    for path in [
+        "/files?path=a&signature=v1_AAAA",
+        "/files?path=a&signature=",
+        "/e2b/files?path=a&signature=v1_AAAA",
+        "/files?path=a",
+    ] {
+        let reply = gateway.bare("GET", path, &[], "").await;
+        assert_eq!(reply.status, 401, "{path}");
+        assert_eq!(reply.json()["code"], 401, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_service_there_is_nothing() {
+    let gateway = Gateway::start().await;
+    for path in ["/e2b/v2/sandboxes", "/e2b/health", "/files"] {
+        assert_eq!(gateway.call("GET", path, &[], "").await.status, 404, "{path}");
+    }
+    let key = format!("X-API-KEY: {TOKEN}");
+    let reply = gateway.bare("GET", "/e2b/v2/sandboxes", &[&key], "").await;
+    assert_eq!(reply.status, 401, "the header means nothing there");
+}
