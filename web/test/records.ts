@@ -25,6 +25,10 @@ export class LogWriter {
     return this.put({ kind: 'lifecycle', detail });
   }
 
+  network(detail: JsonObject): LogRecord {
+    return this.put({ kind: 'network', detail });
+  }
+
   gap(detail: JsonObject): LogRecord {
     return this.put({ kind: 'gap', detail });
   }

@@ -232,6 +232,19 @@ describe('the log', () => {
   });
 });
 
+describe('a connection to the network', () => {
+  it('is a line, with what it carried or why it was refused', () => {
+    const writer = new LogWriter();
+    writer.network({ host: 'pypi.org', port: 443, outcome: 'ended', sent_bytes: 8, received_bytes: 90, omitted: 3 });
+    writer.network({ host: 'a.b', port: 80, outcome: 'refused', reason: 'egress_denied: a.b:80 is not on the list' });
+    const lines = read(writer).entries.map(entry => entry.type === 'life' && entry.event.text);
+    expect(lines).toEqual([
+      'Network: pypi.org:443: 8 bytes sent, 90 bytes received, and 3 other connections',
+      'Network: egress_denied: a.b:80 is not on the list'
+    ]);
+  });
+});
+
 describe('a record', () => {
   it('is refused when it is none, and read with what is sound of it', () => {
     expect(parseRecord('nonsense')).toBeNull();
@@ -250,7 +263,7 @@ describe('a record', () => {
     const log = new SessionLog();
     const odd = [null, 3, 'x', [], {}, { msg_type: [] }];
     let seq = 0;
-    for (const kind of ['message', 'request', 'lifecycle', 'gap', 'execution']) {
+    for (const kind of ['message', 'request', 'lifecycle', 'gap', 'execution', 'network']) {
       for (const header of [...odd, { msg_type: 'display_data' }, { msg_type: 'execute_request', msg_id: 'a' }]) {
         for (const content of odd) {
           const record = parseRecord(

@@ -50,6 +50,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("himalia-kernelspecs", &["himalia-model"]),
     ("himalia-budget", &["himalia-model", "himalia-journal"]),
+    ("himalia-egress", &["himalia-model"]),
     ("himalia-connect", &["himalia-wire"]),
     (
         "himalia-kernel",
@@ -81,6 +82,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-model",
             "himalia-kernelspecs",
             "himalia-budget",
+            "himalia-egress",
             "himalia-kernel",
             "himalia-executions",
             "himalia-journal",
@@ -169,6 +171,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ),
     ("himalia-kernelspecs", &["axum", "hyper", "himalia-sandbox"]),
     ("himalia-budget", &["axum", "hyper", "himalia-store"]),
+    ("himalia-egress", &["axum", "reqwest", "himalia-link"]),
     (
         "himalia-executions",
         &["axum", "hyper", "himalia-store", "himalia-sandbox"],

@@ -12,6 +12,7 @@ use himalia_wire::v1::Frame;
 
 use super::executions::brief::Brief;
 use super::executions::records::{SandboxLoss, Submission};
+use super::network::NetworkRecord;
 use super::questions::question::{Question, Reply};
 use super::requests::kind::{RequestKind, parent_key};
 use super::rules::Rules;
@@ -101,6 +102,8 @@ pub enum Command {
     Ask(Box<Question>),
     /// Have the shim open a stream. Done when the command is given.
     Open(Box<Open>),
+    /// Write into the log that a connection to the network has ended.
+    NoteConnection(Box<NetworkRecord>),
 }
 
 /// What a kernel that waited is given.

@@ -41,6 +41,11 @@ impl<'a> Log<'a> {
         self.push(RecordKind::Lifecycle, None, 0, record.to_body(), Next::Nothing);
     }
 
+    /// What a connection to the network did.
+    pub(crate) fn network(&mut self, owner: u64, body: Bytes) {
+        self.push(RecordKind::Network, None, owner, body, Next::Nothing);
+    }
+
     /// A message in the kernel's name, for all clients or for the owner of what it answers.
     pub(crate) fn message(&mut self, channel: Channel, owner: u64, frame: Bytes) {
         self.push(RecordKind::Message, Some(channel), owner, frame, Next::Nothing);

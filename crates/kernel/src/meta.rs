@@ -36,6 +36,8 @@ pub enum RecordKind {
     Gap = 4,
     /// What becomes of a native execution. Body: JSON. The first one of an execution has no owner, its number names it.
     Execution = 5,
+    /// A connection of the sandbox to the network, of the execution that its owner names. Body: JSON.
+    Network = 6,
 }
 
 /// The body of a record that is one event, as JSON. Serialisation of these types cannot fail; an empty object would be read
@@ -55,6 +57,7 @@ impl RecordKind {
             Self::Lifecycle,
             Self::Gap,
             Self::Execution,
+            Self::Network,
         ]
         .into_iter()
         .find(|kind| *kind as u8 == byte)

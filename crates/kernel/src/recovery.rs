@@ -69,7 +69,7 @@ impl Core {
                         stored = NO_LINKS;
                     }
                 }
-                RecordKind::Gap => {}
+                RecordKind::Gap | RecordKind::Network => {}
                 RecordKind::Execution => {
                     if core.executions.fold(record, &meta) {
                         core.life.loss_was_said();

@@ -64,6 +64,7 @@ impl Provisioner for KubernetesProvisioner {
                 .map_or(Isolation::Container, |kind| kind.isolation),
             root: RootFiles::Image,
             networks: false,
+            proxy: false,
             zygotes: false,
             kept_files: true,
             measured_by: MeasuredBy::Shim,

@@ -19,6 +19,7 @@
 mod connection;
 mod endpoint;
 mod gateway;
+mod plain;
 mod queue;
 mod redial;
 mod shim;
@@ -27,7 +28,10 @@ mod tls;
 
 pub use connection::Connection;
 pub use endpoint::{Endpoint, FIRST_LINK, KEY_FILE};
-pub use gateway::{Arrival, Expected, Gate, Listener, StreamConnection, StreamError, Streams, Unproven};
+pub use gateway::{
+    Arrival, Expected, Gate, Listener, PlainStream, StreamConnection, StreamError, Streams, Unproven,
+};
+pub use plain::PlainSocket;
 pub use queue::WriteQueue;
 pub use redial::Redial;
 pub use shim::{BlockingSocket, Gateway, Listening, open_key};

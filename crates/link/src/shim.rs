@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 
 use crate::tls::{TlsBlocking, TlsServer};
-use crate::{KEY_FILE, Socket};
+use crate::{KEY_FILE, PlainSocket, Socket};
 
 /// How the shim reaches the gateway.
 #[derive(Clone, Debug)]
@@ -46,6 +46,17 @@ impl Gateway {
         match self {
             Self::Unix(dir) => Socket::new(UnixStream::connect(dir.join(link)).await?),
             Self::Tls(server) => Ok(Socket::tls(server.connect(link).await?)),
+        }
+    }
+
+    /// Connects to the link of this name for plain bytes.
+    ///
+    /// # Errors
+    /// When no gateway is there.
+    pub async fn connect_plain(&self, link: &str) -> io::Result<PlainSocket> {
+        match self {
+            Self::Unix(dir) => Ok(PlainSocket::unix(UnixStream::connect(dir.join(link)).await?)),
+            Self::Tls(server) => Ok(PlainSocket::tls(server.connect(link).await?)),
         }
     }
 

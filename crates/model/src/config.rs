@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::network::PrivateAddresses;
 use crate::{Clock, Principal, Retention, Template};
 
 /// Settings of an engine.
@@ -62,6 +63,8 @@ pub struct EngineConfig {
     pub images: Vec<String>,
     /// Networks that templates may name and grant to callers, for `docker`.
     pub networks: Vec<String>,
+    /// Addresses that sessions with a list may reach although they are not public.
+    pub private_addresses: Vec<PrivateAddresses>,
     /// Limits of single tenants, by their names.
     pub tenants: BTreeMap<String, TenantLimits>,
     /// What ages are counted by; tests have their own.
@@ -190,6 +193,7 @@ impl EngineConfig {
             defaults: Template::default(),
             images: Vec::new(),
             networks: Vec::new(),
+            private_addresses: Vec::new(),
             tenants: BTreeMap::new(),
             clock: Clock::default(),
             min_free_bytes: 1 << 30,

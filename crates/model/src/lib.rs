@@ -14,6 +14,7 @@ mod ids;
 mod jupyter_session;
 mod kernel;
 mod kernelspec;
+pub mod network;
 mod peer_sessions;
 mod principal;
 mod session;

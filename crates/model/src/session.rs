@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
+use crate::network::AllowList;
 use crate::{
     FilesMode, JupyterSessionId, KernelId, KernelModel, MAX_LOST_NAMES, SessionId, SessionLimits, from_micros,
 };
@@ -83,6 +84,8 @@ pub struct StartSession {
     pub image: Option<String>,
     /// Another network than the template's. `None` is always allowed.
     pub network: Option<Network>,
+    /// With [`Network::Allow`]: less than what the template allows.
+    pub allow: Option<AllowList>,
     /// Idle for so long, it is ended.
     pub idle_timeout: Option<Duration>,
     /// Ended after this time, whatever it does.
@@ -219,6 +222,8 @@ pub struct SandboxConfig {
     pub enforcement: LimitReport,
     /// What of the network it sees.
     pub network: Network,
+    /// With [`Network::Allow`]: what it may reach.
+    pub allow: AllowList,
     /// Its image, where one was named.
     pub image: Option<String>,
     /// Of the image that the sandbox was started from.
@@ -322,6 +327,8 @@ pub struct SessionChange {
     pub idle_timeout: TimeChange,
     /// So long from now, it is ended.
     pub lifetime: TimeChange,
+    /// From now on it may reach this alone, which is a part of what it may reach.
+    pub allow: Option<AllowList>,
 }
 
 /// What is done to a time of a session.

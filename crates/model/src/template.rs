@@ -7,6 +7,8 @@ use himalia_sandbox::{Isolation, Network, ProvisionerKind, SandboxError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::network::AllowList;
+
 /// What a kernel is made from: a kernelspec, the sandbox around it, its limits, and how many are kept warm.
 ///
 /// Every kernelspec that no template of its name hides is a template too, with [`Template::default`] or what
@@ -26,9 +28,11 @@ pub struct Template {
     pub runtime: Option<String>,
     /// The weakest isolation that will do. Callers may ask for more, never for less.
     pub isolation: Isolation,
-    /// What of the network kernels see. `Open` needs `docker` and a name in
+    /// What of the network kernels see. `Allow` is what [`Self::allow`] names. `Open` needs `docker` and a name in
     /// [`EngineConfig::networks`](crate::EngineConfig::networks).
     pub network: Network,
+    /// What kernels may reach through the gateway, if `network` is [`Network::Allow`]. Callers may ask for less.
+    pub allow: AllowList,
     /// Networks that callers may ask for instead, in [`EngineConfig::networks`](crate::EngineConfig::networks); as
     /// [`Self::images`].
     pub networks: Vec<String>,
@@ -67,6 +71,7 @@ impl Default for Template {
             runtime: None,
             isolation: Isolation::None,
             network: Network::None,
+            allow: AllowList::default(),
             networks: Vec::new(),
             limits: SessionLimits::default(),
             usual_sizes: UsualSizes::default(),

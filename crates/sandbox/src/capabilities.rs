@@ -67,6 +67,7 @@ pub enum RootFiles {
 
 /// What a provisioner can do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent capabilities")]
 pub struct Capabilities {
     /// The level of a sandbox whose spec names no runtime; [`crate::Provisioner::isolation_of`] has that of one that does.
     pub isolation: Isolation,
@@ -74,6 +75,8 @@ pub struct Capabilities {
     pub root: RootFiles,
     /// Whether a sandbox can be joined to a network ([`crate::Network::Open`]).
     pub networks: bool,
+    /// Whether a sandbox can reach the network through the gateway ([`crate::Network::Allow`]).
+    pub proxy: bool,
     /// Whether sandboxes can be forks of a zygote ([`crate::SandboxSpec::zygote`]).
     pub zygotes: bool,
     /// Whether files outlive their sandbox, under a name ([`crate::Files::Session`]) or because they are the host's.

@@ -101,6 +101,8 @@ pub enum Network {
     /// Its own loopback device, nothing else.
     #[default]
     None,
+    /// The same, with the gateway as a proxy, on a port of that device.
+    Allow,
     /// The network of this name, which the operator made.
     Open(String),
 }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use himalia_model::network::AllowList;
 use himalia_model::{EngineError, NotOffered, Session, SessionChange, SessionInfo, TimeChange};
 
+use crate::network::check_narrower;
 use crate::templates::{check_labels, duration};
 use crate::{SessionKernel, SessionManager};
 
@@ -45,11 +47,15 @@ impl SessionManager {
             TimeChange::Reset => expiry(before.created_micros, now, most_life, None)?,
             TimeChange::Set(time) => expiry(before.created_micros, now, most_life, Some(time))?,
         };
+        if let Some(allow) = change.allow {
+            check_narrower(&before, &allow)?;
+            self.narrow(handle, &allow).await?;
+        }
         let after = Session {
             labels,
             idle_timeout,
             expires_micros,
-            ..Session::clone(&before)
+            ..Session::clone(&handle.session())
         };
         let stored = self.store.amend_session(id.0, after.changes_since(&before)).await;
         if !stored.map_err(|error| EngineError::internal("cannot note a session's change", error))? {
@@ -61,6 +67,21 @@ impl SessionManager {
             session.expires_micros = after.expires_micros;
         });
         Ok(handle.info())
+    }
+}
+
+impl SessionManager {
+    /// Everything in the sandbox of a kernel reaches this alone from now on: at once, before it is stored.
+    async fn narrow(&self, kernel: &SessionKernel, allow: &AllowList) -> Result<(), EngineError> {
+        for one in self.in_same_sandbox(kernel) {
+            let before = one.session();
+            one.change(|session| session.sandbox.allow = allow.clone());
+            let changes = one.session().changes_since(&before);
+            let stored = self.store.amend_session(one.id().0, changes).await;
+            // One that has ended meanwhile has no row.
+            stored.map_err(|error| EngineError::internal("cannot note a session's change", error))?;
+        }
+        Ok(())
     }
 }
 

@@ -19,6 +19,7 @@ mod log_sync;
 mod manager;
 mod memory_gauge;
 mod meter;
+mod network;
 mod open;
 mod provisioners;
 mod quotas;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use himalia_budget::Budget;
+use himalia_egress::Egress;
 use himalia_executions::{Known, Past};
 use himalia_journal::{Journal, LogStore, Options, Recovery, SharedLogs};
 use himalia_kernel::{Now, Rules, Settings};
@@ -82,6 +83,8 @@ pub struct SessionManager {
     pub(crate) kernel_limits: KernelLimits,
     /// What callers without a key may cost.
     pub(crate) unproven: Arc<Unproven>,
+    /// What sessions reach the network by.
+    pub(crate) egress: Arc<Egress>,
     /// What principals take of what there is for all of them.
     pub budget: Budget,
     /// The memory of sandboxes, for lists.

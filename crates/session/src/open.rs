@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use himalia_budget::Budget;
+use himalia_egress::Egress;
 use himalia_kernel::Command;
 use himalia_kernelspecs::{Catalog, HostEnvironment};
 use himalia_metrics::Metrics;
@@ -81,6 +82,7 @@ impl SessionManager {
             last_command: AtomicU64::new(config.clock.micros()),
             kernel_limits: KernelLimits::of(&config),
             unproven: Arc::default(),
+            egress: Arc::new(Egress::of_this_process(config.private_addresses.clone())),
             budget: Budget::of(&config),
             memory: MemoryGauge::default(),
             meter: Arc::default(),

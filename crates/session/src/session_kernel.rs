@@ -4,13 +4,16 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use himalia_egress::{NetworkAccess, Reports};
 use himalia_kernel::{Handle, Phase};
 use himalia_model::{
     ExecutionState, KernelId, KernelModel, Origin, Role, Session, SessionId, SessionInfo, from_micros,
 };
 use parking_lot::{Mutex, RwLock};
+use tokio_util::sync::CancellationToken;
 
 use crate::Lease;
+use crate::network::{Notes, write};
 use crate::start::KernelPermit;
 
 /// What is known of a kernel when it is decided whether it is idle for too long.
@@ -47,6 +50,9 @@ pub struct SessionKernel {
     pub(crate) cull_timeout: Option<f64>,
     /// The sandbox that it is in.
     lease: RwLock<Arc<Lease>>,
+    /// What its sandbox may reach.
+    network: Arc<NetworkAccess>,
+    notes: Arc<Notes>,
     /// The kernel's place under the limit of kernels; given back at its end.
     pub(crate) permit: Mutex<Option<KernelPermit>>,
 }
@@ -66,8 +72,12 @@ impl SessionKernel {
         lease: Arc<Lease>,
         handle: Arc<Handle>,
     ) -> Self {
+        let notes = Arc::<Notes>::default();
+        let reports: Arc<dyn Reports> = notes.clone();
         Self {
             handle,
+            network: Arc::new(NetworkAccess::new(session.sandbox.allow.clone(), reports)),
+            notes,
             session: RwLock::new(Arc::new(session)),
             cull_timeout,
             lease: RwLock::new(lease),
@@ -95,10 +105,22 @@ impl SessionKernel {
     /// Changes what is known of the session.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Session)) {
         change(Arc::make_mut(&mut self.session.write()));
+        self.network.set(&self.session().sandbox.allow);
+    }
+
+    /// Writes what its connections do into its log.
+    pub(crate) fn write_notes(&self, stop: CancellationToken) -> impl Future<Output = ()> + use<> {
+        write(Arc::clone(&self.notes), Arc::clone(&self.handle), stop)
+    }
+
+    /// What its sandbox may reach.
+    pub(crate) fn network(&self) -> &Arc<NetworkAccess> {
+        &self.network
     }
 
     /// It becomes another session: it was claimed.
     pub(crate) fn assign(&self, id: KernelId, session: Session) {
+        self.network.set(&session.sandbox.allow);
         *self.session.write() = Arc::new(session);
         self.handle.set_id(id);
     }

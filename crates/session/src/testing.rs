@@ -32,6 +32,7 @@ impl StubProvisioner {
                 isolation,
                 root,
                 networks: root == RootFiles::Image,
+                proxy: root == RootFiles::Built,
                 zygotes: root == RootFiles::Built,
                 kept_files: true,
                 measured_by: MeasuredBy::Provisioner,

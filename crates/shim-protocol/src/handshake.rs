@@ -2,6 +2,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Lane, PerLane, RequestId, VersionRange};
 
+/// Name of the streams of the network: each carries one connection of a client in the sandbox, as plain bytes behind the hello, in both
+/// directions. The shim opens them itself, before a client needs one.
+pub const NETWORK_STREAM: &str = "network";
+
 /// First frame of each connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
@@ -19,7 +23,7 @@ pub struct Hello {
     pub pid: i32,
     /// What it holds.
     pub kernels: Vec<KernelEntry>,
-    /// Of the connection of a stream: what its `open` named. Such a connection is no lane, gets no welcome, and what the
+    /// Of the connection of a stream: what its `open` named, or [`NETWORK_STREAM`]. Such a connection is no lane, gets no welcome, and what the
     /// shim holds is not in its hello.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,

@@ -84,6 +84,10 @@
 //! at most 256 KiB; nothing but the socket's buffer is ahead of its reader. `done` or `failed` ends a stream; a
 //! connection that closes without either has failed. Nothing of a stream is resent or kept.
 //!
+//! The network of a sandbox is carried by streams too, which the shim opens by itself if its sandbox has that: it keeps a few
+//! that wait, each on its own connection to the link with the name [`NETWORK_STREAM`] in its hello, and gives one to each connection
+//! that it accepts. From then on both sides send plain bytes. A gateway that does not expect one closes it.
+//!
 //! # Branches
 //!
 //! A shim has one link per branch beside its first one. Each is as described above, with lanes, numbers and marks of
@@ -120,7 +124,8 @@ pub use event::{
 };
 pub use gateway_link::{GatewayLink, LinkCheck, Pending, PendingFull, Resumed};
 pub use handshake::{
-    Denied, Hello, InterruptMode, KernelEntry, KernelState, LinkRange, RequestMarks, Resume, Welcome,
+    Denied, Hello, InterruptMode, KernelEntry, KernelState, LinkRange, NETWORK_STREAM, RequestMarks, Resume,
+    Welcome,
 };
 pub use kind::{CHUNK_BYTES, HELLO_BYTES, Kind};
 pub use lane::{Lane, PerLane};

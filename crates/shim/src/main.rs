@@ -5,7 +5,7 @@
 //! kernel has one of its own.
 //!
 //! One thread runs everything; others exist only while a message above 1 MiB is verified or files are copied, removed or
-//! transferred.
+//! transferred, and for the network of a sandbox that reaches it through the gateway.
 
 mod children;
 mod coalesce;
@@ -20,6 +20,7 @@ mod lane;
 mod linger;
 mod link;
 mod memory;
+mod network;
 mod options;
 mod outlet;
 mod probe;

@@ -55,6 +55,9 @@ pub(crate) struct Options {
     /// Inherited descriptor of the socket to the sandbox's zygote.
     #[arg(long, value_name = "FD")]
     pub(crate) zygote_fd: Option<RawFd>,
+    /// Listen on 127.0.0.1:3128 for clients in the sandbox, and carry what they send to the gateway, which is their proxy.
+    #[arg(long)]
+    pub(crate) network: bool,
     /// Give kernels the variables of this process too, which are those of the image. Those that their start names win.
     #[arg(long)]
     pub(crate) image_env: bool,

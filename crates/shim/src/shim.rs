@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use himalia_link::{FIRST_LINK, Gateway};
 use himalia_shim_protocol::Lane;
 use tokio::sync::{Notify, Semaphore};
@@ -17,6 +18,7 @@ use crate::kernel::{Kernel, Order};
 use crate::linger::Linger;
 use crate::link::Link;
 use crate::memory::OomKills;
+use crate::network::Network;
 use crate::options::{Inherited, Options};
 use crate::signals::{Asked, Listener, Signals};
 use crate::zygote::Zygote;
@@ -48,6 +50,8 @@ pub(crate) struct Shim {
     pub(crate) copying: Semaphore,
     /// Places for streams.
     pub(crate) streams: Arc<Semaphore>,
+    /// What carries the network of the sandbox, if it has one.
+    pub(crate) network: Option<Network>,
     /// Set when copying must end.
     pub(crate) cancel: Arc<AtomicBool>,
     end: Notify,
@@ -65,6 +69,8 @@ pub(crate) async fn run(
     dial: Dial,
 ) -> anyhow::Result<()> {
     let zygote = inherited.zygote.map(Zygote::new).transpose()?;
+    let network = options.network.then(|| Network::start(&gateway, &inherited.key));
+    let network = network.transpose().context("the proxy of the sandbox")?;
     let shim = Rc::new(Shim {
         children: Rc::new(Children {
             zygote,
@@ -85,6 +91,7 @@ pub(crate) async fn run(
         copying: Semaphore::new(1),
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         cancel: Arc::default(),
+        network,
         end: Notify::new(),
         ending: Cell::new(None),
         options,
@@ -147,12 +154,21 @@ impl Shim {
     /// Lets a link dial.
     pub(crate) fn open(&self, link: &Rc<Link>) {
         self.links.borrow_mut().push(Rc::clone(link));
+        self.name_link();
         link.dial();
+    }
+
+    /// The oldest link carries the network.
+    fn name_link(&self) {
+        if let Some(network) = &self.network {
+            network.set_link(self.links.borrow().first().map(|link| link.name()));
+        }
     }
 
     /// A link was given up. The shim ends with the last one.
     pub(crate) fn closed(&self, link: &Rc<Link>) {
         self.links.borrow_mut().retain(|other| !Rc::ptr_eq(other, link));
+        self.name_link();
         self.release_name(link.name());
         if self.links.borrow().is_empty() {
             self.begin_end("the last link is closed", Duration::ZERO);

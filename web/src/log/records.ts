@@ -11,7 +11,7 @@ export interface LogRecord {
   seq: number;
   /** When it was stored, UTC. */
   at: string;
-  kind: 'message' | 'request' | 'lifecycle' | 'gap' | 'execution';
+  kind: 'message' | 'request' | 'lifecycle' | 'gap' | 'execution' | 'network';
   incarnation: number;
   /** Of a message or a request. */
   channel?: string;
@@ -25,7 +25,7 @@ export interface LogRecord {
   execution?: number;
 }
 
-const KINDS = ['message', 'request', 'lifecycle', 'gap', 'execution'];
+const KINDS = ['message', 'request', 'lifecycle', 'gap', 'execution', 'network'];
 
 /** A record from the text of an event; null if it is none that this viewer knows. */
 export function parseRecord(text: string): LogRecord | null {

@@ -94,6 +94,9 @@ export class SessionLog {
         break;
       case 'gap':
         this.gap(record);
+        break;
+      case 'network':
+        this.network(record);
     }
   }
 
@@ -412,6 +415,16 @@ export class SessionLog {
       this.changedCells.add(cell);
     }
     if (running.length === 0) this.life(record, said, true);
+  }
+
+  /** A connection to the network that has ended or was refused. */
+  private network(record: LogRecord): void {
+    const detail = object(record.detail);
+    const bytes = (name: string) => number(detail[name]) ?? 0;
+    const omitted = bytes('omitted');
+    const did = `${bytes('sent_bytes')} bytes sent, ${bytes('received_bytes')} bytes received`;
+    const said = text(detail.reason) || `${text(detail.host)}:${bytes('port')}: ${did}`;
+    this.life(record, `Network: ${said}${omitted > 0 ? `, and ${omitted} other connections` : ''}`, false);
   }
 
   private life(record: LogRecord, said: string, isLoss: boolean): void {

@@ -206,6 +206,7 @@ async fn a_name_is_one_sessions_and_outlives_the_gateway() {
         labels: [("team".to_owned(), Some("a".to_owned()))].into(),
         idle_timeout: TimeChange::Set(Duration::from_mins(15)),
         lifetime: TimeChange::Keep,
+        ..SessionChange::default()
     };
     engine
         .change_session(&op(), SessionId::of_first_kernel(id), change)

@@ -2,6 +2,7 @@
 
 mod alone;
 mod mark;
+mod network;
 mod result;
 
 use himalia_journal::Record;
@@ -17,6 +18,7 @@ use serde::Deserialize;
 use crate::{ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKernel};
 
 pub(crate) use mark::Mark;
+use network::Network;
 
 /// Follows one execution. `S` is what becomes of its text.
 #[derive(Clone, Debug)]
@@ -43,6 +45,8 @@ pub struct Follower<S = Excerpt> {
     gaps: u64,
     /// Of the kernel's messages for it.
     bytes_out: u64,
+    /// What its connections to the network did.
+    network: Network,
     /// Records that the quota took.
     removed: u64,
     seq: u64,
@@ -158,6 +162,7 @@ impl<S: Sink + Clone> Follower<S> {
             detached: false,
             gaps: 0,
             bytes_out: 0,
+            network: Network::default(),
             removed: 0,
             seq: 0,
         }
@@ -255,6 +260,10 @@ impl<S: Sink + Clone> Follower<S> {
             Some(RecordKind::Message) if mine => return self.message(record, &meta, told),
             Some(RecordKind::Request) if mine && meta.channel == Some(Channel::Stdin) => {
                 self.fold.answered();
+                None
+            }
+            Some(RecordKind::Network) if mine => {
+                self.network.add(record);
                 None
             }
             Some(RecordKind::Gap) if self.sent => self.loss(record),

@@ -188,6 +188,10 @@ pub struct ExecutionUsage {
     pub peak_memory_bytes: Option<u64>,
     /// Bytes of the messages that the kernel sent for it, so far.
     pub bytes_out: u64,
+    /// Bytes that its connections to the network sent to hosts, of those that have ended.
+    pub network_sent_bytes: u64,
+    /// The same of bytes from hosts.
+    pub network_received_bytes: u64,
 }
 
 /// What came of an execution so far: the one result of every interface.

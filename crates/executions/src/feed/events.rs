@@ -28,6 +28,8 @@ pub enum EventKind {
     Gap,
     /// What becomes of a native execution; `body` is JSON.
     Execution,
+    /// A connection to the network that has ended or was refused; `body` is JSON.
+    Network,
 }
 
 impl EventKind {
@@ -39,6 +41,7 @@ impl EventKind {
             Self::Lifecycle => "lifecycle",
             Self::Gap => "gap",
             Self::Execution => "execution",
+            Self::Network => "network",
         }
     }
 }
@@ -126,6 +129,7 @@ fn event(record: &Record) -> Option<Event> {
         RecordKind::Lifecycle => EventKind::Lifecycle,
         RecordKind::Gap => EventKind::Gap,
         RecordKind::Execution => EventKind::Execution,
+        RecordKind::Network => EventKind::Network,
     };
     let meta = RecordMeta::decode(&record.meta);
     let engines = match kind {

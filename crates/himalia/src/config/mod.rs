@@ -14,7 +14,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use himalia_engine::{AuditTarget, CullConfig, Retention};
+use himalia_engine::{AuditTarget, CullConfig, PrivateAddresses, Retention};
 use himalia_otlp::{BadCollector, Collector};
 
 pub(crate) use error::ConfigError;
@@ -53,6 +53,7 @@ pub(crate) struct Config {
     pub(crate) shim: Option<PathBuf>,
     pub(crate) jail: Option<PathBuf>,
     pub(crate) sandboxes: Sandboxes,
+    pub(crate) private_addresses: Vec<PrivateAddresses>,
     pub(crate) kernelspec_dirs: Vec<PathBuf>,
     pub(crate) only_these_kernelspecs: bool,
     pub(crate) allowed_kernelspecs: Vec<String>,
@@ -160,6 +161,7 @@ impl Config {
             shim: settings.shim,
             jail: settings.jail,
             sandboxes,
+            private_addresses: private_addresses(&settings.private_addresses.unwrap_or_default())?,
             kernelspec_dirs: settings.kernelspec_dirs.unwrap_or_default(),
             only_these_kernelspecs: settings.only_these_kernelspecs,
             allowed_kernelspecs: settings.allowed_kernelspecs.unwrap_or_default(),
@@ -187,6 +189,12 @@ impl Config {
             collector,
         })
     }
+}
+
+fn private_addresses(said: &[String]) -> Result<Vec<PrivateAddresses>, ConfigError> {
+    let read = |text: &String| text.parse();
+    let read: Result<_, String> = said.iter().map(read).collect();
+    read.map_err(|reason| ConfigError::new("private_addresses", reason))
 }
 
 /// The files of the listener's certificate.

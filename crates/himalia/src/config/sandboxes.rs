@@ -146,7 +146,7 @@ fn wants_docker(template: &Template) -> bool {
     template.provisioner == ProvisionerChoice::Named(ProvisionerKind::Docker)
         || template.image.is_some()
         || template.runtime.is_some()
-        || template.network != Network::None
+        || matches!(template.network, Network::Open(_))
         || template.isolation > Isolation::Namespaces
 }
 

@@ -45,6 +45,7 @@ impl Reader<'_> {
         let network = own.network.as_ref().or(base.network.as_ref());
         let network = match network.map(String::as_str) {
             None | Some("none") => Network::None,
+            Some("allow") => Network::Allow,
             Some(name) if self.docker.networks.iter().any(|known| known == name) => {
                 Network::Open(name.to_owned())
             }
@@ -55,6 +56,18 @@ impl Reader<'_> {
                 );
             }
         };
+        let allow = own
+            .allow
+            .as_ref()
+            .or(base.allow.as_ref())
+            .cloned()
+            .unwrap_or_default();
+        if network == Network::Allow && allow.is_empty() {
+            return bad("allow", "is needed with network = \"allow\"".to_owned());
+        }
+        if network != Network::Allow && own.allow.is_some() {
+            return bad("allow", "needs network = \"allow\"".to_owned());
+        }
         let image = own.image.clone().or_else(|| base.image.clone());
         if let Some(image) = image.as_ref().filter(|image| !self.docker.images.contains(image)) {
             return bad(
@@ -114,6 +127,7 @@ impl Reader<'_> {
             runtime: own.runtime.clone().or_else(|| base.runtime.clone()),
             isolation: own.isolation.or(base.isolation).unwrap_or_default(),
             network,
+            allow,
             networks,
             limits,
             usual_sizes,
@@ -145,7 +159,7 @@ impl Reader<'_> {
             let wants = [
                 ("image", template.image.is_some() && own.image.is_some()),
                 ("runtime", template.runtime.is_some() && own.runtime.is_some()),
-                ("network", template.network != Network::None),
+                ("network", matches!(template.network, Network::Open(_))),
                 ("isolation", template.isolation > Isolation::Namespaces),
             ];
             if let Some((field, _)) = wants.iter().find(|(_, wanted)| *wanted) {

@@ -91,6 +91,9 @@ settings! {
         /// What kernels are closed in: none (plain processes, for development), namespaces, container, gvisor, microvm;
         /// auto is namespaces if they work here, else none, on a loopback address only
         isolation("LEVEL"): IsolationSetting = "auto";
+        /// Address that sessions with network = "allow" may reach although it is not public, if their list names a host that
+        /// has it: 10.1.2.3, 10.1.0.0/16, or one port as 127.0.0.1:8080; may be repeated
+        private_addresses("ADDRESS", long = "private-address", value_delimiter = ','): Vec<String>;
     }
     "Kernels" {
         /// Directory of kernelspecs (DIR/<name>/kernel.json) to look in first; may be repeated

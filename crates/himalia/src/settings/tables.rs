@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use himalia_engine::{FilesMode, ProvisionerChoice};
+use himalia_engine::{AllowList, FilesMode, ProvisionerChoice};
 use himalia_sandbox::Isolation;
 use serde::Deserialize;
 
@@ -83,8 +83,10 @@ pub(crate) struct TemplateTable {
     /// Images that callers may ask for instead.
     pub(crate) images: Option<Vec<String>>,
     pub(crate) runtime: Option<String>,
-    /// `none`, or a name of `[docker] networks`.
+    /// `none`, `allow`, or a name of `[docker] networks`.
     pub(crate) network: Option<String>,
+    /// What may be reached with `allow`.
+    pub(crate) allow: Option<AllowList>,
     /// Networks that callers may ask for instead.
     pub(crate) networks: Option<Vec<String>>,
     /// At least.

@@ -2,15 +2,17 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use himalia_engine::{
-    ExecutionState, FilesMode, Isolation, KernelId, MAX_LABELS, MAX_NAME_CHARS, NAME_PATTERN, Network,
-    Origin, Secrets, SessionId, SessionInfo, SessionLimits, StartPath, StartSession,
+    AllowList, ExecutionState, FilesMode, Isolation, KernelId, MAX_LABELS, MAX_NAME_CHARS, NAME_PATTERN,
+    Network, Origin, Secrets, SessionId, SessionInfo, SessionLimits, StartPath, StartSession,
 };
 use himalia_wire::build::timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserializer, Error};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::input::{Hyphenated, Whole};
@@ -53,8 +55,8 @@ pub(crate) struct NewSession<I> {
     /// The minimum level.
     isolation: Option<Isolation>,
     image: Option<String>,
-    /// `none`, or the name of an open network.
-    network: Option<String>,
+    /// `none`, the name of an open network, `allow` for what the template allows, or a part of that.
+    network: Option<WantedNetwork>,
     /// Seconds without activity after which it is ended.
     idle_timeout_s: Option<Seconds>,
     /// Seconds after its start when it is ended.
@@ -78,6 +80,71 @@ struct WantedLimits {
     open_files: Option<Positive>,
     output_bytes: Option<Positive>,
     execution_ms: Option<Positive>,
+}
+
+/// A requested network.
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged)]
+pub(crate) enum WantedNetwork {
+    /// Its name.
+    Name(String),
+    /// What can be reached through the gateway.
+    #[schemars(with = "NetworkList")]
+    List(AllowList),
+}
+
+/// What can be reached through the gateway.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NetworkList {
+    /// Part of what the template allows.
+    allow: AllowList,
+}
+
+impl<'de> Deserialize<'de> for WantedNetwork {
+    /// Unlike a derived form, an error says what is wrong with a rule.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = WantedNetwork;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a network, or an object with allow")
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<WantedNetwork, E> {
+                Ok(WantedNetwork::Name(name.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<WantedNetwork, A::Error> {
+                let NetworkList { allow } = NetworkList::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(WantedNetwork::List(allow))
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+impl WantedNetwork {
+    /// For a session that has a list.
+    pub(super) fn narrower(self) -> Result<AllowList, ApiError> {
+        match self {
+            Self::List(allow) => Ok(allow),
+            Self::Name(name) if name == "none" => Ok(AllowList::default()),
+            Self::Name(_) => Err(ApiError::bad_field(
+                "network",
+                "of a session can only be changed to none, or to an object with allow",
+            )),
+        }
+    }
+}
+
+fn named_network(name: String) -> Network {
+    match name.as_str() {
+        "none" => Network::None,
+        "allow" => Network::Allow,
+        _ => Network::Open(name),
+    }
 }
 
 /// In place of an id where the address has a name.
@@ -132,6 +199,11 @@ impl<I> NewSession<I> {
     fn with(self, id: Option<KernelId>) -> Result<StartSession, ApiError> {
         variables::check("env", &self.env)?;
         variables::check("secrets", &self.secrets)?;
+        let (network, allow) = match self.network {
+            Some(WantedNetwork::List(allow)) => (Some(Network::Allow), Some(allow)),
+            Some(WantedNetwork::Name(name)) => (filled(Some(name)).map(named_network), None),
+            None => (None, None),
+        };
         Ok(StartSession {
             name: filled(self.template),
             id,
@@ -142,10 +214,8 @@ impl<I> NewSession<I> {
             isolation: self.isolation,
             limits: self.limits.map(WantedLimits::read).unwrap_or_default(),
             image: filled(self.image),
-            network: filled(self.network).map(|name| match name.as_str() {
-                "none" => Network::None,
-                _ => Network::Open(name),
-            }),
+            network,
+            allow,
             idle_timeout: self.idle_timeout_s.map(seconds),
             lifetime: self.lifetime_s.map(seconds),
             labels: self.labels,
@@ -206,8 +276,10 @@ pub(crate) struct Session {
     /// Maximum memory of the sandbox, including file systems in memory; null: no limit.
     memory_total_bytes: Option<u64>,
     provisioner: String,
-    /// `none`, or the name of an open network.
+    /// `none`, `allow`, or the name of an open network.
     network: String,
+    /// With `allow`: what it may reach.
+    allow: AllowList,
     image: Option<String>,
     files: FilesMode,
     cwd: String,
@@ -257,8 +329,10 @@ impl From<SessionInfo> for Session {
             provisioner: session.provisioner,
             network: match sandbox.network {
                 Network::None => "none".to_owned(),
+                Network::Allow => "allow".to_owned(),
                 Network::Open(name) => name,
             },
+            allow: sandbox.allow,
             image: sandbox.image,
             files: sandbox.files,
             cwd: session.cwd,

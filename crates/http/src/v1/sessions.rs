@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::answers::{Created, Either, Empty, Fresh, Tagged};
 use super::input::{Hyphenated, Members, Parameters};
 use super::models::SandboxUsage;
-use super::session_json::{NewSession, NoId, Seconds, Session, or_empty, seconds};
+use super::session_json::{NewSession, NoId, Seconds, Session, WantedNetwork, or_empty, seconds};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -189,6 +189,8 @@ pub(crate) struct Change {
     #[serde(default, deserialize_with = "span")]
     #[schemars(with = "Option<Seconds>")]
     lifetime_s: TimeChange,
+    /// What it may reach from now on, a part of what it may reach: `none`, or rules. Other connections are cut.
+    network: Option<WantedNetwork>,
 }
 
 /// A time that is there, or null.
@@ -209,6 +211,7 @@ pub(crate) async fn change(
         labels: wanted.labels,
         idle_timeout: wanted.idle_timeout_s,
         lifetime: wanted.lifetime_s,
+        allow: wanted.network.map(WantedNetwork::narrower).transpose()?,
     };
     let info = app.engine().change_session(&principal, session, change).await;
     Ok(Json(info.map_err(|error| of_session(error, &id))?.into()))

@@ -24,6 +24,10 @@ impl Core {
             Command::Fork(fork) => self.fork(waiter, fork, out),
             Command::AddLink(socket) => self.add_link(waiter, socket, out),
             Command::Open(open) => self.open_stream(*open, out),
+            Command::NoteConnection(record) => {
+                self.note_connection(&record);
+                Ok(true)
+            }
             Command::Ask(question) => self.ask(waiter, &question),
             Command::Submit(submission) => self.submit(waiter, *submission, out),
             Command::StopExecution(seq) => {
@@ -65,7 +69,8 @@ impl Core {
             | Command::Submit(_)
             | Command::StopExecution(_)
             | Command::Input { .. }
-            | Command::ListExecutions => false,
+            | Command::ListExecutions
+            | Command::NoteConnection(_) => false,
         };
         possible && !self.life.sandbox_is_gone() && !self.outbox.takes_commands()
     }

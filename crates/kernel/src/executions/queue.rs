@@ -177,6 +177,11 @@ impl Executions {
         self.recent.iter().cloned().chain(current).chain(queue)
     }
 
+    /// The one that was sent to the kernel.
+    pub(crate) fn sent(&self) -> Option<u64> {
+        self.current.as_ref().map(|current| current.queued.seq)
+    }
+
     /// The one that was sent, if it is this one.
     pub(super) fn current(&mut self, seq: u64) -> Option<&mut Current> {
         self.current.as_mut().filter(|current| current.queued.seq == seq)

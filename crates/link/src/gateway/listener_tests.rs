@@ -1,7 +1,7 @@
 //! Who is let in, and what it costs to find out.
 
 use bytes::BytesMut;
-use himalia_shim_protocol::{HEAD_BYTES, HELLO_BYTES, Kind, Lane};
+use himalia_shim_protocol::{HEAD_BYTES, HELLO_BYTES, Kind, Lane, NETWORK_STREAM};
 
 use super::*;
 use tokio::net::UnixStream;
@@ -11,6 +11,10 @@ use crate::{FIRST_LINK, KEY_FILE};
 const KEY: &str = "the key";
 
 fn hello(key: &str, epoch_seen: u64) -> BytesMut {
+    hello_of(None, key, epoch_seen)
+}
+
+fn hello_of(stream: Option<&str>, key: &str, epoch_seen: u64) -> BytesMut {
     let hello = Hello {
         lane: Lane::Now,
         key: key.into(),
@@ -19,7 +23,7 @@ fn hello(key: &str, epoch_seen: u64) -> BytesMut {
         epoch_seen,
         pid: 1,
         kernels: Vec::new(),
-        stream: None,
+        stream: stream.map(str::to_owned),
     };
     let mut out = BytesMut::new();
     ToGateway::Hello(Box::new(hello)).encode(&mut out).unwrap();
@@ -29,6 +33,7 @@ fn hello(key: &str, epoch_seen: u64) -> BytesMut {
 struct Listening {
     dir: tempfile::TempDir,
     arrivals: mpsc::Receiver<Arrival>,
+    streams: Arc<Streams>,
     _stop: tokio_util::sync::DropGuard,
 }
 
@@ -50,11 +55,12 @@ fn listen_within(unproven: &Arc<Unproven>) -> Listening {
         .listen(FIRST_LINK, gate)
         .unwrap();
     let (arrivals_in, arrivals) = mpsc::channel(4);
-    let stop = CancellationToken::new();
-    tokio::spawn(listener.run(arrivals_in, Arc::default(), stop.clone()));
+    let (stop, streams) = (CancellationToken::new(), Arc::<Streams>::default());
+    tokio::spawn(listener.run(arrivals_in, Arc::clone(&streams), stop.clone()));
     Listening {
         dir,
         arrivals,
+        streams,
         _stop: stop.drop_guard(),
     }
 }
@@ -89,6 +95,32 @@ async fn a_caller_with_the_key_is_let_in_and_the_key_file_goes() {
         (Lane::Now, himalia_shim_protocol::PROTOCOL_MAX)
     );
     assert!(!place.dir.path().join(KEY_FILE).exists());
+}
+
+#[tokio::test]
+async fn a_stream_of_the_network_is_plain_bytes_to_who_serves_it() {
+    let place = listen();
+    let said = [&hello_of(Some(NETWORK_STREAM), KEY, 5)[..], b"first"].concat();
+    let mut unserved = place.call(&said).await;
+    assert!(!matches!(unserved.read(&mut [0]).await, Ok(1..)), "it is closed");
+    let mut network = place.streams.network();
+    let mut theirs = place.call(&said).await;
+    let mut ours = network.recv().await.unwrap().into_plain();
+    theirs.write_all(b" second").await.unwrap();
+    let mut heard = [0; 12];
+    ours.read_exact(&mut heard).await.unwrap();
+    assert_eq!(&heard, b"first second");
+    ours.write_all(b"answer").await.unwrap();
+    ours.shutdown().await.unwrap();
+    let mut heard = Vec::new();
+    theirs.read_to_end(&mut heard).await.unwrap();
+    assert_eq!(heard, b"answer");
+    // Without the key it is closed.
+    place.call(&hello_of(Some(NETWORK_STREAM), "another", 5)).await;
+    theirs = place.call(&hello_of(Some(NETWORK_STREAM), KEY, 5)).await;
+    drop(theirs);
+    let mut last = network.recv().await.unwrap().into_plain();
+    assert_eq!(last.read(&mut [0]).await.unwrap(), 0);
 }
 
 #[tokio::test]

@@ -1,16 +1,25 @@
-//! Connections for transfers of files: who waits for which.
+//! Streams: who waits for which.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use himalia_shim_protocol::NETWORK_STREAM;
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 use super::stream::StreamConnection;
 
-/// Those of one link that were asked for and have not come.
+/// Streams of the network that wait until they are served; more are closed.
+const NETWORK_WAITING: usize = 16;
+
+/// The streams of one link.
 #[derive(Debug, Default)]
-pub struct Streams(Mutex<HashMap<String, oneshot::Sender<StreamConnection>>>);
+pub struct Streams {
+    /// Those for files that were asked for and have not come.
+    expected: Mutex<HashMap<String, oneshot::Sender<StreamConnection>>>,
+    /// Who serves those of the network.
+    network: Mutex<Option<mpsc::Sender<StreamConnection>>>,
+}
 
 /// One that was asked for. Dropping it stops the wait.
 #[derive(Debug)]
@@ -25,7 +34,7 @@ impl Streams {
     pub fn expect(self: &Arc<Self>) -> Expected {
         let name = uuid::Uuid::new_v4().simple().to_string();
         let (tell, socket) = oneshot::channel();
-        self.0.lock().insert(name.clone(), tell);
+        self.expected.lock().insert(name.clone(), tell);
         Expected {
             streams: Arc::clone(self),
             name,
@@ -33,9 +42,26 @@ impl Streams {
         }
     }
 
+    /// Those of the network come here from now on; without that they are closed.
+    pub fn network(&self) -> mpsc::Receiver<StreamConnection> {
+        let (sender, receiver) = mpsc::channel(NETWORK_WAITING);
+        *self.network.lock() = Some(sender);
+        receiver
+    }
+
     /// One has come. It is closed if it is not expected any more.
     pub(super) fn arrive(&self, name: &str, socket: StreamConnection) {
-        let waiting = self.0.lock().remove(name);
+        if name == NETWORK_STREAM {
+            let network = self.network.lock();
+            if network
+                .as_ref()
+                .is_none_or(|network| network.try_send(socket).is_err())
+            {
+                tracing::debug!("a stream of the network that is not served");
+            }
+            return;
+        }
+        let waiting = self.expected.lock().remove(name);
         if waiting.is_none_or(|waiting| waiting.send(socket).is_err()) {
             tracing::debug!("a stream that is not expected");
         }
@@ -56,6 +82,6 @@ impl Expected {
 
 impl Drop for Expected {
     fn drop(&mut self) {
-        self.streams.0.lock().remove(&self.name);
+        self.streams.expected.lock().remove(&self.name);
     }
 }

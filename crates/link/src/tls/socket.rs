@@ -106,6 +106,11 @@ impl TlsSocket {
         Ok(true)
     }
 
+    /// Nothing more is written. The end goes out with the next flush.
+    pub(crate) fn end(&mut self) {
+        self.tls.send_close_notify();
+    }
+
     /// Whether something that was taken is not written yet.
     pub(crate) fn is_unsent(&self) -> bool {
         self.tls.wants_write()

@@ -99,6 +99,7 @@ impl Provisioner for LocalProvisioner {
             isolation: Isolation::None,
             root: RootFiles::Host,
             networks: false,
+            proxy: false,
             zygotes: false,
             kept_files: true,
             measured_by: MeasuredBy::Provisioner,

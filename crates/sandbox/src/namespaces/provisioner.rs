@@ -79,6 +79,7 @@ impl Provisioner for NamespacesProvisioner {
             isolation: Isolation::Namespaces,
             root: RootFiles::Built,
             networks: false,
+            proxy: true,
             zygotes: true,
             kept_files: true,
             measured_by: MeasuredBy::Provisioner,

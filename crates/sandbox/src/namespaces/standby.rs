@@ -22,7 +22,7 @@ use super::start::Fresh;
 use super::zygote::Zygote;
 use crate::host::blocking;
 use crate::host::short;
-use crate::{Files, Limits, SandboxSpec, ZygoteSpec};
+use crate::{Files, Limits, Network, SandboxSpec, ZygoteSpec};
 
 /// The most forms with a standby sandbox. A new form evicts the one that was made or requested the longest time ago.
 const MAX_FORMS: usize = 8;
@@ -46,6 +46,7 @@ struct Form {
     /// Host paths that are bound, with device and inode: a directory that replaced another one is a different one.
     binds: Vec<(PathBuf, Option<(u64, u64)>)>,
     names: BTreeMap<&'static str, PathBuf>,
+    network: Network,
     orphan_ttl: Option<Duration>,
     protocol_max: Option<u16>,
     zygote: ZygoteSpec,
@@ -65,6 +66,7 @@ impl Form {
             limits: spec.limits.clone(),
             binds: spec.binds.iter().map(identity).collect(),
             names: spec.names.clone(),
+            network: spec.network.clone(),
             orphan_ttl: spec.orphan_ttl,
             protocol_max: spec.protocol_max,
             zygote: spec.zygote.clone()?,

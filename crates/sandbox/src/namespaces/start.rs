@@ -365,6 +365,9 @@ fn argv(spec: &SandboxSpec, inner: &Inner) -> Vec<String> {
     if let Some(bytes) = inner.config.shim_memory_bytes.filter(|_| !by_group) {
         option("--memory-limit", bytes.to_string());
     }
+    if spec.network == Network::Allow {
+        argv.push("--network".to_owned());
+    }
     argv
 }
 

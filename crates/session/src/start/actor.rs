@@ -162,13 +162,14 @@ impl SessionManager {
         let (handle, mailboxes) = Handle::new(
             id,
             journal,
-            streams,
+            Arc::clone(&streams),
             &core,
             Arc::clone(self.metrics.kernels()),
             self.traces.clone(),
         );
         let kernel = Arc::new(SessionKernel::new(session, cull_timeout, lease, handle));
         *kernel.permit.lock() = permit;
+        self.serve_network(&kernel, &streams);
         let actor = Actor {
             core,
             handle: Arc::clone(kernel.handle()),

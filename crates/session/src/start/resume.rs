@@ -187,6 +187,8 @@ impl SessionManager {
             ..StartSession::default()
         };
         let mut plan = self.plan(&start, Some(before.owner.as_str())).await?;
+        // Never more than it had, nor than the template allows by now.
+        plan.session.sandbox.allow = sandbox.allow.within(&plan.session.sandbox.allow);
         if plan.provisioner.kind().as_str() != before.provisioner {
             return Err(EngineError::unavailable(format!(
                 "the provisioner {} of this session is not there any more",

@@ -63,6 +63,11 @@ fn one(config: &EngineConfig, provisioners: &Provisioners, template: &Template) 
             return Err(format!("network {network:?} is not in the list of networks"));
         }
     }
+    if let Some((kind, _)) = named.filter(|(_, can)| !can.proxy && template.network == Network::Allow) {
+        return Err(format!(
+            "network is allow, which provisioner {kind} cannot enforce (network_unsupported)"
+        ));
+    }
     let runs_images = named.is_none_or(|(_, can)| can.images());
     if !runs_images && (template.image.is_some() || template.runtime.is_some()) {
         return Err("image and runtime need a provisioner that runs images".to_owned());

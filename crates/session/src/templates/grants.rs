@@ -29,6 +29,25 @@ impl Grants<'_> {
             self.granted(name, &self.template.networks, of_tenant, "networks")
                 .map_err(|reason| EngineError::not_offered(NotOffered::Network, "network", reason))?;
         }
+        if start.network == Some(Network::Allow) && self.template.network != Network::Allow {
+            let reason = format!("the template {} has no list of hosts", self.name);
+            return Err(EngineError::not_offered(NotOffered::Network, "network", reason));
+        }
+        let wider = start
+            .allow
+            .as_ref()
+            .and_then(|allow| allow.exceeds(&self.template.allow));
+        if let Some(rule) = wider {
+            let reason = format!(
+                "{rule} is more than the template {} allows: {}",
+                self.name, self.template.allow
+            );
+            return Err(EngineError::not_offered(
+                NotOffered::Network,
+                "network.allow",
+                reason,
+            ));
+        }
         if let Some(name) = &start.image
             && self.template.image.as_ref() != Some(name)
         {

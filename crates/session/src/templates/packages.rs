@@ -1,4 +1,4 @@
-//! Packages that a session installs for itself: where `pip` puts them, and what it says without a network.
+//! Where programs in a sandbox find the network: the proxy, and for `pip` also where packages go, and that there is no network.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,6 +10,11 @@ const DIRECTORY: &str = ".packages";
 /// Where `pip` looks when there is no network. It is nowhere, and `pip` prints it: at once, instead of after several
 /// failed connections and without a reason.
 const NO_INDEX: &str = "file:///this-session-has-no-network";
+
+/// Where the shim listens for clients of the network, in the sandbox.
+const PROXY: &str = "http://127.0.0.1:3128";
+/// Hosts that are in the sandbox.
+const OWN_HOSTS: &str = "localhost,127.0.0.1,::1";
 
 /// The variables that a kernel in a sandbox with this work directory gets, unless something else sets them.
 pub(crate) fn variables(work_dir: &Path, network: &Network) -> BTreeMap<&'static str, String> {
@@ -24,6 +29,22 @@ pub(crate) fn variables(work_dir: &Path, network: &Network) -> BTreeMap<&'static
             ("PIP_INDEX_URL", NO_INDEX.to_owned()),
             ("PIP_RETRIES", "0".to_owned()),
         ]);
+    }
+    if *network == Network::Allow {
+        variables.insert("HIMALIA_NETWORK", "allow".to_owned());
+        for name in [
+            "HTTP_PROXY",
+            "HTTPS_PROXY",
+            "ALL_PROXY",
+            "http_proxy",
+            "https_proxy",
+            "all_proxy",
+        ] {
+            variables.insert(name, PROXY.to_owned());
+        }
+        for name in ["NO_PROXY", "no_proxy"] {
+            variables.insert(name, OWN_HOSTS.to_owned());
+        }
     }
     variables
 }
@@ -40,5 +61,11 @@ mod tests {
         let open = variables(Path::new("/session"), &Network::Open("lab".into()));
         assert_eq!(open["PIP_TARGET"], "/session/.packages");
         assert!(!open.contains_key("PIP_INDEX_URL") && !open.contains_key("HIMALIA_NETWORK"));
+        assert!(!open.contains_key("HTTP_PROXY") && !none.contains_key("HTTP_PROXY"));
+        let allow = variables(Path::new("/session"), &Network::Allow);
+        for name in ["HTTP_PROXY", "https_proxy", "ALL_PROXY"] {
+            assert_eq!(allow[name], "http://127.0.0.1:3128");
+        }
+        assert!(!allow.contains_key("PIP_INDEX_URL"));
     }
 }

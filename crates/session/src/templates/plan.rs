@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_model::network::AllowList;
 use himalia_model::{
     EngineConfig, EngineError, FilesMode, GivenVariables, KernelSpec, NotOffered, Origin, ProvisionerChoice,
     SandboxConfig, Session, SessionLimits, StartSession, Template,
@@ -106,6 +107,10 @@ pub(crate) fn plan(
     let Chosen { name, template, spec } = chosen;
     let isolation = start.isolation.unwrap_or_default().max(template.isolation);
     let network = start.network.clone().unwrap_or_else(|| template.network.clone());
+    let allow = match network {
+        Network::Allow => start.allow.clone().unwrap_or_else(|| template.allow.clone()),
+        Network::None | Network::Open(_) => AllowList::default(),
+    };
     let image = start.image.clone().or_else(|| template.image.clone());
     let wants = Wants {
         choice: template.provisioner,
@@ -144,6 +149,7 @@ pub(crate) fn plan(
             isolation,
             limits,
             network,
+            allow,
             image,
             files: template.files,
             given,
@@ -180,7 +186,7 @@ fn choose<'a>(all: &'a Provisioners, wants: &Wants<'_>) -> Result<&'a Arc<dyn Pr
     let containers = wants.image.is_some()
         || wants.runtime.is_some()
         || wants.isolation > Isolation::Namespaces
-        || *wants.network != Network::None;
+        || matches!(wants.network, Network::Open(_));
     let (found, missing) = match wants.choice {
         ProvisionerChoice::Named(kind) => (all.of_kind(kind), format!("no provisioner {kind} is configured")),
         // Without a provisioner of containers the refusal says what is missing.
@@ -196,6 +202,11 @@ fn refuse(wants: &Wants<'_>, provisioner: &dyn Provisioner) -> Result<(), Engine
     let (kind, can) = (provisioner.kind(), provisioner.capabilities());
     if !can.networks && matches!(wants.network, Network::Open(_)) {
         let reason = format!("provisioner {kind} gives no network; an open one needs docker");
+        return Err(EngineError::not_offered(NotOffered::Network, "network", reason));
+    }
+    if !can.proxy && *wants.network == Network::Allow {
+        let level = can.isolation;
+        let reason = format!("a list of hosts cannot be enforced by provisioner {kind} at level {level}");
         return Err(EngineError::not_offered(NotOffered::Network, "network", reason));
     }
     if !can.images() && wants.image.is_some() {

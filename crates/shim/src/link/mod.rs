@@ -196,6 +196,9 @@ impl Link {
             let other = if lane == Lane::Now { Lane::Data } else { Lane::Now };
             self.cuts[other].notify_one();
         }
+        if let Some(network) = &self.shim.network {
+            network.saw_epoch(welcome.epoch);
+        }
         let mut connected = self.connected.get();
         connected[lane] = true;
         self.connected.set(connected);

@@ -47,6 +47,7 @@ impl Provisioner for NoSandboxes {
             isolation: Isolation::None,
             root: RootFiles::Host,
             networks: false,
+            proxy: false,
             zygotes: false,
             kept_files: true,
             measured_by: MeasuredBy::Provisioner,

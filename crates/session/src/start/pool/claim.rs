@@ -156,6 +156,7 @@ fn claimed(waiting: &Session, accepted: &Accepted, enforcement: LimitReport, cre
         provisioner: waiting.provisioner.clone(),
         sandbox: SandboxConfig {
             limits: planned.sandbox.limits,
+            allow: planned.sandbox.allow,
             given: planned.sandbox.given,
             enforcement,
             ..waiting.sandbox.clone()

@@ -1,0 +1,36 @@
+//! The network of sandboxes that have none: a proxy in the gateway, which reaches for a session what its list allows.
+//!
+//! A sandbox has a loopback device and nothing else. Its shim carries the bytes of each connection to its proxy port to the gateway,
+//! without looking at them, and [`Egress::serve`] takes them from there:
+//!
+//! ```text
+//! serve (serve.rs)      the first byte tells:
+//!   |- http.rs          CONNECT, and requests with a whole URL, which are written anew
+//!   |- socks.rs         SOCKS5, names included
+//!   `- tunnel.rs        what follows a CONNECT: TLS whose server name is checked (client_hello.rs), plain HTTP, other bytes
+//! each asks             Gate (gate.rs): the list, then connect (connect.rs): resolve once, address.rs, connect to that address,
+//!                         or to the proxy of the gateway's own network (upstream.rs)
+//! ```
+//!
+//! Everything that a client sends is hostile. A connection is checked when it is made, and cut when the list no longer allows it.
+
+mod address;
+mod client_hello;
+mod connect;
+mod denial;
+mod gate;
+mod http;
+mod meter;
+mod prefixed;
+mod resolve;
+mod serve;
+mod socks;
+#[cfg(test)]
+mod tests;
+mod tunnel;
+mod upstream;
+
+pub use denial::{Denial, DenialKind, Target};
+pub use gate::{MAX_CONNECTIONS, NetworkAccess};
+pub use meter::{Report, Reports};
+pub use serve::Egress;

@@ -1,0 +1,131 @@
+//! What one connection to a host carried, and what became of it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
+
+use crate::denial::{Denial, Target};
+use crate::upstream::Via;
+
+/// One connection that has ended, or was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// What it was to.
+    pub target: Target,
+    /// Why it was refused, not made, or cut; `None`: it has ended by itself.
+    pub denial: Option<Denial>,
+    /// Bytes from the sandbox.
+    pub sent_bytes: u64,
+    /// Bytes to the sandbox.
+    pub received_bytes: u64,
+    /// From the request to its end.
+    pub duration: Duration,
+}
+
+/// Takes reports.
+pub trait Reports: Send + Sync {
+    /// One connection has ended, or was refused. Must not block.
+    fn report(&self, report: Report);
+}
+
+/// Counts one connection, and reports it when it is dropped.
+pub(crate) struct Meter {
+    target: Target,
+    began: Instant,
+    sent: AtomicU64,
+    received: AtomicU64,
+    /// Of the latest byte, milliseconds since `began`.
+    latest: AtomicU64,
+    denial: Mutex<Option<Denial>>,
+    reports: Arc<dyn Reports>,
+}
+
+impl Meter {
+    pub(crate) fn new(target: Target, reports: Arc<dyn Reports>) -> Self {
+        Self {
+            target,
+            began: Instant::now(),
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            latest: AtomicU64::new(0),
+            denial: Mutex::new(None),
+            reports,
+        }
+    }
+
+    /// Why it is refused, or cut. The first reason counts.
+    pub(crate) fn deny(&self, denial: &Denial) {
+        self.denial.lock().get_or_insert_with(|| denial.clone());
+    }
+
+    /// How long nothing was sent or received.
+    pub(crate) fn idle(&self) -> Duration {
+        let latest = Duration::from_millis(self.latest.load(Ordering::Relaxed));
+        self.began.elapsed().saturating_sub(latest)
+    }
+
+    fn count(&self, counter: &AtomicU64, bytes: usize) {
+        counter.fetch_add(u64::try_from(bytes).unwrap_or(0), Ordering::Relaxed);
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.latest.store(now, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.reports.report(Report {
+            target: self.target.clone(),
+            denial: self.denial.get_mut().take(),
+            sent_bytes: *self.sent.get_mut(),
+            received_bytes: *self.received.get_mut(),
+            duration: self.began.elapsed(),
+        });
+    }
+}
+
+/// A connection to a host whose bytes are counted.
+pub(crate) struct Metered<S> {
+    pub(crate) stream: S,
+    pub(crate) meter: Arc<Meter>,
+    /// It is to a proxy that takes whole URLs.
+    pub(crate) via: Option<Via>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
+        this.meter
+            .count(&this.meter.received, buffer.filled().len() - before);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = ready!(Pin::new(&mut this.stream).poll_write(cx, bytes))?;
+        this.meter.count(&this.meter.sent, written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}

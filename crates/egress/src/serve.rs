@@ -1,0 +1,86 @@
+//! One connection of a client, from its first byte to its end.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use himalia_model::network::PrivateAddresses;
+use hyper_util::client::proxy::matcher::Matcher;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::denial::Denial;
+use crate::gate::{Gate, MAX_CONNECTIONS, NetworkAccess};
+use crate::prefixed::Prefixed;
+use crate::resolve::{Resolve, SystemResolver};
+use crate::{http, socks};
+
+/// First byte of a SOCKS5 client.
+const SOCKS5: u8 = 5;
+/// Read at first.
+const FIRST_BYTES: usize = 4096;
+
+/// What all sessions reach hosts by.
+pub struct Egress {
+    pub(crate) resolver: Box<dyn Resolve>,
+    pub(crate) exceptions: Vec<PrivateAddresses>,
+    pub(crate) proxies: Matcher,
+}
+
+impl Egress {
+    /// With these addresses beside the public ones, by the resolver and the proxies of this process.
+    pub fn of_this_process(exceptions: Vec<PrivateAddresses>) -> Self {
+        Self {
+            resolver: Box::new(SystemResolver),
+            exceptions,
+            proxies: Matcher::from_env(),
+        }
+    }
+
+    /// Serves a connection of a client in a sandbox: HTTP or SOCKS5. Waits for its first byte as long as it takes.
+    pub async fn serve<S>(self: Arc<Self>, mut stream: S, access: Arc<NetworkAccess>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut first = BytesMut::with_capacity(FIRST_BYTES);
+        if !matches!(stream.read_buf(&mut first).await, Ok(read) if read > 0) {
+            return;
+        }
+        let is_socks = first.first() == Some(&SOCKS5);
+        let mut stream = Prefixed {
+            prefix: first.freeze(),
+            inner: stream,
+        };
+        let Ok(permit) = access.open.try_acquire() else {
+            if !is_socks {
+                let denial = Denial::limit(format_args!(
+                    "{MAX_CONNECTIONS} connections of this session are open"
+                ));
+                // The client may have gone.
+                let _ = stream.write_all(&http::refusal(&denial)).await;
+                let _ = stream.shutdown().await;
+            }
+            return;
+        };
+        let gate = Arc::new(Gate::new(self, Arc::clone(&access)));
+        let served = async {
+            if is_socks {
+                socks::serve(stream, &gate).await;
+            } else {
+                http::serve(stream, &gate).await;
+            }
+        };
+        tokio::select! {
+            () = served => {}
+            () = gate.cut() => {}
+        }
+        drop(permit);
+    }
+}
+
+impl fmt::Debug for Egress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Egress")
+            .field("exceptions", &self.exceptions)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,152 @@
+//! What follows a CONNECT. TLS must name the host of the tunnel, port 443 carries nothing but TLS, and port 80 nothing but HTTP for
+//! that host: a tunnel is no way to another host behind the same address.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use himalia_model::network::Host;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::client_hello::{ClientHello, HELLO_BYTES, Seen, UNRECOGNIZED_NAME, look};
+use crate::denial::{Denial, Target};
+use crate::gate::{Gate, Purpose};
+use crate::http;
+use crate::meter::Metered;
+use crate::prefixed::Prefixed;
+
+const HTTP_PORT: u16 = 80;
+const TLS_PORT: u16 = 443;
+/// How long a TLS client may take for its first message once it has begun it.
+const HELLO_TIME: Duration = Duration::from_secs(30);
+/// Room for the first message.
+const FIRST_BYTES: usize = 4096;
+/// Buffer of each direction.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// What a tunnel to there is for.
+pub(crate) fn purpose(target: &Target) -> Purpose {
+    if target.port == HTTP_PORT {
+        Purpose::Http
+    } else {
+        Purpose::Tunnel
+    }
+}
+
+/// Carries bytes between a client and a host until both have ended.
+pub(crate) async fn run<S>(
+    client: Prefixed<S>,
+    upstream: Metered<TcpStream>,
+    target: Target,
+    gate: &Arc<Gate>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    if target.port == HTTP_PORT {
+        return http::serve_tunnel(client, upstream, target, gate).await;
+    }
+    let meter = Arc::clone(&upstream.meter);
+    let (mut from_client, mut to_client) = split(client);
+    let (from_host, mut to_host) = split(upstream);
+    let denied = {
+        let up = async {
+            let first = first_bytes(&mut from_client, &target).await?;
+            to_host.write_all(&first).await?;
+            drop(first);
+            copy(from_client, to_host).await?;
+            Ok(())
+        };
+        // The host may speak first, except on the port of TLS.
+        let down = async { copy(from_host, &mut to_client).await.map_err(End::from) };
+        match tokio::try_join!(up, down) {
+            Err(End::Denied(denial, last_words)) => Some((denial, last_words)),
+            Err(End::Broken) | Ok(_) => None,
+        }
+    };
+    if let Some((denial, last_words)) = denied {
+        meter.deny(&denial);
+        // The client may have gone.
+        let _ = to_client.write_all(last_words).await;
+        let _ = to_client.shutdown().await;
+    }
+}
+
+/// How a direction ends before its end.
+enum End {
+    Broken,
+    /// With what the client is sent.
+    Denied(Denial, &'static [u8]),
+}
+
+impl From<io::Error> for End {
+    fn from(_: io::Error) -> Self {
+        Self::Broken
+    }
+}
+
+/// Reads until it is known what a client speaks, and that it may.
+async fn first_bytes<R: AsyncRead + Unpin>(client: &mut R, target: &Target) -> Result<Bytes, End> {
+    let mut bytes = BytesMut::with_capacity(FIRST_BYTES);
+    loop {
+        match look(&bytes) {
+            Seen::Part if bytes.len() <= HELLO_BYTES => {
+                let read = if bytes.is_empty() {
+                    client.read_buf(&mut bytes).await?
+                } else {
+                    let reading = timeout(HELLO_TIME, client.read_buf(&mut bytes));
+                    reading.await.map_err(|_| End::Broken)??
+                };
+                if read == 0 {
+                    return Ok(bytes.freeze());
+                }
+            }
+            Seen::Part | Seen::Other if target.port == TLS_PORT || bytes.len() > HELLO_BYTES => {
+                return Err(End::Denied(
+                    Denial::policy(format_args!(
+                        "what was sent to {target} is no TLS that can be read"
+                    )),
+                    &[],
+                ));
+            }
+            Seen::Part | Seen::Other => return Ok(bytes.freeze()),
+            Seen::Hello(hello) => {
+                check(&hello, target).map_err(|denial| End::Denied(denial, &UNRECOGNIZED_NAME))?;
+                return Ok(bytes.freeze());
+            }
+        }
+    }
+}
+
+/// The server name must be the host of the tunnel.
+fn check(hello: &ClientHello, target: &Target) -> Result<(), Denial> {
+    if hello.encrypted {
+        return Err(Denial::policy(format_args!(
+            "the TLS server name of a connection to {target} is encrypted (ECH)"
+        )));
+    }
+    match (&hello.server_name, &target.host) {
+        (None, Host::Address(_)) => Ok(()),
+        (None, Host::Name(_)) => Err(Denial::policy(format_args!(
+            "a connection to {target} names no TLS server (SNI)"
+        ))),
+        (Some(name), host) if Host::parse(name).as_ref() == Ok(host) => Ok(()),
+        (Some(name), _) => Err(Denial::policy(format_args!(
+            "a connection to {target} names the TLS server {name:?}"
+        ))),
+    }
+}
+
+/// Copies to the end, and passes that on.
+async fn copy<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(mut from: R, mut to: W) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let read = from.read(&mut buffer).await?;
+        if read == 0 {
+            return to.shutdown().await;
+        }
+        to.write_all(&buffer[..read]).await?;
+    }
+}

@@ -1,0 +1,59 @@
+//! Connections of a sandbox to the network, as its log has them.
+
+use serde::{Deserialize, Serialize};
+
+use super::core::Core;
+use super::executions::records::owner_of;
+use super::meta::event_body;
+
+/// The body of a record of a connection to the network, which has ended or was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkRecord {
+    /// A name or an address.
+    pub host: String,
+    /// A port.
+    pub port: u16,
+    /// What became of it.
+    pub outcome: NetworkOutcome,
+    /// Why, unless it has ended by itself: one line that begins with a code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Bytes to the host.
+    pub sent_bytes: u64,
+    /// Bytes from the host.
+    pub received_bytes: u64,
+    /// From the request to its end.
+    pub duration_ms: u64,
+    /// Other connections that have ended since the record before and have no record of their own, because there are too many. Their
+    /// bytes are in the sums.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub omitted: u64,
+}
+
+/// What became of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkOutcome {
+    /// It was made, and has ended.
+    Ended,
+    /// It was not made, or was cut: it is not allowed.
+    Refused,
+    /// It was allowed, and the host was not reached.
+    Unreachable,
+    /// An outcome of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Core {
+    /// Writes that a connection has ended, as a part of the native execution that was sent, if there is one.
+    pub(super) fn note_connection(&mut self, record: &NetworkRecord) {
+        let owner = self.executions.sent().map_or(0, owner_of);
+        self.log().network(owner, event_body(record));
+    }
+}

@@ -1,0 +1,82 @@
+//! The network of sessions: connections that shims carry to this gateway, each served with the list of its session.
+
+mod notes;
+
+use std::sync::Arc;
+
+use himalia_egress::MAX_CONNECTIONS;
+use himalia_link::Streams;
+use himalia_model::network::AllowList;
+use himalia_model::{EngineError, NotOffered, Session};
+use himalia_sandbox::Network;
+use tokio::sync::Semaphore;
+
+pub(crate) use notes::{Notes, write};
+
+use crate::{SessionKernel, SessionManager};
+
+/// Connections of one shim at once: those that are served, and those that wait for a client or for a refusal.
+const STREAMS_MAX: usize = MAX_CONNECTIONS + 64;
+
+impl SessionManager {
+    /// Serves the connections that the sandbox of a kernel carries here, if it may have any, until its streams are gone.
+    pub(crate) fn serve_network(&self, kernel: &SessionKernel, streams: &Streams) {
+        if kernel.session().sandbox.network != Network::Allow {
+            return;
+        }
+        let (egress, access) = (Arc::clone(&self.egress), Arc::clone(kernel.network()));
+        let mut arrivals = streams.network();
+        let stop = self.stop_actors.clone();
+        self.background.spawn(async move {
+            let places = Arc::new(Semaphore::new(STREAMS_MAX));
+            loop {
+                let stream = tokio::select! {
+                    () = stop.cancelled() => return,
+                    stream = arrivals.recv() => stream,
+                };
+                let Some(stream) = stream else { return };
+                // A shim that opens more is not ours.
+                let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                    continue;
+                };
+                let served = Arc::clone(&egress).serve(stream.into_plain(), Arc::clone(&access));
+                let stop = stop.clone();
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = stop.cancelled() => {}
+                        () = served => {}
+                    }
+                    drop(place);
+                });
+            }
+        });
+        self.background
+            .spawn(kernel.write_notes(self.stop_actors.clone()));
+    }
+
+    /// All kernels in the sandbox of this one, which reach the same.
+    pub(crate) fn in_same_sandbox(&self, kernel: &SessionKernel) -> Vec<Arc<SessionKernel>> {
+        let lease = kernel.lease();
+        let mut all = self.registry.all_unordered();
+        all.retain(|other| Arc::ptr_eq(&other.lease(), &lease) && !other.is_over());
+        all
+    }
+}
+
+/// Refuses a list that is longer than that of the session.
+pub(crate) fn check_narrower(session: &Session, list: &AllowList) -> Result<(), EngineError> {
+    let refused = |field, reason| Err(EngineError::not_offered(NotOffered::Network, field, reason));
+    if session.sandbox.network != Network::Allow {
+        return refused("network", "this session has no list of hosts".to_owned());
+    }
+    match list.exceeds(&session.sandbox.allow) {
+        Some(rule) => {
+            let has = &session.sandbox.allow;
+            refused(
+                "network.allow",
+                format!("{rule} is more than this session may reach: {has}"),
+            )
+        }
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,85 @@
+//! Connections of clients in the sandbox.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use himalia_link::PlainSocket;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional_with_sizes};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::{sleep, timeout};
+
+use super::parked::Want;
+
+/// Clients at once, more than the gateway serves: it says so to those that are too many. The next ones wait in the backlog of the
+/// socket.
+pub(super) const CLIENTS_MAX: usize = 320;
+/// How long a client waits for the gateway.
+const GATEWAY_TIME: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
+/// How long a client may take for its first byte, and to read its answer, when there is no gateway.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// Buffer of each direction.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// Pause after a failed accept (out of descriptors), so that it does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// First byte of a SOCKS5 client.
+const SOCKS5: u8 = 5;
+/// To a client of HTTP while no gateway is there.
+const AWAY: &[u8] = b"HTTP/1.1 503 egress_unreachable: the gateway is away\r\n\
+    content-type: text/plain; charset=utf-8\r\ncontent-length: 40\r\nconnection: close\r\n\r\n\
+    egress_unreachable: the gateway is away\n";
+
+/// Accepts for ever.
+pub(super) async fn accept(listener: TcpListener, wanted: mpsc::Sender<Want>) {
+    let places = Arc::new(Semaphore::new(CLIENTS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((client, _)) => {
+                let wanted = wanted.clone();
+                tokio::spawn(async move {
+                    serve(client, &wanted).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a client of the proxy");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn serve(mut client: TcpStream, wanted: &mpsc::Sender<Want>) {
+    // Small messages of a conversation do not wait for each other.
+    let _ = client.set_nodelay(true);
+    let Ok(Some(mut gateway)) = timeout(GATEWAY_TIME, connection(wanted)).await else {
+        return refuse(client).await;
+    };
+    // However it ends, both are closed.
+    let _ = copy_bidirectional_with_sizes(&mut client, &mut gateway, BUFFER_BYTES, BUFFER_BYTES).await;
+}
+
+/// One that was parked.
+async fn connection(wanted: &mpsc::Sender<Want>) -> Option<PlainSocket> {
+    let (want, given) = oneshot::channel();
+    wanted.send(want).await.ok()?;
+    given.await.ok()
+}
+
+/// Says that no gateway is there, to a client that can understand it.
+async fn refuse(mut client: TcpStream) {
+    let answer = async {
+        if matches!(client.read_u8().await, Ok(first) if first != SOCKS5) {
+            client.write_all(AWAY).await?;
+            client.shutdown().await?;
+            // A close before the client has said all would make TCP forget the answer.
+            while client.read(&mut [0; 4096]).await? > 0 {}
+        }
+        std::io::Result::Ok(())
+    };
+    // The client may have gone.
+    let _ = timeout(ANSWER_TIME, answer).await;
+}
