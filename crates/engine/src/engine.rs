@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use himalia_budget::BudgetUse;
 use himalia_executions::{
-    Attach, Attachment, Completion, EventFeed, Execute, ExecutionBrief, ExecutionFeed, ExecutionId,
-    ExecutionResult, ExecutionText, History, Inspection, OutputPage, Provenance, StoredArtifact, Submitted,
-    VariablePage, VariableQuery, VariablesReply,
+    ArtifactInfo, Attach, Attachment, Completion, EventFeed, Execute, ExecutionBrief, ExecutionFeed,
+    ExecutionId, ExecutionResult, ExecutionText, History, HistoryPosition, Inspection, OutputPage,
+    Provenance, StoredArtifact, Submitted, VariablePage, VariableQuery, VariablesReply,
 };
 use himalia_model::{
     AccessToken, Branch, Collected, EngineError, ForkKernel, GatewayStatus, JupyterSessionId, KernelId,
@@ -130,12 +130,18 @@ commands! {
         /// has ended and whose log is kept. Each log has artifacts of its own, so the hash of another tenant's finds nothing. It is read
         /// piece by piece: [`StoredArtifact::read`].
         Content artifact(sha256: &str) -> StoredArtifact, Subject::Gateway;
+        /// An artifact that the result of an execution refers to, as [`Engine::artifact`] of its session alone.
+        Content execution_artifact(id: ExecutionId, sha256: &str) -> StoredArtifact, Subject::Kernel(id.kernel);
+        /// The artifacts that are stored beside the log of a kernel now, by their hashes; at most 4,096. They are made when a result
+        /// that refers to them is read, so that there may be more later.
+        Look artifacts(kernel: KernelId) -> Vec<ArtifactInfo>, Subject::Kernel(kernel);
         /// Reads a file, or a part of it.
         Content read_file(kernel: KernelId, path: &str, range: Option<ByteRange>) -> FileDownload, Subject::Kernel(kernel);
         /// Writes a file, with the directories above it. It is there, as a whole, once the upload is finished.
         Change write_file(kernel: KernelId, path: &str) -> FileUpload, Subject::Kernel(kernel);
-        /// What is in a directory: `depth` directories inside of each other, at most `limit` entries.
-        Look list_files(kernel: KernelId, path: &str, depth: u32, limit: u32) -> FileListing, Subject::Kernel(kernel);
+        /// What is in a directory: `depth` directories inside of each other, at most `limit` entries, in the order of paths; with
+        /// `after` those after that path ([`FileListing::next`]).
+        Look list_files(kernel: KernelId, path: &str, depth: u32, limit: u32, after: Option<&str>) -> FileListing, Subject::Kernel(kernel);
         /// Removes a file, a link, or a directory, which must be empty unless it is `recursive`.
         Change delete_file(kernel: KernelId, path: &str, recursive: bool) -> RemovedFiles, Subject::Kernel(kernel);
         /// Reads a directory as a tar archive.
@@ -143,8 +149,8 @@ commands! {
         /// Writes the files of a tar archive into a directory. Nothing is written unless the whole archive is good.
         Change write_archive(kernel: KernelId, path: &str) -> FileUpload, Subject::Kernel(kernel);
         /// What native callers and Jupyter clients ran, in the order in which the kernel came to it: at most `limit` entries
-        /// (1 to 1,000) after the first `offset`, or the latest ones. Silent requests are left out.
-        Content history(kernel: KernelId, offset: Option<u64>, limit: u64) -> History, Subject::Kernel(kernel);
+        /// (1 to 1,000) from a position on, or the latest ones. Silent requests are left out.
+        Content history(kernel: KernelId, from: Option<HistoryPosition>, limit: u64) -> History, Subject::Kernel(kernel);
         /// The same as a notebook (nbformat 4.5) with all outputs, within 64 MiB: the outputs of earlier cells are left out
         /// beyond that, and say so. JSON, which counts as the principal's memory until it is dropped.
         Content notebook(kernel: KernelId) -> Bytes, Subject::Kernel(kernel);
@@ -178,11 +184,12 @@ commands! {
         Look usage(tenant: Option<&str>) -> OwnerUsage, Subject::Gateway;
         /// The other replicas that live and listen for replicas: name and address.
         Look other_replicas() -> Vec<(String, String)>, Subject::Gateway;
-        /// The variables of a kernel, also while it runs code. Leaves no trace in it and is no activity.
+        /// The variables of a kernel, also while it runs code: at most `limit` (1 to 1,000) after the first `offset`, in the order of
+        /// their definition. Leaves no trace in it and is no activity.
         ///
         /// Errors beside the usual ones: [`EngineError::Unsupported`] for a kernel that cannot tell,
         /// [`EngineError::KernelDead`], [`EngineError::Busy`].
-        Content variables(kernel: KernelId) -> VariablesReply, Subject::Kernel(kernel);
+        Content variables(kernel: KernelId, offset: u64, limit: u64) -> VariablesReply, Subject::Kernel(kernel);
         /// A part of one variable, as [`Engine::variables`].
         Content variable(kernel: KernelId, name: &str, query: &VariableQuery) -> VariablePage, Subject::Kernel(kernel);
         /// How code may continue at a position, in characters; its end if `None`. [`EngineError::Busy`] while other code runs for long.
@@ -191,7 +198,8 @@ commands! {
         Content inspect(kernel: KernelId, code: &str, cursor: Option<u64>, detail: u8) -> Inspection, Subject::Kernel(kernel);
         /// Starts a kernel as [`Engine::start_kernel`] does, and tells what is around it.
         Change start_session(start: StartSession) -> SessionInfo, Subject::Gateway, |made| Some(made.kernel.id);
-        /// The session of this name (`start.session_name`), which is started if there is none; whether it was. Calls with one name
+        /// The session of this name (`start.session_name`), which is started if there is none; whether it was. With a key, the session
+        /// that was started with it ([`EngineError::KeyReused`] if that was another start). Calls with one name
         /// take turns, so that they find one session. A template that `start` names must be the session's:
         /// [`EngineError::Conflict`]; the rest of `start` counts for a new one only.
         Change put_session(start: StartSession) -> (SessionInfo, bool), Subject::Gateway, |made| Some(made.0.kernel.id);
@@ -211,7 +219,8 @@ commands! {
         /// # Errors
         /// When nothing was tried. With `atomic` also the failure of any branch; those before it are ended then.
         Change fork_kernel(id: KernelId, fork: ForkKernel) -> Vec<Result<Branch, EngineError>>, Subject::Kernel(id);
-        /// Every template: those of the configuration, then one for each other kernelspec.
+        /// Every template: those of the configuration, then one for each other kernelspec. Other images and networks are those that the
+        /// principal's tenant is granted.
         Look templates() -> Vec<TemplateInfo>, Subject::Gateway;
         /// Starts an additional kernel in the sandbox of a session; returns when its process is up, before it is ready. A failed
         /// start leaves nothing behind. If the caller goes away meanwhile the kernel is ended again.

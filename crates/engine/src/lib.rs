@@ -17,13 +17,14 @@ pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
 pub use engine::{COMMANDS, Engine};
 pub use himalia_budget::{BudgetUse, Held};
 pub use himalia_executions::{
-    Attach, Attachment, Closed, Completion, Death, Delivery, Event, EventFeed, EventKind, Execute,
-    ExecutionBrief, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionKernel,
+    ArtifactInfo, Attach, Attachment, Closed, Completion, Death, Delivery, Event, EventFeed, EventKind,
+    Execute, ExecutionBrief, ExecutionEvent, ExecutionEventKind, ExecutionFeed, ExecutionId, ExecutionKernel,
     ExecutionResult, ExecutionStatus, ExecutionText, ExecutionUsage, Feed, History, HistoryEntry,
-    HistoryStatus, Inspection, MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_CURSOR_CODE_BYTES, MAX_FAILURES,
-    MAX_HISTORY_PAGE, MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, Provenance, QuotaLoss,
-    Requests, StoredArtifact, Submitted, TextTruncated, Until, VariableFilter, VariablePage, VariableQuery,
-    VariableSort, VariablesReply,
+    HistoryPosition, HistoryStatus, Inspection, MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_CURSOR_CODE_BYTES,
+    MAX_CWD_BYTES, MAX_EXECUTION_ENV, MAX_FAILURES, MAX_HISTORY_PAGE, MAX_KEY_BYTES, MAX_METADATA_BYTES,
+    MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, Provenance, QuotaLoss, Requests, StoredArtifact, Submitted,
+    TextTruncated, Until, VariableFilter, VariableInfo, VariablePage, VariableQuery, VariableSort,
+    VariablesReply,
 };
 pub use himalia_metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Clients, Counter, Metrics};
 pub use himalia_model::network::{AllowList, PrivateAddresses};
@@ -41,8 +42,9 @@ pub use himalia_model::{
 };
 pub use himalia_session::{
     ByteRange, Elsewhere, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,
-    MAX_NAME_CHARS, MAX_SESSION_KERNELS, MAX_TRANSFER_BYTES, MAX_TRANSFERS, NAME_PATTERN, ObjectStoreUrl,
-    PackedFiles, PostgresUrl, Provisioners, REPLICA_FILE, RemovedFiles, WrittenFiles, check_replica_name,
+    MAX_NAME_CHARS, MAX_SESSION_KERNELS, MAX_START_KEY_BYTES, MAX_TRANSFER_BYTES, MAX_TRANSFERS,
+    NAME_PATTERN, ObjectStoreUrl, PackedFiles, PostgresUrl, Provisioners, REPLICA_FILE, RemovedFiles,
+    WrittenFiles, check_replica_name, name_of_key,
 };
 pub use himalia_store::{copy_database, detach_sandboxes};
 pub use himalia_traces::{Span, SpanKind, Traces};

@@ -13,22 +13,23 @@ mod history;
 mod questions;
 
 pub use executions::{
-    ArtifactStore, Death, Execute, ExecutionBrief, ExecutionEvent, ExecutionEventKind, ExecutionFeed,
-    ExecutionId, ExecutionKernel, ExecutionResult, ExecutionStatus, ExecutionText, ExecutionUsage, Follower,
-    Known, MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_FAILURES, MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS,
-    OutputPage, Provenance, QuotaLoss, StoredArtifact, Submitted, TextTruncated, Until, first, language,
-    lock_hash, submission,
+    ArtifactInfo, ArtifactStore, Death, Execute, ExecutionBrief, ExecutionEvent, ExecutionEventKind,
+    ExecutionFeed, ExecutionId, ExecutionKernel, ExecutionResult, ExecutionStatus, ExecutionText,
+    ExecutionUsage, Follower, Known, MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_CWD_BYTES, MAX_EXECUTION_ENV,
+    MAX_FAILURES, MAX_KEY_BYTES, MAX_METADATA_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, Provenance,
+    QuotaLoss, StoredArtifact, Submitted, TextTruncated, Until, first, language, lock_hash, scoped,
+    submission,
 };
 pub use feed::{
     Attach, Attachment, Closed, Connection, Delivery, Event, EventFeed, EventKind, Feed, LogReader, Reader,
     Requests, start_position,
 };
 pub use history::{
-    Detail, History, HistoryEntry, HistoryStatus, MAX_CELL_BYTES, MAX_HISTORY_PAGE, Past, briefs, history,
-    notebook, script,
+    Detail, History, HistoryEntry, HistoryPosition, HistoryStatus, MAX_CELL_BYTES, MAX_HISTORY_PAGE, Past,
+    briefs, history, notebook, script,
 };
 pub use questions::{
     COMPLETE, Completion, INSPECT, Inspection, MAX_CURSOR_CODE_BYTES, VARIABLES, VariableFilter,
-    VariablePage, VariableQuery, VariableSort, VariablesReply, code_of, completion, content_of, inspection,
-    listed, paged,
+    VariableInfo, VariablePage, VariableQuery, VariableSort, VariablesReply, code_of, completion, content_of,
+    inspection, list_request, listed, paged,
 };

@@ -2,14 +2,14 @@
 //!
 //! | engine | Jupyter API | native API |
 //! |---|---|---|
-//! | `NotFound` | 404 | 404 `not_found` |
+//! | `NotFound` | 404 | 404 `session_not_found`, `kernel_not_found`, `execution_not_found`, `variable_not_found`, `artifact_not_found`, `token_not_found` |
 //! | `BadRequest` | 400 | 400 `bad_request` |
-//! | `NoSuchTemplate` | as the next | 400 `no_such_template` |
-//! | `NoSuchKernelspec` | 400; 501 for sessions; 404 where the kernelspec itself is asked for | 404 `no_such_kernelspec` |
+//! | `NoSuchTemplate` | as the next | 404 `template_not_found` |
+//! | `NoSuchKernelspec` | 400; 501 for sessions; 404 where the kernelspec itself is asked for | 404 `kernelspec_not_found` |
 //! | `Forbidden` | 403 | 403 `forbidden` |
 //! | `KernelLimit` | 403, reason `Resource Limit` | 429 `kernel_limit` |
 //! | `NotOffered` | 400 | 422 `isolation_unavailable`, `network_unsupported`, `image_not_allowed`, `limit_exceeded`, `provisioner_unavailable` |
-//! | `Fork` | | 409 `busy`, `hazard`, `undone`; 501 `unsupported`; 413 `files_too_large`; 500 `probe_failed`, `failed` |
+//! | `Fork` | | 409 `session_busy`, `fork_hazard`, `fork_undone`; 501 `unsupported`; 413 `files_too_large`; 500 `fork_probe_failed`, `fork_failed` |
 //! | `OverBudget` | 429 | 429 `over_budget` |
 //! | `DiskFull` | 507 | 507 `disk_full` |
 //! | `QueueFull` | | 429 `queue_full` |
@@ -21,9 +21,9 @@
 //! | `Files` | | 404 `file_not_found`; 400 `bad_path`, `path_outside`; 403 `permission_denied`; 409 `is_a_directory`, `not_a_directory`, `not_a_file`, `directory_not_empty`; 413 `file_too_large`; 416 `range_not_satisfiable`; 422 `bad_archive`; 429 `too_many_transfers`; 507 `no_space`, `disk_quota_exceeded`; 500 `file_failed` |
 //! | `KeyReused` | | 422 `idempotency_key_reused` |
 //! | `Conflict` | 409 | 409 `conflict` |
-//! | `Gone` | 410 | 410 `gone` |
+//! | `Gone` | 410 | none: Jupyter sessions alone |
 //! | `SessionEnded` | 404 | 410 `session_ended` |
-//! | `NameEnded` | 404 | 404 `not_found` |
+//! | `NameEnded` | 404 | 404 `session_not_found` |
 //! | `Removed` | 404 | 410 `removed_by_retention`, `removed_by_quota` |
 //! | `Unavailable` | 503 | 503 `unavailable` |
 //! | `Timeout` | 504 | 504 `timeout` |
@@ -31,7 +31,7 @@
 //! | `Internal` | 500 | 500 `internal` |
 //!
 //! `JupyterLab` knows no templates, so their errors are a kernelspec's there. 501 for a session's unknown kernelspec and 410 for its vanished kernel are what `JupyterLab` expects. `Retry-After` goes
-//! with 429 and 503.
+//! with every error that is retryable.
 
 use std::time::Duration;
 
@@ -49,6 +49,8 @@ pub(crate) struct ApiError {
     pub(crate) native_status: StatusCode,
     /// Stable word for programs.
     pub(crate) code: &'static str,
+    /// The word of earlier versions, where it was another one.
+    pub(crate) deprecated_code: Option<&'static str>,
     /// One line for humans.
     pub(crate) message: String,
     /// What only the native API says; few errors have it.
@@ -58,7 +60,8 @@ pub(crate) struct ApiError {
     pub(crate) retryable: bool,
     /// A limit is the reason: it is held back.
     pub(crate) is_limit: bool,
-    pub(crate) retry_after: Option<u64>,
+    /// Seconds.
+    pub(crate) retry_after: Option<u32>,
     /// Close the connection after the reply.
     pub(crate) close: bool,
     /// The end of the kernel's standard error, for a failed start.
@@ -103,6 +106,7 @@ impl ApiError {
             status,
             native_status: status,
             code,
+            deprecated_code: None,
             message: message.into(),
             detail: None,
             reason: None,
@@ -144,7 +148,11 @@ impl ApiError {
     /// 429 after too many wrong tokens.
     pub(crate) fn too_many_wrong_tokens(wait: Duration) -> Self {
         Self {
-            retry_after: Some(wait.as_secs() + 1),
+            retry_after: Some(
+                u32::try_from(wait.as_secs())
+                    .unwrap_or(u32::MAX)
+                    .saturating_add(1),
+            ),
             close: true,
             ..Self::new(
                 StatusCode::TOO_MANY_REQUESTS,
@@ -159,9 +167,17 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
-    /// 404.
+    /// 404: nothing is at this address.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    /// 404: the session that a path names.
+    pub(crate) fn no_session(message: impl Into<String>) -> Self {
+        Self {
+            deprecated_code: Some("not_found"),
+            ..Self::new(StatusCode::NOT_FOUND, "session_not_found", message)
+        }
     }
 
     /// 405.
@@ -184,7 +200,7 @@ impl ApiError {
 
     /// The same error as the sessions API says it: 501 for an unknown kernelspec.
     pub(crate) fn for_session(mut self) -> Self {
-        if self.code == "no_such_kernelspec" || self.code == "no_such_template" {
+        if self.code == "kernelspec_not_found" || self.code == "template_not_found" {
             self.status = StatusCode::NOT_IMPLEMENTED;
             self.short_message = true;
         }
@@ -193,7 +209,7 @@ impl ApiError {
 
     /// The same error where the kernelspec itself is asked for: 404.
     pub(crate) fn for_kernelspec(mut self) -> Self {
-        if self.code == "no_such_kernelspec" {
+        if self.code == "kernelspec_not_found" {
             self.status = StatusCode::NOT_FOUND;
         }
         self
@@ -204,11 +220,14 @@ impl From<EngineError> for ApiError {
     fn from(error: EngineError) -> Self {
         let message = error.to_string();
         let (code, retryable, is_limit) = (error.code(), error.retryable(), error.is_limit());
+        let deprecated_code = error.deprecated_code();
+        let retry_after = error.retry_after_s();
+        let retry_after = retry_after.map(|seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
         let made = match error {
-            EngineError::NotFound { .. } => Self::not_found(message),
+            EngineError::NotFound { .. } => Self::new(StatusCode::NOT_FOUND, code, message),
             EngineError::NameEnded { last, .. } => Self {
                 detail: Some(Box::new(Detail::Ended(last))),
-                ..Self::not_found(message)
+                ..Self::new(StatusCode::NOT_FOUND, code, message)
             },
             // A Jupyter client takes a kernel that is not found for one that has ended.
             EngineError::SessionEnded(ended) => Self {
@@ -217,9 +236,10 @@ impl From<EngineError> for ApiError {
                 ..Self::new(StatusCode::NOT_FOUND, code, message)
             },
             EngineError::BadRequest { field, .. } => Self::bad_request(message).at(field),
-            EngineError::NoSuchTemplate { .. } => {
-                Self::new(StatusCode::BAD_REQUEST, code, message).at("template")
-            }
+            EngineError::NoSuchTemplate { .. } => Self {
+                native_status: StatusCode::NOT_FOUND,
+                ..Self::new(StatusCode::BAD_REQUEST, code, message).at("template")
+            },
             EngineError::NotOffered { field, .. } => Self {
                 native_status: StatusCode::UNPROCESSABLE_ENTITY,
                 ..Self::new(StatusCode::BAD_REQUEST, code, message).at(field)
@@ -228,7 +248,6 @@ impl From<EngineError> for ApiError {
                 code: why, hazards, ..
             } => Self {
                 detail: Some(Box::new(Detail::Hazards(hazards))),
-                retry_after: (why == ForkError::Busy).then_some(1),
                 ..Self::new(fork_status(why), code, message)
             },
             EngineError::NoSuchKernelspec { .. } => Self {
@@ -249,26 +268,23 @@ impl From<EngineError> for ApiError {
                 native_status: StatusCode::GONE,
                 ..Self::new(StatusCode::NOT_FOUND, code, message)
             },
-            EngineError::Unavailable { .. } | EngineError::Busy { .. } => Self {
-                retry_after: Some(1),
-                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
-            },
+            EngineError::Unavailable { .. } | EngineError::Busy { .. } => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
+            }
             EngineError::Timeout { .. } => Self::new(StatusCode::GATEWAY_TIMEOUT, code, message),
             EngineError::KernelStart { stderr_tail, .. } => Self {
                 stderr: (!stderr_tail.is_empty()).then_some(stderr_tail),
                 ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, code, message)
             },
-            EngineError::OverBudget { retry_after, .. } => Self {
-                retry_after: Some(retry_after),
-                ..Self::new(StatusCode::TOO_MANY_REQUESTS, code, message)
-            },
+            EngineError::OverBudget { .. } | EngineError::QueueFull { .. } => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, code, message)
+            }
             EngineError::QuotaExceeded {
                 quota,
                 limit,
                 used,
                 unit,
                 until,
-                retry_after,
                 ..
             } => Self {
                 detail: Some(Box::new(Detail::Quota(Quota {
@@ -278,17 +294,9 @@ impl From<EngineError> for ApiError {
                     unit,
                     resets: until.map(timestamp),
                 }))),
-                retry_after: Some(retry_after),
                 ..Self::new(StatusCode::TOO_MANY_REQUESTS, code, message)
             },
-            EngineError::DiskFull { .. } => Self {
-                retry_after: Some(10),
-                ..Self::new(StatusCode::INSUFFICIENT_STORAGE, code, message)
-            },
-            EngineError::QueueFull { .. } => Self {
-                retry_after: Some(1),
-                ..Self::new(StatusCode::TOO_MANY_REQUESTS, code, message)
-            },
+            EngineError::DiskFull { .. } => Self::new(StatusCode::INSUFFICIENT_STORAGE, code, message),
             EngineError::IncarnationMismatch { incarnation, .. } => Self {
                 detail: Some(Box::new(Detail::Incarnation(incarnation))),
                 ..Self::new(StatusCode::CONFLICT, code, message)
@@ -297,10 +305,7 @@ impl From<EngineError> for ApiError {
             EngineError::LanguageNotSupported { .. } => {
                 Self::new(StatusCode::BAD_REQUEST, code, message).at("language")
             }
-            EngineError::Files { code: why, .. } => Self {
-                retry_after: (why == FileError::TooMany).then_some(1),
-                ..Self::new(file_status(why), code, message)
-            },
+            EngineError::Files { code: why, .. } => Self::new(file_status(why), code, message),
             EngineError::KeyReused => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, message).at("idempotency_key")
             }
@@ -311,8 +316,10 @@ impl From<EngineError> for ApiError {
             }
         };
         Self {
+            deprecated_code,
             retryable,
             is_limit,
+            retry_after,
             ..made
         }
     }

@@ -142,8 +142,15 @@ pub(crate) struct Problem {
     detail: String,
     /// A stable code for programs.
     code: &'static str,
+    /// The code of this problem in earlier versions, where it was another one. The next version does not have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("deprecated" = true))]
+    deprecated_code: Option<&'static str>,
     /// Whether the same call may succeed later.
     retryable: bool,
+    /// Seconds after which to try again, as in the header `Retry-After`: for every retryable problem.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_s: Option<u32>,
     /// The invalid member or parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
@@ -192,7 +199,9 @@ impl From<&ApiError> for Problem {
             status: status.as_u16(),
             detail: error.message.clone(),
             code: error.code,
+            deprecated_code: error.deprecated_code,
             retryable: error.retryable,
+            retry_after_s: error.retry_after,
             field: match detail {
                 Some(Detail::Field(field)) => Some(field.clone()),
                 _ => None,
@@ -279,7 +288,7 @@ mod tests {
         );
         assert_eq!(
             (&named["status"], &named["code"]),
-            (&json!(404), &json!("not_found"))
+            (&json!(404), &json!("session_not_found"))
         );
         assert_eq!(
             (&named["session"], &named["reason"]),
@@ -311,7 +320,7 @@ mod tests {
         );
         assert_eq!(
             (&shown["status"], &shown["code"], &shown["retryable"]),
-            (&json!(409), &json!("hazard"), &json!(false))
+            (&json!(409), &json!("fork_hazard"), &json!(false))
         );
         assert_eq!(shown["hazards"][0]["severity"], "refuse");
         let busy = problem(
@@ -323,6 +332,10 @@ mod tests {
             None,
         );
         assert_eq!((&busy["retryable"], busy.get("hazards")), (&json!(true), None));
+        assert_eq!(
+            (&busy["code"], &busy["deprecated_code"], &busy["retry_after_s"]),
+            (&json!("session_busy"), &json!("busy"), &json!(1))
+        );
     }
 
     #[test]

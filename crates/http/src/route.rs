@@ -29,6 +29,8 @@ pub struct Route {
     pub access: Access,
     /// Whether it is a WebSocket.
     pub websocket: bool,
+    /// Name of the operation in the description of the native API; empty for the others.
+    pub id: &'static str,
     /// One line for the API description.
     pub summary: &'static str,
     /// Adds what a route of the native API takes and answers to its description; the others have none.

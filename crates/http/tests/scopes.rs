@@ -196,13 +196,19 @@ async fn the_log_tells_who_did_what() {
             id,
             "command=\"start_kernel\"",
             failed,
-            "no_such_kernelspec"
+            "kernelspec_not_found"
         ]),
         "{log}"
     );
     let session = format!("session=\"{ID}\"");
     assert!(
-        audit(&[who, "command=\"shutdown_kernel\"", &session, failed, "not_found"]),
+        audit(&[
+            who,
+            "command=\"shutdown_kernel\"",
+            &session,
+            failed,
+            "kernel_not_found"
+        ]),
         "{log}"
     );
     assert!(audit(&[who, "command=\"read_file\"", &session, failed]), "{log}");

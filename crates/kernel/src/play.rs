@@ -29,6 +29,9 @@ pub(super) fn submission(code: &str) -> Submission {
         caller: "operator".into(),
         client: None,
         trace: None,
+        env: std::collections::BTreeMap::new(),
+        cwd: None,
+        metadata: serde_json::Map::new(),
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use himalia_engine::{EngineError, Hazard};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Value, json};
+use time::format_description::well_known::Rfc3339;
 
 /// Why a tool did nothing.
 #[derive(Debug)]
@@ -20,7 +21,11 @@ pub(crate) enum Failure {
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
-        Self::Engine(error)
+        // Tools name sessions, whose ids are those of their first kernels.
+        Self::Engine(match error {
+            EngineError::NotFound { what: "Kernel", id } => EngineError::no_session(&id),
+            other => other,
+        })
     }
 }
 
@@ -48,7 +53,20 @@ impl Failure {
     pub(crate) fn to_json(&self) -> Value {
         let retryable = matches!(self, Self::Engine(error) if error.retryable());
         let mut shown = json!({ "code": self.code(), "retryable": retryable, "detail": self.detail() });
+        if let Self::Engine(error) = self {
+            if let Some(old) = error.deprecated_code() {
+                shown["deprecated_code"] = old.into();
+            }
+            if let Some(seconds) = error.retry_after_s() {
+                shown["retry_after_s"] = seconds.into();
+            }
+        }
         match self {
+            Self::Engine(EngineError::SessionEnded(last) | EngineError::NameEnded { last, .. }) => {
+                shown["session"] = last.id.to_string().into();
+                shown["ended"] = last.ended.format(&Rfc3339).ok().into();
+                shown["reason"] = last.cause.clone().into();
+            }
             Self::Engine(EngineError::IncarnationMismatch { incarnation, .. }) => {
                 shown["incarnation"] = (*incarnation).into();
             }
@@ -106,13 +124,14 @@ pub(crate) fn hazard(hazard: &Hazard) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use himalia_engine::EndedSession;
 
     #[test]
     fn a_refusal_has_its_code_and_says_whether_to_try_again() {
         let full = Failure::from(EngineError::QueueFull { queued: 64 });
         assert_eq!(
             full.to_json(),
-            json!({"code": "queue_full", "retryable": true, "detail": "64 executions of this session are not over yet"})
+            json!({"code": "queue_full", "retryable": true, "retry_after_s": 1, "detail": "64 executions of this session are not over yet"})
         );
         assert!(
             full.to_text().ends_with("may succeed later"),
@@ -126,6 +145,20 @@ mod tests {
         assert_eq!(
             (&other.to_json()["incarnation"], &other.to_json()["code"]),
             (&json!(2), &json!("kernel_restarted"))
+        );
+        let last = EndedSession {
+            id: "00000000-0000-0000-0000-000000000001".parse().unwrap(),
+            ended: time::OffsetDateTime::UNIX_EPOCH,
+            cause: "ttl".into(),
+        };
+        let ended = Failure::from(EngineError::SessionEnded(last)).to_json();
+        assert_eq!(
+            (&ended["session"], &ended["ended"], &ended["reason"]),
+            (
+                &json!("00000000-0000-0000-0000-000000000001"),
+                &json!("1970-01-01T00:00:00Z"),
+                &json!("ttl")
+            )
         );
         let result = Failure::argument("op", "is missing").into_result();
         assert_eq!(result.is_error, Some(true));

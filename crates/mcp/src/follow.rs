@@ -62,13 +62,14 @@ fn is_enough(
         // It has ended; or it continues without this gateway, or its session is gone: as far as it is known.
         Ok(None) | Err(_) => return Ok(true),
     };
-    let mut asks = false;
+    let (mut asks, mut detached) = (false, false);
     for event in events {
+        detached |= matches!(event.kind, ExecutionEventKind::Detached);
         asks |= matches!(event.kind, ExecutionEventKind::InputRequest(_));
         if let Some(progress) = &mut progress {
             progress.see(&event.kind);
         }
     }
     // A question may have been answered in the same batch.
-    Ok(asks && feed.result().input.is_some())
+    Ok(detached || (asks && feed.result().input.is_some()))
 }

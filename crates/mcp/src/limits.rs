@@ -27,8 +27,12 @@ pub(crate) const FILES_MOST: u64 = 1000;
 pub(crate) const RESOURCE_BYTES: usize = 8 << 20;
 /// Sessions in a list, the latest ones.
 pub(crate) const SESSIONS: usize = 200;
+/// Templates in a list.
+pub(crate) const TEMPLATES: usize = 100;
 /// Executions in a list, the latest ones.
 pub(crate) const EXECUTIONS: usize = 20;
+/// Variables in a list.
+pub(crate) const VARIABLES: u64 = 1000;
 /// Rows of a variable in one reply: if the call does not say, and at most.
 pub(crate) const ROWS: u64 = 20;
 pub(crate) const ROWS_MOST: u64 = 200;

@@ -30,8 +30,8 @@ pub(crate) fn text(result: &ExecutionResult, images: &[String]) -> String {
     }
     // The way to the rest is a tool here.
     let printed = result.text.replace(
-        &format!("GET /v1/executions/{}/output?offset=", result.id),
-        &format!("get_output {} offset=", result.id),
+        &format!("GET /v1/executions/{}/output?cursor=", result.id),
+        &format!("get_output {} cursor=", result.id),
     );
     line(&mut text, &printed);
     for output in &result.outputs {
@@ -108,15 +108,15 @@ fn gone(lost: Option<&LostVariables>) -> String {
 
 fn notes(text: &mut String, result: &ExecutionResult) {
     if let Some(changes) = &result.variables {
-        let names = |key: &str, sign: &str| -> Vec<String> {
-            let names = changes[key]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str);
-            names.map(|name| format!("{sign}{name}")).collect()
+        let names = |names: &[String], sign: &str| -> Vec<String> {
+            names.iter().map(|name| format!("{sign}{name}")).collect()
         };
-        let all = [names("added", "+"), names("changed", "~"), names("removed", "-")].concat();
+        let all = [
+            names(&changes.added, "+"),
+            names(&changes.changed, "~"),
+            names(&changes.removed, "-"),
+        ]
+        .concat();
         if !all.is_empty() {
             line(text, &format!("[variables: {}]", all.join(" ")));
         }

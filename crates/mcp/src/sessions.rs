@@ -1,5 +1,6 @@
 //! Finds sessions by the names that models use, and describes them.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use himalia_engine::{Engine, KernelId, Principal, SessionInfo};
@@ -45,6 +46,8 @@ pub(crate) struct Shown {
     parent: Option<String>,
     created: String,
     last_activity: String,
+    #[serde(default)]
+    pub(crate) labels: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -70,6 +73,7 @@ impl From<&SessionInfo> for Shown {
             parent: info.session.parent.map(|parent| parent.to_string()),
             created: text(info.session.created()),
             last_activity: text(info.kernel.last_activity),
+            labels: info.session.labels.clone(),
         }
     }
 }
@@ -94,6 +98,7 @@ impl Shown {
             "template": self.template,
             "parent": self.parent,
             "last_activity": self.last_activity,
+            "labels": self.labels,
         })
     }
 

@@ -368,13 +368,22 @@ impl EngineError {
     /// The stable word for programs, the same in every interface that has one.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::NotFound { .. } | Self::NameEnded { .. } => "not_found",
+            Self::NotFound { what, .. } => match *what {
+                "Session" => "session_not_found",
+                "Kernel" => "kernel_not_found",
+                "Execution" => "execution_not_found",
+                "Artifact" => "artifact_not_found",
+                "Variable" => "variable_not_found",
+                "Token" => "token_not_found",
+                _ => "not_found",
+            },
+            Self::NameEnded { .. } => "session_not_found",
             Self::SessionEnded(_) => "session_ended",
             Self::BadRequest { .. } => "bad_request",
             Self::Conflict { .. } => "conflict",
             Self::KernelLimit { .. } => "kernel_limit",
-            Self::NoSuchKernelspec { .. } => "no_such_kernelspec",
-            Self::NoSuchTemplate { .. } => "no_such_template",
+            Self::NoSuchKernelspec { .. } => "kernelspec_not_found",
+            Self::NoSuchTemplate { .. } => "template_not_found",
             Self::NotOffered { code, .. } => code.as_str(),
             Self::Fork { code, .. } => code.as_str(),
             Self::Forbidden { .. } => "forbidden",
@@ -396,6 +405,31 @@ impl EngineError {
             Self::Files { code, .. } => code.as_str(),
             Self::KeyReused => "idempotency_key_reused",
             Self::Internal { .. } => "internal",
+        }
+    }
+
+    /// The word that earlier versions had in the place of [`Self::code`], where it was another one. It goes with the next version.
+    pub fn deprecated_code(&self) -> Option<&'static str> {
+        let old = match self {
+            Self::NotFound { .. } | Self::NameEnded { .. } => "not_found",
+            Self::NoSuchKernelspec { .. } => "no_such_kernelspec",
+            Self::NoSuchTemplate { .. } => "no_such_template",
+            Self::Fork { code, .. } => code.deprecated_str()?,
+            _ => return None,
+        };
+        (old != self.code()).then_some(old)
+    }
+
+    /// Seconds after which to try again, where that may help: for every error that is [`Self::retryable`].
+    pub fn retry_after_s(&self) -> Option<u64> {
+        match self {
+            Self::OverBudget { retry_after, .. } | Self::QuotaExceeded { retry_after, .. } => {
+                Some(*retry_after)
+            }
+            // Until a session ends, or data that is not kept any longer is removed.
+            Self::KernelLimit { .. } => Some(5),
+            Self::DiskFull { .. } => Some(10),
+            other => other.retryable().then_some(1),
         }
     }
 

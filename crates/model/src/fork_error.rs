@@ -24,13 +24,25 @@ impl ForkError {
     /// The word in replies.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Busy => "busy",
-            Self::Hazard => "hazard",
+            Self::Busy => "session_busy",
+            Self::Hazard => "fork_hazard",
             Self::Unsupported => "unsupported",
             Self::FilesTooLarge => "files_too_large",
-            Self::ProbeFailed => "probe_failed",
-            Self::Undone => "undone",
-            Self::Failed => "failed",
+            Self::ProbeFailed => "fork_probe_failed",
+            Self::Undone => "fork_undone",
+            Self::Failed => "fork_failed",
+        }
+    }
+
+    /// The word of earlier versions, where it was another one.
+    pub(crate) fn deprecated_str(self) -> Option<&'static str> {
+        match self {
+            Self::Busy => Some("busy"),
+            Self::Hazard => Some("hazard"),
+            Self::ProbeFailed => Some("probe_failed"),
+            Self::Undone => Some("undone"),
+            Self::Failed => Some("failed"),
+            Self::Unsupported | Self::FilesTooLarge => None,
         }
     }
 }

@@ -80,7 +80,7 @@ impl Unresponsive {
 }
 
 /// The state of a kernel as Jupyter names it, and one more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecutionState {
     /// The process is up, the kernel has not answered yet.

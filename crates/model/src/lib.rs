@@ -44,7 +44,7 @@ pub use peer_sessions::PeerSessions;
 pub use principal::{Action, MAX_PRINCIPAL_CHARS, Object, Principal, Scope, Via};
 pub use session::{
     GivenVariables, Origin, Role, SandboxConfig, Secrets, Session, SessionChange, SessionEnd, SessionInfo,
-    SessionOwner, Sought, StartPath, StartSession, TimeChange,
+    SessionOwner, Sought, StartKey, StartPath, StartSession, TimeChange,
 };
 pub use status::{PoolStatus, ProvisionerInfo};
 pub use template::{

@@ -95,6 +95,18 @@ pub struct StartSession {
     /// The caller's name for the session: 1 to 63 lower-case letters, digits and hyphens, with a letter or digit at both
     /// ends. [`EngineError::Conflict`](crate::EngineError::Conflict) if a session has it.
     pub session_name: Option<String>,
+    /// A start with the same key is this session, as long as it lives, if it is the same start. Without a name, the session gets one that
+    /// is made of the key.
+    pub key: Option<String>,
+}
+
+/// What is stored of the key of a start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartKey {
+    /// A hash of caller and key.
+    pub key: String,
+    /// A hash of all that was asked for.
+    pub print: String,
 }
 
 /// Variables whose values are shown nowhere, not in a debug text either.
@@ -166,6 +178,9 @@ pub struct Session {
     pub expires_micros: Option<u64>,
     /// Its owner's labels.
     pub labels: BTreeMap<String, String>,
+    /// The key of its start, if it had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_key: Option<StartKey>,
 }
 
 impl Session {

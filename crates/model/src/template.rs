@@ -213,3 +213,21 @@ pub struct TemplateInfo {
     /// What it says.
     pub template: Template,
 }
+
+impl TemplateInfo {
+    /// The most that a session of it may ask for; `None`: as much as it wants.
+    pub fn max_limits(&self) -> SessionLimits {
+        let (has, max) = (&self.template.limits, &self.template.max);
+        SessionLimits {
+            memory_bytes: max.memory_bytes.max(has.memory_bytes),
+            pids: max.pids.max(has.pids),
+            cpu_millis: max.cpu_millis.max(has.cpu_millis),
+            disk_bytes: max.disk_bytes.max(has.disk_bytes),
+            tmp_bytes: max.tmp_bytes.max(has.tmp_bytes),
+            shm_bytes: max.shm_bytes.max(has.shm_bytes),
+            open_files: max.open_files.max(has.open_files),
+            output_bytes: max.output_bytes.max(has.output_bytes),
+            execution_ms: max.execution_ms.max(has.execution_ms),
+        }
+    }
+}

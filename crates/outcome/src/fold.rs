@@ -303,14 +303,14 @@ mod tests {
             (Some(Replied::Ok), None, None)
         );
         assert_eq!(outcome.outputs[0].data["text/plain"], "42");
-        assert_eq!(outcome.notes.variables, Some(json!({"added": ["df"]})));
+        assert_eq!(outcome.notes.variables.unwrap().added, ["df"]);
         assert_eq!(outcome.notes.exit_code, Some(0));
         assert_eq!(
             (outcome.notes.usage.cpu_ms, outcome.notes.usage.peak_memory_bytes),
             (Some(7), None)
         );
         assert_eq!(outcome.notes.packages.as_deref(), Some("0a"));
-        assert_eq!(outcome.notes.files, Some(json!({"written": ["a.csv"]})));
+        assert_eq!(outcome.notes.files.unwrap().written, ["a.csv"]);
     }
 
     #[test]

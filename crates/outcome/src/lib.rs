@@ -18,6 +18,7 @@
 
 mod bundle;
 mod cell;
+mod described;
 mod excerpt;
 mod failure;
 mod fold;
@@ -38,5 +39,5 @@ pub use mark::Mark;
 pub use outputs::{MAX_OUTPUTS, Output, Truncated};
 pub use page::Page;
 pub use prompt::{MAX_PROMPT_CHARS, is_bidi_control};
-pub use reply::{KernelUsage, Notes, Replied};
+pub use reply::{KernelUsage, Notes, Replied, VariableChanges, WrittenFiles};
 pub use screen::{Screen, Sink};

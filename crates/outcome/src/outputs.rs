@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use crate::bundle::{self, Artifact, Bundle, Value};
+use crate::described;
 
 /// Outputs that are kept: half of them the first ones, half the last ones.
 pub const MAX_OUTPUTS: usize = 64;
@@ -16,15 +17,16 @@ pub const MAX_OUTPUTS: usize = 64;
 pub struct Output {
     /// `display_data` or `execute_result`.
     pub output_type: &'static str,
-    /// By MIME type: text, JSON, or `{artifact, bytes, width, height}`.
+    /// By MIME type: text, JSON, or where the content is.
+    #[schemars(with = "std::collections::BTreeMap<String, described::Content>")]
     pub data: Map<String, Json>,
     /// Of a frame or series, from kernels that tell: `{shape, columns, columns_total, index, rows}`, or where that is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Map<String, Json>>")]
+    #[schemars(with = "Option<described::TableOrArtifact>")]
     pub table: Option<Json>,
     /// Of a figure, from kernels that tell: the data of its lines, scatters and bars as `{axes}`, or where that is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Map<String, Json>>")]
+    #[schemars(with = "Option<described::PlotOrArtifact>")]
     pub plot: Option<Json>,
     /// Of a text that is shown in part: its length and how much of that is shown.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,7 @@
 //! The metadata of an `execute_reply`.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 /// JSON bytes of one of the notes; larger ones are left out.
@@ -41,13 +42,37 @@ pub struct KernelUsage {
     pub peak_memory_bytes: Option<u64>,
 }
 
+/// Names of the variables that an execution touched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct VariableChanges {
+    /// New ones.
+    pub added: Vec<String>,
+    /// Those with another value.
+    pub changed: Vec<String>,
+    /// Those that are gone.
+    pub removed: Vec<String>,
+    /// There are more than are named.
+    pub truncated: bool,
+}
+
+/// Files that an execution wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WrittenFiles {
+    /// Their paths, relative to the work directory.
+    pub written: Vec<String>,
+    /// There are more than are named.
+    pub truncated: bool,
+}
+
 /// What `himalia_kernel` adds to the metadata of a reply, under `himalia`. Other kernels add nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Notes {
-    /// `{added, changed, removed}`: names of variables.
-    pub variables: Option<Json>,
-    /// `{written, truncated}`: files that were written.
-    pub files: Option<Json>,
+    /// Which variables were added, changed or removed.
+    pub variables: Option<VariableChanges>,
+    /// Which files were written.
+    pub files: Option<WrittenFiles>,
     /// The exit code of a `%%bash` cell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
@@ -81,10 +106,15 @@ impl Notes {
                 peak_memory_bytes: number("peak_memory_bytes"),
             },
             packages: packages.map(str::to_owned),
-            variables: take("variables", Json::is_object),
-            files: take("files", Json::is_object),
+            variables: take("variables", Json::is_object).and_then(read),
+            files: take("files", Json::is_object).and_then(read),
             exit_code: take("exit_code", Json::is_i64).and_then(|code| code.as_i64()),
             error: take("error", Json::is_object),
         }
     }
+}
+
+/// A note of the right form; the gateway shows no other one.
+fn read<T: for<'de> Deserialize<'de>>(note: Json) -> Option<T> {
+    serde_json::from_value(note).ok()
 }

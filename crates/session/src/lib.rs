@@ -56,5 +56,5 @@ pub use session_kernel::SessionKernel;
 // What a program checks before it opens a shared store.
 pub use himalia_shared_log::ObjectStoreUrl;
 pub use himalia_store::{PostgresUrl, REPLICA_FILE, check_replica_name};
-pub use start::{MAX_NAME_CHARS, MAX_SESSION_KERNELS, NAME_PATTERN, Pool};
+pub use start::{MAX_NAME_CHARS, MAX_SESSION_KERNELS, MAX_START_KEY_BYTES, NAME_PATTERN, Pool, name_of_key};
 pub use templates::Templates;

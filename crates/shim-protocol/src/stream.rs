@@ -51,6 +51,9 @@ pub enum FileTask {
         depth: u32,
         /// Most entries that are shown, at most [`LIST_MAX`].
         limit: u32,
+        /// Only what comes after this path, which is below `path`. Shims of earlier versions do not look at it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<String>,
     },
     /// Remove a file, a link or a directory. The shim sends `done`.
     Delete {

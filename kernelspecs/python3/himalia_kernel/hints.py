@@ -175,7 +175,7 @@ def _modules_in(places):
 def _stdin(shell, problem, found):
     return (
         "the caller of this code answers no prompts: put the value into the code, or let it ask "
-        "(allow_stdin over REST, allow_input over MCP, `himalia exec` in a terminal)"
+        "(allow_stdin over REST and MCP, `himalia exec` in a terminal)"
     )
 
 

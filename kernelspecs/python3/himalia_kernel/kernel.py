@@ -26,7 +26,28 @@ class HimaliaKernel(InterruptibleKernel):
     async def do_execute(self, code, silent, *args, **kwargs):
         """Execute, observed unless it is silent."""
         self.observer.begin(None if silent else code)
-        return await super().do_execute(code, silent, *args, **kwargs)
+        asked = (self.get_parent("shell").get("metadata") or {}).get(KEY)
+        if not asked:
+            return await super().do_execute(code, silent, *args, **kwargs)
+        from himalia_kernel.scope import Scope
+
+        try:
+            scope = Scope(asked, self.observer.directory or "")
+            scope.enter()
+        except (OSError, ValueError) as problem:
+            return self._refused(problem)
+        try:
+            return await super().do_execute(code, silent, *args, **kwargs)
+        finally:
+            scope.leave()
+
+    def _refused(self, problem):
+        """The content of a reply for code that was not run, since what it should have around it is not there."""
+        text = str(problem)
+        raised = {"ename": type(problem).__name__, "evalue": text, "traceback": [f"{type(problem).__name__}: {text}"]}
+        self.send_response(self.iopub_socket, "error", raised)
+        count = self.shell.execution_count
+        return {"status": "error", "execution_count": count, "user_expressions": {}, "payload": [], **raised}
 
     def finish_metadata(self, parent, metadata, reply_content):
         """Add what was observed to the metadata of an execution's reply."""

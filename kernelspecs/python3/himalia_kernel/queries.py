@@ -53,7 +53,7 @@ class Query:
         most = ARROW_ROWS if kind == "arrow" else JSON_ROWS
         page = _object(content, "page")
         offset = page.get("offset", 0)
-        limit = page.get("limit", 50)
+        limit = page.get("limit", 50 if name is not None else JSON_ROWS)
         if type(offset) is not int or not 0 <= offset < 1 << 62:
             raise ValueError("page.offset: a number from 0 is needed")
         if type(limit) is not int or not 1 <= limit <= most:

@@ -1,6 +1,6 @@
 """Answers questions about the user's variables on the control channel, also while a cell runs.
 
-`himalia_variables_request` with `{}` asks for the list; with `{"name", "page": {"offset", "limit"}, "sort": {"by",
+`himalia_variables_request` with `{}` asks for the list, with `{"page": {"offset", "limit"}}` for a part of it; with `{"name", "page": {"offset", "limit"}, "sort": {"by",
 "descending"}, "filter": {"column", "op", "value"} or a list of those, "format": "json" or "arrow"}` for one variable.
 The reply's content is `{"status": "ok", ...}` or `{"status": "error", "ename", "evalue"}`; error names are `ValueError`,
 `NameError`, `Unsupported`, `Unstable`, `Timeout` and `KernelBusy`. Neither leaves a trace in history, `_`, `Out` or counts.
@@ -20,9 +20,8 @@ from himalia_kernel.cells import Unsupported
 from himalia_kernel.queries import Query
 from himalia_kernel.refusal import error
 
-# Rows of the list, seconds after which rows become short, seconds until a request is answered in any case, requests
+# Seconds after which rows become short, seconds until a request is answered in any case, requests
 # that wait, attempts at reading what changes.
-ROWS = 1000
 _LIST_S = 1.0
 TIMEOUT_S = 10.0
 _WAITING = 16
@@ -103,7 +102,7 @@ def look(shell, query):
     """Return `(content of the reply, buffers)`."""
     for attempt in range(_ATTEMPTS):
         try:
-            return _list(shell) if query.name is None else _detail(shell, query)
+            return _list(shell, query) if query.name is None else _detail(shell, query)
         except Unsupported as problem:
             return error("Unsupported", problem), []
         except (ValueError, KeyError, IndexError, AttributeError, RuntimeError, TypeError) as problem:
@@ -114,14 +113,16 @@ def look(shell, query):
     return None
 
 
-def _list(shell):
+def _list(shell, query):
     found = namespace.variables(shell)
     deadline = time.monotonic() + _LIST_S
     rows, late = [], False
-    for name, value in list(found.items())[:ROWS]:
+    end = query.offset + query.limit
+    for name, value in list(found.items())[query.offset : end]:
         late = late or time.monotonic() > deadline
         rows.append(previews.brief(name, value) if late else previews.describe(name, value))
-    return {"status": "ok", "variables": rows, "total": len(found), "truncated": late or len(found) > ROWS}, []
+    truncated = late or len(found) > end
+    return {"status": "ok", "variables": rows, "total": len(found), "truncated": truncated, "offset": query.offset}, []
 
 
 def _detail(shell, query):

@@ -58,7 +58,7 @@ def test_a_token_is_made_used_listed_and_revoked_on_the_command_line(gateway):
                 socket.recv(timeout=60)
     assert client_with(gateway, secret).get("v1/sessions").status_code == 401
     again = token(gateway, "revoke", listed[0]["id"])
-    assert again.returncode == 1 and "not_found" in again.stderr
+    assert again.returncode == 1 and "token_not_found" in again.stderr
     gateway.kill()
     gateway.start()
     assert client_with(gateway, secret).get("v1/sessions").status_code == 401

@@ -81,7 +81,7 @@ def test_a_session_can_be_read_after_its_end(gateway):
     look(gateway, session, result)
     # The name is free; who asks for it learns what became of the last one.
     reply = gateway.http.get("v1/sessions/eda")
-    assert problem(reply) == (404, "not_found") and reply.json()["session"] == session
+    assert problem(reply) == (404, "session_not_found") and reply.json()["session"] == session
     gateway.kill()
     gateway.start()
     look(gateway, session, result)

@@ -72,14 +72,14 @@ def test_an_analysis_in_stages(shared, transport, mode):
             rows = (await client.call_tool("inspect_variables", wanted)).structured_content["page"]
             assert (rows["matched"], rows["rows"]) == (2, [[3], [4]])
             unknown = await client.call_tool("inspect_variables", {"session": name, "name": "nothing"})
-            assert unknown.is_error and unknown.structured_content["code"] == "not_found"
+            assert unknown.is_error and unknown.structured_content["code"] == "variable_not_found"
             ran = await client.call_tool("session", {"op": "list", "session": name})
             assert len(ran.structured_content["executions"]) == 3
 
             closed = await client.call_tool("session", {"op": "close", "session": name})
             assert not closed.is_error
             gone = await client.call_tool("execute", {"session": name, "code": "1"})
-            assert gone.is_error and gone.structured_content["code"] == "not_found"
+            assert gone.is_error and gone.structured_content["code"] == "session_not_found"
             assert gone.structured_content["retryable"] is False
 
     run(analysis)
@@ -108,7 +108,7 @@ def test_what_cannot_be_is_named(shared, session):
             ]:
                 result = await client.call_tool(tool, arguments)
                 assert result.is_error and wanted in text(result), (tool, arguments, text(result))
-                codes = ("bad_request", "not_found", "language_not_supported", "file_not_found", "bad_path")
+                codes = ("bad_request", "execution_not_found", "language_not_supported", "file_not_found", "bad_path")
                 assert result.structured_content["code"] in codes, result.structured_content
             elsewhere = await client.call_tool(
                 "execute", {"session": session, "code": "1", "expect_incarnation": 7}
@@ -158,15 +158,16 @@ def test_files_are_listed_read_written_and_removed(shared, transport, mode, tmp_
             assert empty.structured_content["text"] == "" and kinds(empty) == ["text"]
 
             # Page by page, whatever the pages cut.
-            read, offset = "", 0
-            while offset < size:
-                page = await call("read", path="deep/er/año 1.txt", offset=offset, limit=997)
+            read, cursor, limit = "", 0, 997
+            while cursor is not None:
+                page = await call("read", path="deep/er/año 1.txt", cursor=cursor, limit=limit)
                 assert not page.is_error and kinds(page) == ["text", "resource_link"]
                 found = page.structured_content
-                assert found["offset"] == offset < found["next"] and found["bytes_total"] == size
+                assert found["offset"] == cursor and found["bytes_total"] == size
                 assert len(found["text"].encode()) <= 997
-                read, offset = read + found["text"], found["next"]
+                read, cursor = read + found["text"], found["next"]
             assert read == story
+            # The name of earlier versions.
             past = await call("read", path="note", offset=5)
             assert past.is_error and past.structured_content["code"] == "range_not_satisfiable"
 
@@ -177,8 +178,26 @@ def test_files_are_listed_read_written_and_removed(shared, transport, mode, tmp_
             assert link.size == 104 and str(link.uri) in text(binary)
             opened = await client.read_resource(str(link.uri))
             assert base64.b64decode(opened.contents[0].blob) == b"\x89PNG" + bytes(100)
+            content = b"\0\xff" * 700
+            wrote = await call("write", path="b.bin", text=base64.b64encode(content).decode(), encoding="base64")
+            assert wrote.structured_content["bytes"] == 1400 and (work / "b.bin").read_bytes() == content
+            part = (await call("read", path="b.bin", encoding="base64", cursor=100, limit=1000)).structured_content
+            assert base64.b64decode(part["base64"]) == content[100:1100] and part["next"] == 1100
+            end = (await call("read", path="b.bin", encoding="base64", cursor=1100)).structured_content
+            assert base64.b64decode(end["base64"]) == content[1100:] and end["next"] is None
+            wrong = await call("write", path="b.bin", text="?", encoding="base64")
+            assert wrong.is_error and "text" in text(wrong) and (work / "b.bin").read_bytes() == content
+            seen, cursor = [], None
+            while cursor is not None or not seen:
+                more = {} if cursor is None else {"cursor": cursor}
+                page = (await call("list", recursive=True, limit=2, **more)).structured_content
+                seen += [entry["path"] for entry in page["entries"]]
+                cursor = page["next"]
+            whole = (await call("list", recursive=True)).structured_content
+            assert seen == [entry["path"] for entry in whole["entries"]]
+
             long = await call("read", path="deep/er/año 1.txt")
-            assert len(long.structured_content["text"].encode()) <= 8192 and "continue at offset" in text(long)
+            assert len(long.structured_content["text"].encode()) <= 8192 and "continue at cursor" in text(long)
             whole = await client.read_resource(str(long.content[1].uri))
             assert whole.contents[0].text == story
             with pytest.raises(MCPError):
@@ -259,7 +278,7 @@ def test_work_in_the_background_is_read_and_interrupted(shared, session):
             execution = begun.structured_content["id"]
             assert begun.structured_content["status"] in ("queued", "running") and execution in text(begun)
             eventually(lambda: rest(shared, execution)["text"] == "begun\n", "it prints", 60)
-            page = await client.call_tool("get_output", {"execution_id": execution, "offset": 2, "limit": 2})
+            page = await client.call_tool("get_output", {"execution_id": execution, "cursor": 2, "limit": 2})
             assert page.structured_content == {
                 "text": "gu", "offset": 2, "next": 4, "bytes_total": 6, "complete": False
             }  # fmt: skip
@@ -336,9 +355,9 @@ def test_long_output_is_cut_and_can_be_read(shared, session):
             arguments = {"session": session, "code": "print('x' * 9999)", "text_chars": 100}
             result = await client.call_tool("execute", arguments)
             execution = result.structured_content["id"]
-            assert len(text(result)) < 400 and f"get_output {execution} offset=50" in text(result)
+            assert len(text(result)) < 400 and f"get_output {execution} cursor=50" in text(result)
             page = await client.call_tool("get_output", {"execution_id": execution, "offset": 50})
-            assert page.structured_content["next"] == 50 + 8192 and "continue at offset 8242" in text(page)
+            assert page.structured_content["next"] == 50 + 8192 and "continue at cursor 8242" in text(page)
 
     run(long)
 
@@ -354,7 +373,7 @@ def test_input_is_asked_of_the_clients_user(shared, session, transport):
     async def ask():
         async with agent(shared, transport, elicitation_callback=user) as client:
             code = "one = input('First? ')\ntwo = input('Second? ')\n(one, two)"
-            result = await client.call_tool("execute", {"session": session, "code": code, "allow_input": True})
+            result = await client.call_tool("execute", {"session": session, "code": code, "allow_stdin": True})
             assert "('answer 1', 'answer 2')" in text(result), text(result)
 
     run(ask)
@@ -369,7 +388,7 @@ def test_input_is_answered_by_a_later_call(shared, session, mode):
             plain = await client.call_tool("execute", {"session": session, "code": "input('Name? ')"})
             assert plain.is_error and "StdinNotImplementedError" in text(plain)
             code = "name = input('Name? ')\nword = __import__('getpass').getpass('Word? ')\n(name, word)"
-            waits = await client.call_tool("execute", {"session": session, "code": code, "allow_input": True})
+            waits = await client.call_tool("execute", {"session": session, "code": code, "allow_stdin": True})
             execution = waits.structured_content["id"]
             assert waits.structured_content["input"] == {"prompt": "Name? ", "password": False}
             assert execution in text(waits) and not waits.is_error
@@ -393,7 +412,7 @@ def test_a_user_who_would_not_answer_leaves_it_waiting(shared, session):
 
     async def ask():
         async with agent(shared, elicitation_callback=user) as client:
-            arguments = {"session": session, "code": "input('Sure? ')", "allow_input": True}
+            arguments = {"session": session, "code": "input('Sure? ')", "allow_stdin": True}
             waits = await client.call_tool("execute", arguments)
             assert waits.structured_content["input"]["prompt"] == "Sure? "
             execution = waits.structured_content["id"]
@@ -474,3 +493,50 @@ def test_a_gateway_that_is_restarted_is_used_on(gateway, transport, mode):
                 await anyio.to_thread.run_sync(starting.join)
 
     run(through)
+
+
+def test_a_session_is_attached_to_and_has_limits_and_labels(shared):
+    async def sessions():
+        async with agent(shared) as client:
+
+            async def session(**arguments):
+                return await client.call_tool("session", arguments)
+
+            offered = (await session(op="templates")).structured_content["templates"]
+            assert "python3" in {template["name"] for template in offered}
+            first = await session(op="create", name="mine", labels={"team": "blue"}, limits={"output_bytes": 50_000_000})
+            made = first.structured_content
+            assert made["labels"] == {"team": "blue"}, text(first)
+            shown = shared.http.get("v1/sessions/mine").json()
+            assert shown["limits"]["output_bytes"]["value"] == 50_000_000
+            taken = await session(op="create", name="mine")
+            assert taken.is_error and taken.structured_content["code"] == "conflict"
+            again = await session(op="create", name="mine", attach=True)
+            assert again.structured_content["id"] == made["id"]
+            listed = await session(op="list", labels={"team": "blue"})
+            assert [one["id"] for one in listed.structured_content["sessions"]] == [made["id"]]
+            nameless = await session(op="create", attach=True)
+            assert nameless.is_error and "attach" in text(nameless)
+            wrong = await session(op="create", limits={"memory": 1})
+            assert wrong.is_error and "memory" in text(wrong)
+
+            keyed = await session(op="create", idempotency_key="k")
+            same = await session(op="create", idempotency_key="k")
+            assert keyed.structured_content["id"] == same.structured_content["id"] != made["id"]
+
+            call = {"session": "mine", "code": "n = globals().get('n', 0) + 1\nn", "idempotency_key": "once"}
+            ran = (await client.call_tool("execute", call)).structured_content
+            assert (await client.call_tool("execute", call)).structured_content["id"] == ran["id"]
+            slow = {"session": "mine", "code": "import time\ntime.sleep(2)\nprint('late')", "timeout_s": 0.2}
+            detached = await client.call_tool("execute", {**slow, "on_timeout": "detach"})
+            assert detached.structured_content["status"] == "running" and detached.structured_content["detached"]
+            bare = await client.call_tool("execute", {"session": "mine", "code": "1", "on_timeout": "detach"})
+            assert bare.is_error and "on_timeout" in text(bare)
+
+            for one in (made["id"], keyed.structured_content["id"]):
+                assert not (await session(op="close", session=one)).is_error
+            gone = (await session(op="restart", session=made["id"])).structured_content
+            assert (gone["code"], gone["session"]) == ("session_ended", made["id"])
+            assert gone["reason"] == "killed_by_user" and gone["ended"]
+
+    run(sessions)

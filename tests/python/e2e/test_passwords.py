@@ -36,7 +36,7 @@ def by_mcp(gateway, session, word):
 
     async def call():
         async with agent(gateway) as client:
-            waits = await client.call_tool("execute", {"session": session, "code": CODE, "allow_input": True})
+            waits = await client.call_tool("execute", {"session": session, "code": CODE, "allow_stdin": True})
             answer = {"session": session, "code": word, "input_for": waits.structured_content["id"]}
             done = await client.call_tool("execute", answer)
             assert not done.is_error, text(done)

@@ -55,7 +55,7 @@ def test_variables_are_shown_also_while_code_runs(shared, session):
     assert after["last_activity"] == before["last_activity"], "looking is no activity"
 
     for params, name, expected in [
-        ({}, "nothing", (404, "not_found", False)),
+        ({}, "nothing", (404, "variable_not_found", False)),
         ({"sort": "nowhere"}, "df", (400, "bad_request", False)),
         ({"limit": "5000"}, "df", (400, "bad_request", False)),
         ({"lmit": "5"}, "df", (400, "bad_request", False)),
@@ -221,8 +221,8 @@ def test_names_are_idempotent_and_survive(gateway):
         ("POST", "v1/sessions", {"name": "eda"}, (409, "conflict", False)),
         ("PATCH", "v1/sessions/eda", {"label": {}}, (400, "bad_request", False)),
         ("PATCH", "v1/sessions/eda", {"labels": {"a": 1}}, (400, "bad_request", False)),
-        ("PATCH", "v1/sessions/none", {}, (404, "not_found", False)),
-        ("GET", "v1/sessions/none", None, (404, "not_found", False)),
+        ("PATCH", "v1/sessions/none", {}, (404, "session_not_found", False)),
+        ("GET", "v1/sessions/none", None, (404, "session_not_found", False)),
     ]:
         reply = gateway.http.request(method, path, json=body)
         assert problem(reply) == expected, reply.text

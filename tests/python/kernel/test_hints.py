@@ -35,7 +35,7 @@ def error(kernel, code):
 
 HINTS = {
     "input('Name? ')": "the caller of this code answers no prompts",
-    "import getpass\ngetpass.getpass()": "allow_stdin over REST, allow_input over MCP",
+    "import getpass\ngetpass.getpass()": "allow_stdin over REST and MCP",
     "pricse.head()": "did you mean 'prices'",
     "np.zeros(3)": "'np' is not imported yet: import numpy as np",
     "datetime.now()": "'datetime' is a module that is not imported yet: import datetime",

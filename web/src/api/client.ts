@@ -95,6 +95,17 @@ async function json<T>(method: string, path: string, options: CallOptions = {}):
   return (await (await call(method, path, options)).json()) as T;
 }
 
+/** All things of a list, page by page. */
+async function all<T>(path: string, member: string, options: CallOptions = {}): Promise<T[]> {
+  const things: T[] = [];
+  for (let cursor = ''; ; ) {
+    const page = await json<{ [name: string]: unknown; next?: string | null }>('GET', path + cursor, options);
+    things.push(...(page[member] as T[]));
+    if (!page.next) return things;
+    cursor = `${path.includes('?') ? '&' : '?'}cursor=${segment(page.next)}`;
+  }
+}
+
 const session = (id: string): string => `v1/sessions/${segment(id)}`;
 
 const filePath = (id: string, path: string): string => `${session(id)}/files/${path.split('/').map(segment).join('/')}`;
@@ -114,16 +125,13 @@ export const api = {
       signedOut.value = true;
     }),
 
-  sessions: (signal?: AbortSignal) =>
-    json<{ sessions: Session[] }>('GET', 'v1/sessions', signal ? { signal } : {}).then(list => list.sessions),
+  sessions: (signal?: AbortSignal) => all<Session>('v1/sessions', 'sessions', signal ? { signal } : {}),
 
   /** Those that have ended and whose logs are kept, the latest end first. */
-  ended: (signal: AbortSignal) =>
-    json<{ sessions: Session[] }>('GET', 'v1/sessions?ended=true', { signal }).then(list => list.sessions),
+  ended: (signal: AbortSignal) => all<Session>('v1/sessions?ended=true', 'sessions', { signal }),
 
   /** All kernels in the sandbox of a session, its first one first. */
-  kernels: (id: string, signal: AbortSignal) =>
-    json<{ kernels: SessionKernel[] }>('GET', `${session(id)}/kernels`, { signal }).then(list => list.kernels),
+  kernels: (id: string, signal: AbortSignal) => all<SessionKernel>(`${session(id)}/kernels`, 'kernels', { signal }),
 
   session: (id: string, signal?: AbortSignal) => json<Session>('GET', session(id), signal ? { signal } : {}),
 

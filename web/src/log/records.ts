@@ -36,7 +36,9 @@ export function parseRecord(text: string): LogRecord | null {
     return null;
   }
   if (!isObject(value)) return null;
-  const { seq, at, kind, incarnation } = value;
+  const { seq, at, event, incarnation } = value;
+  // `kind`, `execution`: of a gateway of an earlier version.
+  const kind = event ?? value.kind;
   if (typeof seq !== 'number' || typeof kind !== 'string' || !KINDS.includes(kind)) return null;
   const record: LogRecord = {
     seq,
@@ -45,7 +47,8 @@ export function parseRecord(text: string): LogRecord | null {
     incarnation: typeof incarnation === 'number' ? incarnation : 0
   };
   if (typeof value.channel === 'string') record.channel = value.channel;
-  if (typeof value.execution === 'number') record.execution = value.execution;
+  if (typeof value.execution_id === 'string') record.execution = Number(value.execution_id.split('_').pop());
+  else if (typeof value.execution === 'number') record.execution = value.execution;
   for (const name of ['header', 'parent_header', 'metadata', 'content', 'detail'] as const) {
     const member = value[name];
     if (isObject(member)) record[name] = member as JsonObject;

@@ -1,12 +1,11 @@
 //! Commands on executions.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use himalia_budget::Pace;
 use himalia_executions::{
     ArtifactStore, Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, ExecutionText,
-    Follower, Known, LogReader, OutputPage, Provenance, StoredArtifact, Submitted, briefs, first, language,
+    Follower, Known, LogReader, OutputPage, Provenance, Submitted, briefs, first, language, scoped,
     submission,
 };
 use himalia_journal::may_block;
@@ -34,6 +33,11 @@ impl Commands {
         let handle = self.handle(principal, kernel)?;
         if let Some(cpu) = self.inner.budget.cpu(&handle.session().owner) {
             cpu.check()?;
+        }
+        if wanted.is_scoped() {
+            let kernelspec = handle.session().kernelspec.clone();
+            let spec = self.inner.catalog.get(&kernelspec).await.ok();
+            scoped(spec.as_ref(), &kernelspec, &wanted)?;
         }
         let language = match &wanted.language {
             None => Language::Kernel,
@@ -230,47 +234,6 @@ impl Commands {
         self.command(handle, Command::Input { seq: id.seq, value })
             .await
             .map(drop)
-    }
-
-    pub(crate) async fn artifact(
-        &self,
-        principal: &Principal,
-        sha256: &str,
-    ) -> Result<StoredArtifact, EngineError> {
-        self.allow(principal, Action::Read, Object::Gateway)?;
-        let unknown = || EngineError::NotFound {
-            what: "Artifact",
-            id: sha256.chars().take(64).collect(),
-        };
-        if sha256.len() != 64
-            || !sha256
-                .bytes()
-                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-        {
-            return Err(unknown());
-        }
-        let all = self.inner.registry.all_unordered();
-        let mut logs: Vec<PathBuf> = all
-            .into_iter()
-            .filter(|handle| !handle.is_over() && principal.sees(&handle.session().owner))
-            .map(|handle| handle.journal.dir().to_owned())
-            .collect();
-        let kept = self.inner.ended.kept_of(|owner| principal.sees(owner));
-        logs.extend(
-            kept.into_iter()
-                .map(|row| self.inner.config.data_dir.join(row.session_dir)),
-        );
-        let name = sha256.to_owned();
-        // Directories of many files are looked through.
-        let turn = self.inner.budget.turn(principal).await?;
-        let found = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            logs.iter().find_map(|log| ArtifactStore::beside(log).get(&name))
-        });
-        let found = found
-            .await
-            .map_err(|error| EngineError::internal("reading an artifact", error))?;
-        found.ok_or_else(unknown)
     }
 
     /// What the name of a language means for a kernel.

@@ -7,10 +7,10 @@ use himalia_kernel::{Command, CommandError, Phase};
 use himalia_model::{Action, EngineError, FileError, KernelId, Object, Principal};
 use himalia_sandbox::Enforcement;
 use himalia_session::{
-    ByteRange, FileDownload, FileListing, FileUpload, MAX_TRANSFER_BYTES, RemovedFiles, SessionKernel,
-    Transfer, not_done,
+    ByteRange, FileDownload, FileListing, FileUpload, MAX_LISTED, MAX_TRANSFER_BYTES, RemovedFiles,
+    SessionKernel, Transfer, not_done,
 };
-use himalia_shim_protocol::{FileTask, Open};
+use himalia_shim_protocol::{FileEntry, FileTask, Open};
 use tokio::time::timeout;
 
 use super::Commands;
@@ -56,18 +56,35 @@ impl Commands {
         path: &str,
         depth: u32,
         limit: u32,
+        after: Option<&str>,
     ) -> Result<FileListing, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
-        let path = path.to_owned();
-        let mut transfer = self
-            .transfer(principal, kernel, FileTask::List { path, depth, limit })
-            .await?;
-        let (body, done) = transfer.collect(LISTING_BYTES).await?;
-        let entries = serde_json::from_slice(&body);
-        let entries = entries.map_err(|error| EngineError::Files {
-            code: FileError::Failed,
-            reason: format!("the sandbox sent no listing: {error}"),
-        })?;
+        let list = async |limit| {
+            let task = FileTask::List {
+                path: path.to_owned(),
+                depth,
+                limit,
+                after: after.map(str::to_owned),
+            };
+            let mut transfer = self.transfer(principal, kernel, task).await?;
+            let (body, done) = transfer.collect(LISTING_BYTES).await?;
+            let entries = serde_json::from_slice::<Vec<FileEntry>>(&body);
+            let entries = entries.map_err(|error| EngineError::Files {
+                code: FileError::Failed,
+                reason: format!("the sandbox sent no listing: {error}"),
+            })?;
+            Ok::<_, EngineError>((entries, done))
+        };
+        let (mut entries, mut done) = list(limit).await?;
+        if let Some(after) = after
+            && entries.first().is_some_and(|first| !is_after(&first.path, after))
+        {
+            // The shim of an earlier version lists from the beginning.
+            (entries, done) = list(MAX_LISTED).await?;
+            entries.retain(|entry| is_after(&entry.path, after));
+            done.truncated = entries.len() > limit as usize;
+            entries.truncate(limit as usize);
+        }
         Ok(FileListing::new(entries, &done))
     }
 
@@ -206,4 +223,9 @@ impl Commands {
             other => EngineError::unavailable(other.to_string()),
         }
     }
+}
+
+/// Whether a path comes after another one in a list: a directory before what is in it.
+fn is_after(path: &str, other: &str) -> bool {
+    path.split('/').gt(other.split('/'))
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use himalia_executions::{
-    Detail, History, MAX_CELL_BYTES, MAX_HISTORY_PAGE, Past, history, notebook, script,
+    Detail, History, HistoryPosition, MAX_CELL_BYTES, MAX_HISTORY_PAGE, Past, history, notebook, script,
 };
 use himalia_journal::may_block;
 use himalia_model::{Action, EngineError, KernelId, Object, Principal};
@@ -18,7 +18,7 @@ impl Commands {
         &self,
         principal: &Principal,
         kernel: KernelId,
-        offset: Option<u64>,
+        from: Option<HistoryPosition>,
         limit: u64,
     ) -> Result<History, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
@@ -30,7 +30,7 @@ impl Commands {
             ));
         }
         let log = self.log(principal, kernel)?;
-        let page = |past: &Past| history(kernel, past.cells(), offset, limit);
+        let page = |past: &Past| history(kernel, past.cells(), from, limit);
         self.past(principal, &log, page).await
     }
 

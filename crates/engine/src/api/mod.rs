@@ -1,6 +1,7 @@
 //! The commands: each method one command or query, authorised before anything else. The public interface is [`Engine`](crate::Engine),
 //! which notes each call.
 
+mod artifacts;
 mod budget;
 mod collect;
 mod ended;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use himalia_executions::{
     COMPLETE, Completion, INSPECT, Inspection, VARIABLES, VariablePage, VariableQuery, VariablesReply,
-    code_of, completion, content_of, inspection, listed, paged,
+    code_of, completion, content_of, inspection, list_request, listed, paged,
 };
 use himalia_kernel::{Answer, Command, CommandError, Phase, Question, Reply};
 use himalia_model::{Action, EngineError, KernelId, Object, Principal};
@@ -26,6 +26,8 @@ impl Commands {
         &self,
         principal: &Principal,
         kernel: KernelId,
+        offset: u64,
+        limit: u64,
     ) -> Result<VariablesReply, EngineError> {
         self.allow(principal, Action::Read, Object::Kernel(kernel))?;
         let (reply, incarnation) = self
@@ -34,11 +36,11 @@ impl Commands {
                 kernel,
                 Channel::Control,
                 VARIABLES,
-                serde_json::json!({}),
+                list_request(offset, limit),
             )
             .await?;
         match content_of(&reply.content)? {
-            Ok(content) => listed(content, incarnation),
+            Ok(content) => listed(content, (offset, limit), incarnation),
             Err(refusal) => Err(VariableQuery::default().refused("", &refusal)),
         }
     }

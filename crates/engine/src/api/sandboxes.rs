@@ -168,7 +168,16 @@ impl Commands {
 
     pub(crate) async fn templates(&self, principal: &Principal) -> Result<Vec<TemplateInfo>, EngineError> {
         self.allow(principal, Action::Read, Object::Kernelspec(None))?;
-        self.inner.templates.list(&self.inner.catalog).await
+        let mut all = self.inner.templates.list(&self.inner.catalog).await?;
+        if let Some(tenant) = self.inner.config.tenants.get(principal.owner()) {
+            for info in &mut all {
+                info.template.images.retain(|name| tenant.images.contains(name));
+                info.template
+                    .networks
+                    .retain(|name| tenant.networks.contains(name));
+            }
+        }
+        Ok(all)
     }
 
     pub(crate) fn pools(&self, principal: &Principal) -> Result<Vec<PoolStatus>, EngineError> {

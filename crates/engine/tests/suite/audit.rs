@@ -99,9 +99,14 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.interrupt_execution(who, execution).await.err(),
             engine.answer_execution(who, execution, String::new()).await.err(),
             engine.artifact(who, &"0".repeat(64)).await.err(),
+            engine
+                .execution_artifact(who, execution, &"0".repeat(64))
+                .await
+                .err(),
+            engine.artifacts(who, kernel).await.err(),
             engine.read_file(who, kernel, "canary.txt", None).await.err(),
             engine.write_file(who, kernel, "canary.txt").await.err(),
-            engine.list_files(who, kernel, "canary", 1, 1).await.err(),
+            engine.list_files(who, kernel, "canary", 1, 1, None).await.err(),
             engine.delete_file(who, kernel, "canary.txt", false).await.err(),
             engine.read_archive(who, kernel, "canary").await.err(),
             engine.write_archive(who, kernel, "canary").await.err(),
@@ -117,7 +122,7 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.session_owner(who, &Sought::Kernel(kernel)).await.err(),
             engine.other_replicas(who).await.err(),
             engine.usage(who, None).await.err(),
-            engine.variables(who, kernel).await.err(),
+            engine.variables(who, kernel, 0, 100).await.err(),
             engine
                 .variable(who, kernel, "canary", &VariableQuery::default())
                 .await
@@ -154,7 +159,7 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.revoke_token(who, Uuid::from_u128(1)).await.err(),
         ]
     };
-    let worked: [Option<EngineError>; 53] = within("all commands", Box::pin(work)).await.unwrap();
+    let worked: [Option<EngineError>; 55] = within("all commands", Box::pin(work)).await.unwrap();
     assert_eq!(
         lists.len() + worked.len() + 1,
         COMMANDS.len(),
@@ -273,7 +278,7 @@ async fn entries_tell_which_session_and_what_came_of_it() {
             entry("execute", "ok", "", true),
             entry("history", "ok", "", true),
             entry("pools", "denied", "forbidden", false),
-            entry("shutdown_kernel", "failed", "not_found", false),
+            entry("shutdown_kernel", "failed", "kernel_not_found", false),
             entry("restart_kernel", "cancelled", "", true),
             entry("shutdown_kernel", "ok", "", true),
         ]

@@ -44,7 +44,7 @@ async fn commands(engine: &Engine, id: KernelId) -> Vec<EngineError> {
     let op = op();
     vec![
         engine.execute(&op, id, code("print x")).await.unwrap_err(),
-        engine.variables(&op, id).await.unwrap_err(),
+        engine.variables(&op, id, 0, 100).await.unwrap_err(),
         engine.read_file(&op, id, "a", None).await.map(drop).unwrap_err(),
         engine.write_file(&op, id, "a").await.map(drop).unwrap_err(),
         engine
@@ -146,7 +146,7 @@ async fn a_session_that_is_over_is_shown_as_it_was_also_by_the_next_gateway() {
         // Its name is free, and a caller that asks for it learns whose it was.
         let error = engine.find_session(&op(), "eda").unwrap_err();
         assert!(error.to_string().contains(&id.to_string()), "{error}");
-        assert_eq!(error.code(), "not_found");
+        assert_eq!(error.code(), "session_not_found");
 
         stop(engine).await;
         engine = place.open().await;
@@ -239,11 +239,11 @@ async fn an_id_or_a_name_that_lives_again_is_that_of_the_living() {
     let jupyter = common::start(&engine).await;
     engine.shutdown_kernel(&op(), jupyter).await.unwrap();
     for error in commands(&engine, jupyter).await {
-        assert_eq!(error.code(), "not_found");
+        assert_eq!(error.deprecated_code(), Some("not_found"));
     }
     assert_eq!(
         engine.notebook(&op(), jupyter).await.unwrap_err().code(),
-        "not_found"
+        "kernel_not_found"
     );
     stop(engine).await;
 }

@@ -303,10 +303,10 @@ async fn who_only_reads_starts_no_sandbox() {
     let session = engine.start_session(&ada, named("eda")).await.unwrap();
     let id = session.kernel.id;
     until_state(&engine, id, "idle").await;
-    assert!(engine.list_files(&reader, id, "", 1, 10).await.is_ok());
+    assert!(engine.list_files(&reader, id, "", 1, 10, None).await.is_ok());
     lose(&engine, id).await;
     let refused = [
-        engine.list_files(&reader, id, "", 1, 10).await.err(),
+        engine.list_files(&reader, id, "", 1, 10, None).await.err(),
         engine.read_file(&reader, id, "x", None).await.err(),
         engine.read_archive(&reader, id, "").await.err(),
     ];
@@ -318,8 +318,8 @@ async fn who_only_reads_starts_no_sandbox() {
         ("dead", 1)
     );
     // A principal that may do more starts it, and then it can be read again.
-    engine.list_files(&ada, id, "", 1, 10).await.unwrap();
-    engine.list_files(&reader, id, "", 1, 10).await.unwrap();
+    engine.list_files(&ada, id, "", 1, 10, None).await.unwrap();
+    engine.list_files(&reader, id, "", 1, 10, None).await.unwrap();
     assert_eq!(incarnation(&engine, id), 2);
     stop(engine).await;
 }

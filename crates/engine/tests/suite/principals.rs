@@ -98,15 +98,17 @@ async fn answers(engine: &Engine, who: &Principal, id: KernelId, execution: Exec
         said(engine.execute(who, id, Execute::default()).await),
         said(engine.executions(who, id).await),
         said(engine.history(who, id, None, 10).await),
+        said(engine.artifacts(who, id).await),
+        said(engine.execution_artifact(who, execution, &"0".repeat(64)).await),
         said(engine.notebook(who, id).await),
         said(engine.script(who, id).await),
-        said(engine.variables(who, id).await),
+        said(engine.variables(who, id, 0, 100).await),
         said(engine.variable(who, id, "x", &VariableQuery::default()).await),
         said(engine.complete(who, id, "x", None).await),
         said(engine.inspect(who, id, "x", None, 0).await),
         said(engine.read_file(who, id, "x", None).await),
         said(engine.write_file(who, id, "x").await),
-        said(engine.list_files(who, id, "", 1, 1).await),
+        said(engine.list_files(who, id, "", 1, 1, None).await),
         said(engine.delete_file(who, id, "x", false).await),
         said(engine.read_archive(who, id, "").await),
         said(engine.write_archive(who, id, "").await),
@@ -141,7 +143,9 @@ async fn what_another_tenant_has_is_as_if_it_never_was() {
     let unknown = text(answers(&engine, &eve(), strange.kernel, strange).await, strange);
     assert_eq!(foreign, unknown);
     assert!(
-        foreign.iter().all(|said| said.starts_with("not_found: ")),
+        foreign
+            .iter()
+            .all(|said| said.starts_with("kernel_not_found: ") || said.starts_with("execution_not_found: ")),
         "{foreign:?}"
     );
 
@@ -150,11 +154,11 @@ async fn what_another_tenant_has_is_as_if_it_never_was() {
     assert_eq!(engine.status(&eve()).unwrap().kernels, 0);
     assert_eq!(
         engine.artifact(&eve(), &artifact).await.unwrap_err().code(),
-        "not_found"
+        "artifact_not_found"
     );
     assert_eq!(
         engine.find_session(&eve(), "analysis").unwrap_err().code(),
-        "not_found"
+        "session_not_found"
     );
     for refused in [
         engine.pools(&eve()).unwrap_err(),
@@ -177,7 +181,7 @@ async fn what_another_tenant_has_is_as_if_it_never_was() {
     );
     assert_eq!(
         engine.find_session(&op(), "analysis").unwrap_err().code(),
-        "not_found"
+        "session_not_found"
     );
     // The same content of one's own is found.
     let same = run(&engine, &eve(), own, "display image/png 4000").await;
@@ -312,7 +316,10 @@ async fn callers_of_one_session_take_turns_and_are_told_apart() {
         engine.find_session(&bob(), "shared").unwrap(),
         SessionId::of_first_kernel(kernel)
     );
-    assert_eq!(engine.kernel(&eve(), kernel).unwrap_err().code(), "not_found");
+    assert_eq!(
+        engine.kernel(&eve(), kernel).unwrap_err().code(),
+        "kernel_not_found"
+    );
     stop(engine).await;
 }
 

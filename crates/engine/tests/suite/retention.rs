@@ -102,7 +102,7 @@ async fn executions_can_be_read_after_the_end_until_their_time_is_over() {
         kernel: KernelId::random(),
         seq: 1,
     };
-    assert_eq!(code_of(&engine, never).await, "not_found");
+    assert_eq!(code_of(&engine, never).await, "execution_not_found");
     stop(engine).await;
     let engine = place.open().await;
     assert_eq!(code_of(&engine, done.id).await, "removed_by_retention");
@@ -258,7 +258,7 @@ async fn nothing_is_kept_when_that_is_wanted() {
     let kernel = session(&engine).await;
     let done = run(&engine, kernel, "print hello").await;
     engine.shutdown_kernel(&op(), kernel).await.unwrap();
-    assert_eq!(code_of(&engine, done.id).await, "not_found");
+    assert_eq!(code_of(&engine, done.id).await, "execution_not_found");
     let clean = |dir: &Path| std::fs::read_dir(dir).unwrap().next().is_none();
     assert_eventually!(clean(&place.data.path().join("kernels")), "a log is left");
     stop(engine).await;

@@ -181,6 +181,46 @@ fn named(name: &str) -> StartSession {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_start_with_a_key_is_one_session_and_outlives_the_gateway() {
+    let place = TestEngine::new();
+    let engine = place.open().await;
+    let principal = op();
+    let start = |key: &str| StartSession {
+        key: Some(key.into()),
+        ..of_v1()
+    };
+    let (one, other) = tokio::join!(
+        engine.put_session(&principal, start("k")),
+        engine.put_session(&principal, start("k"))
+    );
+    let ((one, begun), (other, again)) = (one.unwrap(), other.unwrap());
+    assert_eq!(one.kernel.id, other.kernel.id);
+    assert!(begun != again, "one of them started it");
+    let (another, _) = engine.put_session(&principal, start("l")).await.unwrap();
+    assert_ne!(another.kernel.id, one.kernel.id);
+    let mut wrong = start("k");
+    wrong.labels = [("a".to_owned(), "b".to_owned())].into();
+    let refused = engine.put_session(&principal, wrong).await.unwrap_err();
+    assert!(matches!(refused, EngineError::KeyReused), "{refused}");
+    // A name that another start has is not taken over by a key.
+    engine.put_session(&principal, named("eda")).await.unwrap();
+    let mut taken = start("m");
+    taken.session_name = Some("eda".into());
+    let refused = engine.put_session(&principal, taken).await.unwrap_err();
+    assert!(matches!(refused, EngineError::Conflict { .. }), "{refused}");
+    engine.drain(&op(), Drain::KeepKernels).await.unwrap();
+    drop(engine);
+
+    let engine = place.open().await;
+    let (found, begun) = engine.put_session(&principal, start("k")).await.unwrap();
+    assert!(!begun && found.kernel.id == one.kernel.id);
+    engine.shutdown_kernel(&op(), one.kernel.id).await.unwrap();
+    let (fresh, begun) = engine.put_session(&principal, start("k")).await.unwrap();
+    assert!(begun && fresh.kernel.id != one.kernel.id);
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_name_is_one_sessions_and_outlives_the_gateway() {
     let place = TestEngine::new();
     let engine = place.open().await;
@@ -245,12 +285,12 @@ async fn a_kernel_is_asked_and_no_client_sees_it() {
     );
     assert!(!engine.inspect(&op(), id, "x", Some(1), 0).await.unwrap().found);
     // The fake kernel knows nothing of variables, as most kernels.
-    let unknown = engine.variables(&op(), id).await.unwrap_err();
+    let unknown = engine.variables(&op(), id, 0, 100).await.unwrap_err();
     assert!(matches!(unknown, EngineError::Unsupported { .. }), "{unknown}");
     let mut one = Client::attach(&engine, id, "one").await;
     one.execute("kill KILL").await;
     until_state(&engine, id, "dead").await;
-    let dead = engine.variables(&op(), id).await.unwrap_err();
+    let dead = engine.variables(&op(), id, 0, 100).await.unwrap_err();
     assert!(matches!(dead, EngineError::KernelDead { .. }), "{dead}");
     let history = engine.history(&op(), id, None, 10).await.unwrap();
     let told: Vec<_> = history

@@ -61,6 +61,19 @@ impl StoredArtifact {
     }
 }
 
+/// An artifact in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArtifactInfo {
+    /// Its SHA-256, lower-case hex.
+    pub sha256: String,
+    /// As of [`StoredArtifact::media_type`].
+    pub media_type: String,
+    /// Its length in bytes.
+    pub size: u64,
+    /// When it was stored.
+    pub modified: SystemTime,
+}
+
 /// The artifacts of one kernel.
 #[derive(Clone, Debug)]
 pub struct ArtifactStore {
@@ -136,6 +149,14 @@ impl ArtifactStore {
         Ok(())
     }
 
+    /// Those that are stored now, by their hashes. Blocks on the disk.
+    pub fn list(&self) -> Vec<ArtifactInfo> {
+        let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let mut all: Vec<ArtifactInfo> = entries.filter_map(|entry| info(&entry)).collect();
+        all.sort_by(|one, other| one.sha256.cmp(&other.sha256));
+        all
+    }
+
     /// The artifact with this SHA-256 (64 hex digits), if it is here. Blocks on the disk.
     pub fn get(&self, sha256: &str) -> Option<StoredArtifact> {
         let found = fs::read_dir(&self.dir).ok()?.flatten().find_map(|entry| {
@@ -151,6 +172,20 @@ impl ArtifactStore {
             file: Arc::new(file),
         })
     }
+}
+
+fn info(entry: &fs::DirEntry) -> Option<ArtifactInfo> {
+    let name = entry.file_name().into_string().ok()?;
+    let (sha256, media_type) = name.split_once('.')?;
+    // One that is being written has another name before it.
+    let is_hash = sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let known = entry.metadata().ok().filter(|_| is_hash)?;
+    Some(ArtifactInfo {
+        sha256: sha256.to_owned(),
+        media_type: media_type.replace('%', "/"),
+        size: known.len(),
+        modified: known.modified().ok()?,
+    })
 }
 
 /// A file with one writer, under a name that no lookup finds.
@@ -218,5 +253,17 @@ mod tests {
             artifact("b", "../../x"),
         ]);
         assert_eq!(fs::read_dir(log.path().join("artifacts")).unwrap().count(), 2);
+        let listed: Vec<_> = store
+            .list()
+            .into_iter()
+            .map(|one| (one.sha256, one.media_type, one.size))
+            .collect();
+        assert_eq!(
+            listed,
+            [
+                ("a".repeat(64), "image/svg+xml".to_owned(), 7),
+                ("b".repeat(64), UNKNOWN_TYPE.to_owned(), 7)
+            ]
+        );
     }
 }

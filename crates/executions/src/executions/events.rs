@@ -53,7 +53,8 @@ pub enum ExecutionEventKind {
     },
     /// It waits for input.
     InputRequest(Input),
-    /// It raised.
+    /// It raised, or a script failed. Not `error`: a browser gives an event of that name to the handler of connection errors.
+    #[serde(rename = "exception")]
     Error(Failure),
     /// It is being interrupted.
     Stopping {
@@ -87,7 +88,7 @@ impl ExecutionEventKind {
             Self::UpdateDisplay(_) => "update_display",
             Self::ClearOutput { .. } => "clear_output",
             Self::InputRequest(_) => "input_request",
-            Self::Error(_) => "error",
+            Self::Error(_) => "exception",
             Self::Stopping { .. } => "stopping",
             Self::Detached => "detached",
             Self::Gap { .. } => "gap",

@@ -14,6 +14,7 @@ use himalia_model::from_micros;
 use himalia_outcome::{Artifact, Excerpt, Fold, Sink};
 use himalia_wire::{Channel, Limits, v1};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::{ExecutionEvent, ExecutionEventKind as Kind, ExecutionId, ExecutionKernel};
 
@@ -27,6 +28,7 @@ pub struct Follower<S = Excerpt> {
     language: Language,
     caller: String,
     client: Option<String>,
+    metadata: Map<String, Value>,
     text_chars: usize,
     blank: S,
     fold: Fold<S>,
@@ -147,6 +149,7 @@ impl<S: Sink + Clone> Follower<S> {
             language,
             caller,
             client: None,
+            metadata: Map::new(),
             text_chars,
             blank: sink.clone(),
             fold: Fold::over(sink, text_chars),
@@ -173,6 +176,7 @@ impl<S: Sink + Clone> Follower<S> {
     pub fn knowing(mut self, brief: &Brief) -> Self {
         self.created = brief.at_micros;
         self.client.clone_from(&brief.client);
+        self.metadata.clone_from(&brief.metadata);
         self.incarnation = brief.incarnation;
         self.sent = brief.running || brief.end.is_some();
         // Nearly so: when it began is not known.
@@ -283,7 +287,7 @@ impl<S: Sink + Clone> Follower<S> {
                 submission,
             } => {
                 (self.ahead, self.created, self.incarnation) = (ahead, record.at_micros, meta.incarnation);
-                (self.turn, self.client) = (turn, submission.client);
+                (self.turn, self.client, self.metadata) = (turn, submission.client, submission.metadata);
                 Some(Kind::Queued { position: ahead })
             }
             ExecutionRecord::Sent { replaced, .. } => {

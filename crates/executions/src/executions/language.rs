@@ -4,6 +4,8 @@ use himalia_kernel::Language;
 use himalia_kernelspecs::is_ours;
 use himalia_model::{EngineError, KernelSpec};
 
+use crate::Execute;
+
 /// Characters of an unknown language that are shown.
 const NAME_CHARS: usize = 40;
 
@@ -27,6 +29,19 @@ pub fn language(spec: Option<&KernelSpec>, kernelspec: &str, name: &str) -> Resu
     };
     Err(EngineError::LanguageNotSupported {
         reason: format!("{shown:?} is not run by the kernel {kernelspec:?}: {offered}"),
+    })
+}
+
+/// Whether the kernel can give one execution an environment and a directory of its own.
+pub fn scoped(spec: Option<&KernelSpec>, kernelspec: &str, wanted: &Execute) -> Result<(), EngineError> {
+    if !wanted.is_scoped() || spec.is_some_and(is_ours) {
+        return Ok(());
+    }
+    let field = if wanted.env.is_empty() { "cwd" } else { "env" };
+    Err(EngineError::Unsupported {
+        reason: format!(
+            "{field}: the kernel {kernelspec:?} has one environment and one directory for all executions; change them with code"
+        ),
     })
 }
 
@@ -55,6 +70,14 @@ mod tests {
         let ours = kernelspec("python3", &["python3", "-m", "himalia_kernel"], "python");
         let other = kernelspec("ir", &["R"], "R");
         let asked = |spec: &KernelSpec, name: &str| language(Some(spec), &spec.name, name);
+        let there = Execute {
+            cwd: Some("/tmp".to_owned()),
+            ..Execute::default()
+        };
+        assert!(scoped(Some(&ours), "python3", &there).is_ok());
+        let refused = scoped(Some(&other), "ir", &there).unwrap_err();
+        assert!(refused.to_string().starts_with("cwd: "), "{refused}");
+        assert!(scoped(Some(&other), "ir", &Execute::default()).is_ok());
         assert_eq!(asked(&ours, "Python").unwrap(), Language::Kernel);
         assert_eq!(asked(&ours, "bash").unwrap(), Language::Bash);
         assert_eq!(asked(&other, "r").unwrap(), Language::Kernel);

@@ -15,20 +15,19 @@ mod language;
 mod model;
 mod provenance;
 
-pub use artifacts::ArtifactStore;
-pub use artifacts::StoredArtifact;
+pub use artifacts::{ArtifactInfo, ArtifactStore, StoredArtifact};
 pub use events::{ExecutionEvent, ExecutionEventKind};
 pub use feed::{ExecutionFeed, Until};
 pub use follow::{Follower, first};
 pub use id::ExecutionId;
 pub use known::ExecutionText;
 pub use known::Known;
-pub use language::language;
+pub use language::{language, scoped};
 pub use model::submission;
 pub use model::{
     Death, Execute, ExecutionBrief, ExecutionKernel, ExecutionResult, ExecutionStatus, ExecutionUsage,
-    MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_FAILURES, MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS,
-    OutputPage, QuotaLoss, Submitted, TextTruncated,
+    MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_CWD_BYTES, MAX_EXECUTION_ENV, MAX_FAILURES, MAX_KEY_BYTES,
+    MAX_METADATA_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, QuotaLoss, Submitted, TextTruncated,
 };
 pub use provenance::Provenance;
 pub use provenance::lock_hash;

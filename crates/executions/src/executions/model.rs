@@ -1,12 +1,13 @@
 //! What is asked of an execution, and what callers learn of it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use himalia_kernel::{Brief, End, Language, LostVariables, OnTimeout, Replaced, Submission};
 use himalia_model::{EngineError, KernelId, Principal, TraceContext, from_micros};
-use himalia_outcome::{Failure, Input, Output, is_bidi_control};
+use himalia_outcome::{Failure, Input, Output, VariableChanges, WrittenFiles, is_bidi_control};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
@@ -24,6 +25,13 @@ pub const MAX_KEY_BYTES: usize = 256;
 pub const MAX_FAILURES: u32 = 100;
 /// The longest timeout, in milliseconds: 30 days.
 pub const MAX_TIMEOUT_MS: u64 = 30 * 24 * 3_600_000;
+
+/// Bytes of the environment variables of one execution, names and values.
+pub const MAX_EXECUTION_ENV: usize = 64 << 10;
+/// Bytes of the directory of an execution.
+pub const MAX_CWD_BYTES: usize = 4096;
+/// Bytes of the metadata of an execution, as JSON.
+pub const MAX_METADATA_BYTES: usize = 4096;
 
 /// Characters of what a client calls itself.
 pub const MAX_CLIENT_CHARS: usize = 64;
@@ -64,6 +72,12 @@ pub struct Execute {
     pub max_failures: Option<u32>,
     /// What the client calls itself, at most [`MAX_CLIENT_CHARS`]: shown as that, and not verified.
     pub client: Option<String>,
+    /// Environment variables while it runs, [`MAX_EXECUTION_ENV`] bytes at most; kernels of ours restore them.
+    pub env: BTreeMap<String, String>,
+    /// Its working directory while it runs: absolute, or relative to that of the session.
+    pub cwd: Option<String>,
+    /// What the caller wants to find with it again, at most [`MAX_METADATA_BYTES`] as JSON.
+    pub metadata: Map<String, Value>,
 }
 
 impl Default for Execute {
@@ -80,7 +94,17 @@ impl Default for Execute {
             key: None,
             max_failures: None,
             client: None,
+            env: BTreeMap::new(),
+            cwd: None,
+            metadata: Map::new(),
         }
+    }
+}
+
+impl Execute {
+    /// Whether it needs a kernel of ours: others know no environment of one execution.
+    pub fn is_scoped(&self) -> bool {
+        !self.env.is_empty() || self.cwd.is_some()
     }
 }
 
@@ -94,7 +118,7 @@ pub struct Submitted {
 }
 
 /// How far an execution is, or how it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionStatus {
     /// It waits for its turn, or for the kernel.
@@ -209,6 +233,9 @@ pub struct ExecutionResult {
     /// What the client called itself, if it did. It is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
+    /// What the caller keeps with it.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
     /// How far it is.
     pub status: ExecutionStatus,
     /// Whether the kernel has begun with it. One that never ran can be sent again without a thought.
@@ -247,12 +274,10 @@ pub struct ExecutionResult {
     /// Executions of the session in a row that failed, up to this one and whatever their code.
     #[serde(skip_serializing_if = "is_none")]
     pub failures_in_a_row: u32,
-    /// `{added, changed, removed}`, from kernels that tell.
-    #[schemars(with = "Option<Map<String, Value>>")]
-    pub variables: Option<Value>,
+    /// Variables that it touched, from kernels that tell.
+    pub variables: Option<VariableChanges>,
     /// Files that were written, from kernels that tell.
-    #[schemars(with = "Option<Map<String, Value>>")]
-    pub files: Option<Value>,
+    pub files: Option<WrittenFiles>,
     /// What it took.
     pub usage: ExecutionUsage,
     /// The question that it waits with.
@@ -310,6 +335,9 @@ pub struct ExecutionBrief {
     /// What the client called itself, if it did. It is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
+    /// What the caller keeps with it.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
     /// The beginning of its first line of code.
     pub title: String,
     /// `bash`; left out where it is the kernel's own.
@@ -334,6 +362,7 @@ impl ExecutionBrief {
             created: from_micros(brief.at_micros),
             caller: brief.caller,
             client: brief.client,
+            metadata: brief.metadata,
             title: brief.title,
             language: brief.language,
         }
@@ -366,13 +395,13 @@ pub fn submission(
         return refuse("code", format!("is longer than {MAX_CODE_BYTES} bytes"));
     }
     if wanted.text_chars > MAX_TEXT_CHARS {
-        return refuse("budget.text_chars", format!("is more than {MAX_TEXT_CHARS}"));
+        return refuse("text_chars", format!("is more than {MAX_TEXT_CHARS}"));
     }
     if wanted
         .timeout
         .is_some_and(|timeout| timeout.is_zero() || timeout > Duration::from_millis(MAX_TIMEOUT_MS))
     {
-        return refuse("timeout_ms", "expected 1 ms to 30 days".into());
+        return refuse("timeout_s", "expected 1 ms to 30 days".into());
     }
     if wanted
         .key
@@ -386,6 +415,33 @@ pub fn submission(
         .is_some_and(|most| !(1..=MAX_FAILURES).contains(&most))
     {
         return refuse("max_failures", format!("expected 1 to {MAX_FAILURES}"));
+    }
+    let env: usize = wanted
+        .env
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+    if env > MAX_EXECUTION_ENV {
+        return refuse("env", format!("has more than {MAX_EXECUTION_ENV} bytes"));
+    }
+    let is_bad = |(name, value): (&String, &String)| {
+        name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
+    };
+    if wanted.env.iter().any(is_bad) {
+        return refuse("env", "has what no variable can have".into());
+    }
+    if wanted
+        .cwd
+        .as_ref()
+        .is_some_and(|cwd| cwd.is_empty() || cwd.len() > MAX_CWD_BYTES || cwd.contains('\0'))
+    {
+        return refuse("cwd", format!("must have 1 to {MAX_CWD_BYTES} bytes, and no NUL"));
+    }
+    if serde_json::to_string(&wanted.metadata).map_or(usize::MAX, |text| text.len()) > MAX_METADATA_BYTES {
+        return refuse(
+            "metadata",
+            format!("has more than {MAX_METADATA_BYTES} bytes as JSON"),
+        );
     }
     let timeout_ms = wanted
         .timeout
@@ -404,6 +460,9 @@ pub fn submission(
         caller: principal.name().to_owned(),
         client: wanted.client.as_deref().and_then(client_name),
         trace: principal.trace().filter(TraceContext::is_sampled),
+        env: wanted.env,
+        cwd: wanted.cwd,
+        metadata: wanted.metadata,
     })
 }
 

@@ -9,9 +9,9 @@ use himalia_kernel::{
 use himalia_outcome::{Cell, Replied};
 use himalia_wire::{Channel, Limits, header, v1};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::HistoryStatus;
+use crate::{HistoryStatus, MAX_METADATA_BYTES};
 
 /// Executions that are kept, the latest ones, and bytes of their code.
 const MAX_CELLS: usize = 10_000;
@@ -43,6 +43,8 @@ pub struct Ran {
     pub caller: Option<String>,
     /// What the client called itself.
     pub client: Option<String>,
+    /// What its caller keeps with it.
+    pub metadata: Map<String, Value>,
     /// Its code.
     pub code: String,
     /// What that is written in.
@@ -57,6 +59,16 @@ pub struct Ran {
 }
 
 impl Ran {
+    /// Bytes of its code, and about those of its metadata.
+    fn bytes(&self) -> usize {
+        let metadata = if self.metadata.is_empty() {
+            0
+        } else {
+            MAX_METADATA_BYTES
+        };
+        self.code.len() + metadata
+    }
+
     /// What became of it when its kernel `is_over`: what that had not finished is not queued or running any more.
     fn status_when(&self, is_over: bool) -> HistoryStatus {
         match self.status() {
@@ -177,7 +189,7 @@ impl Cells {
         let place = self.omitted + self.ran.len() as u64;
         self.by_key.insert(key, place);
         self.by_record.insert(ran.seq, place);
-        self.code_bytes += ran.code.len();
+        self.code_bytes += ran.bytes();
         self.ran.push(ran);
         if self.ran.len() > MAX_CELLS || self.code_bytes > CODE_BYTES {
             self.forget_oldest();
@@ -188,7 +200,7 @@ impl Cells {
     fn forget_oldest(&mut self) {
         let count = (self.ran.len() / 8).max(1);
         for ran in self.ran.drain(..count) {
-            self.code_bytes -= ran.code.len();
+            self.code_bytes -= ran.bytes();
             self.output_bytes = self.output_bytes.saturating_sub(ran.cell.bytes());
         }
         self.omitted += count as u64;
@@ -222,6 +234,7 @@ impl Cells {
                 native: true,
                 caller: Some(submission.caller),
                 client: submission.client,
+                metadata: submission.metadata,
                 code: submission.code,
                 language: submission.language,
                 incarnation: meta.incarnation,
@@ -276,6 +289,7 @@ impl Cells {
             native: false,
             caller: None,
             client: None,
+            metadata: Map::new(),
             code: asked.code,
             language: Language::Kernel,
             incarnation: meta.incarnation,

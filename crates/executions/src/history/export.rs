@@ -8,7 +8,7 @@ use himalia_model::{KernelId, KernelSpec, from_micros};
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::cells::{Cells, Ran};
 use crate::ExecutionId;
@@ -70,6 +70,9 @@ pub struct HistoryEntry {
     /// What the client called itself, if it did. It is not verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
+    /// What the caller keeps with it.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
     /// Number of its first record in the log.
     pub seq: u64,
     /// When it was taken.
@@ -110,14 +113,31 @@ impl History {
     }
 }
 
-/// A page: `limit` entries from `offset` on, or the latest ones.
-pub fn history(kernel: KernelId, cells: &Cells, offset: Option<u64>, limit: usize) -> History {
+/// Where a page of history is. Entries that are omitted are counted but for [`Self::Offset`], so that a position stays what it is
+/// when more of them are omitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HistoryPosition {
+    /// So many listed entries are before it.
+    Offset(u64),
+    /// It begins with the entry of this number, from 0.
+    From(u64),
+    /// It ends before the entry of this number.
+    Before(u64),
+}
+
+/// A page of at most `limit` entries; without a position that of the latest ones.
+pub fn history(kernel: KernelId, cells: &Cells, position: Option<HistoryPosition>, limit: usize) -> History {
     let (ran, omitted) = cells.in_order();
-    let last = ran.len().saturating_sub(limit);
-    let from = offset.map_or(last, |offset| {
-        usize::try_from(offset).unwrap_or(usize::MAX).min(ran.len())
-    });
-    let entries = ran.iter().skip(from).take(limit);
+    let listed = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).min(ran.len());
+    let ending_at = |end: usize| (end.saturating_sub(limit), end);
+    let beginning_at = |from: usize| (from, from.saturating_add(limit).min(ran.len()));
+    let (from, end) = match position {
+        None => ending_at(ran.len()),
+        Some(HistoryPosition::Offset(offset)) => beginning_at(listed(offset)),
+        Some(HistoryPosition::From(number)) => beginning_at(listed(number.saturating_sub(omitted))),
+        Some(HistoryPosition::Before(number)) => ending_at(listed(number.saturating_sub(omitted))),
+    };
+    let entries = ran.iter().skip(from).take(end - from);
     History {
         history: entries.map(|ran| entry(kernel, cells, ran)).collect(),
         offset: from as u64,
@@ -131,6 +151,7 @@ fn entry(kernel: KernelId, cells: &Cells, ran: &Ran) -> HistoryEntry {
         id: execution(kernel, ran),
         caller: ran.caller.clone(),
         client: ran.client.clone(),
+        metadata: ran.metadata.clone(),
         seq: ran.seq,
         at: timestamp(from_micros(ran.at_micros)),
         code: ran.code.clone(),

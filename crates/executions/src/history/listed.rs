@@ -28,6 +28,7 @@ fn brief(kernel: KernelId, cells: &Cells, ran: &Ran) -> ExecutionBrief {
         language: ran.language,
         caller: ran.caller.clone().unwrap_or_default(),
         client: ran.client.clone(),
+        metadata: ran.metadata.clone(),
     }
 }
 

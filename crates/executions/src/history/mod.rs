@@ -7,7 +7,7 @@ mod walk;
 
 pub use cells::{Detail, MAX_CELL_BYTES};
 pub use export::MAX_HISTORY_PAGE;
-pub use export::{History, HistoryEntry, HistoryStatus};
+pub use export::{History, HistoryEntry, HistoryPosition, HistoryStatus};
 pub use export::{history, notebook, script};
 pub use listed::briefs;
 pub use walk::Past;

@@ -8,5 +8,7 @@ mod variables;
 pub use code::{COMPLETE, INSPECT, code_of, completion, inspection};
 pub use code::{Completion, Inspection, MAX_CURSOR_CODE_BYTES};
 pub use refusal::content_of;
-pub use variables::{VARIABLES, listed, paged};
-pub use variables::{VariableFilter, VariablePage, VariableQuery, VariableSort, VariablesReply};
+pub use variables::{VARIABLES, list_request, listed, paged};
+pub use variables::{
+    VariableFilter, VariableInfo, VariablePage, VariableQuery, VariableSort, VariablesReply,
+};

@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 use himalia_model::EngineError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::refusal::Refusal;
@@ -46,11 +48,40 @@ pub struct VariableFilter {
     pub value: Value,
 }
 
-/// The list of variables, in the kernel's words.
+/// One variable in a list. What it does not have is null.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct VariableInfo {
+    /// Its name.
+    pub name: String,
+    /// The name of its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The module of its type.
+    pub module: Option<String>,
+    /// Lengths by dimension, of arrays and frames.
+    pub shape: Option<Vec<u64>>,
+    /// The type of the elements of an array or a series.
+    pub dtype: Option<String>,
+    /// Size of the object itself, without objects to which it refers.
+    pub bytes: Option<u64>,
+    /// Number of its elements.
+    pub length: Option<u64>,
+    /// The beginning of its value, as text.
+    pub preview: Option<String>,
+}
+
+/// A page of the list of variables.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VariablesReply {
-    /// `variables`, `total`, `truncated`.
-    pub content: Map<String, Value>,
+    /// In the order of their definition.
+    pub variables: Vec<VariableInfo>,
+    /// All variables that there are.
+    pub total: u64,
+    /// There are more than are listed, or some are listed by their types alone.
+    pub truncated: bool,
+    /// Variables before the next page, if there is one.
+    pub next: Option<u64>,
     /// The kernel process that they are in.
     pub incarnation: u32,
 }
@@ -148,12 +179,43 @@ impl VariableQuery {
     }
 }
 
-/// The list of a reply.
-pub fn listed(content: Map<String, Value>, incarnation: u32) -> Result<VariablesReply, EngineError> {
-    if !content.get("variables").is_some_and(Value::is_array) {
-        return Err(unreadable());
+/// What the kernel is asked for a page of the list.
+pub fn list_request(offset: u64, limit: u64) -> Value {
+    json!({ "page": { "offset": offset, "limit": limit } })
+}
+
+/// The list of a reply to [`list_request`]. A kernel of an earlier version sends the first 1,000, whatever was asked for.
+pub fn listed(
+    content: Map<String, Value>,
+    (offset, limit): (u64, u64),
+    incarnation: u32,
+) -> Result<VariablesReply, EngineError> {
+    #[derive(Deserialize)]
+    struct Reply {
+        variables: Vec<VariableInfo>,
+        total: u64,
+        #[serde(default)]
+        truncated: bool,
+        offset: Option<u64>,
     }
-    Ok(VariablesReply { content, incarnation })
+    let reply = serde_json::from_value::<Reply>(Value::Object(content)).map_err(|_| unreadable())?;
+    let sent = reply.variables.len() as u64;
+    // How many there are that can be listed.
+    let (first, listable) = match reply.offset {
+        Some(first) => (first, reply.total),
+        None => (0, sent),
+    };
+    let skipped = usize::try_from(offset.saturating_sub(first)).unwrap_or(usize::MAX);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let variables: Vec<_> = reply.variables.into_iter().skip(skipped).take(limit).collect();
+    let end = offset.saturating_add(variables.len() as u64);
+    Ok(VariablesReply {
+        truncated: reply.truncated || end < reply.total,
+        next: (end < listable && !variables.is_empty()).then_some(end),
+        variables,
+        total: reply.total,
+        incarnation,
+    })
 }
 
 /// The page of a reply. `arrow`: it is wanted so.
@@ -254,8 +316,43 @@ mod tests {
     }
 
     #[test]
+    fn a_list_has_pages_whatever_the_version_of_the_kernel() {
+        let names = |reply: &VariablesReply| -> Vec<String> {
+            reply.variables.iter().map(|one| one.name.clone()).collect()
+        };
+        let rows = |names: &[&str]| -> Value {
+            let rows = names
+                .iter()
+                .map(|name| json!({"name": name, "type": "int", "new": 1}));
+            rows.collect()
+        };
+        let page = |content: Value, offset, limit| {
+            let content = content.as_object().unwrap().clone();
+            listed(content, (offset, limit), 3).unwrap()
+        };
+        let new = json!({"variables": rows(&["b", "c"]), "total": 4, "truncated": true, "offset": 1});
+        let shown = page(new, 1, 2);
+        assert_eq!(
+            (names(&shown), shown.next, shown.truncated),
+            (vec!["b".into(), "c".into()], Some(3), true)
+        );
+        let last = json!({"variables": rows(&["d"]), "total": 4, "truncated": false, "offset": 3});
+        assert_eq!(page(last, 3, 2).next, None);
+        // It has sent all that it ever sends.
+        let old = || json!({"variables": rows(&["a", "b", "c"]), "total": 1500, "truncated": true});
+        let shown = page(old(), 1, 1);
+        assert_eq!((names(&shown), shown.next), (vec!["b".into()], Some(2)));
+        let shown = page(old(), 2, 5);
+        assert_eq!(
+            (names(&shown), shown.next, shown.truncated),
+            (vec!["c".into()], None, true)
+        );
+        assert_eq!(page(old(), 9, 5).next, None);
+    }
+
+    #[test]
     fn what_is_no_page_is_refused() {
-        assert!(listed(Map::new(), 1).is_err());
+        assert!(listed(Map::new(), (0, 10), 1).is_err());
         let content = || json!({"variable": {}}).as_object().unwrap().clone();
         assert!(paged(content(), Vec::new(), true, 1).is_err());
         assert!(paged(Map::new(), Vec::new(), false, 1).is_err());

@@ -86,8 +86,8 @@ pub(super) async fn connect(args: ConnectArgs) -> anyhow::Result<ExitCode> {
 
 /// The kernel that is wanted: the session's first, or one by its id, the beginning of that, or its kernelspec.
 async fn kernel(client: &Client, session: &str, wanted: Option<&str>) -> anyhow::Result<Value> {
-    let reply = client.get(&format!("/v1/sessions/{session}/kernels")).await?;
-    let mut body = super::expect(&reply, 200)?;
+    let path = format!("/v1/sessions/{session}/kernels");
+    let mut body = client.list(&path, "kernels").await?;
     let Value::Array(mut kernels) = body["kernels"].take() else {
         bail!("the gateway has no list of kernels");
     };

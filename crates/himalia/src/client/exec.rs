@@ -71,7 +71,7 @@ pub(super) async fn exec(client: &Client, args: ExecArgs) -> anyhow::Result<Exit
         body["language"] = "bash".into();
     }
     if let Some(timeout) = args.timeout {
-        body["timeout_ms"] = timeout.0.saturating_mul(1000).into();
+        body["timeout_s"] = timeout.0.into();
     }
     if let Some(incarnation) = args.expect_incarnation {
         body["expect_incarnation"] = incarnation.into();
@@ -166,8 +166,7 @@ fn none(wanted: &str) -> anyhow::Error {
 
 /// The same; `None` if there is none.
 async fn lookup(client: &Client, wanted: &str) -> anyhow::Result<Option<String>> {
-    let reply = client.get("/v1/sessions").await?;
-    let body = super::expect(&reply, 200)?;
+    let body = client.list("/v1/sessions", "sessions").await?;
     let all: Vec<&Value> = body["sessions"].as_array().into_iter().flatten().collect();
     let named = |session: &&&Value| session["name"] == wanted || session["labels"]["name"] == wanted;
     let begins = |session: &&&Value| session["id"].as_str().is_some_and(|id| id.starts_with(wanted));
@@ -275,7 +274,8 @@ impl Run<'_> {
                 self.console.value(shown)?;
                 self.plot(event).await?;
             }
-            "error" => {
+            // `error`: of a gateway of an earlier version.
+            "exception" | "error" => {
                 let lines = event["traceback"].as_array().into_iter().flatten();
                 let lines: Vec<&str> = lines.filter_map(Value::as_str).collect();
                 self.console.traceback(&lines)?;

@@ -79,6 +79,31 @@ impl Client {
         self.send(Method::GET, path, None).await
     }
 
+    /// All things of a list, read page by page: the first page with the things of all pages as `member`.
+    pub(super) async fn list(&self, path: &str, member: &str) -> anyhow::Result<Value> {
+        let (mut whole, mut things) = (Value::Null, Vec::new());
+        let mut page = path.to_owned();
+        loop {
+            let reply = self.get(&page).await?;
+            let mut body = super::expect(&reply, 200)?;
+            let Value::Array(more) = body[member].take() else {
+                bail!("the gateway has no list of {member}");
+            };
+            things.extend(more);
+            let next = body["next"].as_str().map(super::encoded);
+            if whole.is_null() {
+                whole = body;
+            }
+            let Some(cursor) = next else {
+                whole[member] = things.into();
+                whole["next"] = Value::Null;
+                return Ok(whole);
+            };
+            let and = if path.contains('?') { '&' } else { '?' };
+            page = format!("{path}{and}cursor={cursor}");
+        }
+    }
+
     pub(super) async fn delete(&self, path: &str) -> anyhow::Result<Reply> {
         self.send(Method::DELETE, path, None).await
     }
@@ -355,10 +380,10 @@ mod tests {
             body: body.as_bytes().to_owned(),
         };
         let text = reply(
-            r#"{"detail": "no", "code": "hazard", "hazards": [{"kind": "native-thread", "name": "polars", "detail": "2 threads"}]}"#,
+            r#"{"detail": "no", "code": "fork_hazard", "hazards": [{"kind": "native-thread", "name": "polars", "detail": "2 threads"}]}"#,
         )
         .problem();
-        assert_eq!(text, "no (hazard)\n  native-thread polars: 2 threads");
+        assert_eq!(text, "no (fork_hazard)\n  native-thread polars: 2 threads");
         assert_eq!(reply("<html>").problem(), "status 409");
     }
 }

@@ -162,7 +162,7 @@ async fn list(gateway: &GatewayArgs, labels: &[String], wide: bool) -> anyhow::R
         path.push_str(if at == 0 { "?label=" } else { "&label=" });
         path.push_str(&encoded(label));
     }
-    let body = expect(&client.get(&path).await?, 200)?;
+    let body = client.list(&path, "sessions").await?;
     print(gateway.json, &body, |body| {
         let sessions = body["sessions"].as_array();
         show::sessions(sessions.map_or(&[], Vec::as_slice), wide)

@@ -31,7 +31,7 @@ pub(super) async fn call(command: TokenCommand) -> anyhow::Result<ExitCode> {
             create(&gateway, &body).await
         }
         TokenCommand::List { gateway } => {
-            let body = expect(&connect(&gateway)?.get("/v1/tokens").await?, 200)?;
+            let body = connect(&gateway)?.list("/v1/tokens", "tokens").await?;
             print(gateway.json, &body, |body| {
                 show::tokens(body["tokens"].as_array().map_or(&[], Vec::as_slice))
             })

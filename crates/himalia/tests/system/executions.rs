@@ -176,8 +176,8 @@ async fn what_is_refused_says_why_and_whether_to_try_again() {
         (json!({}), "code: is missing"),
         (json!({"code": "x", "timeout": 3}), "timeout: unknown field"),
         (
-            json!({"code": "x", "budget": {"text_chars": 1_000_001}}),
-            "budget.text_chars: must be 0 to 1000000",
+            json!({"code": "x", "text_chars": 1_000_001}),
+            "text_chars: must be 0 to 1000000",
         ),
         (
             json!({"code": "x", "timeout_ms": 0}),
@@ -192,6 +192,15 @@ async fn what_is_refused_says_why_and_whether_to_try_again() {
         assert_eq!(problem(&reply), (400, "bad_request".into(), false));
         assert_eq!(reply.json().unwrap()["detail"], detail);
     }
+    // This kernel is not one of ours.
+    for scope in [json!({"cwd": "/tmp"}), json!({"env": {"A": "b"}})] {
+        let mut body = json!({"code": "print x"});
+        for (name, value) in scope.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        let reply = post(&gateway, &id, &body).await;
+        assert_eq!(problem(&reply), (501, "unsupported".into(), false));
+    }
     for path in [
         "/v1/executions/x".to_owned(),
         format!("/v1/executions/exe_{}_1", id.replace('-', "")),
@@ -200,7 +209,13 @@ async fn what_is_refused_says_why_and_whether_to_try_again() {
         "/v1/artifacts/..%2f..%2fhimalia.db".to_owned(),
     ] {
         let reply = gateway.http().get(&path).await.unwrap();
-        assert_eq!(problem(&reply), (404, "not_found".into(), false), "{path}");
+        let code = if path.contains("executions") {
+            "execution_not_found"
+        } else {
+            "artifact_not_found"
+        };
+        assert_eq!(problem(&reply), (404, code.into(), false), "{path}");
+        assert_eq!(reply.json().unwrap()["deprecated_code"], "not_found");
     }
     let body = json!({"code": "print x", "idempotency_key": "k"});
     let first = post(&gateway, &id, &body).await.expect(200).unwrap();

@@ -134,7 +134,7 @@ async fn a_further_kernel_is_used_beside_the_first() {
         let base = format!("/v1/sessions/{session}");
         let body = json!({"code": "print no", "kernel": kernel});
         let reply = post(&gateway, &format!("{base}/executions"), &body).await;
-        assert_eq!(problem(&reply), (404, "not_found".to_owned()));
+        assert_eq!(problem(&reply), (404, "kernel_not_found".to_owned()));
         for path in [
             format!("{base}/kernels/{kernel}"),
             format!("{base}/variables?kernel={kernel}"),
@@ -156,7 +156,7 @@ async fn a_further_kernel_is_used_beside_the_first() {
     let reply = gateway.http().delete(&format!("{base}/{first}")).await.unwrap();
     assert_eq!(problem(&reply), (409, "conflict".to_owned()));
     for (body, wanted) in [
-        (json!({"kernelspec": "none"}), (404, "no_such_kernelspec")),
+        (json!({"kernelspec": "none"}), (404, "kernelspec_not_found")),
         (
             json!({"kernelspec": "fake", "cwd": "/no/such"}),
             (400, "bad_request"),

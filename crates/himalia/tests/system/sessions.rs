@@ -161,7 +161,7 @@ async fn templates_are_offered_and_bound_what_callers_get() {
             422,
             "network_unsupported",
         ),
-        (json!({"template": "nope"}), 400, "no_such_template"),
+        (json!({"template": "nope"}), 404, "template_not_found"),
     ] {
         let reply = post(&gateway, "/v1/sessions", &body).await;
         let problem = reply.json().unwrap();
@@ -231,7 +231,7 @@ async fn a_refused_fork_says_why() {
     let problem = reply.json().unwrap();
     assert_eq!(
         (reply.status, &problem["code"], &problem["retryable"]),
-        (409, &json!("busy"), &json!(true)),
+        (409, &json!("session_busy"), &json!(true)),
         "{problem}"
     );
     assert_eq!(reply.header("retry-after"), Some("1"));
@@ -243,7 +243,7 @@ async fn a_refused_fork_says_why() {
             &problem["retryable"],
             &problem["hazards"][0]["kind"]
         ),
-        (&json!("hazard"), &json!(false), &json!("native-thread")),
+        (&json!("fork_hazard"), &json!(false), &json!("native-thread")),
         "{problem}"
     );
     let list = gateway.http().get("/v1/sessions").await.unwrap().json().unwrap();

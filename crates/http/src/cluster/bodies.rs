@@ -22,6 +22,8 @@ pub(super) struct About {
     pub(super) start: Option<Start>,
     /// It lists the sessions of all replicas.
     pub(super) lists: bool,
+    /// The idempotency key of what it starts, if that has no name.
+    pub(super) key: Option<String>,
 }
 
 /// What the body of a request is about; and the request as it was. A body that cannot be
@@ -76,6 +78,7 @@ fn of_jupyter(bytes: &[u8]) -> About {
         sought: path.into_iter().chain(kernel).collect(),
         start,
         lists: false,
+        key: None,
     }
 }
 
@@ -97,6 +100,8 @@ struct Arguments {
     session: Option<String>,
     /// `session`, `op: create`: the name of one that there may be.
     name: Option<String>,
+    /// `session`, `op: create`, without a name.
+    idempotency_key: Option<String>,
     op: Option<String>,
     /// `session`, `op: create`: what is started.
     template: Option<String>,
@@ -110,7 +115,7 @@ fn of_mcp(bytes: &[u8]) -> About {
     let Ok(Call { params: Some(params) }) = serde_json::from_slice(bytes) else {
         return About::default();
     };
-    let (mut start, mut lists) = (None, false);
+    let (mut start, mut lists, mut key) = (None, false, None);
     let mut all = Vec::new();
     let of_sessions = params.name.as_deref() == Some("session");
     if let Some(arguments) = params.arguments {
@@ -121,6 +126,7 @@ fn of_mcp(bytes: &[u8]) -> About {
         all.extend(executions.into_iter().flatten().filter_map(|id| execution(&id)));
         all.extend(arguments.session.map(Sought::Session));
         if creates {
+            key = arguments.idempotency_key.filter(|_| arguments.name.is_none());
             all.extend(arguments.name.map(Sought::Session));
             start = of_sessions.then_some(Start {
                 template: arguments.template,
@@ -137,6 +143,7 @@ fn of_mcp(bytes: &[u8]) -> About {
         sought: all,
         start,
         lists,
+        key,
     }
 }
 
@@ -165,7 +172,16 @@ mod tests {
         });
         let sought = vec![path];
         let lists = false;
-        assert_eq!(of_jupyter(body), About { sought, start, lists });
+        let key = None;
+        assert_eq!(
+            of_jupyter(body),
+            About {
+                sought,
+                start,
+                lists,
+                key
+            }
+        );
         assert_eq!(of_jupyter(b"[1]"), About::default());
     }
 
@@ -210,5 +226,8 @@ mod tests {
             origin: Origin::V1,
         });
         assert_eq!(of_mcp(body).start, start);
+        let body =
+            br#"{"params": {"name": "session", "arguments": {"op": "create", "idempotency_key": "k"}}}"#;
+        assert_eq!(of_mcp(body).key.as_deref(), Some("k"));
     }
 }

@@ -4,7 +4,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use himalia_engine::Principal;
+use himalia_engine::{Principal, name_of_key};
 
 use super::forward::{Served, Trip, forward};
 use super::served_at::{Named, ServedAt, served_at};
@@ -39,6 +39,7 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
         // The peer has decided.
         _ if relayed => Ok(next.run(request).await),
         ServedAt::Here => Ok(next.run(request).await),
+        ServedAt::Start(StartBody::Session) => at_key(&app, &cluster, &principal, request, next).await,
         ServedAt::Start(body) => starts::begin(&app, &cluster, &principal, body, request, next).await,
         ServedAt::Owner(sought) => {
             at_owner(
@@ -94,7 +95,8 @@ async fn at_named(
         return lists::with_peers(app, cluster, principal, request, next).await;
     }
     let mut start = about.start;
-    for sought in about.sought {
+    let keyed = about.key.map(|key| Sought::Session(name_of_key(principal, &key)));
+    for sought in about.sought.into_iter().chain(keyed) {
         match cluster.locate(principal, &sought, false).await? {
             None => {}
             Some(Location::Here) => {
@@ -141,6 +143,25 @@ async fn at_owner(
         };
     }
     send(app, cluster, principal, pattern, sought, request, next).await
+}
+
+/// A start, where the session is that an earlier start with the same key has made.
+async fn at_key(
+    app: &App,
+    cluster: &Cluster,
+    principal: &Principal,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let (sought, request) = starts::keyed(app, principal, request).await?;
+    let Some(sought) = sought else {
+        return starts::begin(app, cluster, principal, StartBody::Session, request, next).await;
+    };
+    match cluster.locate(principal, &sought, false).await? {
+        Some(Location::Here) => Ok(next.run(request).await),
+        Some(_) => send(app, cluster, principal, "", sought, request, next).await,
+        None => start_or_find(app, cluster, principal, sought, request, next).await,
+    }
 }
 
 /// `PUT` of a name that no session had: another replica may start it at the same time, and has it then.

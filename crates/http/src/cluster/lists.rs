@@ -23,6 +23,7 @@ use super::{Cluster, caller};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::etag;
+use crate::v1::sessions::{next_of, page_key, page_size};
 
 /// How long a peer may take for its part.
 const PART_TIME: Duration = Duration::from_secs(2);
@@ -51,7 +52,7 @@ pub(super) async fn unite(
     }
     let mut trip = Trip::new(app, request).await?;
     trip.method = Method::GET;
-    let asked = trip.headers.clone();
+    let (asked, limit) = (trip.headers.clone(), page_size(&trip.uri));
     for name in [header::IF_NONE_MATCH, header::ACCEPT_ENCODING] {
         trip.headers.remove(name);
     }
@@ -71,7 +72,7 @@ pub(super) async fn unite(
         return Err(EngineError::unavailable(reason).into());
     }
     let bytes = all.iter().map(Vec::len).sum();
-    let made = || united(list, &asked, &all, &unanswered);
+    let made = || united(list, (&asked, limit), &all, &unanswered);
     let mut response = app.engine().answer_in_turn(principal, bytes, made).await??;
     if !unanswered.is_empty()
         && let Ok(names) = HeaderValue::from_str(&unanswered.join(", "))
@@ -98,7 +99,7 @@ pub(super) async fn with_peers(
         let (parts, unanswered) = ask(cluster, &peers, principal, &caller, &trip).await;
         let mut sessions = Vec::new();
         for part in &parts {
-            for session in read::<Sessions<'_>>(part)?.sessions {
+            for session in read::<SessionPage<'_>>(part)?.sessions {
                 sessions.push(read(session.get().as_bytes())?);
             }
         }
@@ -152,7 +153,7 @@ async fn part(cluster: &Cluster, peer: &Peer, principal: &Principal, caller: &st
 
 fn united(
     list: List,
-    asked: &HeaderMap,
+    (asked, limit): (&HeaderMap, usize),
     parts: &[Vec<u8>],
     unanswered: &[String],
 ) -> Result<Response, ApiError> {
@@ -165,14 +166,25 @@ fn united(
             etag::json(asked, &once(all))
         }
         List::Sessions => {
-            let mut all = Vec::new();
+            let (mut all, mut more) = (Vec::new(), false);
             for part in parts {
-                all.extend(read::<Sessions<'_>>(part)?.sessions);
+                let part = read::<SessionPage<'_>>(part)?;
+                more |= part.next.is_some();
+                all.extend(part.sessions);
             }
             let mut sessions = once(all);
             sessions.sort_by_cached_key(|session| order(session));
+            // Each part has a page: what comes after the last one that is shown is on the next page of all.
+            more |= sessions.len() > limit;
+            sessions.truncate(limit);
+            let last = sessions.last().filter(|_| more).map(|last| next_of(&order(last)));
             let unanswered = unanswered.to_vec();
-            etag::json(asked, &Sessions { sessions, unanswered })
+            let united = SessionPage {
+                sessions,
+                next: last,
+                unanswered,
+            };
+            etag::json(asked, &united)
         }
         List::Status => {
             let statuses: Result<Vec<Status>, _> = parts.iter().map(|part| read(part)).collect();
@@ -185,11 +197,12 @@ fn read<'a, T: Deserialize<'a>>(part: &'a [u8]) -> Result<T, ApiError> {
     serde_json::from_slice(part).map_err(|_| ApiError::internal("reading the list of a replica"))
 }
 
-/// As `v1::sessions::Sessions`.
+/// As `v1::sessions::SessionPage`.
 #[derive(Serialize, Deserialize)]
-struct Sessions<'a> {
+struct SessionPage<'a> {
     #[serde(borrow)]
     sessions: Vec<&'a RawValue>,
+    next: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unanswered: Vec<String>,
 }
@@ -202,13 +215,15 @@ struct Listed {
     ended: Option<String>,
 }
 
-/// In order of the start; of the end, the latest first, for those that have ended.
-fn order(session: &RawValue) -> (Option<std::cmp::Reverse<String>>, Option<String>) {
-    let listed = serde_json::from_str::<Listed>(session.get()).ok();
-    let ended = listed.as_ref().and_then(|listed| listed.ended.clone());
-    (
-        ended.map(std::cmp::Reverse),
-        listed.and_then(|listed| listed.created),
+/// What the sessions of a list are ordered by.
+fn order(session: &RawValue) -> String {
+    let Ok(listed) = serde_json::from_str::<Listed>(session.get()) else {
+        return String::new();
+    };
+    page_key(
+        &listed.id,
+        &listed.created.unwrap_or_default(),
+        listed.ended.as_deref(),
     )
 }
 
@@ -284,7 +299,7 @@ mod tests {
             br#"[{"id":"a","x":1},{"id":"b"}]"#.to_vec(),
             br#"[{"id":"b"},{"id":"c"}]"#.to_vec(),
         ];
-        let response = united(List::Jupyter, &HeaderMap::new(), &parts, &[]).unwrap();
+        let response = united(List::Jupyter, (&HeaderMap::new(), 9), &parts, &[]).unwrap();
         assert_eq!(
             text(response).await,
             r#"[{"id":"a","x":1},{"id":"b"},{"id":"c"}]"#
@@ -297,7 +312,7 @@ mod tests {
             br#"{"sessions":[{"id":"a","created":"2026-01-03"}]}"#.to_vec(),
             br#"{"sessions":[{"id":"b","created":"2026-01-01"},{"id":"c","created":"2026-01-05"}]}"#.to_vec(),
         ];
-        let response = united(List::Sessions, &HeaderMap::new(), &parts, &["r2".into()]).unwrap();
+        let response = united(List::Sessions, (&HeaderMap::new(), 9), &parts, &["r2".into()]).unwrap();
         let all: Value = serde_json::from_str(&text(response).await).unwrap();
         let ids: Vec<_> = all["sessions"]
             .as_array()
@@ -309,11 +324,17 @@ mod tests {
             (json!(ids), &all["unanswered"]),
             (json!(["b", "a", "c"]), &json!(["r2"]))
         );
+        assert_eq!(all["next"], Value::Null);
+        // A page of all is no longer than one of them, and what is cut off is on the next one.
+        let response = united(List::Sessions, (&HeaderMap::new(), 2), &parts, &[]).unwrap();
+        let page: Value = serde_json::from_str(&text(response).await).unwrap();
+        assert_eq!(page["sessions"].as_array().unwrap().len(), 2);
+        assert_eq!(page["next"], next_of("2026-01-03 a"));
         let ended = [
             br#"{"sessions":[{"id":"a","created":"1","ended":"2"}]}"#.to_vec(),
             br#"{"sessions":[{"id":"b","created":"1","ended":"3"}]}"#.to_vec(),
         ];
-        let response = united(List::Sessions, &HeaderMap::new(), &ended, &[]).unwrap();
+        let response = united(List::Sessions, (&HeaderMap::new(), 9), &ended, &[]).unwrap();
         let all = text(response).await;
         assert!(
             all.find("\"b\"") < all.find("\"a\"") && !all.contains("unanswered"),

@@ -121,6 +121,7 @@ mod tests {
         ("POST", "/v1/gc"),
         ("GET", "/v1/openapi.json"),
         ("GET", "/v1/pools"),
+        ("GET", "/v1/templates"),
         ("GET", "/v1/usage"),
         ("GET", "/v1/tokens"),
         ("POST", "/v1/tokens"),

@@ -13,7 +13,7 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{Engine, HeldKernel, Origin, Principal, Search};
+use himalia_engine::{Engine, HeldKernel, Origin, Principal, Search, name_of_key};
 use himalia_relay::{HEADER, Peer, SendError};
 use http_body_util::{BodyExt as _, Limited};
 use serde::de::IgnoredAny;
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
 use super::forward::{Trip, received};
-use super::{Cluster, Relayed, caller, lost};
+use super::{Cluster, Relayed, Sought, caller, lost};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::body;
@@ -93,6 +93,30 @@ impl StartBody {
             }
         }
     }
+}
+
+/// The session that a start with an idempotency key may have made before; and the request as it was.
+pub(super) async fn keyed(
+    app: &App,
+    principal: &Principal,
+    request: Request,
+) -> Result<(Option<Sought>, Request), ApiError> {
+    #[derive(Default, Deserialize)]
+    struct Members {
+        name: Option<String>,
+        idempotency_key: Option<String>,
+    }
+    let (parts, load) = request.into_parts();
+    let bytes = body::whole(app, &parts.headers, load).await?;
+    let members: Members = serde_json::from_slice(&bytes).unwrap_or_default();
+    let header = parts.headers.get("idempotency-key");
+    let header = header.and_then(|key| key.to_str().ok()).map(str::to_owned);
+    let key = members.idempotency_key.or(header);
+    let name = key.map(|key| members.name.unwrap_or_else(|| name_of_key(principal, &key)));
+    Ok((
+        name.map(Sought::Session),
+        Request::from_parts(parts, Body::from(bytes)),
+    ))
 }
 
 /// Serves a request that starts a session, at the replica that has a kernel ready for it.

@@ -16,7 +16,7 @@ pub(super) struct Failure {
     status: StatusCode,
     code: &'static str,
     advice: String,
-    retry_after: Option<u64>,
+    retry_after: Option<u32>,
 }
 
 impl Failure {

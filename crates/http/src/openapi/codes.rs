@@ -15,6 +15,18 @@ pub(crate) const EVERY: Group = &[
     (500, "internal"),
     (503, "unavailable"),
 ];
+/// Of one whose path has this parameter.
+pub(super) const OF_PARAMETERS: [(&str, Group); 6] = [
+    (
+        "session_id",
+        &[(404, "kernel_not_found"), (404, "session_not_found")],
+    ),
+    ("kernel_id", &[(404, "kernel_not_found")]),
+    ("execution_id", &[(404, "execution_not_found")]),
+    ("sha256", &[(404, "artifact_not_found")]),
+    ("name", &[(404, "variable_not_found")]),
+    ("token_id", &[(404, "token_not_found")]),
+];
 /// Of one that reads a body.
 pub(crate) const BODY: Group = &[
     (408, "body_timeout"),
@@ -23,9 +35,10 @@ pub(crate) const BODY: Group = &[
 ];
 /// Of one that starts a session.
 pub(crate) const START: Group = &[
-    (400, "no_such_template"),
-    (404, "no_such_kernelspec"),
+    (404, "kernelspec_not_found"),
+    (404, "template_not_found"),
     (409, "conflict"),
+    (422, "idempotency_key_reused"),
     (422, "isolation_unavailable"),
     (422, "network_unsupported"),
     (422, "image_not_allowed"),
@@ -44,7 +57,6 @@ pub(crate) const TOKENS: Group = &[(409, "conflict")];
 pub(crate) const KERNEL: Group = &[
     (409, "conflict"),
     (409, "kernel_dead"),
-    (410, "gone"),
     (410, "removed_by_retention"),
     (410, "session_ended"),
     (504, "timeout"),
@@ -53,27 +65,27 @@ pub(crate) const KERNEL: Group = &[
 pub(crate) const QUESTION: Group = &[(501, "unsupported"), (503, "busy")];
 /// Of one that gives a session its next process, perhaps in a new sandbox.
 pub(crate) const RESTART: Group = &[
-    (400, "no_such_template"),
+    (404, "template_not_found"),
     (422, "isolation_unavailable"),
     (422, "limit_exceeded"),
     (500, "kernel_start_failed"),
 ];
 /// Of one that starts an additional kernel in a session.
 pub(crate) const ADDITIONAL: Group = &[
-    (404, "no_such_kernelspec"),
+    (404, "kernelspec_not_found"),
     (429, "kernel_limit"),
     (500, "kernel_start_failed"),
     (501, "unsupported"),
 ];
 /// Of one that makes branches.
 pub(crate) const FORK: Group = &[
-    (409, "busy"),
-    (409, "hazard"),
-    (409, "undone"),
+    (409, "fork_hazard"),
+    (409, "fork_undone"),
+    (409, "session_busy"),
     (413, "files_too_large"),
     (429, "kernel_limit"),
-    (500, "failed"),
-    (500, "probe_failed"),
+    (500, "fork_failed"),
+    (500, "fork_probe_failed"),
     (501, "unsupported"),
     (507, "disk_full"),
 ];
@@ -85,10 +97,11 @@ pub(crate) const RUN: Group = &[
     (409, "kernel_restarted"),
     (422, "idempotency_key_reused"),
     (429, "queue_full"),
+    (501, "unsupported"),
     (504, "timeout"),
 ];
 /// Of one that reads a session's log.
-pub(crate) const LOG: Group = &[(410, "gone"), (503, "busy")];
+pub(crate) const LOG: Group = &[(503, "busy")];
 /// Of one that asks for a session that may have ended.
 pub(crate) const RETENTION: Group = &[(410, "removed_by_retention")];
 /// Of one that asks for an execution, whose session may have ended.
@@ -155,5 +168,7 @@ pub(crate) fn known(status: u16, code: &str) -> bool {
         OTHER_METHODS,
     ]
     .iter()
+    .copied()
+    .chain(OF_PARAMETERS.map(|(_, group)| group))
     .any(|group| group.contains(&(status, code)))
 }

@@ -72,6 +72,7 @@ silent!(
 impl<T: JsonSchema> Answer for Json<T> {
     fn describe(operation: &mut Operation<'_>) {
         let schema = operation.schemas.written::<T>();
-        operation.answer(StatusCode::OK.as_u16(), "Done", "application/json", &schema);
+        let what = operation.schemas.what::<T>();
+        operation.answer(StatusCode::OK.as_u16(), &what, "application/json", &schema);
     }
 }

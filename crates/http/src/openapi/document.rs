@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::operation::TAGS;
 use super::{Operation, Schemas};
 use crate::routes::ROUTES;
 
@@ -19,7 +20,7 @@ pub fn openapi(base_url: &str) -> Value {
         let method = route.method.as_str().to_ascii_lowercase();
         // A parameter of several segments is one like others there.
         let path = route.path.replace("{*", "{");
-        let mut made = Operation::new(&method, &path, route.summary, &mut schemas);
+        let mut made = Operation::new(route.id, &path, route.summary, &mut schemas);
         operation(&mut made);
         let item = paths.entry(path).or_insert_with(|| json!({}));
         item[method] = made.finish(&mut responses);
@@ -34,6 +35,7 @@ pub fn openapi(base_url: &str) -> Value {
         },
         "servers": [{ "url": if base_url.is_empty() { "/" } else { base_url } }],
         "security": [{ "bearer": [] }],
+        "tags": TAGS.map(|(name, text)| json!({ "name": name, "description": text })),
         "paths": paths,
         "components": {
             "responses": responses,

@@ -4,12 +4,59 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::codes::{EVERY, Group};
+use super::codes::{EVERY, Group, OF_PARAMETERS};
 use super::schemas::Schemas;
 use crate::render::Problem;
 
+/// The groups of operations. The tag of an operation is the last of these words in its path.
+pub(super) const TAGS: [(&str, &str); 14] = [
+    ("sessions", "Live kernels with their sandboxes."),
+    ("kernels", "The kernels of a session."),
+    ("executions", "Code that runs once, and its results."),
+    (
+        "events",
+        "What happens in a session or an execution, as a stream.",
+    ),
+    ("variables", "The variables of a kernel."),
+    ("files", "The files of a session."),
+    ("artifacts", "Images and other large values of executions."),
+    ("history", "What was run in a session."),
+    ("code", "Completion and inspection."),
+    ("templates", "What sessions can be started from."),
+    ("tokens", "Access tokens."),
+    ("usage", "What a tenant uses, and what it may use."),
+    ("gateway", "Upkeep, for the operator."),
+    ("description", "This description."),
+];
+
+/// Words of paths that stand for the tag of another word.
+const OTHER_WORDS: [(&str, &str); 9] = [
+    ("upload", "files"),
+    ("archive", "files"),
+    ("notebook.ipynb", "history"),
+    ("script.py", "history"),
+    ("complete", "code"),
+    ("inspect", "code"),
+    ("gc", "gateway"),
+    ("pools", "gateway"),
+    ("openapi.json", "description"),
+];
+
+fn tag_of(path: &str) -> &'static str {
+    let tag = |word: &str| {
+        let other = OTHER_WORDS.iter().find(|(other, _)| *other == word);
+        let word = other.map_or(word, |(_, tag)| tag);
+        let found = TAGS.iter().find(|(tag, _)| *tag == word);
+        // The usage of a session is the session's.
+        found
+            .filter(|_| word != "usage" || path == "/v1/usage")
+            .map(|(tag, _)| *tag)
+    };
+    path.rsplit('/').find_map(tag).unwrap_or("gateway")
+}
+
 /// The parameters that stand in paths.
-const IN_PATHS: [(&str, &str); 6] = [
+const IN_PATHS: [(&str, &str); 7] = [
     ("session_id", "The session's id or name."),
     ("kernel_id", "The kernel's id."),
     ("execution_id", "The execution's id."),
@@ -17,6 +64,7 @@ const IN_PATHS: [(&str, &str); 6] = [
         "sha256",
         "The SHA-256 of the content, with or without `sha256:` before it.",
     ),
+    ("token_id", "The token's id."),
     ("name", "The variable's name."),
     ("path", "A path relative to the session's work directory."),
 ];
@@ -25,22 +73,20 @@ const IN_PATHS: [(&str, &str); 6] = [
 #[derive(Debug)]
 pub(crate) struct Operation<'a> {
     pub(crate) schemas: &'a mut Schemas,
-    id: String,
+    id: &'static str,
+    tag: &'static str,
     summary: &'static str,
     parameters: Vec<Value>,
     body: Option<Value>,
     answers: BTreeMap<u16, Value>,
+    /// The bodies of the answers, by status and media type.
+    described: BTreeMap<u16, BTreeMap<String, String>>,
     codes: BTreeSet<(u16, &'static str)>,
 }
 
 impl<'a> Operation<'a> {
     /// Of a path, with its parameters and the errors that every operation has.
-    pub(super) fn new(method: &str, path: &str, summary: &'static str, schemas: &'a mut Schemas) -> Self {
-        let words = path.split('/').map(|part| part.trim_matches(['{', '}']));
-        let words = words.filter(|part| !part.is_empty() && *part != "v1");
-        let id = words.fold(method.to_owned(), |id, word| {
-            format!("{id}_{}", word.replace(|c: char| !c.is_ascii_alphanumeric(), "_"))
-        });
+    pub(super) fn new(id: &'static str, path: &str, summary: &'static str, schemas: &'a mut Schemas) -> Self {
         let described = |name: &str| {
             IN_PATHS
                 .iter()
@@ -50,7 +96,8 @@ impl<'a> Operation<'a> {
         let names = path
             .split('/')
             .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-        let parameters = names.map(|name| {
+        let names: Vec<&str> = names.collect();
+        let parameters = names.iter().map(|name| {
             json!({
                 "name": name, "in": "path", "required": true, "description": described(name),
                 "schema": { "type": "string", "minLength": 1 },
@@ -60,13 +107,20 @@ impl<'a> Operation<'a> {
         let mut made = Self {
             schemas,
             id,
+            tag: tag_of(path),
             summary,
             parameters,
             body: None,
             answers: BTreeMap::new(),
+            described: BTreeMap::new(),
             codes: BTreeSet::new(),
         };
         made.errors(EVERY);
+        for (name, group) in OF_PARAMETERS {
+            if names.contains(&name) {
+                made.errors(group);
+            }
+        }
         made
     }
 
@@ -104,11 +158,25 @@ impl<'a> Operation<'a> {
         answer["description"] = description.into();
     }
 
-    /// An answer with a body; one status may have several media types.
+    /// An answer with a body. One status may have several media types: the description of the answer then says which is what.
     pub(crate) fn answer(&mut self, status: u16, description: &str, media_type: &str, schema: &Value) {
-        self.empty(status, description);
+        let answer = self.answers.entry(status).or_insert_with(|| json!({}));
+        answer["content"][media_type] = json!({ "schema": schema });
+        let described = self.described.entry(status).or_default();
+        described.insert(media_type.to_owned(), description.to_owned());
+        let text = if described.len() == 1 {
+            description.to_owned()
+        } else {
+            let each = described.iter().map(|(media, text)| format!("`{media}`: {text}"));
+            each.collect::<Vec<_>>().join("\n\n")
+        };
+        answer["description"] = text.into();
+    }
+
+    /// The schema of one document of an answer that consists of many: an event of a stream.
+    pub(crate) fn of_each(&mut self, status: u16, media_type: &str, schema: &Value) {
         if let Some(answer) = self.answers.get_mut(&status) {
-            answer["content"][media_type] = json!({ "schema": schema });
+            answer["content"][media_type]["schema"] = schema.clone();
         }
     }
 
@@ -140,6 +208,7 @@ impl<'a> Operation<'a> {
             .collect();
         let mut operation = json!({
             "operationId": self.id,
+            "tags": [self.tag],
             "summary": self.summary,
             "parameters": self.parameters,
             "responses": answers,

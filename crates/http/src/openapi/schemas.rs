@@ -32,7 +32,18 @@ impl Schemas {
 
     /// A reference to what a type is serialised to.
     pub(crate) fn written<T: JsonSchema>(&mut self) -> Value {
-        self.written.subschema_for::<T>().to_value()
+        let mut schema = self.written.subschema_for::<T>().to_value();
+        anything(&mut schema);
+        schema
+    }
+
+    /// What a type is, in one sentence.
+    pub(crate) fn what<T: JsonSchema>(&mut self) -> String {
+        self.written::<T>();
+        let schema = self.written.definitions().get(&*T::schema_name());
+        let text = schema.and_then(|schema| schema.get("description")?.as_str());
+        let first = text.and_then(|text| text.lines().next()).unwrap_or("JSON.");
+        first.to_owned()
     }
 
     /// What a type is parsed from.
@@ -57,6 +68,67 @@ impl Schemas {
             "a body and an answer have one name"
         );
         all.append(&mut self.bodies);
+        all.values_mut().for_each(usual);
         all
+    }
+}
+
+/// Says in the usual way what many generators do not read otherwise: what stands beside a reference goes into a schema of its own, and
+/// a schema that allows everything is `{}`.
+fn usual(schema: &mut Value) {
+    match schema {
+        Value::Array(values) => values.iter_mut().for_each(usual),
+        Value::Object(members) => {
+            members.values_mut().for_each(usual);
+            members.get_mut("items").into_iter().for_each(anything);
+            // An absent member is as good as an empty one; some generators refuse an object as a default.
+            if members
+                .get("default")
+                .is_some_and(|default| *default == json!({}) || *default == json!([]))
+            {
+                members.remove("default");
+            }
+            if let Some(Value::Object(properties)) = members.get_mut("properties") {
+                properties.values_mut().for_each(anything);
+            }
+            let says_more = |name: &str| !["$ref", "description", "deprecated"].contains(&name);
+            if members.get("$ref").is_some_and(Value::is_string)
+                && members.keys().any(|name| says_more(name))
+                && let Some(reference) = members.remove("$ref")
+            {
+                let rest = Value::Object(std::mem::take(members));
+                members.insert("allOf".to_owned(), json!([{ "$ref": reference }, rest]));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn anything(schema: &mut Value) {
+    if *schema == Value::Bool(true) {
+        *schema = json!({});
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_beside_a_reference_is_not_lost() {
+        let mut schema = json!({"oneOf": [
+            {"$ref": "#/a", "type": "object", "properties": {"event": {"const": "x"}}},
+            {"$ref": "#/b", "description": "plain"},
+            {"items": true, "properties": {"a": true}, "additionalProperties": true, "default": {}},
+        ]});
+        usual(&mut schema);
+        assert_eq!(
+            schema,
+            json!({"oneOf": [
+                {"allOf": [{"$ref": "#/a"}, {"type": "object", "properties": {"event": {"const": "x"}}}]},
+                {"$ref": "#/b", "description": "plain"},
+                {"items": {}, "properties": {"a": {}}, "additionalProperties": true},
+            ]})
+        );
     }
 }

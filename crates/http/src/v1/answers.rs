@@ -53,6 +53,27 @@ impl<T: JsonSchema> Answer for Created<T> {
     }
 }
 
+/// What an earlier request with the same idempotency key made.
+#[derive(Debug)]
+pub(crate) struct Replayed<T>(pub(crate) T);
+
+impl<T: Serialize> IntoResponse for Replayed<T> {
+    fn into_response(self) -> Response {
+        let mut response = Json(self.0).into_response();
+        let yes = HeaderValue::from_static("true");
+        response.headers_mut().insert("idempotency-replayed", yes);
+        response
+    }
+}
+
+impl<T: JsonSchema> Answer for Replayed<T> {
+    fn describe(operation: &mut Operation<'_>) {
+        Json::<T>::describe(operation);
+        let text = "`true`: an earlier request with the same key has started it.";
+        operation.header(200, "Idempotency-Replayed", text);
+    }
+}
+
 /// A JSON answer with another status than 200.
 #[derive(Debug)]
 pub(crate) struct With<const STATUS: u16, T>(pub(crate) T);
@@ -148,7 +169,8 @@ impl<T> IntoResponse for Tagged<T> {
 impl<T: JsonSchema> Answer for Tagged<T> {
     fn describe(operation: &mut Operation<'_>) {
         let schema = operation.schemas.written::<T>();
-        operation.answer(200, "Done", "application/json", &schema);
+        let what = operation.schemas.what::<T>();
+        operation.answer(200, &what, "application/json", &schema);
         revalidated(operation, 200);
     }
 }
@@ -263,8 +285,8 @@ macro_rules! streams {
 }
 
 streams! {
-    Events "A stream of server-sent events." ["text/event-stream"] |_| {};
-    Lines "The same events, one JSON object per line." ["application/x-ndjson"] |_| {};
+    Events "A stream of server-sent events; the schema is that of the `data` of one." ["text/event-stream"] |_| {};
+    Lines "The same events, one JSON object per line; the schema is that of one." ["application/x-ndjson"] |_| {};
     Notebook "A notebook, nbformat 4.5." ["application/x-ipynb+json"] kernel_made;
     PlainText "The complete text, in UTF-8." ["text/plain"] kernel_made;
     Script "A Python file." ["text/x-python"] kernel_made;

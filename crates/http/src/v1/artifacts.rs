@@ -5,20 +5,95 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use himalia_engine::{ByteRange, EngineError, StoredArtifact};
+use himalia_engine::{ArtifactInfo, ByteRange, EngineError, StoredArtifact};
+use himalia_wire::build::timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::etag;
-use crate::v1::answers::Content;
+use crate::v1::answers::{Content, Fresh};
 use crate::v1::file_bodies;
+use crate::v1::input::{Cursor, Limit, PAGE_MOST, Parameters, limit, page};
+use crate::v1::kernels::kernel_id;
+use crate::v1::sessions::of_session;
 
 /// Types that a browser shows without running anything of theirs. All others are downloads.
 const SHOWN: [&str; 5] = ["image/png", "image/jpeg", "image/gif", "image/webp", "text/plain"];
 
 /// Bytes that are read of an artifact at a time, and held for a client that takes it slowly.
 const PIECE_BYTES: usize = 64 << 10;
+
+/// A page of the list.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ArtifactPage")]
+pub(crate) struct Artifacts {
+    artifacts: Vec<ListedArtifact>,
+    /// The cursor of the next page; null at the end.
+    next: Option<String>,
+}
+
+/// An artifact in a list.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ListedArtifact {
+    /// `sha256:` and 64 hexadecimal digits.
+    artifact: String,
+    media_type: String,
+    bytes: u64,
+    /// When it was stored.
+    #[schemars(extend("format" = "date-time"))]
+    modified: String,
+}
+
+/// Which artifacts are listed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// A kernel of the session; default: the first one.
+    kernel: Option<String>,
+    /// Only artifacts of this media type.
+    media_type: Option<String>,
+    /// The `next` of the page before.
+    cursor: Option<Cursor<LIST>>,
+    /// Artifacts of a page; default 1,000.
+    limit: Option<Limit>,
+}
+
+/// The cursors of the list.
+const LIST: char = 'a';
+
+/// `GET /v1/sessions/{id}/artifacts`: those that are stored now.
+pub(crate) async fn list(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Path(id): Path<String>,
+    Parameters(wanted): Parameters<Wanted>,
+) -> Result<Fresh<Artifacts>, ApiError> {
+    let kernel = kernel_id(&app, &principal, &id, wanted.kernel.as_deref())?;
+    let all = app.engine().artifacts(&principal, kernel).await;
+    let all = all.map_err(|error| of_session(error, &id))?.into_iter();
+    let is_wanted = |one: &ArtifactInfo| {
+        let media_type = wanted.media_type.as_ref();
+        media_type.is_none_or(|wanted| one.media_type == *wanted)
+    };
+    // One content may be stored with several types.
+    let key = |one: &ArtifactInfo| format!("{} {}", one.sha256, one.media_type);
+    let mut all: Vec<_> = all.filter(is_wanted).collect();
+    all.sort_by_cached_key(key);
+    let (shown, next) = page(all, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
+    let artifacts = shown.into_iter().map(|one| ListedArtifact {
+        artifact: format!("sha256:{}", one.sha256),
+        media_type: one.media_type,
+        bytes: one.size,
+        modified: timestamp(one.modified.into()),
+    });
+    Ok(Fresh(Artifacts {
+        artifacts: artifacts.collect(),
+        next,
+    }))
+}
 
 /// The content never changes. A script in it gets an origin of its own and no network, should a browser run it at all.
 pub(crate) async fn show(

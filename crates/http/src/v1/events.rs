@@ -11,7 +11,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
-use himalia_engine::{Closed, Event, EventFeed};
+use himalia_engine::{Closed, Event, EventFeed, KernelId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -20,6 +20,7 @@ use super::input::{After, Parameters};
 use super::kernels::kernel_id;
 use super::push::{Socket, Upgrade};
 use super::record::Record;
+use super::sessions::of_session;
 use super::{push, record, sse};
 use crate::app::App;
 use crate::auth::Caller;
@@ -63,8 +64,8 @@ impl IntoResponse for Log {
 impl Answer for Log {
     fn describe(operation: &mut Operation<'_>) {
         answers::Events::describe(operation);
-        // As for the events of an execution: the schema of one.
-        operation.schemas.written::<Record>();
+        let schema = operation.schemas.written::<Record>();
+        operation.of_each(200, "text/event-stream", &schema);
     }
 }
 
@@ -79,11 +80,20 @@ pub(crate) async fn stream(
 ) -> Result<Either<Log, Socket>, ApiError> {
     let kernel = kernel_id(&app, &principal, &id, wanted.kernel.as_deref())?;
     let buffers = wanted.buffers == Buffers::Base64;
-    let feed = app.engine().events(&principal, kernel, last.or(wanted.after))?;
+    let feed = app.engine().events(&principal, kernel, last.or(wanted.after));
+    let feed = feed.map_err(|error| of_session(error, &id))?;
     if let Some(asked) = asked {
-        return Ok(Either::Other(asked.serve(&app, Records { feed, buffers })));
+        return Ok(Either::Other(asked.serve(
+            &app,
+            Records {
+                kernel,
+                feed,
+                buffers,
+            },
+        )));
     }
     let events = Events {
+        kernel,
         feed,
         buffers,
         waiting: sse::Waiting::of(&app),
@@ -96,16 +106,17 @@ pub(crate) async fn stream(
 
 /// The records for a WebSocket.
 struct Records {
+    kernel: KernelId,
     feed: EventFeed,
     buffers: bool,
 }
 
 impl push::Source for Records {
     async fn next(&mut self) -> Result<Option<Vec<Bytes>>, Closed> {
-        let buffers = self.buffers;
+        let (kernel, buffers) = (self.kernel, self.buffers);
         let object = |event: &Event| {
             let mut out = Vec::new();
-            record::write(&mut out, event, buffers);
+            record::write(&mut out, kernel, event, buffers);
             Bytes::from(out)
         };
         let made = self.feed.next_as(|events| events.iter().map(object).collect());
@@ -114,6 +125,7 @@ impl push::Source for Records {
 }
 
 struct Events {
+    kernel: KernelId,
     feed: EventFeed,
     buffers: bool,
     waiting: sse::Waiting,
@@ -126,11 +138,11 @@ impl Events {
         if self.ended {
             return None;
         }
-        let buffers = self.buffers;
+        let (kernel, buffers) = (self.kernel, self.buffers);
         let text = |events: Vec<Event>| {
             let mut out = Vec::new();
             for event in &events {
-                sse::write(&mut out, event, buffers);
+                sse::write(&mut out, kernel, event, buffers);
             }
             Bytes::from(out)
         };

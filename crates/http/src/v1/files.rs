@@ -11,24 +11,28 @@ use serde::{Deserialize, Serialize};
 
 use super::answers::{Either, Empty, FileContent, Fresh, Tar, With};
 use super::file_bodies::{self, receive};
-use super::input::{Archive, File, Nothing, Parameters, Whole};
+use super::input::{Archive, Cursor, File, Nothing, Parameters, Whole};
 use super::sessions::{first_kernel, of_session};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 
+/// The cursors of a listing.
+const LIST: char = 'f';
 /// Entries in a listing by default.
 const LISTED: u32 = 1000;
 
 /// A listing of a directory.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "FileListing")]
+#[schemars(rename = "FilePage")]
 pub(crate) struct Listing {
     path: String,
     entries: Vec<Entry>,
     total: Total,
     /// There are more entries than shown or examined.
     truncated: bool,
+    /// The cursor of the next page; null at the end.
+    next: Option<String>,
 }
 
 /// A file.
@@ -82,7 +86,9 @@ pub(crate) struct Wanted {
     path: String,
     /// Depth of directories; default 1.
     depth: Option<Whole<1, 100>>,
-    /// Maximum number of entries; default 1,000.
+    /// The `next` of the page before, of the same directory.
+    cursor: Option<Cursor<LIST>>,
+    /// Entries of a page; default 1,000.
     limit: Option<Whole<0, { MAX_LISTED as u64 }>>,
 }
 
@@ -127,7 +133,22 @@ pub(crate) async fn list(
     Path(id): Path<String>,
     Parameters(wanted): Parameters<Wanted>,
 ) -> Result<Fresh<Listing>, ApiError> {
-    let Wanted { path, depth, limit } = wanted;
+    let Wanted {
+        path,
+        depth,
+        cursor,
+        limit,
+    } = wanted;
+    let after = cursor.map(|Cursor(after)| after);
+    let dir = path.trim_end_matches('/');
+    let is_below = |after: &String| {
+        after
+            .strip_prefix(dir)
+            .is_some_and(|rest| dir.is_empty() || rest.starts_with('/'))
+    };
+    if after.as_ref().is_some_and(|after| !is_below(after)) {
+        return Err(ApiError::bad_field("cursor", "is of another directory"));
+    }
     let depth = depth
         .and_then(|Whole(depth)| u32::try_from(depth).ok())
         .unwrap_or(1);
@@ -137,7 +158,7 @@ pub(crate) async fn list(
     let kernel = first_kernel(&app, &principal, &id)?;
     let found = app
         .engine()
-        .list_files(&principal, kernel, &path, depth, limit)
+        .list_files(&principal, kernel, &path, depth, limit, after.as_deref())
         .await;
     let found = found.map_err(|error| of_session(error, &id))?;
     Ok(Fresh(listing(path, found)))
@@ -158,6 +179,7 @@ fn listing(path: String, found: FileListing) -> Listing {
             bytes: found.total_bytes,
         },
         truncated: found.truncated,
+        next: found.next.map(|last| Cursor::<LIST>::write(&last)),
     }
 }
 

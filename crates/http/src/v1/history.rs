@@ -4,13 +4,14 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use himalia_engine::{History, MAX_HISTORY_PAGE};
+use himalia_engine::{History, HistoryPosition, MAX_HISTORY_PAGE};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::answers::{Made, Notebook, Script};
 use super::artifacts::set_kernel_made;
-use super::input::{Parameters, Whole};
+use super::executions::Order;
+use super::input::{Cursor, Parameters, Whole};
 use super::kernels::{OfKernel, kernel_id};
 use super::sessions::of_session;
 use crate::app::App;
@@ -26,37 +27,122 @@ const PAGE: u64 = 100;
 pub(crate) struct Page {
     /// A kernel of the session; default: the first one.
     kernel: Option<String>,
-    /// First entry; default: the latest entries.
+    /// The oldest or the newest first. Default: that of the cursor; without one, the latest entries as one page, the oldest first, and
+    /// `next` leads to those before, the newest first.
+    order: Option<Order>,
+    /// The `next` of the page before.
+    cursor: Option<Cursor<LIST>>,
+    /// First entry, of those that are listed.
+    #[schemars(extend("deprecated" = true))]
     offset: Option<u64>,
     /// Number of entries; default 100.
     limit: Option<Whole<1, { MAX_HISTORY_PAGE as u64 }>>,
 }
 
-/// `GET /v1/sessions/{id}/history?offset=&limit=`: the newest last; without `offset` the latest ones.
+/// The cursors of the list.
+const LIST: char = 'h';
+
+/// A page of what was run, in the order in which the kernel came to it or backwards.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "HistoryPage")]
+pub(crate) struct Shown {
+    #[serde(flatten)]
+    page: History,
+    /// The cursor of the next page; null at the end.
+    next: Option<String>,
+}
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug)]
+struct PagePosition {
+    position: Option<HistoryPosition>,
+    order: Option<Order>,
+}
+
+impl PagePosition {
+    fn of(order: Option<Order>, cursor: Option<Cursor<LIST>>, offset: Option<u64>) -> Result<Self, ApiError> {
+        let Some(Cursor(text)) = cursor else {
+            let position = match (order, offset) {
+                (Some(_), Some(_)) => {
+                    return Err(ApiError::bad_field("offset", "cannot be used with order"));
+                }
+                (Some(Order::Asc), None) => Some(HistoryPosition::From(0)),
+                (Some(Order::Desc) | None, None) => None,
+                (None, Some(offset)) => Some(HistoryPosition::Offset(offset)),
+            };
+            return Ok(Self { position, order });
+        };
+        if offset.is_some() {
+            return Err(ApiError::bad_field("offset", "cannot be used with cursor"));
+        }
+        let number = |text: &str| text.parse::<u64>().ok();
+        let (named, position) = match text.split_at_checked(1) {
+            Some(("+", text)) => (Order::Asc, number(text).map(HistoryPosition::From)),
+            Some(("-", text)) => (Order::Desc, number(text).map(HistoryPosition::Before)),
+            _ => (Order::Asc, None),
+        };
+        let position = position.ok_or_else(|| ApiError::bad_field("cursor", "is not one of this list"))?;
+        if order.is_some_and(|order| order != named) {
+            return Err(ApiError::bad_field("order", "is not that of the cursor"));
+        }
+        Ok(Self {
+            position: Some(position),
+            order: Some(named),
+        })
+    }
+
+    /// The page in its order.
+    fn shown(self, mut page: History) -> Shown {
+        let first = page.omitted + page.offset;
+        let end = first + page.history.len() as u64;
+        let forwards = match (self.order, self.position) {
+            (Some(order), _) => order == Order::Asc,
+            // The latest ones have older ones only.
+            (None, position) => position.is_some(),
+        };
+        let next = if forwards {
+            (end < page.omitted + page.total).then(|| format!("+{end}"))
+        } else {
+            (page.offset > 0).then(|| format!("-{first}"))
+        };
+        if self.order == Some(Order::Desc) {
+            page.history.reverse();
+        }
+        Shown {
+            page,
+            next: next.map(|key| Cursor::<LIST>::write(&key)),
+        }
+    }
+}
+
+/// `GET /v1/sessions/{id}/history?order=&cursor=&limit=`; without an order and a cursor the latest ones.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
     Parameters(Page {
         kernel,
+        order,
+        cursor,
         offset,
         limit,
     }): Parameters<Page>,
-) -> Result<Made<History>, ApiError> {
+) -> Result<Made<Shown>, ApiError> {
+    let place = PagePosition::of(order, cursor, offset)?;
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
     let found = app
         .engine()
         .history(
             &principal,
             kernel,
-            offset,
+            place.position,
             limit.map_or(PAGE, |Whole(limit)| limit),
         )
         .await;
     let found = found.map_err(|error| of_session(error, &id))?;
     let bytes = found.about_bytes();
     let held = app.engine().hold_memory(&principal, bytes as u64)?;
-    let made = || Made::held(&found, held);
+    let made = || Made::held(&place.shown(found), held);
     app.engine().answer_in_turn(&principal, bytes, made).await?
 }
 

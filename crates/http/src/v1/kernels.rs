@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{Created, Empty, Tagged};
-use super::input::{Members, Text};
+use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, Text, limit, page};
 use super::models::NotAnswering;
 use super::session_json::or_empty;
 use super::sessions::{of_session, session_id};
@@ -74,11 +74,13 @@ impl SessionKernel {
     }
 }
 
-/// A list; more members may be added later.
+/// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "SessionKernels")]
+#[schemars(rename = "KernelPage")]
 pub(crate) struct Kernels {
     kernels: Vec<SessionKernel>,
+    /// The cursor of the next page; null at the end.
+    next: Option<String>,
 }
 
 /// An additional kernel; every member is optional.
@@ -108,15 +110,38 @@ pub(crate) struct OfKernel {
     pub(super) kernel: Option<String>,
 }
 
+/// Which page of the list.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KernelPage {
+    /// The `next` of the page before.
+    cursor: Option<Cursor<LIST>>,
+    /// Kernels of a page; default 1,000.
+    limit: Option<Limit>,
+}
+
+/// Its cursors.
+const LIST: char = 'k';
+
 /// `GET /v1/sessions/{id}/kernels`: the first one, then the others in order of their start.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
+    Parameters(wanted): Parameters<KernelPage>,
     headers: HeaderMap,
 ) -> Result<Tagged<Kernels>, ApiError> {
-    let kernels = all(&app, &principal, &id)?;
-    Tagged::json(&headers, &Kernels { kernels })
+    let mut kernels = all(&app, &principal, &id)?;
+    let key =
+        |kernel: &SessionKernel| format!("{} {} {}", u8::from(!kernel.first), kernel.created, kernel.id);
+    kernels.sort_by_cached_key(key);
+    let (kernels, next) = page(
+        kernels,
+        wanted.cursor.as_ref(),
+        limit(wanted.limit, PAGE_MOST),
+        key,
+    );
+    Tagged::json(&headers, &Kernels { kernels, next })
 }
 
 /// `POST /v1/sessions/{id}/kernels`: 201 with the kernel when its process is up.

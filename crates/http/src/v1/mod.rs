@@ -20,8 +20,10 @@ mod record;
 mod session_json;
 pub(crate) mod sessions;
 mod sse;
+pub(crate) mod templates;
 pub(crate) mod tokens;
 pub(crate) mod usage;
+mod variable_json;
 pub(crate) mod variables;
 
 pub(crate) use sse::end as events_end;

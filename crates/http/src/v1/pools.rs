@@ -2,10 +2,12 @@
 
 use axum::extract::State;
 use axum::http::HeaderMap;
+use himalia_engine::PoolStatus;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::answers::Tagged;
+use super::input::{Cursor, Limit, PAGE_MOST, Parameters, limit, page};
 use super::models::Pool;
 use crate::app::App;
 use crate::auth::Caller;
@@ -13,21 +15,37 @@ use crate::error::ApiError;
 
 /// All pools, one for each template that has one.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PoolPage")]
 pub(crate) struct Pools {
     pools: Vec<Pool>,
+    /// The cursor of the next page; null at the end.
+    next: Option<String>,
 }
+
+/// Which page of the list.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PoolPage {
+    /// The `next` of the page before.
+    cursor: Option<Cursor<LIST>>,
+    /// Pools of a page; default 1,000.
+    limit: Option<Limit>,
+}
+
+/// Its cursors.
+const LIST: char = 'p';
 
 /// `GET /v1/pools`.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
+    Parameters(wanted): Parameters<PoolPage>,
     headers: HeaderMap,
 ) -> Result<Tagged<Pools>, ApiError> {
-    let pools = app
-        .engine()
-        .pools(&principal)?
-        .into_iter()
-        .map(Pool::from)
-        .collect();
-    Tagged::json(&headers, &Pools { pools })
+    let mut pools = app.engine().pools(&principal)?;
+    pools.sort_by(|one, other| one.template.cmp(&other.template));
+    let key = |pool: &PoolStatus| pool.template.clone();
+    let (pools, next) = page(pools, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key);
+    let pools = pools.into_iter().map(Pool::from).collect();
+    Tagged::json(&headers, &Pools { pools, next })
 }

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use himalia_engine::{Event, EventKind};
+use himalia_engine::{Event, EventKind, ExecutionId, KernelId};
 use himalia_wire::{Limits, build, v1};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,11 +18,19 @@ pub(crate) struct Record<'a> {
     /// When it was stored.
     #[schemars(extend("format" = "date-time"))]
     at: String,
+    /// What it is: also the name of the server-sent event.
+    event: EventKind,
+    /// The same as `event`.
+    #[schemars(extend("deprecated" = true))]
     kind: EventKind,
     /// The kernel process that it belongs to.
     incarnation: u32,
-    /// The native execution that it belongs to: the `seq` of the first record of the execution.
+    /// The native execution that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
+    execution_id: Option<ExecutionId>,
+    /// The `seq` of the first record of that execution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("deprecated" = true))]
     execution: Option<u64>,
     /// `shell`, `control`, `stdin` or `iopub`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,14 +64,16 @@ pub(crate) struct Record<'a> {
 }
 
 /// Appends a record, without a line break. `buffers`: whether binary buffers are included; their sizes always are.
-pub(super) fn write(out: &mut Vec<u8>, event: &Event, buffers: bool) {
+pub(super) fn write(out: &mut Vec<u8>, kernel: KernelId, event: &Event, buffers: bool) {
     let is_message = matches!(event.kind, EventKind::Message | EventKind::Request);
     let message = is_message.then(|| v1::decode(&event.body, &Limits::KERNEL).ok());
     let mut record = Record {
         seq: event.seq,
         at: build::timestamp(event.at),
+        event: event.kind,
         kind: event.kind,
         incarnation: event.incarnation,
+        execution_id: event.execution.map(|seq| ExecutionId { kernel, seq }),
         execution: event.execution,
         channel: None,
         header: None,
@@ -133,7 +143,7 @@ mod tests {
 
     fn data(event: &Event, buffers: bool) -> Value {
         let mut out = Vec::new();
-        sse::write(&mut out, event, buffers);
+        sse::write(&mut out, KernelId::random(), event, buffers);
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<&str> = text.split('\n').collect();
         assert_eq!(
@@ -174,6 +184,9 @@ mod tests {
         gap.execution = Some(5);
         let shown = data(&gap, false);
         assert_eq!((&shown["execution"], shown.get("channel")), (&json!(5), None));
+        let id = shown["execution_id"].as_str().unwrap();
+        assert!(id.starts_with("exe_") && id.ends_with("_5"), "{id}");
+        assert_eq!(shown["event"], shown["kind"]);
         assert_eq!(
             (&shown["kind"], &shown["detail"]["to"], &shown["incarnation"]),
             (&json!("gap"), &json!(7), &json!(2))

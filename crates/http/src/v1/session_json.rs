@@ -6,8 +6,9 @@ use std::fmt;
 use std::time::Duration;
 
 use himalia_engine::{
-    AllowList, ExecutionState, FilesMode, Isolation, KernelId, MAX_LABELS, MAX_NAME_CHARS, NAME_PATTERN,
-    Network, Origin, Secrets, SessionId, SessionInfo, SessionLimits, StartPath, StartSession,
+    AllowList, ExecutionState, FilesMode, Isolation, KernelId, MAX_LABELS, MAX_NAME_CHARS,
+    MAX_START_KEY_BYTES, NAME_PATTERN, Network, Origin, Secrets, SessionId, SessionInfo, SessionLimits,
+    StartPath, StartSession,
 };
 use himalia_wire::build::timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -15,7 +16,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::input::{Hyphenated, Whole};
+use super::input::{Hyphenated, Text, Whole};
 use super::models::{Limits, NotAnswering};
 use crate::error::ApiError;
 use crate::variables;
@@ -49,6 +50,8 @@ pub(crate) struct NewSession<I> {
     #[serde(default, deserialize_with = "or_empty")]
     #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = variables::COUNT))]
     secrets: BTreeMap<String, String>,
+    /// A repeated request with this key is the same session, as long as it lives. Only for `POST`: the name of a `PUT` is its key.
+    idempotency_key: Option<Text<1, MAX_START_KEY_BYTES>>,
     /// The first directory of its kernel.
     cwd: Option<String>,
     limits: Option<WantedLimits>,
@@ -172,7 +175,7 @@ impl JsonSchema for NoId {
 }
 
 /// Null is as good as absent.
-pub(super) fn or_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(in crate::v1) fn or_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
@@ -220,6 +223,7 @@ impl<I> NewSession<I> {
             lifetime: self.lifetime_s.map(seconds),
             labels: self.labels,
             session_name: self.name,
+            key: self.idempotency_key.map(|Text(key)| key),
         })
     }
 }

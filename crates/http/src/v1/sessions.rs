@@ -4,15 +4,19 @@ use std::collections::{BTreeMap, HashMap};
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Uri};
 use himalia_engine::{
-    EngineError, KernelId, MAX_LABELS, Principal, SessionChange, SessionId, SessionInfo, TimeChange,
+    EngineError, ExecutionState, KernelId, MAX_LABELS, Principal, SessionChange, SessionId, SessionInfo,
+    TimeChange,
 };
+use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::answers::{Created, Either, Empty, Fresh, Tagged};
-use super::input::{Hyphenated, Members, Parameters};
+use super::answers::{Created, Either, Empty, Fresh, Replayed, Tagged};
+use super::input::{
+    Cursor, Hyphenated, Key, Limit, Members, PAGE_MOST, Parameters, key_of, limit, page, parameters,
+};
 use super::models::SandboxUsage;
 use super::session_json::{NewSession, NoId, Seconds, Session, WantedNetwork, or_empty, seconds};
 use crate::app::App;
@@ -24,10 +28,15 @@ const SESSION_BYTES: usize = 1500;
 /// All that have ended, at most.
 const ENDED_BYTES: usize = 1000 * SESSION_BYTES;
 
-/// A list; more members may be added later.
+/// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Sessions {
+pub(crate) struct SessionPage {
     sessions: Vec<ListedSession>,
+    /// The cursor of the next page; null at the end.
+    next: Option<String>,
+    /// Names of the replicas of the gateway that did not respond: their sessions are missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unanswered: Vec<String>,
 }
 
 /// A session in a list.
@@ -50,58 +59,137 @@ pub(crate) struct Wanted {
     /// Ended sessions whose logs are kept, instead of living ones; the latest end first.
     #[serde(default)]
     ended: bool,
+    /// Only sessions in this state, or in one of several.
+    #[serde(default)]
+    state: Vec<ExecutionState>,
+    /// Only sessions of this template.
+    template: Option<String>,
+    /// Only sessions of this owner: a tenant, or `operator`.
+    owner: Option<String>,
+    /// The `next` of the page before.
+    cursor: Option<Cursor<LIST>>,
+    /// Sessions of a page; default 1,000.
+    limit: Option<Limit>,
 }
 
-/// `GET /v1/sessions?label=`: all that live, those that the Jupyter API made included, in order of their start; with
-/// `?ended=true` those that have ended, at most 1,000.
+/// Its cursors.
+const LIST: char = 's';
+
+/// What the list is ordered by: the start, or the end of those that have ended, the latest first. Also of what another replica lists.
+pub(crate) fn page_key(id: &str, created: &str, ended: Option<&str>) -> String {
+    match ended {
+        None => format!("{created} {id}"),
+        Some(ended) => {
+            // Backwards: the digits of a time become those that are missing to nine.
+            let back = |char: char| match char.to_digit(10) {
+                Some(digit) => char::from_digit(9 - digit, 10).unwrap_or(char),
+                None => char,
+            };
+            let at: String = ended.chars().map(back).collect();
+            format!("{at} {id}")
+        }
+    }
+}
+
+/// The `next` of a page whose last session has this key.
+pub(crate) fn next_of(key: &str) -> String {
+    Cursor::<LIST>::write(key)
+}
+
+/// How many sessions a query of the list wants.
+pub(crate) fn page_size(uri: &Uri) -> usize {
+    let wanted = parameters::<Wanted>(uri).ok();
+    limit(wanted.and_then(|wanted| wanted.limit), PAGE_MOST)
+}
+
+/// `GET /v1/sessions?label=`: those that live, those that the Jupyter API made included, in order of their start; with
+/// `?ended=true` those that have ended.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
-    Parameters(Wanted { label: wanted, ended }): Parameters<Wanted>,
+    Parameters(wanted): Parameters<Wanted>,
     headers: HeaderMap,
-) -> Result<Tagged<Sessions>, ApiError> {
+) -> Result<Tagged<SessionPage>, ApiError> {
+    let ended = wanted.ended;
     let has = |info: &SessionInfo, label: &String| match label.split_once('=') {
         Some((name, value)) => info.session.labels.get(name).is_some_and(|has| has == value),
         None => info.session.labels.contains_key(label),
     };
-    let has_all = |info: &SessionInfo| wanted.iter().all(|label| has(info, label));
-    let made = |infos: Vec<SessionInfo>, memory: &HashMap<SessionId, u64>| {
+    let has_all = |info: &SessionInfo| {
+        let state = &info.kernel.execution_state;
+        wanted.label.iter().all(|label| has(info, label))
+            && (wanted.state.is_empty() || wanted.state.contains(state))
+            && wanted
+                .template
+                .as_ref()
+                .is_none_or(|one| info.session.template == *one)
+            && wanted.owner.as_ref().is_none_or(|one| info.session.owner == *one)
+    };
+    let cut = |mut infos: Vec<SessionInfo>| {
+        infos.retain(has_all);
+        let key = |info: &SessionInfo| {
+            let created = timestamp(info.session.created());
+            let ended = info.end.map(|end| timestamp(end.at));
+            page_key(&info.id().to_string(), &created, ended.as_deref())
+        };
+        infos.sort_by_cached_key(key);
+        page(infos, wanted.cursor.as_ref(), limit(wanted.limit, PAGE_MOST), key)
+    };
+    let made = |(infos, next): (Vec<SessionInfo>, Option<String>), memory: &HashMap<SessionId, u64>| {
         let listed = |info: SessionInfo| ListedSession {
             memory_used_bytes: memory.get(&info.id()).copied(),
             session: info.into(),
         };
         let sessions = infos.into_iter().map(listed).collect();
-        Tagged::json(&headers, &Sessions { sessions })
+        let unanswered = Vec::new();
+        Tagged::json(
+            &headers,
+            &SessionPage {
+                sessions,
+                next,
+                unanswered,
+            },
+        )
     };
     let engine = app.engine();
     if ended {
         // There may be many: they are looked up in the turn, too.
         let made = || {
-            let mut infos = engine.ended_sessions(&principal)?;
-            infos.retain(has_all);
-            made(infos, &HashMap::new())
+            let infos = engine.ended_sessions(&principal)?;
+            made(cut(infos), &HashMap::new())
         };
         return engine.answer_in_turn(&principal, ENDED_BYTES, made).await?;
     }
-    let mut infos = engine.session_infos(&principal)?;
-    infos.retain(has_all);
-    let ids: Vec<SessionId> = infos.iter().map(SessionInfo::id).collect();
+    let shown = cut(engine.session_infos(&principal)?);
+    let ids: Vec<SessionId> = shown.0.iter().map(SessionInfo::id).collect();
     let memory = engine.session_memory(&principal, &ids).await?;
-    let bytes = infos.len() * SESSION_BYTES;
+    let bytes = ids.len() * SESSION_BYTES;
     engine
-        .answer_in_turn(&principal, bytes, || made(infos, &memory))
+        .answer_in_turn(&principal, bytes, || made(shown, &memory))
         .await?
 }
 
-/// `POST /v1/sessions`: 201 with the session when its process is up.
+/// `POST /v1/sessions`: 201 with the session when its process is up; 200 with the one that an earlier request with the same key
+/// started.
 pub(crate) async fn create(
     State(app): State<App>,
     Caller(principal): Caller,
+    Key(header): Key,
     Members(wanted): Members<NewSession<Hyphenated>>,
-) -> Result<Created<Session>, ApiError> {
-    let info = app.engine().start_session(&principal, wanted.read()?).await?;
+) -> Result<Either<Created<Session>, Replayed<Session>>, ApiError> {
+    let mut start = wanted.read()?;
+    start.key = key_of(start.key, header)?;
+    let (info, started) = match start.key {
+        Some(_) => app.engine().put_session(&principal, start).await?,
+        None => (app.engine().start_session(&principal, start).await?, true),
+    };
     let path = format!("/v1/sessions/{}", info.kernel.id);
-    Ok(Created::at(&app, &path, Session::from(info)))
+    let session = Session::from(info);
+    Ok(if started {
+        Either::One(Created::at(&app, &path, session))
+    } else {
+        Either::Other(Replayed(session))
+    })
 }
 
 /// `GET /v1/sessions/{id}`: also of one that has ended, by its id.
@@ -159,6 +247,10 @@ pub(crate) async fn put(
         ));
     }
     let mut start = wanted.read()?;
+    if start.key.is_some() {
+        let reason = "is not for PUT: the name is the key";
+        return Err(ApiError::bad_field("idempotency_key", reason));
+    }
     start.session_name = Some(name.clone());
     let (info, started) = app.engine().put_session(&principal, start).await?;
     let session = Session::from(info);
@@ -266,5 +358,5 @@ pub(super) fn of_session(error: EngineError, id: &str) -> ApiError {
 
 fn absent(id: &str) -> ApiError {
     let id: String = id.chars().take(64).flat_map(char::escape_debug).collect();
-    ApiError::not_found(format!("Session does not exist: {id}"))
+    ApiError::no_session(format!("Session does not exist: {id}"))
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! id: 17
 //! event: message
-//! data: {"seq":17,"at":"2026-01-02T03:04:05.000006Z","kind":"message","incarnation":1,"channel":"iopub",
+//! data: {"seq":17,"at":"2026-01-02T03:04:05.000006Z","event":"message","incarnation":1,"channel":"iopub",
 //!        "header":{…},"parent_header":{…},"metadata":{…},"content":{…},"buffer_bytes":[3],"buffers":["AAEC"]}
 //! ```
 //! (`data` is one line: a [`Record`](super::record::Record).)
@@ -17,7 +17,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::Stream;
-use himalia_engine::{Closed, Event};
+use himalia_engine::{Closed, Event, KernelId};
 use tokio_util::sync::CancellationToken;
 
 use super::record;
@@ -68,10 +68,10 @@ impl Waiting {
 }
 
 /// Appends one event. `buffers`: whether binary buffers are included, in base64; their sizes always are.
-pub(super) fn write(out: &mut Vec<u8>, event: &Event, buffers: bool) {
+pub(super) fn write(out: &mut Vec<u8>, kernel: KernelId, event: &Event, buffers: bool) {
     let head = format!("id: {}\nevent: {}\ndata: ", event.seq, event.kind.as_str());
     out.extend_from_slice(head.as_bytes());
-    record::write(out, event, buffers);
+    record::write(out, kernel, event, buffers);
     out.extend_from_slice(b"\n\n");
 }
 

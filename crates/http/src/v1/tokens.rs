@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::answers::Empty;
-use super::input::Members;
+use super::input::{Cursor, Limit, Members, PAGE_MOST, Parameters, limit, page};
 use super::session_json::{Seconds, seconds};
 use crate::app::App;
 use crate::auth::Caller;
@@ -101,12 +101,29 @@ impl Answer for ShownOnce {
     }
 }
 
-/// A list; more members may be added later.
+/// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "AccessTokens")]
+#[schemars(rename = "TokenPage")]
 pub(crate) struct Tokens {
     tokens: Vec<Token>,
+    /// The cursor of the next page; null at the end.
+    next: Option<String>,
 }
+
+/// Which tokens are listed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// Only tokens of this caller.
+    caller: Option<String>,
+    /// The `next` of the page before.
+    cursor: Option<Cursor<LIST>>,
+    /// Tokens of a page; default 1,000.
+    limit: Option<Limit>,
+}
+
+/// Its cursors.
+const LIST: char = 't';
 
 /// `POST /v1/tokens`.
 pub(crate) async fn create(
@@ -132,10 +149,25 @@ pub(crate) async fn create(
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
+    Parameters(wanted): Parameters<Wanted>,
 ) -> Result<Json<Tokens>, ApiError> {
-    let tokens = app.engine().tokens(&principal)?;
-    let tokens = tokens.into_iter().map(Token::from).collect();
-    Ok(Json(Tokens { tokens }))
+    let tokens = app.engine().tokens(&principal)?.into_iter().map(Token::from);
+    let is_wanted = |token: &Token| {
+        wanted
+            .caller
+            .as_ref()
+            .is_none_or(|caller| token.caller == *caller)
+    };
+    let key = |token: &Token| format!("{} {}", token.created, token.id);
+    let mut tokens: Vec<Token> = tokens.filter(is_wanted).collect();
+    tokens.sort_by_cached_key(key);
+    let (tokens, next) = page(
+        tokens,
+        wanted.cursor.as_ref(),
+        limit(wanted.limit, PAGE_MOST),
+        key,
+    );
+    Ok(Json(Tokens { tokens, next }))
 }
 
 /// `DELETE /v1/tokens/{token_id}`: 204 once it is refused; what it has open ends.

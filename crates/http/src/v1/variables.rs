@@ -4,16 +4,17 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::Response;
-use himalia_engine::{VariableFilter, VariablePage, VariableQuery, VariableSort};
+use himalia_engine::{VariableFilter, VariableInfo, VariablePage, VariableQuery, VariableSort};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::answers::{Arrow, Either, Fresh, KernelMade};
 use super::file_bodies;
-use super::input::Parameters;
-use super::kernels::{OfKernel, kernel_id};
+use super::input::{Cursor, Limit, PAGE_MOST, Parameters, Whole};
+use super::kernels::kernel_id;
 use super::sessions::of_session;
+use super::variable_json::VariableReply;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -26,12 +27,53 @@ const TOTAL: HeaderName = HeaderName::from_static("x-himalia-total");
 const MATCHED: HeaderName = HeaderName::from_static("x-himalia-matched");
 const INDEX_COLUMNS: HeaderName = HeaderName::from_static("x-himalia-index-columns");
 
-/// A reply of the kernel: its members, and the process that sent it.
+/// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct VariablesReply {
+#[schemars(rename = "VariablePage")]
+pub(crate) struct ListedVariables {
+    /// In the order of their definition.
+    variables: Vec<VariableInfo>,
+    /// The cursor of the next page; null at the end.
+    next: Option<String>,
+    /// All variables that there are.
+    total: u64,
+    /// There are more than on this page, or some are listed by their types alone.
+    truncated: bool,
+    /// The kernel process that they are in.
+    incarnation: u32,
+}
+
+/// Which variables are listed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// A kernel of the session; default: the first one.
+    kernel: Option<String>,
+    /// The `next` of the page before.
+    cursor: Option<Cursor<LIST>>,
+    /// Variables of a page; default 1,000.
+    limit: Option<Limit>,
+}
+
+/// The cursors of the list.
+const LIST: char = 'v';
+
+/// A part of a variable, in the kernel's words ([`VariableReply`] describes it), and the process that sent it.
+#[derive(Debug, Serialize)]
+pub(crate) struct OneVariable {
     #[serde(flatten)]
     content: Map<String, Value>,
     incarnation: u32,
+}
+
+impl JsonSchema for OneVariable {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        VariableReply::schema_name()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        VariableReply::json_schema(generator)
+    }
 }
 
 /// Which part of a variable, as what.
@@ -63,17 +105,30 @@ enum Format {
     Arrow,
 }
 
-/// `GET /v1/sessions/{id}/variables`: `{variables, total, truncated, incarnation}`.
+/// `GET /v1/sessions/{id}/variables`: `{variables, next, total, truncated, incarnation}`.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(OfKernel { kernel }): Parameters<OfKernel>,
-) -> Result<KernelMade<Fresh<VariablesReply>>, ApiError> {
-    let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
-    let reply = app.engine().variables(&principal, kernel).await;
+    Parameters(wanted): Parameters<Wanted>,
+) -> Result<KernelMade<Fresh<ListedVariables>>, ApiError> {
+    let offset = match wanted.cursor {
+        None => 0,
+        Some(Cursor(text)) => text
+            .parse()
+            .map_err(|_| ApiError::bad_field("cursor", "is not one of this list"))?,
+    };
+    let limit = wanted.limit.map_or(PAGE_MOST, |Whole(limit)| limit);
+    let kernel = kernel_id(&app, &principal, &id, wanted.kernel.as_deref())?;
+    let reply = app.engine().variables(&principal, kernel, offset, limit).await;
     let reply = reply.map_err(|error| of_session(error, &id))?;
-    Ok(KernelMade(with_incarnation(reply.content, reply.incarnation)))
+    Ok(KernelMade(Fresh(ListedVariables {
+        variables: reply.variables,
+        next: reply.next.map(|next| Cursor::<LIST>::write(&next.to_string())),
+        total: reply.total,
+        truncated: reply.truncated,
+        incarnation: reply.incarnation,
+    })))
 }
 
 /// `GET /v1/sessions/{id}/variables/{name}?offset=&limit=&sort=&descending=&filter=&format=`: a part of one variable.
@@ -86,7 +141,7 @@ pub(crate) async fn show(
     Path((id, name)): Path<(String, String)>,
     Parameters(mut part): Parameters<Part>,
     headers: HeaderMap,
-) -> Result<KernelMade<Either<Fresh<VariablesReply>, Arrow>>, ApiError> {
+) -> Result<KernelMade<Either<Fresh<OneVariable>, Arrow>>, ApiError> {
     let kernel = part.kernel.take();
     let wanted = read(part, &headers)?;
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
@@ -99,9 +154,9 @@ pub(crate) async fn show(
 }
 
 /// The gateway's incarnation replaces one from the kernel.
-fn with_incarnation(mut content: Map<String, Value>, incarnation: u32) -> Fresh<VariablesReply> {
+fn with_incarnation(mut content: Map<String, Value>, incarnation: u32) -> Fresh<OneVariable> {
     content.remove("incarnation");
-    Fresh(VariablesReply { content, incarnation })
+    Fresh(OneVariable { content, incarnation })
 }
 
 fn arrow(page: &VariablePage, stream: bytes::Bytes) -> Response {

@@ -103,7 +103,7 @@ async fn unknown_things_are_404_with_a_body() {
     );
     assert_eq!(
         (&native.json()["code"], &native.json()["retryable"]),
-        (&json!("not_found"), &json!(false))
+        (&json!("session_not_found"), &json!(false))
     );
 }
 

@@ -10,8 +10,11 @@ const ID: &str = "11111111-2222-3333-4444-555555555555";
 #[tokio::test]
 async fn lists_are_objects_that_can_grow() {
     let gateway = Gateway::start().await;
-    assert_eq!(gateway.get("/v1/sessions").await.json(), json!({"sessions": []}));
-    assert_eq!(gateway.get("/v1/pools").await.json(), json!({"pools": []}));
+    for list in ["sessions", "pools", "templates"] {
+        let page = gateway.get(&format!("/v1/{list}")).await.json();
+        assert!(page[list].is_array(), "{page}");
+        assert_eq!(page.get("next"), Some(&serde_json::Value::Null), "{page}");
+    }
 }
 
 #[tokio::test]
@@ -120,7 +123,7 @@ async fn what_there_is_not() {
         let problem = reply.json();
         assert_eq!(
             (reply.status, &problem["code"]),
-            (404, &json!("not_found")),
+            (404, &json!("session_not_found")),
             "{method} {path}"
         );
         let detail = problem["detail"].as_str().unwrap();
@@ -132,7 +135,7 @@ async fn what_there_is_not() {
     assert!(matches!(reply.status, 400 | 404), "{}", reply.status);
     let code = reply.json()["code"].as_str().unwrap().to_owned();
     assert!(
-        code == "no_such_template" || code == "no_such_kernelspec",
+        code == "template_not_found" || code == "kernelspec_not_found",
         "{code}"
     );
     let reply = gateway.call("PATCH", "/v1/pools", &[], "").await;

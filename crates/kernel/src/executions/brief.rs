@@ -1,6 +1,7 @@
 //! An execution as a list shows it.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::records::{End, Language};
 
@@ -36,6 +37,9 @@ pub struct Brief {
     pub(super) failed: bool,
     pub(super) code: u64,
     pub(super) key: Option<(String, u64)>,
+    /// What the caller keeps with it.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
 }
 
 /// Whose the executions of checkpoints are that say no caller: there was no other.

@@ -127,6 +127,9 @@ mod tests {
             caller: String::new(),
             client: None,
             trace: None,
+            env: std::collections::BTreeMap::new(),
+            cwd: None,
+            metadata: serde_json::Map::new(),
         };
         let mut current = Current::new(Queued::new(1, 0, submission, 1), 1);
         current.begin(1_000);

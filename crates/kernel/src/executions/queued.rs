@@ -4,7 +4,7 @@ use himalia_model::TraceContext;
 use himalia_wire::v1::Frame;
 use himalia_wire::{Channel, Parts, build};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::brief::{Brief, operator, title};
@@ -87,6 +87,7 @@ impl Queued {
             failed: false,
             code: self.code,
             key: submission.key.clone().map(|key| (key, self.print)),
+            metadata: submission.metadata.clone(),
         }
     }
 
@@ -104,11 +105,23 @@ impl Queued {
         let mut parts = build::message(EXECUTION_SESSION, "execute_request", None, &content);
         let caller = submission.trace.filter(TraceContext::is_sampled);
         let trace = caller.map(|caller| {
-            let traced = Traced::of_execution(trace::of_execution(caller, self.seq), self.attempts);
-            let metadata = json!({ "traceparent": traced.kernel().to_string() });
-            parts.metadata = metadata.to_string().into();
-            Box::new(traced)
+            Box::new(Traced::of_execution(
+                trace::of_execution(caller, self.seq),
+                self.attempts,
+            ))
         });
+        let mut metadata = Map::new();
+        if let Some(traced) = &trace {
+            metadata.insert("traceparent".to_owned(), traced.kernel().to_string().into());
+        }
+        if !submission.env.is_empty() || submission.cwd.is_some() {
+            // As `himalia_kernel` reads it (`scope.py`).
+            let scope = json!({ "env": submission.env, "cwd": submission.cwd });
+            metadata.insert("himalia".to_owned(), scope);
+        }
+        if !metadata.is_empty() {
+            parts.metadata = Value::Object(metadata).to_string().into();
+        }
         Request {
             trace,
             ..message(self.seq, Channel::Shell, RequestKind::Execute, &parts)

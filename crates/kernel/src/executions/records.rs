@@ -1,10 +1,12 @@
 //! What a native execution is in the log: its records, and the owner that they carry.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use himalia_model::{MAX_LOST_NAMES, TraceContext};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::names::LostVariables;
 use crate::meta::event_body;
@@ -98,6 +100,15 @@ pub struct Submission {
     /// The span of the caller, if it is traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceContext>,
+    /// Environment variables of this execution, from kernels of ours; they are what they were before when it has ended.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// The working directory of this execution, as `env`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// What the caller keeps with it. It means nothing here.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
 }
 
 /// How an execution ended.

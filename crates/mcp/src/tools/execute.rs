@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use himalia_engine::{Execute, ExecutionId};
+use himalia_engine::{Execute, ExecutionId, OnTimeout};
 use rmcp::model::{CallToolResponse, Tool};
 use serde::Deserialize;
 use serde_json::json;
@@ -35,15 +35,17 @@ fn describe(name: &'static str) -> Tool {
             "session": {"type": "string", "description": "id or name"},
             "code": {"type": "string"},
             "language": {"type": "string", "description": "bash: a shell script (default: the kernel's)"},
-            "timeout_s": {"type": "number", "description": "interrupt the code after this run time (default: never)"},
-            "wait_s": {"type": "number", "description": "return after this time; the code continues (default 50, at most 600)"},
+            "timeout_s": {"type": "number", "description": "limit of the run time (default: none)"},
+            "on_timeout": {"enum": ["interrupt", "detach"], "description": "detach: let it continue"},
+            "wait_s": {"type": "number", "description": "return then; the code continues (default 50, at most 600)"},
             "background": {"type": "boolean", "description": "return immediately"},
-            "text_chars": {"type": "integer", "description": "budget of output text (default 8000)"},
-            "image_bytes": {"type": "integer", "description": "budget of images; the rest are links (default 262144, 0: none)"},
-            "allow_input": {"type": "boolean", "description": "let input() ask; else it raises"},
-            "input_for": {"type": "string", "description": "an execution that waits in input(): code is the answer and is not run"},
+            "text_chars": {"type": "integer", "description": "budget of text (default 8000)"},
+            "image_bytes": {"type": "integer", "description": "budget of images; the rest are links (default 262144)"},
+            "allow_stdin": {"type": "boolean", "description": "let input() ask; else it raises"},
+            "input_for": {"type": "string", "description": "an execution that waits in input(): code is the answer"},
             "expect_incarnation": {"type": "integer", "description": "refuse another kernel process"},
-            "max_failures": {"type": "integer", "description": "refuse after this many consecutive failures"}
+            "max_failures": {"type": "integer", "description": "refuse after so many failures in a row"},
+            "idempotency_key": {"type": "string", "description": "the same call again runs once"}
         },
         "required": ["session", "code"],
         "additionalProperties": false
@@ -52,14 +54,13 @@ fn describe(name: &'static str) -> Tool {
         "type": "object",
         "properties": {
             "id": {"type": "string"},
-            "status": {"enum": ["queued", "running", "ok", "error", "timeout", "interrupted", "kernel_died", "oom_killed"]},
+            "status": {"type": "string"},
             "text": {"type": "string"}
         },
         "required": ["id", "session", "status", "text"]
     });
-    let description = "Run code in a live session. Variables stay for later calls. Returns output, results, images and the \
-                       failing line; long output is cut in the middle (get_output has the rest). After \
-                       wait_s the code continues, and get_output follows it.";
+    let description = "Run code in a live session; variables stay for later calls. Long output is cut in the middle: get_output \
+                       has the rest, and follows code that continues after wait_s.";
     tool(name, "Run code", description, schema, &effects).with_raw_output_schema(object(result))
 }
 
@@ -70,14 +71,18 @@ struct Arguments {
     code: String,
     language: Option<String>,
     timeout_s: Option<f64>,
+    on_timeout: Option<OnTimeout>,
     wait_s: Option<f64>,
     background: Option<bool>,
     text_chars: Option<usize>,
     image_bytes: Option<u64>,
-    allow_input: Option<bool>,
+    /// The other name is that of earlier versions.
+    #[serde(alias = "allow_input")]
+    allow_stdin: Option<bool>,
     input_for: Option<String>,
     expect_incarnation: Option<u32>,
     max_failures: Option<u32>,
+    idempotency_key: Option<String>,
 }
 
 async fn run(mut call: Call) -> Answer {
@@ -115,15 +120,20 @@ async fn start(call: &Call, wanted: Arguments) -> Result<ExecutionId, Failure> {
     let timeout = wanted
         .timeout_s
         .map(|timeout| arguments::seconds("timeout_s", timeout, TIMEOUT_MOST));
+    if wanted.on_timeout.is_some() && timeout.is_none() {
+        return Err(Failure::argument("on_timeout", "needs timeout_s"));
+    }
     let plain = Execute::default();
     let execute = Execute {
         code: wanted.code,
         language: wanted.language,
         timeout: timeout.transpose()?,
+        on_timeout: wanted.on_timeout.unwrap_or_default(),
         text_chars: wanted.text_chars.unwrap_or(plain.text_chars),
-        allow_stdin: wanted.allow_input.unwrap_or(false),
+        allow_stdin: wanted.allow_stdin.unwrap_or(false),
         expect_incarnation: wanted.expect_incarnation,
         max_failures: wanted.max_failures,
+        key: wanted.idempotency_key,
         client: call.client(),
         ..plain
     };

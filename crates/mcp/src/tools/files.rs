@@ -1,7 +1,9 @@
 //! `files`: lists, reads, writes and removes files of a session.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use himalia_engine::{ByteRange, EngineError, FileDownload, FileError, KernelId, ListedFile};
-use rmcp::model::{CallToolResult, ContentBlock, Resource, Tool};
+use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, Resource, Tool};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
@@ -36,7 +38,8 @@ fn describe(name: &'static str) -> Tool {
             "session": {"type": "string"},
             "path": {"type": "string", "description": "relative to the work directory"},
             "text": {"type": "string", "description": "write: the complete content"},
-            "offset": {"type": "integer", "description": "read: first byte"},
+            "encoding": {"enum": ["utf-8", "base64"], "description": "of text, for read and write"},
+            "cursor": {"type": ["integer", "string"], "description": "read: first byte; list: next of the page before"},
             "limit": {"type": "integer", "description": "read: bytes (default 8192); list: entries (default 100)"},
             "recursive": {"type": "boolean", "description": "list, delete: include subdirectories"}
         },
@@ -56,6 +59,25 @@ enum Op {
     Delete,
 }
 
+/// How bytes stand in `text`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+enum Encoding {
+    #[serde(rename = "utf-8")]
+    Utf8,
+    #[serde(rename = "base64")]
+    Base64,
+}
+
+/// Where a page begins.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum FilePosition {
+    /// At this byte.
+    Byte(u64),
+    /// After this path.
+    Path(String),
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
@@ -63,7 +85,10 @@ struct Arguments {
     session: String,
     path: Option<String>,
     text: Option<String>,
-    offset: Option<u64>,
+    encoding: Option<Encoding>,
+    /// The other name is that of earlier versions.
+    #[serde(alias = "offset")]
+    cursor: Option<FilePosition>,
     limit: Option<u64>,
     recursive: Option<bool>,
 }
@@ -73,7 +98,16 @@ impl Arguments {
     fn check(&self) -> Result<(), Failure> {
         let given = [
             ("text", self.text.is_some(), self.op == Op::Write),
-            ("offset", self.offset.is_some(), self.op == Op::Read),
+            (
+                "encoding",
+                self.encoding.is_some(),
+                matches!(self.op, Op::Read | Op::Write),
+            ),
+            (
+                "cursor",
+                self.cursor.is_some(),
+                matches!(self.op, Op::Read | Op::List),
+            ),
             (
                 "limit",
                 self.limit.is_some(),
@@ -126,15 +160,22 @@ async fn list(call: &Call, session: KernelId, wanted: &Arguments) -> Answer {
     } else {
         1
     };
+    let after = match &wanted.cursor {
+        None => None,
+        Some(FilePosition::Path(after)) => Some(after.as_str()),
+        Some(FilePosition::Byte(_)) => {
+            return Err(Failure::argument("cursor", "expected the next of a list"));
+        }
+    };
     let found = call
         .engine
-        .list_files(&call.principal, session, path, depth, limit)
+        .list_files(&call.principal, session, path, depth, limit, after)
         .await?;
     let mut lines: Vec<String> = found.entries.iter().map(line).collect();
-    let more = if found.truncated {
-        "; there are more than are shown"
-    } else {
-        ""
+    let more = match &found.next {
+        Some(next) => format!("; continue at cursor {next:?}"),
+        None if found.truncated => "; there are more than are shown".to_owned(),
+        None => String::new(),
     };
     lines.push(format!(
         "[{} entries, {} bytes of files{more}]",
@@ -146,6 +187,7 @@ async fn list(call: &Call, session: KernelId, wanted: &Arguments) -> Answer {
         "entries": entries,
         "total": {"entries": found.total_entries, "bytes": found.total_bytes},
         "truncated": found.truncated,
+        "next": found.next,
     });
     Ok(answer(body, lines.join("\n")).into())
 }
@@ -170,7 +212,11 @@ fn line(file: &ListedFile) -> String {
 
 async fn read(call: &Call, session: KernelId, wanted: &Arguments) -> Answer {
     let path = wanted.path()?;
-    let offset = wanted.offset.unwrap_or(0);
+    let offset = match &wanted.cursor {
+        None => 0,
+        Some(FilePosition::Byte(first)) => *first,
+        Some(FilePosition::Path(_)) => return Err(Failure::argument("cursor", "expected a number of bytes")),
+    };
     // A character is never cut, so there has to be room for one.
     let limit = wanted
         .limit(limits::PAGE_BYTES, limits::PAGE_BYTES_MOST)?
@@ -196,6 +242,9 @@ async fn read(call: &Call, session: KernelId, wanted: &Arguments) -> Answer {
         other => other?,
     };
     let (bytes, total) = take(file, limit).await?;
+    if wanted.encoding == Some(Encoding::Base64) {
+        return Ok(encoded(path, &bytes, offset, total));
+    }
     let whole = offset == 0 && bytes.len() as u64 >= total;
     let link = || {
         let uri = file_uri::of(session, path);
@@ -215,12 +264,14 @@ async fn read(call: &Call, session: KernelId, wanted: &Arguments) -> Answer {
     };
     let first = offset + skipped as u64;
     let next = first + text.len() as u64;
-    let mut body = json!({"path": path, "text": text, "offset": first, "next": next, "bytes_total": total});
+    let mut body = json!({
+        "path": path, "text": text, "offset": first, "next": (next < total).then_some(next), "bytes_total": total,
+    });
     if whole {
         return Ok(answer(body, text.to_owned()).into());
     }
     let state = if next < total {
-        format!("continue at offset {next}")
+        format!("continue at cursor {next}")
     } else {
         "the end".to_owned()
     };
@@ -231,6 +282,20 @@ async fn read(call: &Call, session: KernelId, wanted: &Arguments) -> Answer {
         format!("{text}\n[bytes {first} to {next} of {total}: {state}]"),
     );
     Ok(with_link(shown, link).into())
+}
+
+/// A part of a file as it is.
+fn encoded(path: &str, bytes: &[u8], offset: u64, total: u64) -> CallToolResponse {
+    let end = offset + bytes.len() as u64;
+    let body = json!({
+        "path": path, "base64": BASE64_STANDARD.encode(bytes), "offset": offset,
+        "next": (end < total).then_some(end), "bytes_total": total,
+    });
+    let text = format!(
+        "{}\n[base64 of bytes {offset} to {end} of {total}]",
+        BASE64_STANDARD.encode(bytes)
+    );
+    answer(body, text).into()
 }
 
 fn with_link(mut result: CallToolResult, link: ContentBlock) -> CallToolResult {
@@ -279,8 +344,15 @@ async fn write(call: &Call, session: KernelId, wanted: Arguments) -> Answer {
     let text = wanted
         .text
         .ok_or_else(|| Failure::argument("text", "is missing"))?;
+    let bytes = match wanted.encoding {
+        Some(Encoding::Base64) => {
+            let decoded = BASE64_STANDARD.decode(text.as_bytes());
+            decoded.map_err(|error| Failure::argument("text", format!("is not base64: {error}")))?
+        }
+        Some(Encoding::Utf8) | None => text.into_bytes(),
+    };
     let mut upload = call.engine.write_file(&call.principal, session, &path).await?;
-    upload.send(text.into_bytes().into()).await?;
+    upload.send(bytes.into()).await?;
     let written = upload.finish().await?;
     let body = json!({"path": path, "bytes": written.bytes, "created": written.created});
     let how = if written.created { "written" } else { "replaced" };

@@ -30,14 +30,14 @@ fn describe(name: &'static str) -> Tool {
         "properties": {
             "execution_id": {"type": "string"},
             "wait_s": {"type": "number", "description": "seconds to wait for its end (default 0, at most 600)"},
-            "offset": {"type": "integer", "description": "first byte of the text"},
+            "cursor": {"type": "integer", "description": "first byte of the text"},
             "limit": {"type": "integer", "description": "bytes (default 8192)"},
             "image_bytes": {"type": "integer", "description": "as in execute"}
         },
         "required": ["execution_id"],
         "additionalProperties": false
     });
-    let description = "The result of an execution as it is now; with offset or limit, that part of its text.";
+    let description = "The result of an execution as it is now; with cursor or limit, that part of its text.";
     tool(name, "Read a result", description, schema, &effects)
 }
 
@@ -46,7 +46,9 @@ fn describe(name: &'static str) -> Tool {
 struct Arguments {
     execution_id: String,
     wait_s: Option<f64>,
-    offset: Option<u64>,
+    /// The other name is that of earlier versions.
+    #[serde(alias = "offset")]
+    cursor: Option<u64>,
     limit: Option<u64>,
     image_bytes: Option<u64>,
 }
@@ -61,13 +63,13 @@ async fn run(mut call: Call) -> Answer {
     if !wait.is_zero() && !result.status.is_over() && result.input.is_none() {
         result = follow::wait(&call, id, Some(result.seq), wait).await?;
     }
-    if wanted.offset.is_none() && wanted.limit.is_none() {
+    if wanted.cursor.is_none() && wanted.limit.is_none() {
         return Ok(shown(&call, &result, image_bytes).await);
     }
     page(
         &call,
         id,
-        wanted.offset.unwrap_or(0),
+        wanted.cursor.unwrap_or(0),
         wanted.limit.unwrap_or(limits::PAGE_BYTES),
     )
     .await
@@ -84,7 +86,7 @@ async fn page(call: &Call, id: ExecutionId, offset: u64, limit: u64) -> Answer {
         .execution_output(&call.principal, id, offset, limit)
         .await?;
     let state = match (page.next < page.bytes_total, page.complete) {
-        (true, _) => format!("continue at offset {}", page.next),
+        (true, _) => format!("continue at cursor {}", page.next),
         (false, true) => "the end".to_owned(),
         (false, false) => "all so far; it still runs".to_owned(),
     };
@@ -92,7 +94,11 @@ async fn page(call: &Call, id: ExecutionId, offset: u64, limit: u64) -> Answer {
         "{}\n[bytes {} to {} of {}: {state}]",
         page.text, page.offset, page.next, page.bytes_total
     );
-    Ok(answer(json!(page), text).into())
+    let mut body = json!(page);
+    if page.complete && page.next >= page.bytes_total {
+        body["next"] = serde_json::Value::Null;
+    }
+    Ok(answer(body, text).into())
 }
 
 /// A result in both forms, with its images. Code that raised, or did not come to its end, is an error for the model.

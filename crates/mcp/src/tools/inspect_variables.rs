@@ -1,6 +1,6 @@
 //! `inspect_variables`: the variables of a session, also while it runs code.
 
-use himalia_engine::{VariableFilter, VariableQuery, VariableSort};
+use himalia_engine::{VariableFilter, VariableInfo, VariableQuery, VariableSort, VariablesReply};
 use rmcp::model::Tool;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -70,9 +70,18 @@ async fn run(mut call: Call) -> Answer {
     let session = sessions::find(&call.engine, &call.principal, &wanted.session)?;
     let Some(name) = wanted.name.clone() else {
         only_the_session(&wanted)?;
-        let reply = call.engine.variables(&call.principal, session).await?;
-        let text = list(&reply.content);
-        return Ok(answer(with(reply.content, reply.incarnation), text).into());
+        let engine = &call.engine;
+        let reply = engine
+            .variables(&call.principal, session, 0, limits::VARIABLES)
+            .await?;
+        let text = list(&reply);
+        let body = json!({
+            "variables": reply.variables,
+            "total": reply.total,
+            "truncated": reply.truncated,
+            "incarnation": reply.incarnation,
+        });
+        return Ok(answer(body, text).into());
     };
     let query = query(wanted)?;
     let page = call
@@ -130,10 +139,9 @@ fn with(mut content: Map<String, Value>, incarnation: u32) -> Value {
 }
 
 /// One line for each variable.
-fn list(content: &Map<String, Value>) -> String {
-    let all = content.get("variables").and_then(Value::as_array);
-    let mut lines: Vec<String> = all.into_iter().flatten().map(line).collect();
-    if content.get("truncated") == Some(&Value::Bool(true)) {
+fn list(reply: &VariablesReply) -> String {
+    let mut lines: Vec<String> = reply.variables.iter().map(line).collect();
+    if reply.truncated {
         lines.push("[more are left out]".into());
     }
     if lines.is_empty() {
@@ -142,14 +150,14 @@ fn list(content: &Map<String, Value>) -> String {
     lines.join("\n")
 }
 
-fn line(variable: &Value) -> String {
-    let text = |member: &str| variable[member].as_str().unwrap_or_default();
-    let size = match (&variable["shape"], &variable["length"]) {
-        (Value::Null, Value::Null) => String::new(),
-        (Value::Null, length) => format!(" of {length}"),
-        (shape, _) => format!(" {shape}"),
+fn line(variable: &VariableInfo) -> String {
+    let size = match (&variable.shape, variable.length) {
+        (None, None) => String::new(),
+        (None, Some(length)) => format!(" of {length}"),
+        (Some(shape), _) => format!(" {}", json!(shape)),
     };
-    format!("{}: {}{size} {}", text("name"), text("type"), text("preview"))
+    let preview = variable.preview.as_deref().unwrap_or_default();
+    format!("{}: {}{size} {preview}", variable.name, variable.kind)
 }
 
 #[cfg(test)]
@@ -188,15 +196,22 @@ mod tests {
 
     #[test]
     fn a_list_is_one_line_a_variable() {
-        let content = json!({"variables": [
+        let reply = |variables: Value, truncated| VariablesReply {
+            variables: serde_json::from_value(variables).unwrap(),
+            total: 3,
+            truncated,
+            next: None,
+            incarnation: 1,
+        };
+        let some = json!([
             {"name": "df", "type": "DataFrame", "shape": [3, 2], "length": 3, "preview": "a, b"},
             {"name": "names", "type": "list", "shape": null, "length": 4, "preview": "['x']"},
             {"name": "x", "type": "int", "shape": null, "length": null, "preview": "1"}
-        ], "truncated": true});
+        ]);
         assert_eq!(
-            list(content.as_object().unwrap()),
+            list(&reply(some, true)),
             "df: DataFrame [3,2] a, b\nnames: list of 4 ['x']\nx: int 1\n[more are left out]"
         );
-        assert_eq!(list(&Map::new()), "no variables");
+        assert_eq!(list(&reply(json!([]), false)), "no variables");
     }
 }

@@ -30,7 +30,7 @@ fn describe(name: &'static str) -> Tool {
         },
         "additionalProperties": false
     });
-    let description = "Interrupt running code (KeyboardInterrupt). Give one of the two. The variables stay.";
+    let description = "Interrupt running code. Give one of the two. The variables stay.";
     tool(name, "Interrupt", description, schema, &effects)
 }
 

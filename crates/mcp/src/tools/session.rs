@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use himalia_engine::{
-    ExecutionBrief, ForkFiles, ForkKernel, ForkPolicy, KernelId, MAX_BRANCHES, Origin, SessionInfo,
-    StartSession,
+    ExecutionBrief, ForkFiles, ForkKernel, ForkPolicy, KernelId, MAX_BRANCHES, Network, Origin, SessionInfo,
+    SessionLimits, StartSession,
 };
 use rmcp::model::{CallToolResponse, Tool};
 use serde::Deserialize;
@@ -32,20 +32,24 @@ fn describe(name: &'static str) -> Tool {
     let schema = json!({
         "type": "object",
         "properties": {
-            "op": {"enum": ["list", "create", "fork", "restart", "close"]},
+            "op": {"enum": ["list", "templates", "create", "fork", "restart", "close"]},
             "session": {"type": "string", "description": "id or name; list: its latest executions"},
-            "name": {"type": "string", "description": "create: a name for the session"},
-            "template": {"type": "string", "description": "create: template or kernelspec"},
-            "env": {"type": "object", "additionalProperties": {"type": "string"}, "description": "create, fork: variables"},
+            "name": {"type": "string", "description": "create"},
+            "attach": {"type": "boolean", "description": "create: use the session of this name if there is one"},
+            "template": {"type": "string", "description": "create: one of templates"},
+            "limits": {"type": "object", "description": "create: such as memory_bytes"},
+            "labels": {"type": "object", "description": "create, fork; list: those that have them"},
+            "idempotency_key": {"type": "string", "description": "create: a repeated call is the same session"},
+            "env": {"type": "object", "description": "create, fork: variables"},
             "count": {"type": "integer", "description": "fork: branches (default 1, at most 16)"},
-            "policy": {"enum": ["strict", "report"], "description": "fork: refuse, or report, threads and handles that a fork may break"},
-            "files": {"enum": ["copy", "share"], "description": "fork: a copy of the files (default), or the same files"}
+            "policy": {"enum": ["strict", "report"], "description": "fork: whether what it may break refuses it, or is reported"},
+            "files": {"enum": ["copy", "share"], "description": "fork: default copy"}
         },
         "required": ["op"],
         "additionalProperties": false
     });
-    let description = "Sessions: live kernels in sandboxes. fork makes branches that have all variables; restart loses the \
-                       variables and keeps the files; close ends a session and loses both.";
+    let description = "Live kernels in sandboxes. templates lists what they can be created from. fork makes branches \
+                       that have all variables; restart loses the variables and keeps the files; close loses both.";
     tool(name, "Sessions", description, schema, &effects)
 }
 
@@ -53,6 +57,7 @@ fn describe(name: &'static str) -> Tool {
 #[serde(rename_all = "snake_case")]
 enum Op {
     List,
+    Templates,
     Create,
     Fork,
     Restart,
@@ -79,7 +84,11 @@ struct Arguments {
     op: Op,
     session: Option<String>,
     name: Option<String>,
+    attach: Option<bool>,
     template: Option<String>,
+    limits: Option<Limits>,
+    labels: Option<BTreeMap<String, String>>,
+    idempotency_key: Option<String>,
     env: Option<BTreeMap<String, String>>,
     count: Option<u32>,
     policy: Option<Policy>,
@@ -92,7 +101,11 @@ impl Arguments {
         let given = [
             ("session", self.session.is_some()),
             ("name", self.name.is_some()),
+            ("attach", self.attach.is_some()),
             ("template", self.template.is_some()),
+            ("limits", self.limits.is_some()),
+            ("labels", self.labels.is_some()),
+            ("idempotency_key", self.idempotency_key.is_some()),
             ("env", self.env.is_some()),
             ("count", self.count.is_some()),
             ("policy", self.policy.is_some()),
@@ -120,6 +133,7 @@ async fn run(mut call: Call) -> Answer {
     match wanted.op {
         Op::List if wanted.session.is_some() => executions(&call, &wanted).await,
         Op::List => list(&call, &wanted),
+        Op::Templates => templates(&call, &wanted).await,
         Op::Create => create(&call, wanted).await,
         Op::Fork => fork(&call, wanted).await,
         Op::Restart => restart(&call, &wanted).await,
@@ -128,7 +142,7 @@ async fn run(mut call: Call) -> Answer {
 }
 
 fn list(call: &Call, wanted: &Arguments) -> Answer {
-    wanted.only(&[])?;
+    wanted.only(&["labels"])?;
     let own = call.engine.session_infos(&call.principal)?;
     let mut all: Vec<Shown> = own.iter().map(Shown::from).collect();
     let peers = call.peer_sessions();
@@ -140,6 +154,12 @@ fn list(call: &Call, wanted: &Arguments) -> Answer {
             all.push(shown);
         }
     }
+    let labels = wanted.labels.iter().flatten();
+    all.retain(|session| {
+        labels
+            .clone()
+            .all(|(name, value)| session.labels.get(name) == Some(value))
+    });
     all.sort_by_cached_key(Shown::created);
     let omitted = all.len().saturating_sub(limits::SESSIONS);
     let latest = &all[omitted..];
@@ -187,21 +207,105 @@ async fn executions(call: &Call, wanted: &Arguments) -> Answer {
     Ok(answer(json!({ "executions": all, "omitted": omitted }), lines.join("\n")).into())
 }
 
+/// What sessions can be created from, and within which limits.
+async fn templates(call: &Call, wanted: &Arguments) -> Answer {
+    wanted.only(&[])?;
+    let mut all = call.engine.templates(&call.principal).await?;
+    all.truncate(limits::TEMPLATES);
+    let shown = all.iter().map(|info| {
+        let template = &info.template;
+        json!({
+            "name": info.name,
+            "kernelspec": template.kernelspec,
+            "isolation": template.isolation,
+            "image": template.image,
+            "network": match &template.network {
+                Network::None => "none",
+                Network::Allow => "allow",
+                Network::Open(name) => name.as_str(),
+            },
+            "limits": template.limits,
+            "max_limits": info.max_limits(),
+            "idle_timeout_s": template.idle_timeout.map(|time| time.as_secs()),
+        })
+    });
+    let shown: Vec<Value> = shown.collect();
+    let lines = shown.iter().map(|one| {
+        let name = one["name"].as_str().unwrap_or_default();
+        format!("{name}: limits {}, at most {}", one["limits"], one["max_limits"])
+    });
+    let text = lines.collect::<Vec<_>>().join("\n");
+    Ok(answer(json!({ "templates": shown }), text).into())
+}
+
 async fn create(call: &Call, wanted: Arguments) -> Answer {
-    wanted.only(&["name", "template", "env"])?;
+    wanted.only(&[
+        "name",
+        "attach",
+        "template",
+        "limits",
+        "labels",
+        "idempotency_key",
+        "env",
+    ])?;
+    let attach = wanted.attach.unwrap_or(false);
+    if attach && wanted.name.is_none() {
+        return Err(Failure::argument("attach", "needs name"));
+    }
+    if attach && wanted.idempotency_key.is_some() {
+        return Err(Failure::argument("idempotency_key", "is not for attach"));
+    }
     let start = StartSession {
         name: wanted.template.filter(|name| !name.is_empty()),
         env: wanted.env.unwrap_or_default(),
         origin: Origin::V1,
         session_name: wanted.name,
+        limits: wanted.limits.map(SessionLimits::from).unwrap_or_default(),
+        labels: wanted.labels.unwrap_or_default(),
+        key: wanted.idempotency_key,
         ..StartSession::default()
     };
-    let info = call.engine.start_session(&call.principal, start).await?;
+    let info = if attach || start.key.is_some() {
+        call.engine.put_session(&call.principal, start).await?.0
+    } else {
+        call.engine.start_session(&call.principal, start).await?
+    };
     Ok(one(&info))
 }
 
+/// Requested limits, with the names of the native API.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Limits {
+    memory_bytes: Option<u64>,
+    pids: Option<u32>,
+    cpu_millis: Option<u32>,
+    disk_bytes: Option<u64>,
+    tmp_bytes: Option<u64>,
+    shm_bytes: Option<u64>,
+    open_files: Option<u64>,
+    output_bytes: Option<u64>,
+    execution_ms: Option<u64>,
+}
+
+impl From<Limits> for SessionLimits {
+    fn from(limits: Limits) -> Self {
+        Self {
+            memory_bytes: limits.memory_bytes,
+            pids: limits.pids,
+            cpu_millis: limits.cpu_millis,
+            disk_bytes: limits.disk_bytes,
+            tmp_bytes: limits.tmp_bytes,
+            shm_bytes: limits.shm_bytes,
+            open_files: limits.open_files,
+            output_bytes: limits.output_bytes,
+            execution_ms: limits.execution_ms,
+        }
+    }
+}
+
 async fn fork(call: &Call, wanted: Arguments) -> Answer {
-    wanted.only(&["session", "env", "count", "policy", "files"])?;
+    wanted.only(&["session", "env", "labels", "count", "policy", "files"])?;
     let parent = wanted.session(call)?;
     let count = wanted.count.unwrap_or(1);
     if !(1..=MAX_BRANCHES).contains(&count) {
@@ -221,6 +325,7 @@ async fn fork(call: &Call, wanted: Arguments) -> Answer {
             Some(Files::Copy) | None => ForkFiles::default(),
         },
         env: wanted.env.unwrap_or_default(),
+        labels: wanted.labels,
         ..ForkKernel::default()
     };
     let (mut lines, mut shown, mut failure) = (Vec::new(), Vec::new(), None);

@@ -28,6 +28,8 @@ pub struct FileListing {
     pub total_bytes: u64,
     /// There are more entries than are shown, or than were looked at.
     pub truncated: bool,
+    /// The path after which the list continues, if it may.
+    pub next: Option<String>,
 }
 
 /// One entry of a directory.
@@ -96,7 +98,9 @@ impl From<FileEntry> for ListedFile {
 impl FileListing {
     /// What the shim has listed.
     pub fn new(entries: Vec<FileEntry>, done: &StreamDone) -> Self {
+        let last = entries.last().filter(|_| done.truncated);
         Self {
+            next: last.map(|entry| entry.path.clone()),
             entries: entries.into_iter().map(ListedFile::from).collect(),
             total_entries: done.entries,
             total_bytes: done.bytes,

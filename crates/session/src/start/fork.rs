@@ -151,6 +151,7 @@ impl SessionManager {
             parent: Some(SessionId::of_first_kernel(parent.id())),
             labels: fork.labels.clone().unwrap_or_else(|| of_parent.labels.clone()),
             name: None,
+            start_key: None,
             ..Session::clone(&of_parent)
         };
         let mut prepared = self.beside(parent, id, session).await?;

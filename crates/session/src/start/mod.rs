@@ -16,7 +16,7 @@
 //!
 //! | source | what it skips or adds | file |
 //! |---|---|---|
-//! | cold, zygote | nothing: the provisioner decides whether it forks a zygote | `new_session`, and `named` for a session with a name |
+//! | cold, zygote | nothing: the provisioner decides whether it forks a zygote | `new_session`, `named` for a session with a name, `keyed` for one with an idempotency key |
 //! | pool | all steps were taken in advance; the kernel gets its owner, its variables and its row | `pool` |
 //! | fork | the place is the parent's sandbox; the process is a copy of the parent's | `fork` |
 //! | additional | the place is the session's sandbox | `additional` |
@@ -31,6 +31,7 @@ mod counted;
 mod detached;
 mod fork;
 mod kernel_limit;
+mod keyed;
 mod named;
 mod new_session;
 mod plan;
@@ -43,6 +44,7 @@ mod turn;
 
 pub use additional::MAX_SESSION_KERNELS;
 pub(crate) use kernel_limit::{KernelLimits, KernelPermit};
+pub use keyed::{MAX_START_KEY_BYTES, name_of_key};
 pub use named::{MAX_NAME_CHARS, NAME_PATTERN};
 pub use pool::Pool;
 pub(crate) use pool::late_binding;

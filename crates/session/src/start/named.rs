@@ -6,6 +6,7 @@ use std::sync::Arc;
 use himalia_kernel::Phase;
 use himalia_model::{EngineError, KernelId, Principal, StartSession};
 
+use super::keyed::{name_of_key, start_key};
 use crate::{SessionKernel, SessionManager};
 
 /// Characters of a name, as of a label of the DNS.
@@ -41,14 +42,18 @@ impl SessionManager {
         })
     }
 
-    /// Starts a session with a name; with `attach`, only if there is none of that name. Gives whether it was started.
+    /// Starts a session with a name; with `attach`, only if there is none of that name. With a key, the session of that name is the
+    /// one if it was started with the same key. Gives whether it was started.
     pub async fn start_named(
         self: &Arc<Self>,
         principal: &Principal,
-        start: StartSession,
+        mut start: StartSession,
         attach: bool,
     ) -> Result<(Arc<SessionKernel>, bool), EngineError> {
         self.check_open()?;
+        if let (None, Some(key)) = (&start.session_name, &start.key) {
+            start.session_name = Some(name_of_key(principal, key));
+        }
         let name = start.session_name.clone().unwrap_or_default();
         check_name(&name)?;
         let (manager, principal) = (Arc::clone(self), principal.clone());
@@ -76,6 +81,15 @@ impl SessionManager {
                 self.check_open()?;
                 self.registry.remove(&handle);
                 continue;
+            }
+            if let Some(wanted) = start_key(principal, &start)? {
+                return match handle.session().start_key.clone() {
+                    Some(known) if known == wanted => Ok((handle, false)),
+                    Some(known) if known.key == wanted.key => Err(EngineError::KeyReused),
+                    _ => Err(EngineError::Conflict {
+                        reason: format!("a session has this name: {name}"),
+                    }),
+                };
             }
             let template = handle.session().template.clone();
             return match &start.name {

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::counted::Source;
 use super::kernel_limit::KernelPermit;
+use super::keyed::start_key;
 use super::plan::with_secrets;
 use crate::registry::Reservation;
 use crate::templates::Plan;
@@ -48,7 +49,8 @@ impl SessionManager {
         let id = start.id.unwrap_or_else(KernelId::random);
         let reservation = self.registry.reserve(id)?;
         self.check_quotas(principal, true).await?;
-        let plan = self.plan(&start, Some(principal.owner())).await?;
+        let mut plan = self.plan(&start, Some(principal.owner())).await?;
+        plan.session.start_key = start_key(principal, &start)?;
         let launch = self.launch(&plan, with_secrets(&start.env, &start.secrets)?, start.cwd)?;
         let accepted = Accepted {
             principal: principal.clone(),
@@ -64,7 +66,7 @@ impl SessionManager {
         let manager = Arc::clone(self);
         let work = async move {
             let begun = accepted.begun;
-            let started = manager.obtain(accepted, gone.cancelled_owned()).await;
+            let started = Box::pin(manager.obtain(accepted, gone.cancelled_owned())).await;
             let path = |handle: &Arc<SessionKernel>| handle.session().start_path.as_str();
             manager.count_start(Source::Session, begun, &started, path);
             started

@@ -18,10 +18,10 @@ const PATHS_BYTES: usize = 4 << 20;
 pub(super) fn run(
     root: &Root,
     path: &Relative,
-    (depth, limit): (u32, u32),
+    (depth, limit, after): (u32, u32, Option<&str>),
     connection: &mut Connection,
 ) -> Result<StreamDone> {
-    let listing = list(root, path, depth, limit)?;
+    let listing = list(root, path, (depth, limit), after)?;
     let body = serde_json::to_vec(&listing.entries)
         .map_err(|error| Failure::new(StreamFailure::Failed, error.to_string()))?;
     connection.send_bytes(&body)?;
@@ -37,7 +37,14 @@ pub(super) struct Listing {
     paths_bytes: usize,
 }
 
-pub(super) fn list(root: &Root, path: &Relative, depth: u32, limit: u32) -> Result<Listing> {
+/// What is in a directory. What is at or before the path `after` is neither shown nor counted, nor looked into unless `after` is
+/// below it: so a walk that had to end early is continued by another one.
+pub(super) fn list(
+    root: &Root,
+    path: &Relative,
+    (depth, limit): (u32, u32),
+    after: Option<&str>,
+) -> Result<Listing> {
     let failed = |error| Failure::of(&path.text(), error);
     let mut listing = Listing {
         entries: Vec::new(),
@@ -49,7 +56,9 @@ pub(super) fn list(root: &Root, path: &Relative, depth: u32, limit: u32) -> Resu
     let fd = root.get(path, OFlags::PATH)?;
     let stat = fstat(&fd).map_err(failed)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-        listing.add(path.text(), &stat);
+        if after.is_none() {
+            listing.add(path.text(), &stat);
+        }
         return Ok(listing);
     }
     let prefix = path
@@ -57,12 +66,17 @@ pub(super) fn list(root: &Root, path: &Relative, depth: u32, limit: u32) -> Resu
         .iter()
         .flat_map(|name| [name, "/"])
         .collect::<String>();
-    listing.walk(root.dir(path)?.as_fd(), &prefix, 1)?;
+    let after = match after {
+        None => Vec::new(),
+        Some(after) => after.strip_prefix(&prefix).map_or_else(Vec::new, names_of),
+    };
+    listing.walk(root.dir(path)?.as_fd(), &prefix, 1, &after)?;
     Ok(listing)
 }
 
 impl Listing {
-    fn walk(&mut self, dir: BorrowedFd<'_>, prefix: &str, depth: usize) -> Result<()> {
+    /// `after`: the names below `dir` of the path after which the list begins; none: all of the directory is listed.
+    fn walk(&mut self, dir: BorrowedFd<'_>, prefix: &str, depth: usize, after: &[&str]) -> Result<()> {
         let room = WALK_MAX.saturating_sub(self.done.entries);
         let (names, all) = names(dir, room).map_err(|error| Failure::of(prefix, error))?;
         self.done.truncated |= !all;
@@ -74,16 +88,24 @@ impl Listing {
             if prefix.is_empty() && name == BRANCHES.as_bytes() || name.starts_with(PREFIX.as_bytes()) {
                 continue;
             }
+            let text = String::from_utf8_lossy(&name);
+            let (skipped, below) = match after.split_first() {
+                Some((first, _)) if *text < **first => continue,
+                Some((first, rest)) if *text == **first => (true, rest),
+                _ => (false, &[][..]),
+            };
             // It may have gone meanwhile.
             let Ok(stat) = statat(dir, &name[..], AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
-            let path = format!("{prefix}{}", String::from_utf8_lossy(&name));
+            let path = format!("{prefix}{text}");
             let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-            self.add(path.clone(), &stat);
+            if !skipped {
+                self.add(path.clone(), &stat);
+            }
             if is_dir && depth < self.depth {
                 match open_dir(dir, &name[..]) {
-                    Ok(below) => self.walk(below.as_fd(), &format!("{path}/"), depth + 1)?,
+                    Ok(dir) => self.walk(dir.as_fd(), &format!("{path}/"), depth + 1, below)?,
                     Err(_) => self.done.skipped += 1,
                 }
             }
@@ -117,6 +139,10 @@ impl Listing {
             modified_ms: modified_ms(stat),
         });
     }
+}
+
+fn names_of(path: &str) -> Vec<&str> {
+    path.split('/').collect()
 }
 
 /// The names in a directory, sorted, at most `room` of them, and whether these are all.

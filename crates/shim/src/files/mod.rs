@@ -115,8 +115,14 @@ fn carry_out(work_dir: &Path, task: &FileTask, connection: &mut Connection) -> R
     match task {
         FileTask::Get { path, range } => get::run(&root, &Relative::parse(path)?, *range, connection),
         FileTask::Put { path, max_bytes } => put::run(&root, &Relative::parse(path)?, *max_bytes, connection),
-        FileTask::List { path, depth, limit } => {
-            list::run(&root, &Relative::parse(path)?, (*depth, *limit), connection)
+        FileTask::List {
+            path,
+            depth,
+            limit,
+            after,
+        } => {
+            let which = (*depth, *limit, after.as_deref());
+            list::run(&root, &Relative::parse(path)?, which, connection)
         }
         FileTask::Delete { path, recursive } => delete::run(&root, &Relative::parse(path)?, *recursive),
         FileTask::Pack { path, max_bytes } => {

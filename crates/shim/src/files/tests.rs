@@ -128,9 +128,53 @@ fn unpack(work: &Path, archive: &[u8]) -> Said {
 }
 
 fn list(work: &Path, depth: u32, limit: u32) -> (StreamDone, Vec<FileEntry>) {
-    let path = String::new();
-    let (done, body) = transfer(work, FileTask::List { path, depth, limit }, b"", true).done();
+    list_after(work, "", depth, limit, None)
+}
+
+fn list_after(
+    work: &Path,
+    path: &str,
+    depth: u32,
+    limit: u32,
+    after: Option<&str>,
+) -> (StreamDone, Vec<FileEntry>) {
+    let task = FileTask::List {
+        path: path.to_owned(),
+        depth,
+        limit,
+        after: after.map(str::to_owned),
+    };
+    let (done, body) = transfer(work, task, b"", true).done();
     (done, serde_json::from_slice(&body).unwrap())
+}
+
+#[test]
+fn pages_of_a_list_have_every_entry_once() {
+    let dirs = dirs();
+    for path in ["a.txt", "a/b", "a/c/d", "a/c.txt", "b", "x/y/z", "x/y.txt"] {
+        put(&dirs.work, path, b"1").done();
+    }
+    for (dir, depth) in [("", 100), ("", 1), ("", 2), ("a", 100), ("x/y", 1)] {
+        let all = list_after(&dirs.work, dir, depth, 100, None).1;
+        for limit in 1..4 {
+            let (mut paged, mut after) = (Vec::new(), None);
+            loop {
+                let (done, page) = list_after(&dirs.work, dir, depth, limit, after.as_deref());
+                after = page.last().map(|entry| entry.path.clone());
+                paged.extend(page);
+                if !done.truncated {
+                    break;
+                }
+            }
+            let paths = |entries: &[FileEntry]| -> Vec<String> {
+                entries.iter().map(|entry| entry.path.clone()).collect()
+            };
+            assert_eq!(paths(&paged), paths(&all), "{dir:?} {depth} {limit}");
+        }
+    }
+    // What has gone meanwhile is no place to be found again.
+    let rest = list_after(&dirs.work, "", 100, 100, Some("a/c/none")).1;
+    assert_eq!(rest[0].path, "a/c.txt");
 }
 
 fn paths(work: &Path) -> Vec<String> {

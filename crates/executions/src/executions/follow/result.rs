@@ -27,7 +27,7 @@ impl Follower<Excerpt> {
         });
         let more = truncated.map_or_else(String::new, |cut| {
             let (id, offset) = (self.id, cut.from);
-            format!(": GET /v1/executions/{id}/output?offset={offset}")
+            format!(": GET /v1/executions/{id}/output?cursor={offset}")
         });
         let death = over.and_then(|(_, ended)| {
             Some(Death {
@@ -44,6 +44,7 @@ impl Follower<Excerpt> {
             language: self.language,
             caller: self.caller.clone(),
             client: self.client.clone(),
+            metadata: self.metadata.clone(),
             status,
             ran: over.map_or(self.began.is_some(), |(_, ended)| ended.ran),
             kernel: self.kernel(),

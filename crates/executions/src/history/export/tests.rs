@@ -58,6 +58,9 @@ impl Log {
             caller: "operator".into(),
             client: None,
             trace: None,
+            env: std::collections::BTreeMap::new(),
+            cwd: None,
+            metadata: serde_json::Map::new(),
         };
         let record = ExecutionRecord::Submitted {
             submission,
@@ -199,13 +202,36 @@ fn history_is_in_the_order_of_the_kernel_and_paged() {
         (latest.offset, latest.total, latest.history[0].seq),
         (2, 3, all.history[2].seq)
     );
-    let page = history(kernel(), &filled(Detail::Code).cells, Some(1), 1);
+    let page = history(
+        kernel(),
+        &filled(Detail::Code).cells,
+        Some(HistoryPosition::Offset(1)),
+        1,
+    );
     assert_eq!(page.history[0], all.history[1]);
     assert!(
-        history(kernel(), &filled(Detail::Code).cells, Some(9), 1)
-            .history
-            .is_empty()
+        history(
+            kernel(),
+            &filled(Detail::Code).cells,
+            Some(HistoryPosition::Offset(9)),
+            1
+        )
+        .history
+        .is_empty()
     );
+    // From either end, whatever is omitted before.
+    let at = |position| history(kernel(), &filled(Detail::Code).cells, Some(position), 2);
+    let (first, omitted) = (at(HistoryPosition::From(0)), all.omitted);
+    assert_eq!(first.history, all.history[..2]);
+    let rest = at(HistoryPosition::From(omitted + 2));
+    assert_eq!((rest.history.as_slice(), rest.offset), (&all.history[2..], 2));
+    let before = at(HistoryPosition::Before(omitted + 3));
+    assert_eq!(
+        (before.history.as_slice(), before.offset),
+        (&all.history[1..3], 1)
+    );
+    assert_eq!(at(HistoryPosition::Before(omitted + 1)).history, all.history[..1]);
+    assert!(at(HistoryPosition::Before(omitted)).history.is_empty());
 }
 
 #[test]

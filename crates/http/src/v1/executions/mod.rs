@@ -1,5 +1,6 @@
 //! `/v1/sessions/{id}/executions`, `/v1/executions`: code that runs once, and its result at any later time.
 
+mod images;
 mod request;
 mod stream;
 mod taken;
@@ -12,21 +13,22 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use himalia_engine::{
-    Closed, Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, MAX_INPUT_BYTES,
-    OutputPage, Provenance, Until,
+    Closed, Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, ExecutionStatus,
+    MAX_INPUT_BYTES, Provenance, Until,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{Either, Empty, Made, PlainText, Tagged, With};
-use super::input::{After, Client, Key, Members, Parameters, Text, Wait, Whole};
-use super::kernels::{OfKernel, kernel_id};
+use super::input::{After, Client, Cursor, Key, Members, Parameters, Text, Wait, Whole, limit, page};
+use super::kernels::kernel_id;
 use super::push::{Socket, Upgrade};
 use super::sessions::of_session;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::{Answer, Operation};
+use images::WithStatus;
 use request::{Form, NewExecution, Requested, WAIT_MOST};
 use stream::Growing;
 use taken::Taken;
@@ -38,10 +40,49 @@ const PAGE_MOST: u64 = 1 << 20;
 /// About how many bytes one execution takes in a list.
 const BRIEF_BYTES: usize = 256;
 
-/// A list; more members may be added later.
+/// Executions of a page of a list, at most and by default: all that a kernel remembers.
+const LISTED: u64 = 2000;
+/// The cursors of the list.
+const LIST: char = 'e';
+
+/// A page of the list.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "ExecutionPage")]
 pub(crate) struct Executions {
     executions: Vec<ExecutionBrief>,
+    /// The cursor of the next page; null at the end.
+    next: Option<String>,
+}
+
+/// The order of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::v1) enum Order {
+    /// The oldest first.
+    #[default]
+    Asc,
+    /// The newest first.
+    Desc,
+}
+
+/// Which executions are listed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// A kernel of the session; default: the first one.
+    kernel: Option<String>,
+    /// Only executions with this status, or with one of several.
+    #[serde(default)]
+    status: Vec<ExecutionStatus>,
+    /// Only executions of this caller: `operator`, or tenant and caller.
+    caller: Option<String>,
+    /// Default: the oldest first.
+    #[serde(default)]
+    order: Order,
+    /// The `next` of the page before, with the same `order`.
+    cursor: Option<Cursor<LIST>>,
+    /// Executions of a page; default: all that are remembered.
+    limit: Option<Whole<1, LISTED>>,
 }
 
 /// `POST /v1/sessions/{id}/executions`.
@@ -64,6 +105,7 @@ pub(crate) async fn create(
         execute,
         background,
         wait,
+        image_bytes,
         kernel,
     } = wanted.read(key)?;
     let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
@@ -72,12 +114,16 @@ pub(crate) async fn create(
     let taken = taken.map_err(|error| of_session(error, &id))?;
     let answer = if background {
         let result = app.engine().execution(&principal, taken.id).await?;
-        Either::One(SoFar(StatusCode::ACCEPTED, result))
+        let made = images::answer(&app, &principal, result, image_bytes, |result| result).await?;
+        Either::One(SoFar(WithStatus(StatusCode::ACCEPTED, made)))
     } else {
         match form {
             Form::Json => {
                 let feed = app.engine().watch_execution(&principal, taken.id).await?;
-                Either::One(waited(&app, feed, Until::Settled, wait).await?)
+                let result = waited(&app, feed, Until::Settled, wait).await?;
+                let status = status_of(&result);
+                let made = images::answer(&app, &principal, result, image_bytes, |result| result).await?;
+                Either::One(SoFar(WithStatus(status, made)))
             }
             Form::Events(framing) => {
                 let feed = app.engine().follow_execution(&principal, taken.id, None).await?;
@@ -94,11 +140,11 @@ pub(crate) async fn create(
 
 /// A result with 200 when the execution has ended, and else with 202.
 #[derive(Debug)]
-pub(crate) struct SoFar(StatusCode, ExecutionResult);
+pub(crate) struct SoFar(WithStatus<ExecutionResult>);
 
 impl IntoResponse for SoFar {
     fn into_response(self) -> Response {
-        (self.0, Json(self.1)).into_response()
+        self.0.into_response()
     }
 }
 
@@ -110,20 +156,24 @@ impl Answer for SoFar {
 }
 
 /// Waits at most `wait`, and no longer than the gateway. The result is as of then.
-async fn waited(app: &App, mut feed: ExecutionFeed, until: Until, wait: Duration) -> Result<SoFar, ApiError> {
+async fn waited(
+    app: &App,
+    mut feed: ExecutionFeed,
+    until: Until,
+    wait: Duration,
+) -> Result<ExecutionResult, ApiError> {
     let shutdown = app.shutdown().clone();
     let result = tokio::select! {
         result = feed.wait(until) => result.map(Some),
         () = shutdown.cancelled() => Ok(None),
         () = tokio::time::sleep(wait) => Ok(None),
     };
-    let result = match result {
-        Ok(Some(result)) => result,
-        Err(Closed::Storage) => return Err(ApiError::internal("reading a kernel's log")),
+    match result {
+        Ok(Some(result)) => Ok(result),
+        Err(Closed::Storage) => Err(ApiError::internal("reading a kernel's log")),
         // The wait has expired, the gateway stops, or its session is gone: the result so far.
-        Ok(None) | Err(_) => feed.result(),
-    };
-    Ok(SoFar(status_of(&result), result))
+        Ok(None) | Err(_) => Ok(feed.result()),
+    }
 }
 
 fn status_of(result: &ExecutionResult) -> StatusCode {
@@ -134,20 +184,34 @@ fn status_of(result: &ExecutionResult) -> StatusCode {
     }
 }
 
-/// `GET /v1/sessions/{id}/executions?kernel=`: those that have not ended, and the latest thousand that have, oldest
-/// first.
+/// `GET /v1/sessions/{id}/executions?kernel=`: those that have not ended, and the latest thousand that have.
 pub(crate) async fn list(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(OfKernel { kernel }): Parameters<OfKernel>,
+    Parameters(wanted): Parameters<Wanted>,
     headers: HeaderMap,
 ) -> Result<Tagged<Executions>, ApiError> {
-    let kernel = kernel_id(&app, &principal, &id, kernel.as_deref())?;
+    let kernel = kernel_id(&app, &principal, &id, wanted.kernel.as_deref())?;
     let executions = app.engine().executions(&principal, kernel).await;
-    let executions = executions.map_err(|error| of_session(error, &id))?;
+    let mut executions = executions.map_err(|error| of_session(error, &id))?;
+    executions.retain(|one| {
+        (wanted.status.is_empty() || wanted.status.contains(&one.status))
+            && wanted.caller.as_ref().is_none_or(|caller| one.caller == *caller)
+    });
+    let key = |one: &ExecutionBrief| match wanted.order {
+        Order::Asc => format!("{:020}", one.id.seq),
+        Order::Desc => format!("-{:020}", u64::MAX - one.id.seq),
+    };
+    executions.sort_by_cached_key(key);
+    let (executions, next) = page(
+        executions,
+        wanted.cursor.as_ref(),
+        limit(wanted.limit, LISTED),
+        key,
+    );
     let bytes = executions.len() * BRIEF_BYTES;
-    let made = || Tagged::json(&headers, &Executions { executions });
+    let made = || Tagged::json(&headers, &Executions { executions, next });
     app.engine().answer_in_turn(&principal, bytes, made).await?
 }
 
@@ -160,12 +224,14 @@ pub(crate) struct Shown {
     provenance: Provenance,
 }
 
-/// How long an answer waits.
+/// How long an answer waits, and what is in it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Patience {
     /// Seconds that the response waits for the end, or for a prompt; default 0.
     wait_s: Option<Wait<WAIT_MOST>>,
+    /// Bytes of images that the response contains in base64; larger ones are addresses. Default 0.
+    image_bytes: Option<Whole<0, { images::MOST }>>,
 }
 
 /// `GET /v1/executions/{id}?wait_s=`: 200 with the result, and where it comes from. With `wait_s` it responds when the
@@ -174,7 +240,7 @@ pub(crate) async fn show(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(Patience { wait_s }): Parameters<Patience>,
+    Parameters(Patience { wait_s, image_bytes }): Parameters<Patience>,
 ) -> Result<Made<Shown>, ApiError> {
     let id = execution_id(&id)?;
     if let Some(Wait(wait)) = wait_s.filter(|Wait(wait)| !wait.is_zero()) {
@@ -183,45 +249,78 @@ pub(crate) async fn show(
     }
     let shown = app.engine().execution_with_provenance(&principal, id);
     let (result, provenance) = shown.await?;
-    let bytes = result.about_bytes();
-    let made = || Made::json(&Shown { result, provenance });
-    app.engine().answer_in_turn(&principal, bytes, made).await?
+    let budget = image_bytes.map_or(0, |Whole(bytes)| bytes);
+    let shown = |result| Shown { result, provenance };
+    images::answer(&app, &principal, result, budget, shown).await
 }
 
-/// A part of the text of an execution.
+/// A part of the text of an execution, whole characters.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OutputPage")]
+pub(crate) struct OutputPart {
+    text: String,
+    /// UTF-8 bytes before it.
+    offset: u64,
+    /// The cursor of the next part. Null: this is the last one, and no more text will come. While the execution runs it may be
+    /// `bytes_total`: ask again later.
+    next: Option<u64>,
+    /// UTF-8 bytes of all text so far.
+    bytes_total: u64,
+    /// No more text will come.
+    complete: bool,
+}
+
+/// Which part of the text of an execution.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Page {
-    /// First byte; default 0.
+    /// The `next` of the page before: the first byte. Default 0.
+    cursor: Option<u64>,
+    /// The same as `cursor`, but `next` is a number also at the end.
+    #[schemars(extend("deprecated" = true))]
     offset: Option<u64>,
     /// Maximum number of bytes; default 65,536.
     limit: Option<Whole<1, PAGE_MOST>>,
 }
 
-/// `GET /v1/executions/{id}/output?offset=&limit=`: a part of the text. With `Accept: text/plain` all of it from
+/// `GET /v1/executions/{id}/output?cursor=&limit=`: a part of the text. With `Accept: text/plain` all of it from
 /// `offset` on, as it is now, as one stream.
 pub(crate) async fn output(
     State(app): State<App>,
     Caller(principal): Caller,
     Path(id): Path<String>,
-    Parameters(Page { offset, limit }): Parameters<Page>,
+    Parameters(Page {
+        cursor,
+        offset,
+        limit,
+    }): Parameters<Page>,
     headers: HeaderMap,
-) -> Result<Either<Json<OutputPage>, PlainText>, ApiError> {
+) -> Result<Either<Json<OutputPart>, PlainText>, ApiError> {
+    if cursor.is_some() && offset.is_some() {
+        return Err(ApiError::bad_field("offset", "cannot be used with cursor"));
+    }
+    let first = cursor.or(offset).unwrap_or(0);
     if text::is_wanted(&headers) {
         if limit.is_some() {
             return Err(ApiError::bad_field("limit", "is for JSON alone"));
         }
-        let (id, offset) = (execution_id(&id)?, offset.unwrap_or(0));
-        let text = app.engine().execution_text(&principal, id, offset).await?;
+        let id = execution_id(&id)?;
+        let text = app.engine().execution_text(&principal, id, first).await?;
         return Ok(Either::Other(text::of(text)));
     }
-    let limit = limit.map_or(PAGE_BYTES, |Whole(limit)| limit);
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let limit = super::input::limit(limit, PAGE_BYTES);
     let page = app
         .engine()
-        .execution_output(&principal, execution_id(&id)?, offset.unwrap_or(0), limit)
+        .execution_output(&principal, execution_id(&id)?, first, limit)
         .await?;
-    Ok(Either::One(Json(page)))
+    let is_last = page.complete && page.next >= page.bytes_total;
+    Ok(Either::One(Json(OutputPart {
+        text: page.text,
+        offset: page.offset,
+        next: (offset.is_some() || !is_last).then_some(page.next),
+        bytes_total: page.bytes_total,
+        complete: page.complete,
+    })))
 }
 
 /// Where a stream begins.

@@ -1,17 +1,23 @@
 //! The body of `POST /v1/sessions/{id}/executions`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
 use himalia_engine::{
-    Execute, MAX_CODE_BYTES, MAX_FAILURES, MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OnTimeout,
+    Execute, MAX_CODE_BYTES, MAX_CWD_BYTES, MAX_FAILURES, MAX_KEY_BYTES, MAX_TEXT_CHARS, MAX_TIMEOUT_MS,
+    OnTimeout,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
+use super::images;
 use super::stream::Framing;
 use crate::error::ApiError;
-use crate::v1::input::{Text, Wait, Whole};
+use crate::v1::input::{Text, Wait, Whole, key_of};
+use crate::v1::session_json::or_empty;
+use crate::variables;
 
 /// How long a response waits for the end of an execution by default. The execution continues afterwards.
 const WAIT: Duration = Duration::from_mins(5);
@@ -26,6 +32,8 @@ pub(super) struct Requested {
     pub(super) background: bool,
     /// How long one JSON answer waits.
     pub(super) wait: Duration,
+    /// Bytes of images in one JSON answer.
+    pub(super) image_bytes: u64,
     /// Absent: the first one.
     pub(super) kernel: Option<String>,
 }
@@ -68,15 +76,23 @@ pub(crate) struct NewExecution {
     kernel: Option<String>,
     /// The language: that of the kernel, or `bash` if the kernel runs `himalia_kernel`. Default: that of the kernel.
     language: Option<String>,
-    /// Time that the code may run, without its wait in the queue or for input; default: no limit. The wait of the response
+    /// Seconds that the code may run, without its wait in the queue or for input; default: no limit. The wait of the response
     /// is `wait_s`.
+    timeout_s: Option<Wait<{ MAX_TIMEOUT_MS / 1000 }>>,
+    /// The same in milliseconds.
+    #[schemars(extend("deprecated" = true))]
     timeout_ms: Option<Whole<1, MAX_TIMEOUT_MS>>,
-    /// Only with `timeout_ms`; default `interrupt`.
+    /// Only with `timeout_s`; default `interrupt`.
     on_timeout: Option<OnTimeout>,
     /// Respond immediately with JSON, whatever `Accept` says; default false.
     background: Option<bool>,
     /// Seconds that a JSON response waits for the end; after that it is 202, and the execution continues. Default 300.
     wait_s: Option<Wait<WAIT_MOST>>,
+    /// Characters of text in the result; default 8,000.
+    text_chars: Option<Whole<0, { MAX_TEXT_CHARS as u64 }>>,
+    /// Bytes of images that a JSON response contains in base64; larger ones are addresses. Default 0.
+    image_bytes: Option<Whole<0, { images::MOST }>>,
+    #[schemars(extend("deprecated" = true))]
     budget: Option<Budget>,
     /// Whether the code may ask for input; default false.
     allow_stdin: Option<bool>,
@@ -86,11 +102,21 @@ pub(crate) struct NewExecution {
     expect_incarnation: Option<Whole<0, { u32::MAX as u64 }>>,
     /// Refuse it if this many consecutive executions of the session have failed, whatever their code.
     max_failures: Option<Whole<1, { MAX_FAILURES as u64 }>>,
+    /// Environment variables while the code runs; afterwards they are as before. Only for kernels of `himalia_kernel`.
+    #[serde(default, deserialize_with = "or_empty")]
+    #[schemars(with = "Option<BTreeMap<String, String>>", extend("maxProperties" = variables::COUNT))]
+    env: BTreeMap<String, String>,
+    /// The working directory while the code runs, absolute or relative to that of the session, as `env`.
+    cwd: Option<Text<1, MAX_CWD_BYTES>>,
+    /// What the caller wants to find with the execution again; at most 4,096 bytes as JSON.
+    #[serde(default, deserialize_with = "or_empty")]
+    #[schemars(with = "Option<Map<String, Value>>")]
+    metadata: Map<String, Value>,
     /// A repeated request with this key is the same execution.
     idempotency_key: Option<Text<1, MAX_KEY_BYTES>>,
 }
 
-/// Maximum size of a result.
+/// `text_chars` of earlier versions.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Budget {
@@ -101,6 +127,7 @@ struct Budget {
 impl NewExecution {
     /// For the engine. `header` is the idempotency key of the header.
     pub(super) fn read(self, header: Option<String>) -> Result<Requested, ApiError> {
+        variables::check("env", &self.env)?;
         let plain = Execute::default();
         let background = self.background.unwrap_or(false);
         let wait = match self.wait_s {
@@ -111,11 +138,25 @@ impl NewExecution {
             None if background => Duration::ZERO,
             None => WAIT,
         };
-        let timeout = self.timeout_ms.map(|Whole(ms)| Duration::from_millis(ms));
+        let timeout = match (self.timeout_s, self.timeout_ms) {
+            (Some(_), Some(_)) => {
+                return Err(ApiError::bad_field("timeout_ms", "cannot be used with timeout_s"));
+            }
+            (Some(Wait(time)), None) if time.is_zero() => {
+                return Err(ApiError::bad_field("timeout_s", "must be more than 0"));
+            }
+            // The kernel's clock counts milliseconds.
+            (Some(Wait(time)), None) => Some(time.max(Duration::from_millis(1))),
+            (None, old) => old.map(|Whole(ms)| Duration::from_millis(ms)),
+        };
         if timeout.is_none() && self.on_timeout.is_some() {
-            return Err(ApiError::bad_field("on_timeout", "needs timeout_ms"));
+            return Err(ApiError::bad_field("on_timeout", "needs timeout_s"));
         }
-        let chars = self.budget.and_then(|budget| budget.text_chars);
+        let old = self.budget.and_then(|budget| budget.text_chars);
+        if self.text_chars.is_some() && old.is_some() {
+            return Err(ApiError::bad_field("budget", "cannot be used with text_chars"));
+        }
+        let chars = self.text_chars.or(old);
         let execute = Execute {
             code: self.code.0,
             language: self.language,
@@ -130,25 +171,19 @@ impl NewExecution {
                 .expect_incarnation
                 .and_then(|Whole(number)| u32::try_from(number).ok()),
             max_failures: self.max_failures.and_then(|Whole(most)| u32::try_from(most).ok()),
-            key: key(self.idempotency_key.map(|Text(key)| key), header)?,
+            key: key_of(self.idempotency_key.map(|Text(key)| key), header)?,
             client: None,
+            env: self.env,
+            cwd: self.cwd.map(|Text(cwd)| cwd),
+            metadata: self.metadata,
         };
         Ok(Requested {
+            image_bytes: self.image_bytes.map_or(0, |Whole(bytes)| bytes),
             execute,
             background,
             wait,
             kernel: self.kernel,
         })
-    }
-}
-
-/// The idempotency key: of the body, or of the header.
-fn key(told: Option<String>, header: Option<String>) -> Result<Option<String>, ApiError> {
-    match (told, header) {
-        (Some(told), Some(header)) if told != header => {
-            Err(ApiError::bad_field("idempotency_key", "differs from the header"))
-        }
-        (told, header) => Ok(told.or(header)),
     }
 }
 
@@ -182,7 +217,11 @@ mod tests {
             let other = requested(body);
             assert_eq!((other.wait, other.execute), (wait, plain.execute.clone()));
         }
-        let one = requested(r#"{"code": "x", "timeout_ms": 7, "budget": {"text_chars": 9}}"#);
+        let pictures = requested(r#"{"code": "x", "image_bytes": 5}"#);
+        assert_eq!((pictures.image_bytes, pictures.execute), (5, plain.execute));
+        let one = requested(r#"{"code": "x", "timeout_s": 0.007, "text_chars": 9}"#);
+        let old = requested(r#"{"code": "x", "timeout_ms": 7, "budget": {"text_chars": 9}}"#);
+        assert_eq!(one.execute, old.execute);
         assert_eq!(
             (one.execute.on_timeout, one.execute.text_chars, one.wait),
             (OnTimeout::Interrupt, 9, WAIT)
@@ -200,7 +239,23 @@ mod tests {
             ),
             (
                 r#"{"code": "x", "on_timeout": "detach"}"#,
-                "on_timeout: needs timeout_ms",
+                "on_timeout: needs timeout_s",
+            ),
+            (
+                r#"{"code": "x", "timeout_s": 1, "timeout_ms": 1}"#,
+                "timeout_ms: cannot be used with timeout_s",
+            ),
+            (
+                r#"{"code": "x", "timeout_s": 0}"#,
+                "timeout_s: must be more than 0",
+            ),
+            (
+                r#"{"code": "x", "text_chars": 1, "budget": {"text_chars": 1}}"#,
+                "budget: cannot be used with text_chars",
+            ),
+            (
+                r#"{"code": "x", "image_bytes": 4194305}"#,
+                "image_bytes: must be 0 to 4194304",
             ),
             (
                 r#"{"code": "x", "wait_s": 601}"#,

@@ -58,8 +58,10 @@ impl Framing {
 impl Answer for Growing {
     fn describe(operation: &mut Operation<'_>) {
         Either::<ServerSent, Lines>::describe(operation);
-        // Bodies of many documents have no schema of their own: this is that of one.
-        operation.schemas.written::<Event>();
+        let schema = operation.schemas.written::<Event>();
+        for media_type in ["text/event-stream", "application/x-ndjson"] {
+            operation.of_each(200, media_type, &schema);
+        }
     }
 }
 
@@ -72,6 +74,9 @@ struct Event<'a> {
     seq: u64,
     #[schemars(extend("format" = "date-time"))]
     at: String,
+    execution_id: ExecutionId,
+    /// The same as `execution_id`.
+    #[schemars(extend("deprecated" = true))]
     execution: ExecutionId,
 }
 
@@ -81,6 +86,7 @@ impl<'a> Event<'a> {
             kind: &event.kind,
             seq: event.seq,
             at: timestamp(event.at),
+            execution_id: id,
             execution: id,
         };
         serde_json::to_string(&data).unwrap_or_default()

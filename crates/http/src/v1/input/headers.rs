@@ -93,3 +93,13 @@ impl Part for Key {
         operation.parameter("header", "Idempotency-Key", false, schema);
     }
 }
+
+/// The idempotency key of a request: that of its body, or of its header.
+pub(crate) fn key_of(told: Option<String>, header: Option<String>) -> Result<Option<String>, ApiError> {
+    match (told, header) {
+        (Some(told), Some(header)) if told != header => {
+            Err(ApiError::bad_field("idempotency_key", "differs from the header"))
+        }
+        (told, header) => Ok(told.or(header)),
+    }
+}

@@ -4,15 +4,16 @@ mod bounds;
 mod explain;
 mod headers;
 mod members;
+mod paging;
 mod parameters;
 mod raw;
 
 pub(crate) use bounds::{Hyphenated, Text, Wait, Whole};
-pub(crate) use headers::{After, Client, Key};
+pub(crate) use headers::{After, Client, Key, key_of};
 pub(crate) use members::Members;
 #[cfg(test)]
 pub(crate) use members::parse as members;
-#[cfg(test)]
+pub(crate) use paging::{Cursor, Limit, PAGE_MOST, limit, page};
 pub(crate) use parameters::parse as parameters;
 pub(crate) use parameters::{Nothing, Parameters};
 pub(crate) use raw::{Archive, File};

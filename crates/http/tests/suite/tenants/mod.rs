@@ -32,7 +32,8 @@ enum Whole {
 }
 
 /// What is read the same by all.
-const SHARED: [&str; 6] = [
+const SHARED: [&str; 7] = [
+    "/v1/templates",
     "/api/me",
     "/api/spec.yaml",
     "/v1/openapi.json",

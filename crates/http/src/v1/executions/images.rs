@@ -1,0 +1,105 @@
+//! Images within a JSON result: the content of those that fit into a budget stands beside their addresses, in base64.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use himalia_engine::{ExecutionId, ExecutionResult, Principal};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::error::ApiError;
+use crate::v1::answers::Made;
+
+/// Bytes of the images of one result, at most.
+pub(super) const MOST: u64 = 4 << 20;
+/// Images of one result.
+const COUNT: usize = 8;
+/// Images that clients show, the best first: one of each output.
+const KINDS: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
+
+/// The answer with this result, whose images have at most `budget` bytes together. `shown`: what is answered of the result.
+pub(super) async fn answer<T: Serialize>(
+    app: &App,
+    principal: &Principal,
+    mut result: ExecutionResult,
+    budget: u64,
+    shown: impl FnOnce(ExecutionResult) -> T,
+) -> Result<Made<T>, ApiError> {
+    let engine = app.engine();
+    // In memory they are there as content, as base64 and as JSON.
+    let held = match budget {
+        0 => None,
+        budget => Some(engine.hold_memory(principal, 4 * budget.min(bytes_of(&result)))?),
+    };
+    let id = result.id;
+    let (mut left, mut count) = (budget, 0);
+    for output in &mut result.outputs {
+        if count < COUNT
+            && let Some(bytes) = inline(app, principal, id, &mut output.data, left).await
+        {
+            (left, count) = (left - bytes, count + 1);
+        }
+    }
+    let bytes = result.about_bytes() + usize::try_from(2 * (budget - left)).unwrap_or(0);
+    let made = || {
+        let shown = shown(result);
+        match held {
+            Some(held) => Made::held(&shown, held),
+            None => Made::json(&shown),
+        }
+    };
+    engine.answer_in_turn(principal, bytes, made).await?
+}
+
+fn bytes_of(result: &ExecutionResult) -> u64 {
+    let images = result.outputs.iter().filter_map(|output| best(&output.data));
+    images.fold(0, |sum, (_, _, bytes)| sum.saturating_add(bytes))
+}
+
+/// The image of an output that is shown: kind, hash, length.
+fn best(data: &Map<String, Value>) -> Option<(&'static str, &str, u64)> {
+    KINDS.iter().find_map(|kind| {
+        let image = data.get(*kind)?;
+        let sha256 = image["artifact"].as_str()?.strip_prefix("sha256:")?;
+        Some((*kind, sha256, image["bytes"].as_u64()?))
+    })
+}
+
+/// Puts the content of an output's image beside its address, if there is room for it. How many bytes it has.
+async fn inline(
+    app: &App,
+    principal: &Principal,
+    id: ExecutionId,
+    data: &mut Map<String, Value>,
+    left: u64,
+) -> Option<u64> {
+    let (kind, sha256, bytes) = best(data)?;
+    if bytes > left {
+        return None;
+    }
+    let found = app
+        .engine()
+        .execution_artifact(principal, id, sha256)
+        .await
+        .ok()?;
+    // What a kernel named like an artifact may be another one.
+    let size = found.size();
+    if size > left {
+        return None;
+    }
+    let content = found.read(0, usize::try_from(size).ok()?).await.ok()?;
+    data.get_mut(kind)?["base64"] = STANDARD.encode(&content).into();
+    Some(size)
+}
+
+/// JSON with another status than 200.
+#[derive(Debug)]
+pub(crate) struct WithStatus<T>(pub(super) StatusCode, pub(super) Made<T>);
+
+impl<T> IntoResponse for WithStatus<T> {
+    fn into_response(self) -> Response {
+        (self.0, self.1.into_response()).into_response()
+    }
+}

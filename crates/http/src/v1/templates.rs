@@ -1,0 +1,188 @@
+//! `GET /v1/templates`: what sessions can be started from, and what the caller may ask for.
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use himalia_engine::{
+    FilesMode, Isolation, KernelSpecs, Network, Principal, ProvisionerChoice, SessionLimits, TemplateInfo,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::answers::Tagged;
+use super::input::{Cursor, Limit, PAGE_MOST, Parameters, limit, page};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+
+/// A page of the list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TemplatePage {
+    templates: Vec<Template>,
+    /// The template of a session that names none; null if there is none.
+    default: Option<String>,
+    /// The cursor of the next page; null at the end.
+    next: Option<String>,
+}
+
+/// Something that sessions can be started from, as far as the caller may use it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Template")]
+struct Template {
+    name: String,
+    /// Whether it is a kernelspec that the configuration has no template for.
+    implicit: bool,
+    kernelspec: String,
+    /// The kernelspec's name for people.
+    display_name: Option<String>,
+    /// The kernelspec's language.
+    language: Option<String>,
+    /// One line if it is known that it cannot be started.
+    problem: Option<String>,
+    /// The minimum level of isolation. A session may ask for more.
+    isolation: Isolation,
+    /// `docker`, `namespaces`, `local`, `kubernetes`; or `auto`: the one that suits the session.
+    provisioner: String,
+    /// The image of its sandboxes, if it names one.
+    image: Option<String>,
+    /// Other images that the caller may ask for.
+    images: Vec<String>,
+    /// `none`, `allow` (a list of what may be reached), or the name of an open network.
+    network: String,
+    /// Other networks that the caller may ask for. `none` is always possible.
+    networks: Vec<String>,
+    /// Limits of a session that asks for none. Null: no limit.
+    limits: LimitValues,
+    /// The maximum that a session may ask for. Null: no maximum.
+    max_limits: LimitValues,
+    /// Seconds without activity after which a session is ended, and the maximum that it may ask for. Null: no limit.
+    idle_timeout_s: Option<u64>,
+    /// Seconds after which a session is ended, and the maximum that it may ask for. Null: no limit.
+    lifetime_s: Option<u64>,
+    files: FilesMode,
+    /// Modules that are imported before a session starts, in sandboxes that start from a zygote.
+    preload: Vec<String>,
+    /// Whether kernels are kept ready, so that a start takes milliseconds.
+    pooled: bool,
+}
+
+/// Limits of a session.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LimitValues {
+    memory_bytes: Option<u64>,
+    pids: Option<u64>,
+    cpu_millis: Option<u64>,
+    disk_bytes: Option<u64>,
+    tmp_bytes: Option<u64>,
+    shm_bytes: Option<u64>,
+    open_files: Option<u64>,
+    output_bytes: Option<u64>,
+    execution_ms: Option<u64>,
+}
+
+impl From<&SessionLimits> for LimitValues {
+    fn from(limits: &SessionLimits) -> Self {
+        Self {
+            memory_bytes: limits.memory_bytes,
+            pids: limits.pids.map(u64::from),
+            cpu_millis: limits.cpu_millis.map(u64::from),
+            disk_bytes: limits.disk_bytes,
+            tmp_bytes: limits.tmp_bytes,
+            shm_bytes: limits.shm_bytes,
+            open_files: limits.open_files,
+            output_bytes: limits.output_bytes,
+            execution_ms: limits.execution_ms,
+        }
+    }
+}
+
+impl Template {
+    fn new(info: TemplateInfo, specs: &KernelSpecs) -> Self {
+        let max = LimitValues::from(&info.max_limits());
+        let TemplateInfo {
+            name,
+            implicit,
+            template,
+        } = info;
+        let kernelspec = template.kernelspec.unwrap_or_else(|| specs.default.clone());
+        let spec = specs.specs.get(&kernelspec);
+        let filled = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        Self {
+            name,
+            implicit,
+            display_name: spec.and_then(|spec| filled(&spec.spec.display_name)),
+            language: spec.and_then(|spec| filled(&spec.spec.language)),
+            problem: match spec {
+                Some(spec) => spec.problem.clone(),
+                None => Some("its kernelspec does not exist".to_owned()),
+            },
+            kernelspec,
+            isolation: template.isolation,
+            provisioner: match template.provisioner {
+                ProvisionerChoice::Auto => "auto".to_owned(),
+                ProvisionerChoice::Named(kind) => kind.to_string(),
+            },
+            image: template.image,
+            images: template.images,
+            network: match template.network {
+                Network::None => "none".to_owned(),
+                Network::Allow => "allow".to_owned(),
+                Network::Open(name) => name,
+            },
+            networks: template.networks,
+            limits: LimitValues::from(&template.limits),
+            max_limits: max,
+            idle_timeout_s: template.idle_timeout.map(|time| time.as_secs()),
+            lifetime_s: template.lifetime.map(|time| time.as_secs()),
+            files: template.files,
+            preload: template.preload,
+            pooled: template.pool.size > 0,
+        }
+    }
+}
+
+/// Which page of the list.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// The `next` of the page before.
+    cursor: Option<Cursor<LIST>>,
+    /// Templates of a page; default 1,000.
+    limit: Option<Limit>,
+}
+
+/// Its cursors.
+const LIST: char = 'm';
+
+/// `GET /v1/templates`, in the order of names.
+pub(crate) async fn list(
+    State(app): State<App>,
+    Caller(principal): Caller,
+    Parameters(wanted): Parameters<Wanted>,
+    headers: HeaderMap,
+) -> Result<Tagged<TemplatePage>, ApiError> {
+    let (mut templates, specs) = all(&app, &principal).await?;
+    templates.sort_by(|one, other| one.name.cmp(&other.name));
+    let key = |template: &Template| template.name.clone();
+    let (templates, next) = page(
+        templates,
+        wanted.cursor.as_ref(),
+        limit(wanted.limit, PAGE_MOST),
+        key,
+    );
+    let default = Some(specs.default).filter(|name| !name.is_empty());
+    Tagged::json(
+        &headers,
+        &TemplatePage {
+            templates,
+            default,
+            next,
+        },
+    )
+}
+
+async fn all(app: &App, principal: &Principal) -> Result<(Vec<Template>, KernelSpecs), ApiError> {
+    let specs = app.engine().kernelspecs(principal).await?;
+    let found = app.engine().templates(principal).await?;
+    let templates = found.into_iter().map(|info| Template::new(info, &specs));
+    Ok((templates.collect(), specs))
+}
