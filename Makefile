@@ -99,6 +99,7 @@ test-programs: check-build web
 check: check-rust-tests nextest ## the inner loop: format, clippy, words, unit and simulator tests (2,000 schedules)
 	cargo fmt --all --check
 	tests/words.py
+	clients/python/generate.py --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	HIMALIA_SIM_SCHEDULES=$(or $(HIMALIA_SIM_SCHEDULES),2000) cargo nextest run --locked --workspace --lib --bins
 
@@ -130,7 +131,7 @@ test-rust: check-rust-tests nextest ## unit, property, simulator and system test
 .PHONY: test-python
 test-python: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready s3 ## nbclient, differential, sandbox and behaviour tests on real kernels
 	export HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES); \
-	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" -n $(PYTEST_WORKERS) --dist loadfile $(addprefix tests/python/,docs kernel e2e); \
+	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" -n $(PYTEST_WORKERS) --dist loadfile $(addprefix tests/python/,docs kernel e2e client); \
 	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" tests/python/sandbox
 
 .PHONY: test-python-long
@@ -175,6 +176,26 @@ cluster-demo: test-programs $(TEST_ENV)/ready s3 check-kubernetes check-rust-tes
 .PHONY: test-images
 test-images: $(TEST_ENV)/ready ## the images of the gateway and of kernels from their sources, on bases that are made here
 	TEST_PYTHON=$(TEST_ENV)/bin/python tests/docker/images.sh
+
+# Linked against an old glibc by `zig`, so that one wheel serves every Linux; the other programs are static.
+WHEEL_ENV := $(TARGET)/wheel-env
+WHEEL_TARGET := $(TARGET)/wheel-build
+.PHONY: wheel
+wheel: PROFILE = release
+wheel: web static-programs $(WHEEL_ENV)/ready ## the Python client with the programs of the gateway in it, into target/wheels
+	PATH=$(WHEEL_ENV)/bin:$$PATH CARGO_TARGET_DIR=$(WHEEL_TARGET) cargo zigbuild --locked --profile $(PROFILE) -p himalia --target $(HOST).2.17
+	mkdir -p $(WHEEL_TARGET)/programs
+	install -m 755 $(WHEEL_TARGET)/$(HOST)/$(PROFILE)/himalia $(RELEASE)/himalia-shim $(RELEASE)/himalia-jail $(WHEEL_TARGET)/programs
+	clients/python/wheel.py --programs $(WHEEL_TARGET)/programs --out $(TARGET)/wheels
+
+$(WHEEL_ENV)/ready: clients/python/zig/requirements.lock
+	rm -rf $(WHEEL_ENV) && python3 -m venv $(WHEEL_ENV)
+	$(WHEEL_ENV)/bin/pip install --quiet --require-hashes -r clients/python/zig/requirements.lock
+	touch $@
+
+.PHONY: test-wheel
+test-wheel: wheel ## from an empty machine with Python to the first plot, with the wheel alone
+	tests/fresh/wheel.sh $(TARGET)/wheels/*.whl
 
 .PHONY: test-fresh
 test-fresh: ## README's commands in a minimal Debian that has the Rust toolchain alone; WHAT=test runs all of `test` there

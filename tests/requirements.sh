@@ -11,5 +11,6 @@ lock() { # folder, further arguments
 lock .
 lock bench
 lock other-kernels
+lock ../clients/python/zig
 # These are added to an environment that has what is left out.
 lock libraries --no-emit-package numpy --no-emit-package scipy --no-emit-package narwhals --no-emit-package typing-extensions

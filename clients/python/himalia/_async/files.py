@@ -1,0 +1,76 @@
+"""The files of a session's work directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import quote
+
+from ..models import FileEntry
+from .transport import AsyncTransport
+
+CHUNK = 1 << 20
+
+
+class AsyncFiles:
+    """The files of a session. Paths are relative to its work directory; nothing outside of it is reached."""
+
+    def __init__(self, transport: AsyncTransport, session: str) -> None:
+        self._transport = transport
+        self._path = f"/v1/sessions/{session}/files"
+
+    async def read(self, path: str) -> bytes:
+        """The content of a file."""
+        return (await self._transport.request("GET", self._file(path))).content
+
+    async def write(self, path: str, content: bytes | str) -> None:
+        """Writes a file, with its missing parent directories. Readers see the old content or the new one."""
+        data = content.encode() if isinstance(content, str) else content
+        await self._transport.request("PUT", self._file(path), content=data, headers=_BYTES)
+
+    async def upload(self, local: str | os.PathLike[str], path: str | None = None) -> None:
+        """Writes a local file of any size; without `path` under the same name."""
+        name = path or os.path.basename(os.fspath(local))
+        await self._transport.request("PUT", self._file(name), content=lambda: _chunks(local), headers=_BYTES)
+
+    async def download(self, path: str, local: str | os.PathLike[str]) -> None:
+        """Reads a file of any size into a local one, which is complete or absent."""
+        part = f"{os.fspath(local)}.part"
+        try:
+            async with self._transport.stream("GET", self._file(path)) as response:
+                with open(part, "wb") as file:
+                    async for chunk in response.aiter_bytes(CHUNK):
+                        file.write(chunk)
+            os.replace(part, local)
+        finally:
+            if os.path.exists(part):
+                os.unlink(part)
+
+    async def list(self, path: str = "", *, depth: int = 1) -> list[FileEntry]:
+        """What is in a directory, `depth` directories deep, in the order of paths."""
+        params: dict[str, Any] = {"depth": depth, **({"path": path} if path else {})}
+        found: list[FileEntry] = []
+        while True:
+            page = await self._transport.call("GET", self._path, params=params)
+            found += [FileEntry.of(raw) for raw in page["entries"]]
+            if page.get("next") is None:
+                return found
+            params["cursor"] = page["next"]
+
+    async def delete(self, path: str, *, recursive: bool = False) -> None:
+        """Removes a file, or a directory, which must be empty without `recursive`."""
+        params = {"recursive": "true"} if recursive else None
+        await self._transport.request("DELETE", self._file(path), params=params)
+
+    def _file(self, path: str) -> str:
+        return f"{self._path}/{quote(path)}"
+
+
+_BYTES = {"Content-Type": "application/octet-stream"}
+
+
+async def _chunks(path: str | os.PathLike[str]) -> AsyncIterator[bytes]:
+    with open(path, "rb") as file:
+        while chunk := file.read(CHUNK):
+            yield chunk

@@ -1,0 +1,253 @@
+"""A session: code that runs in it, its variables and its files."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import uuid
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from ..errors import NotFound
+from ..models import Event, Execution, InputRequest, Table, Variable
+from .files import AsyncFiles
+from .stream import events
+from .transport import AsyncTransport
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+# What one request waits for an execution, in seconds: the gateway's maximum is 600.
+WAIT_S = 60.0
+# Bytes of images that a result contains: the gateway's maximum.
+IMAGE_BYTES = 4 << 20
+# Rows of a variable that one request reads: the gateway's maximum.
+ARROW_ROWS = 50_000
+
+Answer = Callable[[InputRequest], Any]
+
+
+class AsyncSession:
+    """A session of a gateway. Its variables live until it ends, whatever happens to this object.
+
+    `async with` ends the session at the end of the block. `info` is the JSON of the session when it was last read.
+    """
+
+    def __init__(self, transport: AsyncTransport, info: dict[str, Any]) -> None:
+        self._transport = transport
+        self.info = info
+        self.id: str = info["id"]
+        self.name: str | None = info.get("name")
+        self._path = f"/v1/sessions/{self.id}"
+        self.files = AsyncFiles(transport, self.id)
+
+    async def __aenter__(self) -> AsyncSession:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.end()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name or self.id!r})"
+
+    async def refresh(self) -> dict[str, Any]:
+        """Reads `info` again, and returns it."""
+        self.info = await self._transport.call("GET", self._path)
+        return self.info
+
+    async def execute(
+        self,
+        code: str,
+        *,
+        wait_s: float | None = None,
+        on_input: Answer | None = None,
+        check: bool = False,
+        **options: Any,
+    ) -> Execution:
+        """Runs code and waits for its end, or for `wait_s` seconds: then the result may be unfinished, and `wait` continues.
+
+        `on_input` is called with an `InputRequest` when the code asks, and returns the answer. `check` raises `CodeError` unless the code
+        ended well. `options` are the members of the request: `language`, `timeout_s`, `on_timeout`, `text_chars`, `image_bytes`,
+        `store_history`, `expect_incarnation`, `max_failures`, `env`, `cwd`, `metadata`, `idempotency_key`. A lost connection neither stops the
+        code nor runs it twice.
+
+        >>> session.execute("import pandas as pd; df = pd.read_csv('data.csv'); df.head()")  # doctest: +SKIP
+        """
+        body = self._submission(code, options, on_input is not None)
+        first = WAIT_S if wait_s is None else min(wait_s, WAIT_S)
+        raw = await self._transport.call("POST", f"{self._path}/executions", body={**body, "wait_s": first}, wait_s=first, repeat=True)
+        left = None if wait_s is None else wait_s - first
+        return await self.wait(Execution.of(raw), wait_s=left, on_input=on_input, check=check, image_bytes=body["image_bytes"])
+
+    async def start(self, code: str, **options: Any) -> Execution:
+        """Runs code without waiting for it. `options` are those of `execute`."""
+        body = {**self._submission(code, options, bool(options.pop("allow_stdin", False))), "background": True}
+        return Execution.of(await self._transport.call("POST", f"{self._path}/executions", body=body, repeat=True))
+
+    async def wait(
+        self,
+        execution: Execution | str,
+        *,
+        wait_s: float | None = None,
+        on_input: Answer | None = None,
+        check: bool = False,
+        image_bytes: int = IMAGE_BYTES,
+    ) -> Execution:
+        """Waits for the end of an execution, at most `wait_s` seconds, and returns it as it is then."""
+        found = execution if isinstance(execution, Execution) else await self._execution(execution, 0, image_bytes)
+        left = wait_s
+        while not found.ended:
+            if found.input is not None:
+                if on_input is None:
+                    break
+                answer = on_input(found.input)
+                answer = await answer if inspect.isawaitable(answer) else answer
+                await self.answer(found, str(answer))
+            elif left is not None and left <= 0:
+                break
+            step = WAIT_S if left is None else max(0.0, min(left, WAIT_S))
+            found = await self._execution(found.id, step, image_bytes)
+            left = None if left is None else left - step
+        return found.check() if check and found.ended else found
+
+    async def stream(self, code: str, **options: Any) -> AsyncIterator[Event]:
+        """Runs code and yields its events, the last one being `done` with the result. It continues where it was after a lost connection.
+
+        >>> for event in session.stream("for i in range(3): print(i)"):  # doctest: +SKIP
+        ...     print(event.text, end="")
+        """
+        allow_stdin = bool(options.pop("allow_stdin", False))
+        body = self._submission(code, options, allow_stdin)
+        async for event in events(self._transport, (f"{self._path}/executions", body), None, 0):
+            yield event
+
+    async def follow(self, execution: Execution | str, *, after: int = 0) -> AsyncIterator[Event]:
+        """The events of an execution, after the number `after`."""
+        async for event in events(self._transport, None, _id(execution), after):
+            yield event
+
+    async def answer(self, execution: Execution | str, value: str) -> None:
+        """Answers the question of code that was started with `allow_stdin`."""
+        await self._transport.request("POST", f"/v1/executions/{_id(execution)}/input", body={"value": value})
+
+    async def interrupt(self, execution: Execution | str | None = None) -> None:
+        """Interrupts what runs in the session; or one execution, which is cancelled if it waits."""
+        path = f"{self._path}/interrupt" if execution is None else f"/v1/executions/{_id(execution)}/interrupt"
+        await self._transport.request("POST", path)
+
+    async def restart(self) -> None:
+        """Replaces the process of the kernel. All variables are gone."""
+        self.info = await self._transport.call("POST", f"{self._path}/restart", wait_s=WAIT_S)
+
+    async def fork(self, **options: Any) -> AsyncSession:
+        """A session with a copy of all variables, in the same sandbox. `options` are `files`, `env`, `labels` and the other members of the
+        request. `info["hazards"]` says what it may have lost, such as threads.
+        """
+        [branch] = await self.forks(1, **options)
+        return branch
+
+    async def forks(self, count: int, **options: Any) -> list[AsyncSession]:
+        """So many of them, of the same moment, at most 16: all or none.
+
+        >>> for branch, depth in zip(session.forks(3), (4, 8, 16)):  # doctest: +SKIP
+        ...     branch.execute(f"fit(depth={depth})")
+        """
+        body = {**options, "count": count, "atomic": True}
+        made = await self._transport.call("POST", f"{self._path}/fork", body=body, wait_s=WAIT_S)
+        return [AsyncSession(self._transport, {**branch["session"], "hazards": branch["hazards"]}) for branch in made["branches"]]
+
+    async def change(self, **options: Any) -> None:
+        """Changes `labels`, `idle_timeout_s` or `lifetime_s`."""
+        self.info = await self._transport.call("PATCH", self._path, body=options)
+
+    async def end(self) -> None:
+        """Ends the session. Nothing happens if it has ended already."""
+        try:
+            await self._transport.request("DELETE", self._path, wait_s=WAIT_S)
+        except NotFound:
+            pass
+
+    async def output(self, execution: Execution | str) -> str:
+        """All text of an execution, also what its result omits."""
+        path = f"/v1/executions/{_id(execution)}/output"
+        return (await self._transport.request("GET", path, headers={"Accept": "text/plain"})).text
+
+    async def artifact(self, artifact: str) -> bytes:
+        """The bytes of an image or another large value."""
+        return (await self._transport.request("GET", f"/v1/artifacts/{artifact.removeprefix('sha256:')}")).content
+
+    async def variables(self) -> list[Variable]:
+        """All variables of the kernel, also while it runs code."""
+        found: list[Variable] = []
+        params: dict[str, Any] = {}
+        while True:
+            page = await self._transport.call("GET", f"{self._path}/variables", params=params)
+            found += [Variable.of(raw) for raw in page["variables"]]
+            if page.get("next") is None:
+                return found
+            params = {"cursor": page["next"]}
+
+    async def variable(self, name: str, *, filters: list[dict[str, Any]] | None = None, **options: Any) -> dict[str, Any]:
+        """A page of a variable as JSON: `limit`, `offset`, `sort`, `descending`. `filters` are conditions on columns of a frame.
+
+        >>> session.variable("df", sort="price", descending=True, limit=10)  # doctest: +SKIP
+        """
+        params = self._part(options, filters)
+        found: dict[str, Any] = await self._transport.call("GET", f"{self._path}/variables/{quote(name, safe='')}", params=params)
+        return found
+
+    async def table(self, name: str, *, offset: int = 0, limit: int = ARROW_ROWS, filters: list[dict[str, Any]] | None = None, **options: Any) -> Table:
+        """At most 50,000 rows of a frame or series as an Arrow IPC stream."""
+        params = self._part({**options, "offset": offset, "limit": limit, "format": "arrow"}, filters)
+        response = await self._transport.request("GET", f"{self._path}/variables/{quote(name, safe='')}", params=params)
+        number = {key: int(response.headers.get(f"X-Himalia-{key}", "0")) for key in ("Total", "Matched", "Index-Columns")}
+        return Table(response.content, number["Total"], number["Matched"], number["Index-Columns"])
+
+    async def arrow(self, name: str, *, limit: int | None = None, **options: Any) -> pyarrow.Table:
+        """All rows of a frame or series, or the first `limit`, as a `pyarrow.Table`. It needs the package `pyarrow`."""
+        return (await self._rows(name, limit, options))[0]
+
+    async def pandas(self, name: str, *, limit: int | None = None, **options: Any) -> pandas.DataFrame:
+        """All rows of a frame or series, or the first `limit`, with their index. It needs the packages `pandas` and `pyarrow`.
+
+        >>> session.pandas("df", filters=[{"column": "region", "op": "==", "value": "north"}])  # doctest: +SKIP
+        """
+        rows, index_columns = await self._rows(name, limit, options)
+        frame = rows.to_pandas()
+        return frame.set_index(list(frame.columns[:index_columns])) if index_columns else frame
+
+    async def _rows(self, name: str, limit: int | None, options: dict[str, Any]) -> tuple[pyarrow.Table, int]:
+        import pyarrow
+
+        parts: list[pyarrow.Table] = []
+        offset, index_columns = 0, 0
+        while True:
+            step = ARROW_ROWS if limit is None else min(ARROW_ROWS, limit - offset)
+            page = await self.table(name, offset=offset, limit=step, **options)
+            part = pyarrow.ipc.open_stream(io.BytesIO(page.arrow)).read_all()
+            parts.append(part)
+            offset, index_columns = offset + part.num_rows, page.index_columns
+            if part.num_rows == 0 or offset >= page.matched or offset == limit:
+                return pyarrow.concat_tables(parts, promote_options="permissive"), index_columns
+
+    async def _execution(self, execution_id: str, wait_s: float, image_bytes: int) -> Execution:
+        params: dict[str, Any] = {"image_bytes": image_bytes, **({"wait_s": wait_s} if wait_s > 0 else {})}
+        return Execution.of(await self._transport.call("GET", f"/v1/executions/{execution_id}", params=params, wait_s=wait_s))
+
+    @staticmethod
+    def _submission(code: str, options: dict[str, Any], allow_stdin: bool) -> dict[str, Any]:
+        key = options.get("idempotency_key") or uuid.uuid4().hex
+        return {"image_bytes": IMAGE_BYTES, **options, "code": code, "allow_stdin": allow_stdin, "idempotency_key": key}
+
+    @staticmethod
+    def _part(options: dict[str, Any], filters: list[dict[str, Any]] | None) -> list[tuple[str, str]]:
+        params = [(name, str(value).lower() if isinstance(value, bool) else str(value)) for name, value in options.items() if value is not None]
+        return params + [("filter", json.dumps(condition)) for condition in filters or []]
+
+
+def _id(execution: Execution | str) -> str:
+    return execution if isinstance(execution, str) else execution.id

@@ -1,0 +1,57 @@
+"""The events of an execution, which survive lost connections."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+
+from ..errors import ApiError, ConnectionFailed, StreamEnded
+from ..models import Event
+from .transport import ATTEMPTS, LONGEST_PAUSE_S, Transport, lines
+
+_NDJSON = {"Accept": "application/x-ndjson"}
+
+
+def events(transport: Transport, start: tuple[str, dict[str, Any]] | None, execution_id: str | None, after: int) -> Iterator[Event]:
+    """Each event after the number `after` once, the last one being `done`.
+
+    `start` is the address and the body of a request that starts the execution and has an idempotency key; without it, `execution_id` is
+    followed.
+    """
+    failures, broken = 0, ""
+    while True:
+        try:
+            if execution_id is None and start is not None:
+                opened = transport.stream("POST", start[0], body=start[1], headers=_NDJSON)
+            else:
+                opened = transport.stream("GET", f"/v1/executions/{execution_id}/events", params={"after": after}, headers=_NDJSON)
+            with opened as response:
+                execution_id = execution_id or response.headers["Location"].rpartition("/")[2]
+                for line in response.iter_lines():
+                    raw = lines(line)
+                    if raw is None or raw["event"] == "keep_alive":
+                        continue
+                    if raw["event"] == "end":
+                        if raw.get("reason") != "draining":
+                            raise StreamEnded(execution_id, raw.get("reason") or "unknown")
+                        break
+                    event = Event(raw["event"], raw.get("seq"), raw)
+                    after = event.seq if event.seq is not None else after
+                    failures = 0
+                    yield event
+                    if event.event == "done":
+                        return
+        except ApiError as error:
+            if not error.retryable:
+                raise
+            broken = f"{error}"
+        except (ConnectionFailed, httpx.TransportError) as error:
+            broken = f"{error}" if isinstance(error, ConnectionFailed) else type(error).__name__
+        failures += 1
+        if failures >= ATTEMPTS:
+            # Not in the handler: frames of the HTTP library hold the headers of the request.
+            raise ConnectionFailed(f"the events of {execution_id or 'a new execution'} broke off: {broken}")
+        time.sleep(min(0.1 * 2**failures, LONGEST_PAUSE_S))

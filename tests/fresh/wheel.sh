@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# From an empty machine with Python to the first plot, with the wheel alone: `wheel.sh FILE.whl`.
+#
+# The machine is a minimal Debian with `python3-venv`, without Rust, Node, a compiler or a checkout. Prints the seconds of each step.
+# Needs root and mmdebstrap. Settings of package registries come from the environment, as in run.sh.
+set -euo pipefail
+wheel=$(realpath "$1")
+cd "$(dirname "$0")/../.."
+# shellcheck source=tests/minimal-root.sh
+. tests/minimal-root.sh
+# shellcheck source=tests/registries.sh
+. tests/registries.sh
+[ "$(id -u)" = 0 ] || { echo "missing: root, which makes the minimal system" >&2; exit 2; }
+command -v mmdebstrap >/dev/null || { echo "missing: mmdebstrap (Debian: mmdebstrap)" >&2; exit 2; }
+
+state=$PWD/target/fresh
+release=bookworm
+base=$state/$release-python.tar
+mkdir -p "$state"
+if [ ! -f "$base" ]; then
+  echo "making a minimal Debian ($release) with Python"
+  mmdebstrap --quiet --variant=minbase --include=python3,python3-venv --dpkgopt=force-unsafe-io "$release" "$base.new.tar"
+  mv "$base.new.tar" "$base"
+fi
+root=$(mktemp -d "$state/root-XXXXXX")
+trap 'rm -rf --one-file-system "$root"' EXIT
+tar -xf "$base" -C "$root"
+install -m 755 tests/fresh/wheel-inside.sh "$root/inside.sh"
+registry_settings /opt/certificates.crt
+[ -z "$certificates" ] || install -m 644 "$certificates" "$root/opt/certificates.crt"
+settings+=(PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8)
+enter_root "$root" "$(dirname "$wheel")" opt/wheels HOME=/root "${settings[@]}" /inside.sh "/opt/wheels/$(basename "$wheel")"

@@ -1,0 +1,249 @@
+"""What the Python client offers, on a real gateway and real kernels."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from himalia import (
+    AsyncGateway,
+    AuthenticationError,
+    BadRequest,
+    CodeError,
+    ConfigurationError,
+    ConnectionFailed,
+    Gateway,
+    NotFound,
+)
+
+PLOT = "import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.show()"
+
+
+def test_variables_live_from_one_execution_to_the_next(session):
+    session.execute("a = 20").check()
+    result = session.execute("print('seen')\na + 1")
+    assert (result.status, result.text, result.value, result.ended) == ("ok", "seen\n", "21", True)
+    assert result.incarnation == 1 and result.replaced is None
+    assert [variable.name for variable in session.variables()] == ["a"]
+    assert session.variable("a")["variable"]["preview"] == "20"
+
+
+def test_a_failure_of_the_code_is_a_result_and_with_check_an_exception(session):
+    result = session.execute("x = 1\n1 / 0")
+    assert (result.ok, result.error.name, result.error.line, result.error.source) == (False, "ZeroDivisionError", 2, "1 / 0")
+    with pytest.raises(CodeError, match="ZeroDivisionError: division by zero") as caught:
+        session.execute("1 / 0", check=True)
+    assert caught.value.execution.status == "error" and caught.value.traceback
+
+
+def test_a_plot_is_in_the_result(session, tmp_path):
+    [image] = session.execute(PLOT, check=True).images
+    image.save(tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG") and image.width > 100
+    assert session.artifact(image.artifact) == image.content
+    [without] = session.execute(PLOT, image_bytes=0).images
+    with pytest.raises(ValueError, match=without.artifact):
+        without.save(tmp_path / "none.png")
+
+
+def test_a_stream_has_each_event_once(session):
+    events = list(session.stream("import sys\nfor i in range(3):\n    print(i)\nprint('to stderr', file=sys.stderr)\n'value'"))
+    printed = "".join(event.text for event in events if event.event == "stdout")
+    assert printed == "0\n1\n2\n" and events[-1].event == "done" and events[-1].execution.value == "'value'"
+    assert [event.output.text for event in events if event.event == "result"] == ["'value'"]
+    numbers = [event.seq for event in events if event.seq is not None]
+    assert numbers == sorted(set(numbers))
+    again = list(session.follow(events[-1].execution))
+    assert [event.raw for event in again if event.event == "stdout"] == [event.raw for event in events if event.event == "stdout"]
+
+
+def test_questions_are_answered(session):
+    asked = []
+
+    def answer(request):
+        asked.append((request.prompt, request.password))
+        return f"answer {len(asked)}"
+
+    code = "import getpass\nfirst = input('first? ')\nsecond = getpass.getpass('second? ')\nprint(first, second)"
+    result = session.execute(code, on_input=answer, check=True)
+    assert asked == [("first? ", False), ("second? ", True)] and "answer 1 answer 2" in result.text
+
+
+def test_a_wait_ends_before_the_code(session):
+    result = session.execute("import time\nwhile True: time.sleep(0.01)", wait_s=0.2)
+    assert not result.ended
+    session.interrupt(result)
+    assert session.wait(result).status == "interrupted"
+    started = session.start("1 + 1")
+    assert session.wait(started.id).value == "2"
+
+
+def test_files_go_in_and_out(session, tmp_path):
+    session.files.write("data/é #1.csv", "a,b\n1,2\n")
+    assert session.execute("open('data/é #1.csv').read()").value == repr("a,b\n1,2\n")
+    big = tmp_path / "big"
+    big.write_bytes(os.urandom(3 << 20))
+    session.files.upload(big)
+    session.files.download("big", tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == big.read_bytes()
+    entries = {entry.path: entry.kind for entry in session.files.list(depth=2)}
+    assert entries["data"] == "directory" and entries["data/é #1.csv"] == "file" and entries["big"] == "file"
+    session.files.delete("data", recursive=True)
+    with pytest.raises(NotFound, match="file_not_found"):
+        session.files.read("data/é #1.csv")
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_named_session_is_found_again(connected):
+    with connected.session("again", labels={"team": "a"}) as session:
+        session.execute("x = 7", check=True)
+        assert connected.session("again").execute("x").value == "7"
+        assert connected.attach("again").id == session.id
+        assert [found.id for found in connected.sessions(labels={"team": "a"})] == [session.id]
+    with pytest.raises(NotFound, match="session_not_found"):
+        connected.attach("again")
+
+
+def test_a_fork_has_the_variables_and_its_own_future(connected, session):
+    session.execute("x = [1]", check=True)
+    with session.fork() as branch:
+        branch.execute("x.append(2)", check=True)
+        assert (branch.execute("x").value, session.execute("x").value) == ("[1, 2]", "[1]")
+    branches = session.forks(2, files="share")
+    assert [branch.execute("x").value for branch in branches] == ["[1]", "[1]"]
+    for branch in branches:
+        branch.end()
+
+
+def test_errors_name_what_is_wrong(connected, session):
+    with pytest.raises(BadRequest) as caught:
+        session.execute("1", no_such_member=True)
+    assert "no_such_member" in caught.value.detail and caught.value.request_id
+    with pytest.raises(NotFound, match="template_not_found"):
+        connected.session(template="none-such")
+
+
+def test_templates_and_usage_are_shown(connected):
+    assert "python3" in [template.name for template in connected.templates()]
+    assert connected.usage()["kernels"]["used"] >= 0
+
+
+def test_the_same_for_asyncio(shared):
+    async def both():
+        async with AsyncGateway(shared.url, token_file=shared.token_file) as gateway, await gateway.session() as session:
+            await session.execute("x = 1", check=True)
+            seen = [event.text async for event in session.stream("print(x + 1)") if event.event == "stdout"]
+
+            async def answer(request):
+                return request.prompt.upper()
+
+            asked = await session.execute("input('name ')", on_input=answer)
+            await session.files.write("a.txt", "text")
+            return seen, asked.value, await session.files.read("a.txt"), [variable.name for variable in await session.variables()]
+
+    assert asyncio.run(both()) == (["2\n"], "'NAME '", b"text", ["x"])
+
+
+def test_frames_arrive_as_pandas_with_their_index(shared, kernel_python):
+    """In the Python that has pandas and pyarrow: that of the kernels."""
+    code = """
+import sys
+from himalia import Gateway
+with Gateway() as gateway, gateway.session() as session:
+    made = "import pandas as pd; df = pd.DataFrame({'n': range(60_000), 't': [str(n % 7) for n in range(60_000)]}, index=pd.RangeIndex(5, 60_005, name='id'))"
+    session.execute(made, check=True)
+    frame = session.pandas("df")
+    assert frame.shape == (60_000, 2) and frame.index.name == "id" and frame.n.tolist() == list(range(60_000)), frame
+    some = session.pandas("df", filters=[{"column": "t", "op": "==", "value": "3"}], limit=10)
+    assert some.shape == (10, 2) and set(some.t) == {"3"}, some
+    assert session.arrow("df", limit=3).column_names == ["id", "n", "t"]
+print("all right")
+"""
+    path = [str(Path(__file__).parents[3] / "clients" / "python"), str(Path(httpx.__file__).parents[1])]
+    # Packages of the kernels' Python come first.
+    code = f"import sys\nsys.path += {path!r}\n{code}"
+    env = {**os.environ, "HIMALIA_URL": shared.url, "HIMALIA_TOKEN_FILE": str(shared.token_file)}
+    done = subprocess.run([kernel_python, "-c", code], env=env, capture_output=True, text=True, timeout=100)
+    assert done.stdout == "all right\n", done.stderr
+
+
+def test_a_client_continues_after_a_restart_of_the_gateway(tmp_path, kernel_python):
+    from servers import Himalia
+
+    own = Himalia(tmp_path / "own")
+    try:
+        with Gateway(own.url, token_file=own.token_file) as gateway:
+            session = gateway.session("lasting")
+            code = "import time, os\nfor i in range(200):\n    print(i, flush=True)\n    while i == 20 and not os.path.exists('go'): time.sleep(0.01)"
+            printed = ""
+            for event in session.stream(code):
+                printed += event.text if event.event == "stdout" else ""
+                if printed.endswith("20\n"):
+                    own.process.kill()
+                    own.process.wait()
+                    own.start()
+                    session.files.write("go", b"")
+            assert printed == "".join(f"{i}\n" for i in range(200))
+            session.end()
+    finally:
+        own.stop()
+
+
+def test_the_token_is_in_no_traceback_and_no_log(shared, tmp_path):
+    """With the values of all variables of all frames, and with the logs of the HTTP libraries at their finest level."""
+    code = """
+import logging, os, socketserver, sys, threading, traceback
+from himalia import ConfigurationError, Gateway, HimaliaError
+logging.basicConfig(level=1, stream=sys.stdout)
+def tried(url, run):
+    gateway = Gateway(url, token=open(os.environ["HIMALIA_TOKEN_FILE"]).read())
+    inside = vars(gateway)["_transport"]
+    print(repr(gateway), vars(gateway), vars(inside), vars(vars(inside)["_auth"]))
+    try:
+        run(gateway)
+    except HimaliaError as error:
+        for part in (error, error.__cause__, error.__context__):
+            if part is not None:
+                print("".join(traceback.TracebackException.from_exception(part, capture_locals=True).format()))
+    else:
+        raise SystemExit("nothing was raised")
+class Closes(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.recv(65536)
+server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Closes)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+closes = f"http://127.0.0.1:{server.server_address[1]}"
+tried(closes, lambda gateway: gateway.usage())
+tried(closes, lambda gateway: list(gateway.session("x").follow("exe_1")))
+tried(sys.argv[1], lambda gateway: gateway.attach("none-such"))
+tried("http://127.0.0.1:9", lambda gateway: gateway.session())
+try:
+    Gateway(token=open(os.environ["HIMALIA_TOKEN_FILE"]).read(), token_file="x")
+except ConfigurationError as error:
+    print("".join(traceback.TracebackException.from_exception(error, capture_locals=True).format()))
+tried("http://127.0.0.1:9", lambda gateway: list(gateway.session("x").stream("1")))
+"""
+    path = [str(Path(__file__).parents[3] / "clients" / "python")]
+    env = {**os.environ, "HIMALIA_TOKEN_FILE": str(shared.token_file), "PYTHONPATH": os.pathsep.join(path)}
+    done = subprocess.run([sys.executable, "-c", code, shared.url], env=env, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert "session_not_found" in done.stdout and "ConnectionFailed" in done.stdout
+    assert shared.token not in done.stdout + done.stderr
+
+
+def test_which_gateway_is_meant(shared, tmp_path, monkeypatch):
+    for name in ("HIMALIA_URL", "HIMALIA_TOKEN", "HIMALIA_TOKEN_FILE", "HIMALIA_DATA_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    with Gateway(data_dir=shared.directory / "data") as gateway:
+        assert gateway.url == shared.url.rstrip("/") and gateway.usage()
+    with pytest.raises(ConfigurationError, match="a token is needed for http://127.0.0.1:1"):
+        Gateway("http://127.0.0.1:1")
+    with pytest.raises(ConfigurationError, match="himalia up"):
+        Gateway(data_dir=tmp_path)
+    with pytest.raises(AuthenticationError), Gateway(shared.url, token="wrong") as gateway:
+        gateway.usage()
+    with pytest.raises(ConnectionFailed, match="ConnectError"), Gateway("http://127.0.0.1:9", token="x") as gateway:
+        gateway.usage()
