@@ -288,6 +288,10 @@ metrics: ## the tables of metrics and commands in docs/operations.md, from the c
 settings: ## the table of settings in docs/configuration.md, from the code
 	HIMALIA_WRITE_SETTINGS=1 cargo test --locked -p himalia --bin himalia settings
 
+.PHONY: e2b-table
+e2b-table: test-programs $(TEST_ENV)/ready ## the table of methods in docs/e2b.md, from running them
+	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_WRITE_E2B=1 $(TEST_ENV)/bin/python -m pytest -q tests/python/e2e/test_e2b_methods.py
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs cargo-fuzz and a nightly toolchain
 	for target in $$(cd crates/wire && cargo +nightly fuzz list); do \

@@ -10,8 +10,9 @@ use axum::{Router, routing};
 use himalia_engine::{Engine, Principal};
 use tokio_util::sync::CancellationToken;
 
+use crate::envd::Processes;
 use crate::failure::{ControlFailure, Failure, IsLimit};
-use crate::{control, interpreter, limits};
+use crate::{control, envd, interpreter};
 
 /// Issues the token with which the caller reaches a sandbox, by its id. `None` where the caller has no credential.
 pub type Issuer = Arc<dyn Fn(&Principal, &str) -> Option<String> + Send + Sync>;
@@ -23,6 +24,8 @@ pub(crate) struct Facade {
     pub(crate) issue: Issuer,
     /// Cancelled when the gateway stops.
     pub(crate) shutdown: CancellationToken,
+    /// The commands that run.
+    pub(crate) processes: Processes,
 }
 
 impl fmt::Debug for Facade {
@@ -38,13 +41,16 @@ pub fn service(engine: Engine, issue: Issuer, shutdown: CancellationToken) -> Ro
         engine,
         issue,
         shutdown,
+        processes: Processes::default(),
     };
     Router::new()
         .merge(control::routes())
         .merge(interpreter::routes())
+        .merge(envd::routes())
         .route("/health", routing::get(control::health))
         .fallback(unknown)
-        .layer(axum::extract::DefaultBodyLimit::max(limits::MESSAGE_BYTES))
+        // Each handler has bounds of its own; files have that of the sandbox.
+        .layer(axum::extract::DefaultBodyLimit::disable())
         .layer(from_fn_with_state(facade.clone(), hold_back))
         .with_state(facade)
 }

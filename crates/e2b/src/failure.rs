@@ -14,8 +14,8 @@ pub(crate) struct Failure {
     /// One line for people.
     pub(crate) message: String,
     /// Seconds after which to try again.
-    retry_after: Option<u64>,
-    is_limit: bool,
+    pub(crate) retry_after: Option<u64>,
+    pub(crate) is_limit: bool,
 }
 
 /// Marks a response that a limit is the reason of.

@@ -8,14 +8,17 @@
 //!
 //! * `control` is the control plane: sandboxes are started, listed, changed and ended.
 //! * `interpreter` runs code, in contexts.
+//! * `envd` is the agent of a sandbox: its files and its commands. `connect` is the protocol of its calls.
 //! * `caller` has who calls, and which sandbox a request is for.
 //! * `failure` gives errors the bodies that each of these clients reads.
 //!
-//! Invariants: there is no state between requests. What a client asks for that this gateway does not have is refused, and never
+//! Invariants: there is no state between requests, but the commands that run (`envd::Processes`). What a client asks for that this gateway does not have is refused, and never
 //! ignored.
 
 mod caller;
+mod connect;
 mod control;
+mod envd;
 mod facade;
 mod failure;
 mod interpreter;

@@ -22,3 +22,9 @@ pub(crate) const LISTED_MOST: usize = 1000;
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
 /// Bytes of one image or other large value of a result.
 pub(crate) const VALUE_BYTES: usize = 64 << 20;
+/// How long a client may send nothing in the middle of a body.
+pub(crate) const SILENCE_OF_CLIENTS: Duration = Duration::from_mins(1);
+/// Files in one form.
+pub(crate) const FILES_PER_REQUEST: usize = 1000;
+/// Bytes that a part of a compressed body may become.
+pub(crate) const UNPACKED_BYTES: usize = 4 << 20;

@@ -19,7 +19,8 @@ use himalia_model::{
     SpecFile, StartSession, TemplateInfo,
 };
 use himalia_sandbox::Usage;
-use himalia_session::{ByteRange, FileDownload, FileListing, FileUpload, RemovedFiles};
+use himalia_session::{ByteRange, FileDownload, FileListing, FileUpload, ListedFile, Process, RemovedFiles};
+use himalia_shim_protocol::RunProcess;
 use uuid::Uuid;
 
 use crate::api::{Commands, Drain};
@@ -142,6 +143,17 @@ commands! {
         /// What is in a directory: `depth` directories inside of each other, at most `limit` entries, in the order of paths; with
         /// `after` those after that path ([`FileListing::next`]).
         Look list_files(kernel: KernelId, path: &str, depth: u32, limit: u32, after: Option<&str>) -> FileListing, Subject::Kernel(kernel);
+        /// What one file, link or directory is, a link as a link; an empty path is the work directory. [`EngineError::Unsupported`]
+        /// for a sandbox of an earlier version, as of the three after it.
+        Look stat_file(kernel: KernelId, path: &str) -> ListedFile, Subject::Kernel(kernel);
+        /// Makes a directory, with those above it; whether it is new.
+        Change make_directory(kernel: KernelId, path: &str) -> bool, Subject::Kernel(kernel);
+        /// Gives a file, a link or a directory another path, in the place of a file that has it.
+        Change move_file(kernel: KernelId, from: &str, to: &str) -> (), Subject::Kernel(kernel);
+        /// Runs a command beside the kernels: with the variables and limits of the session, and with a directory below its work
+        /// directory. It ends when what this gives is dropped, and with the gateway. [`EngineError::Files`] where the program or the
+        /// directory is not there, or as many commands as may ([`MAX_PROCESSES`](himalia_session::MAX_PROCESSES)) run.
+        Change start_process(kernel: KernelId, wanted: RunProcess) -> Process, Subject::Kernel(kernel);
         /// Removes a file, a link, or a directory, which must be empty unless it is `recursive`.
         Change delete_file(kernel: KernelId, path: &str, recursive: bool) -> RemovedFiles, Subject::Kernel(kernel);
         /// Reads a directory as a tar archive.

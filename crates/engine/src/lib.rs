@@ -42,10 +42,12 @@ pub use himalia_model::{
 };
 pub use himalia_session::{
     ByteRange, Elsewhere, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,
-    MAX_NAME_CHARS, MAX_SESSION_KERNELS, MAX_START_KEY_BYTES, MAX_TRANSFER_BYTES, MAX_TRANSFERS,
-    NAME_PATTERN, ObjectStoreUrl, PackedFiles, PostgresUrl, Provisioners, REPLICA_FILE, RemovedFiles,
-    WrittenFiles, check_replica_name, name_of_key,
+    MAX_NAME_CHARS, MAX_PROCESSES, MAX_SESSION_KERNELS, MAX_START_KEY_BYTES, MAX_TRANSFER_BYTES,
+    MAX_TRANSFERS, NAME_PATTERN, ObjectStoreUrl, PackedFiles, PostgresUrl, Process, ProcessEvent,
+    ProcessEvents, ProcessWriter, Provisioners, REPLICA_FILE, RemovedFiles, WrittenFiles, check_replica_name,
+    name_of_key,
 };
+pub use himalia_shim_protocol::{ProcessExit, ProcessOrder, ProcessSource, RunProcess, TerminalSize};
 pub use himalia_store::{copy_database, detach_sandboxes};
 pub use himalia_traces::{Span, SpanKind, Traces};
 pub use tokens::{

@@ -21,6 +21,7 @@ mod memory_gauge;
 mod meter;
 mod network;
 mod open;
+mod processes;
 mod provisioners;
 mod quotas;
 mod readiness;
@@ -43,10 +44,13 @@ pub use files::{
     MAX_TRANSFER_BYTES, MAX_TRANSFERS, PackedFiles, RemovedFiles, Transfer, WrittenFiles,
 };
 pub use gate::{Gate, Turn};
+// A stream that a sandbox has opened.
+pub use himalia_link::StreamConnection as SandboxStream;
 pub use log_cache::{Remembered, Shared};
 pub use manager::SessionManager;
 pub use memory_gauge::MemoryGauge;
 pub(crate) use meter::Meter;
+pub use processes::{MAX_PROCESSES, Process, ProcessEvent, ProcessEvents, ProcessWriter};
 pub use provisioners::{Elsewhere, Provisioners};
 pub use record::provenance;
 pub use registry::Registry;

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
-use crate::MAX_TRANSFERS;
+use crate::{MAX_PROCESSES, MAX_TRANSFERS};
 
 /// How often it is looked whether memory was the cause of a death.
 const MEMORY_LOOK: Duration = Duration::from_millis(40);
@@ -38,6 +38,7 @@ pub struct Lease {
     /// What its shim measured last, of each kernel in it.
     stats: Mutex<HashMap<KernelId, Stats>>,
     transfers: Arc<Semaphore>,
+    processes: Arc<Semaphore>,
 }
 
 /// How often memory had run out, as it was counted a while ago and the last time.
@@ -92,6 +93,7 @@ impl Lease {
             memory: Mutex::default(),
             stats: Mutex::default(),
             transfers: Arc::new(Semaphore::new(MAX_TRANSFERS)),
+            processes: Arc::new(Semaphore::new(MAX_PROCESSES)),
         });
         Share { lease, left: false }
     }
@@ -152,6 +154,11 @@ impl Lease {
             return Ok(self.reported());
         }
         Ok(self.provisioner.inspect(self.id).await?.usage)
+    }
+
+    /// Permits for commands.
+    pub fn processes(&self) -> &Arc<Semaphore> {
+        &self.processes
     }
 
     /// Permits for transfers of files.

@@ -53,6 +53,14 @@ impl Command {
             Self::AddLink(_) => Kind::AddLink,
         }
     }
+
+    /// The first protocol version that has it.
+    pub fn since(&self) -> u16 {
+        match self {
+            Self::Open(open) => open.task.since(),
+            other => other.kind().since(),
+        }
+    }
 }
 
 /// Body of `start`.

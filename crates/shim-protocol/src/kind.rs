@@ -149,16 +149,15 @@ impl Kind {
 
     /// Most bytes of a body of this kind.
     ///
-    /// A message may have 256 MiB (the limit for messages of a kernel) and 64 KiB for its framing; a start, a bind
-    /// and a fork carry a whole environment; a hello the tables of its kernels ([`HELLO_BYTES`]); events up to 16 KiB of stderr, escaped,
-    /// or 32 hazards; an open a path, escaped.
+    /// A message may have 256 MiB (the limit for messages of a kernel) and 64 KiB for its framing; a start, a bind,
+    /// a fork and an open may carry a whole environment; a hello the tables of its kernels ([`HELLO_BYTES`]); events up to 16 KiB of stderr, escaped,
+    /// or 32 hazards.
     pub fn limit(self) -> usize {
         match self {
             Self::Message => 256 * MIB + 64 * KIB,
             Self::Hello => HELLO_BYTES,
-            Self::Start | Self::Bind | Self::Fork => 4 * MIB,
+            Self::Start | Self::Bind | Self::Fork | Self::Open => 4 * MIB,
             Self::Chunk => CHUNK_BYTES,
-            Self::Open => 64 * KIB,
             Self::Welcome | Self::Exited | Self::StartFailed | Self::Forked | Self::ForkFailed => 256 * KIB,
             _ => 4 * KIB,
         }

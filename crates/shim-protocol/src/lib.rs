@@ -40,7 +40,7 @@
 //! | `open` (version 4) | gateway | now | request | JSON [`Open`] |
 //! | `add_link` (version 5) | gateway | now | request | JSON [`AddLink`] |
 //! | `link_added` (version 5) | shim | now | link | JSON [`LinkAdded`] |
-//! | `chunk` (version 4) | both | a stream | 0 | bytes |
+//! | `chunk` (version 4) | both | a stream | 0; of a command's output its source | bytes |
 //! | `head`, `done`, `failed` (version 4) | shim | a stream | 0 | JSON [`FileHead`], [`StreamDone`], [`StreamFailed`] |
 //! | `stats`, `heartbeat` | shim | now | 0 | JSON [`Stats`], [`Heartbeat`] |
 //!
@@ -76,13 +76,15 @@
 //!
 //! - Version 4 adds `open` and the streams. An older shim is never asked to open one: [`PendingFull::Version`].
 //! - Version 5 adds `add_link` and `link_added`, with the same refusal.
+//! - Version 6 adds commands and three tasks on files to what a stream is for ([`Command::since`]), with the same refusal.
 //!
 //! # Streams
 //!
 //! A transfer of files has a connection of its own, so that neither lane waits for it: `open` names it, the shim dials
 //! the socket of the link once more and says hello with that name, and then the two send [`StreamFrame`]s. Chunks have
 //! at most 256 KiB; nothing but the socket's buffer is ahead of its reader. `done` or `failed` ends a stream; a
-//! connection that closes without either has failed. Nothing of a stream is resent or kept.
+//! connection that closes without either has failed. Nothing of a stream is resent or kept. A command has a stream of the same kind,
+//! on which both send [`ProcessFrame`]s and [`ProcessOrder`]s for as long as it runs.
 //!
 //! The network of a sandbox is carried by streams too, which the shim opens by itself if its sandbox has that: it keeps a few
 //! that wait, each on its own connection to the link with the name [`NETWORK_STREAM`] in its hello, and gives one to each connection
@@ -107,6 +109,7 @@ mod kind;
 mod lane;
 mod origin;
 mod packet;
+mod process;
 pub mod shim_link;
 mod stream;
 mod version;
@@ -131,12 +134,15 @@ pub use kind::{CHUNK_BYTES, HELLO_BYTES, Kind};
 pub use lane::{Lane, PerLane};
 pub use origin::{ORIGIN_BYTES, Origin, RequestId};
 pub use packet::{ToGateway, ToShim};
+pub use process::{
+    ProcessExit, ProcessFrame, ProcessOrder, ProcessSource, ProcessStarted, RunProcess, TerminalSize,
+};
 pub use shim_link::ShimLink;
 pub use stream::{
     ByteRange, FileEntry, FileHead, FileKind, FileTask, LIST_MAX, Open, PATH_BYTES, StreamDone, StreamFailed,
-    StreamFailure, StreamFrame, WALK_MAX,
+    StreamFailure, StreamFrame, StreamTask, WALK_MAX,
 };
 pub use version::{
-    ADD_LINK_SINCE, BIND_SINCE, FORK_SINCE, PROTOCOL_MAX, PROTOCOL_MIN, STATS_SINCE, STREAM_SINCE,
-    VersionRange,
+    ADD_LINK_SINCE, BIND_SINCE, FORK_SINCE, PROCESS_SINCE, PROTOCOL_MAX, PROTOCOL_MIN, STATS_SINCE,
+    STREAM_SINCE, VersionRange,
 };

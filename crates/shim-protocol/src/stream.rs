@@ -1,10 +1,10 @@
-//! Streams: one connection for each transfer of files, asked for by `open` on the now lane (version 4).
+//! Streams: one connection for each transfer of files and each command, asked for by `open` on the now lane (version 4).
 
 use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
 use crate::packet::{from_json, to_json};
-use crate::{Frame, Kind, ProtocolError, encode_frame};
+use crate::{Frame, Kind, PROCESS_SINCE, ProtocolError, RunProcess, STREAM_SINCE, encode_frame};
 
 /// Most bytes of a path.
 pub const PATH_BYTES: usize = 4096;
@@ -19,7 +19,31 @@ pub struct Open {
     /// What the hello of that connection says. Not guessable, used once.
     pub stream: String,
     /// What is done.
-    pub task: FileTask,
+    pub task: StreamTask,
+}
+
+/// What a stream is for.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum StreamTask {
+    /// A command (version 6).
+    Run(Box<RunProcess>),
+    /// Something with files.
+    #[serde(untagged)]
+    File(FileTask),
+}
+
+impl StreamTask {
+    /// The first version that has it.
+    pub fn since(&self) -> u16 {
+        match self {
+            Self::Run(_)
+            | Self::File(FileTask::Stat { .. } | FileTask::MakeDir { .. } | FileTask::Move { .. }) => {
+                PROCESS_SINCE
+            }
+            Self::File(_) => STREAM_SINCE,
+        }
+    }
 }
 
 /// What is done with a session's files. Paths are relative to its work directory, and never lead out of it: not by `..`,
@@ -61,6 +85,25 @@ pub enum FileTask {
         path: String,
         /// Also what is in the directory.
         recursive: bool,
+    },
+    /// Look at one thing, a link as a link. The shim sends `done` behind chunks, which together are a JSON array of one
+    /// [`FileEntry`] (version 6).
+    Stat {
+        /// Which one; empty for the work directory.
+        path: String,
+    },
+    /// Make a directory, with those above it. The shim sends `done`, which tells whether it is new (version 6).
+    MakeDir {
+        /// Which one.
+        path: String,
+    },
+    /// Give a file or a directory another name, in the place of a file that has it. Missing directories above it are made. The
+    /// shim sends `done` (version 6).
+    Move {
+        /// Which one.
+        from: String,
+        /// Its new path.
+        to: String,
     },
     /// Read a directory as a tar archive. The shim sends chunks and `done`.
     Pack {
@@ -150,6 +193,12 @@ pub struct FileEntry {
     pub bytes: u64,
     /// Unix time in milliseconds of its last change.
     pub modified_ms: u64,
+    /// Its permissions, from shims of version 6 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u32>,
+    /// Of a symbolic link: what it names, where one thing is looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
 }
 
 /// Body of `done`: all was done.
@@ -162,7 +211,7 @@ pub struct StreamDone {
     pub bytes: u64,
     /// There is more than was counted or shown.
     pub truncated: bool,
-    /// The file was not there before.
+    /// The file or the directory was not there before.
     pub created: bool,
     /// Entries that were left out of an archive: pipes, sockets, devices, links that lead out.
     pub skipped: u64,

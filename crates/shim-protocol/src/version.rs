@@ -5,7 +5,7 @@ use crate::ProtocolError;
 /// Lowest version that this crate speaks.
 pub const PROTOCOL_MIN: u16 = 1;
 /// Highest version that this crate speaks.
-pub const PROTOCOL_MAX: u16 = 5;
+pub const PROTOCOL_MAX: u16 = 6;
 /// First version with the kind `stats`.
 pub const STATS_SINCE: u16 = 2;
 /// First version with the kinds `bind` and `bound`.
@@ -16,6 +16,8 @@ pub const FORK_SINCE: u16 = 3;
 pub const STREAM_SINCE: u16 = 4;
 /// First version with the kinds `add_link` and `link_added`.
 pub const ADD_LINK_SINCE: u16 = 5;
+/// First version with streams for commands, and with the tasks `stat`, `make_dir` and `move`.
+pub const PROCESS_SINCE: u16 = 6;
 
 /// Versions that one side speaks, both ends included.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]

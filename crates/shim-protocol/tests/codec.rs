@@ -9,11 +9,11 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use himalia_shim_protocol::shim_link::UNFINISHED_MAX;
 use himalia_shim_protocol::{
-    AddLink, Bind, Bound, BranchFiles, Cause, Command, Decoder, Event, Exited, FORK_SINCE, Fork, ForkFailed,
-    ForkFailure, ForkPolicy, ForkTimes, Forked, Frame, HEAD_BYTES, HELLO_BYTES, Hazard, Hello, InterruptMode,
-    KernelEntry, KernelSpec, KernelState, Kind, Lane, LinkAdded, Origin, PROTOCOL_MAX, PerLane,
-    ProtocolError, RequestId, RequestMarks, ResourceLimits, STATS_SINCE, STREAM_SINCE, Severity, Start,
-    StartPath, Started, Stop, ToGateway, ToShim, VersionRange, encode_frame,
+    ADD_LINK_SINCE, AddLink, Bind, Bound, BranchFiles, Cause, Command, Decoder, Event, Exited, FORK_SINCE,
+    Fork, ForkFailed, ForkFailure, ForkPolicy, ForkTimes, Forked, Frame, HEAD_BYTES, HELLO_BYTES, Hazard,
+    Hello, InterruptMode, KernelEntry, KernelSpec, KernelState, Kind, Lane, LinkAdded, Origin, PROTOCOL_MAX,
+    PerLane, ProtocolError, RequestId, RequestMarks, ResourceLimits, STATS_SINCE, STREAM_SINCE, Severity,
+    Start, StartPath, Started, Stop, ToGateway, ToShim, VersionRange, encode_frame,
 };
 use proptest::prelude::*;
 
@@ -220,9 +220,11 @@ fn bytes_of_kinds_are_never_reused_and_each_has_its_version() {
             since(STATS_SINCE),
             since(FORK_SINCE),
             since(STREAM_SINCE),
+            since(ADD_LINK_SINCE),
             since(PROTOCOL_MAX)
         ),
-        (18, 1, 6, 5, 2)
+        // The last version has tasks of its own and no kinds.
+        (18, 1, 6, 5, 2, 0)
     );
 }
 

@@ -6,13 +6,15 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use himalia_shim_protocol::ResourceLimits;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{
     Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit, setsid,
 };
@@ -34,13 +36,26 @@ pub(crate) struct Plan {
     pub(crate) limits: ResourceLimits,
     /// The shim's pid; when the parent is another process the shim is dead already.
     pub(crate) parent: i32,
+    /// What it reads.
+    pub(crate) input: Input,
+}
+
+/// What a process reads.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum Input {
+    /// The end.
+    Nothing,
+    /// What comes by the descriptor that is sent with the plan.
+    Given,
+    /// Its terminal, which its standard output is.
+    Terminal,
 }
 
 /// Becomes the kernel; returns only on failure.
 pub(crate) fn run() -> ExitCode {
     match prepare() {
-        Ok((plan, mut report)) => {
-            let error = become_kernel(&plan);
+        Ok((plan, given, mut report)) => {
+            let error = become_kernel(&plan, given);
             // The shim may be gone: then there is no process to tell.
             let _ = report.write_all(error.as_bytes());
         }
@@ -52,12 +67,31 @@ pub(crate) fn run() -> ExitCode {
 }
 
 /// Moves the socket away from standard input, to a descriptor that exec closes, and reads the plan.
-fn prepare() -> io::Result<(Plan, UnixStream)> {
+fn prepare() -> io::Result<(Plan, Option<OwnedFd>, UnixStream)> {
     let mut report = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?);
     rustix::stdio::dup2_stdin(nothing()?)?;
-    let mut plan = Vec::new();
+    let (mut plan, given) = first(&report)?;
     report.read_to_end(&mut plan)?;
-    Ok((serde_json::from_slice(&plan)?, report))
+    Ok((serde_json::from_slice(&plan)?, given, report))
+}
+
+/// The first byte of the plan, and a descriptor that may come with it.
+fn first(report: &UnixStream) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+    let mut byte = [0];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(
+        report,
+        &mut [IoSliceMut::new(&mut byte)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
+    let descriptors = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    let given = descriptors.flatten().next();
+    Ok((byte[..received.bytes.min(1)].to_vec(), given))
 }
 
 /// `/dev/null`, or in a root without it a pipe at its end.
@@ -68,9 +102,12 @@ fn nothing() -> io::Result<OwnedFd> {
     }
 }
 
-fn become_kernel(plan: &Plan) -> String {
+fn become_kernel(plan: &Plan, given: Option<OwnedFd>) -> String {
     if let Err(error) = set_up(plan) {
         return error;
+    }
+    if let Err(error) = read_from(plan.input, given) {
+        return format!("input: {error}");
     }
     let Some((program, arguments)) = plan.argv.split_first() else {
         return "argv is empty".into();
@@ -136,6 +173,22 @@ fn set_up(plan: &Plan) -> Result<(), String> {
                     },
                 ),
             )?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts in the place of standard input what the process reads.
+fn read_from(input: Input, given: Option<OwnedFd>) -> io::Result<()> {
+    match input {
+        Input::Nothing => {}
+        Input::Given => {
+            let given = given.ok_or_else(|| io::Error::other("it did not come"))?;
+            rustix::stdio::dup2_stdin(&given)?;
+        }
+        Input::Terminal => {
+            rustix::stdio::dup2_stdin(io::stdout())?;
+            rustix::process::ioctl_tiocsctty(io::stdin())?;
         }
     }
     Ok(())

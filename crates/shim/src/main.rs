@@ -25,6 +25,7 @@ mod options;
 mod outlet;
 mod probe;
 mod proc_tree;
+mod process;
 mod random;
 mod reaper;
 mod shim;

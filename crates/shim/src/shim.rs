@@ -20,6 +20,7 @@ use crate::link::Link;
 use crate::memory::OomKills;
 use crate::network::Network;
 use crate::options::{Inherited, Options};
+use crate::process::PROCESSES_MAX;
 use crate::signals::{Asked, Listener, Signals};
 use crate::zygote::Zygote;
 use crate::{proc_tree, stats};
@@ -52,6 +53,8 @@ pub(crate) struct Shim {
     pub(crate) streams: Arc<Semaphore>,
     /// What carries the network of the sandbox, if it has one.
     pub(crate) network: Option<Network>,
+    /// Places for commands.
+    pub(crate) commands: Arc<Semaphore>,
     /// Set when copying must end.
     pub(crate) cancel: Arc<AtomicBool>,
     end: Notify,
@@ -90,6 +93,7 @@ pub(crate) async fn run(
         branches: Cell::new(0),
         copying: Semaphore::new(1),
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+        commands: Arc::new(Semaphore::new(PROCESSES_MAX)),
         cancel: Arc::default(),
         network,
         end: Notify::new(),

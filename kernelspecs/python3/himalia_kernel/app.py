@@ -9,7 +9,7 @@ import zmq.utils.garbage  # noqa: F401
 from ipykernel import kernelapp
 from traitlets import Any, Bool, DottedObjectName, Type, default
 
-from himalia_kernel import bash, charts, frames, packages, places, plumbing, preload, working_directory
+from himalia_kernel import bash, charts, e2b, frames, packages, places, plumbing, preload, working_directory
 from himalia_kernel.iopub import SEND_TIMEOUT_MS, BoundedIOPubThread
 from himalia_kernel.records import keep_no_outputs
 
@@ -105,6 +105,7 @@ class HimaliaKernelApp(kernelapp.IPKernelApp):
             bash.install(self.shell)
             charts.install(self.shell.display_formatter)
             frames.install(self.shell.display_formatter)
+            e2b.install(self.shell.display_formatter)
 
     def init_gui_pylab(self):
         """Choose the plotting backend, and load it if pyplot is loaded already."""

@@ -1,75 +1,15 @@
 """E2B's own Python clients, unmodified, on a gateway that serves them: only environment variables point them here."""
 
-import importlib.metadata
-import json
 import re
-import subprocess
-import sys
 
 import e2b
 import httpx
 import pytest
 from e2b import SandboxQuery, SandboxState
 from e2b_code_interpreter import AsyncSandbox, Sandbox
+from e2b_gateway import example, pointed, run_example, sandbox, served, variables  # noqa: F401 (fixtures)
 from servers import Himalia
 from waiting import eventually
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory, kernel_python):
-    """A gateway with the API of E2B."""
-    gateway = Himalia(tmp_path_factory.mktemp("e2b"), "--e2b")
-    yield gateway
-    gateway.stop()
-
-
-def variables(gateway, token_file=None):
-    """What `himalia env e2b` prints."""
-    command = [*gateway.command(), "env", "e2b", "--json", "--url", gateway.url]
-    command += ["--token-file", str(token_file or gateway.token_file)]
-    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=60)
-    return json.loads(printed.stdout)
-
-
-@pytest.fixture
-def pointed(served, monkeypatch):
-    """The clients of this process use the gateway. No sandbox is left."""
-    for name, value in variables(served).items():
-        monkeypatch.setenv(name, value)
-    yield served
-    for session in served.http.get("v1/sessions").json()["sessions"]:
-        served.delete_session(session["id"])
-
-
-@pytest.fixture
-def sandbox(pointed):
-    """A sandbox."""
-    with Sandbox.create(timeout=120) as sandbox:
-        yield sandbox
-
-
-def example(package, heading):
-    """The first example below a heading of a package's own documentation, word for word."""
-    text = importlib.metadata.metadata(package).get_payload()
-    section = text.split(heading, 1)[1]
-    return re.search(r"```py\n(.*?)```", section, re.DOTALL)[1]
-
-
-def run_example(gateway, code):
-    """Run an example as a program of its own, with the variables that a shell has after `eval "$(himalia env e2b)"`."""
-    printed = subprocess.run(
-        [*gateway.command(), "env", "e2b", "--url", gateway.url, "--token-file", str(gateway.token_file)],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=60,
-    ).stdout
-    script = 'eval "$1"; exec "$2" -c "$3"'
-    done = subprocess.run(
-        ["sh", "-c", script, "sh", printed, sys.executable, code], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_the_first_example_of_the_code_interpreter(pointed):
@@ -105,6 +45,40 @@ def test_an_image_is_in_the_result(sandbox):
     drawn = sandbox.run_code("import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.show()")
     (figure,) = drawn.results
     assert figure.png.startswith("iVBORw0KGgo") and not figure.is_main_result
+
+
+def test_variables_of_one_execution_end_with_it(sandbox):
+    shown = "import os; os.environ.get('ONE'), os.environ.get('HOME')"
+    home = sandbox.run_code("import os; os.environ['HOME']").text
+    assert sandbox.run_code(shown, envs={"ONE": "a\"b'", "HOME": "/x"}).text == "('a\"b\\'', '/x')"
+    assert sandbox.run_code(shown).text == f"(None, '{home}')"
+    failed = sandbox.run_code("import os\nos.environ['ONE'] = 'changed'\n1 / 0", envs={"ONE": "1"})
+    assert failed.error.name == "ZeroDivisionError" and "ONE" not in failed.error.traceback.split("1 / 0")[-1]
+    assert sandbox.run_code(shown).text == f"(None, '{home}')"
+    assert sandbox.run_code("echo $ONE", language="bash", envs={"ONE": "2"}).logs.stdout == ["2\n"]
+
+
+def test_charts_and_tables_are_data(sandbox):
+    def chart(code):
+        (result,) = sandbox.run_code("import matplotlib.pyplot as plt\n" + code + "\nplt.show()").results
+        assert result.png and result.chart, result.formats()
+        return result.chart
+
+    line = chart("plt.plot([1, 2], [3, 4], label='a')\nplt.xlabel('Time (s)')\nplt.title('T')")
+    assert (line.type, line.title, line.x_label, line.x_unit) == ("line", "T", "Time (s)", "s")
+    assert [(one.label, one.points) for one in line.elements] == [("a", [(1, 3), (2, 4)])]
+    dates = chart("import datetime as d\nplt.plot([d.date(2024, 1, 1), d.date(2024, 1, 2)], [1, 2])")
+    assert dates.x_scale == "datetime" and dates.elements[0].points[1] == ("2024-01-02T00:00:00", 2)
+    bars = chart("plt.bar(['x', 'y'], [1, 2], label='g')")
+    assert [(one.label, one.group, one.value) for one in bars.elements] == [("x", "g", 1), ("y", "g", 2)]
+    pie = chart("plt.pie([1, 3], labels=['x', 'y'])")
+    assert [(one.label, one.angle) for one in pie.elements] == [("x", 90), ("y", 270)]
+    (box,) = chart("plt.boxplot([[1, 2, 3, 4, 100]])").elements
+    assert (box.min, box.first_quartile, box.median, box.third_quartile, box.max, box.outliers) == (1, 2, 3, 4, 4, [100])
+    both = chart("f, (a, b) = plt.subplots(1, 2)\na.scatter([1], [2])\nb.barh(['z'], [5])\nf.suptitle('S')")
+    assert (both.type, both.title, [one.type for one in both.elements]) == ("superchart", "S", ["scatter", "bar"])
+    frame = sandbox.run_code("import pandas as pd\npd.DataFrame({'a': [1, 2], 't': pd.to_datetime(['2024-01-01', None])})")
+    assert frame.results[0].data == {"a": [1, 2], "t": ["2024-01-01T00:00:00", None]}
 
 
 def test_a_long_line_of_output_arrives_as_it_is(sandbox):
@@ -229,7 +203,7 @@ def test_what_is_not_offered_is_refused_by_name(pointed, sandbox):
     with pytest.raises(e2b.SandboxException, match="network"):
         sandbox.update_network({"allow_out": ["example.com"]})
     with pytest.raises(e2b.SandboxException, match="env_vars"):
-        sandbox.run_code("1", envs={"A": "b"})
+        sandbox.run_code("1", envs={"A=B": "b"})
 
 
 def test_every_request_is_authenticated(pointed, sandbox, monkeypatch):

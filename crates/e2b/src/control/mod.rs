@@ -21,6 +21,7 @@ use crate::caller::{Caller, Named, message};
 use crate::facade::Facade;
 use crate::failure::{ControlFailure, Failure};
 use crate::limits::{TIMEOUT_MOST_S, TIMEOUT_S};
+pub(crate) use create::variables;
 pub(crate) use shown::text;
 use shown::{Detail, Metric, Sandbox};
 

@@ -21,7 +21,7 @@ use super::contexts::{self, Languages};
 use super::lines::{Line, failure};
 use super::result::members;
 use crate::caller::{Caller, Named, message};
-use crate::control::text;
+use crate::control::{text, variables};
 use crate::facade::Facade;
 use crate::failure::{Failure, TextFailure};
 use crate::limits::SILENCE;
@@ -42,11 +42,8 @@ pub(super) async fn execute(
     body: Body,
 ) -> Result<Response, TextFailure> {
     let requested: Requested = message(body).await?;
-    if requested.env_vars.is_some_and(|variables| !variables.is_empty()) {
-        let reason =
-            "this gateway does not offer this; give the variables to the sandbox, or set them in the code";
-        return Err(Failure::field("env_vars", reason).into());
-    }
+    let env = requested.env_vars.unwrap_or_default();
+    variables("env_vars", &env)?;
     let session = named.running(&facade.engine, &principal)?;
     let context = requested.context_id.filter(|context| !context.is_empty());
     let language = requested.language.filter(|language| !language.is_empty());
@@ -69,6 +66,7 @@ pub(super) async fn execute(
     let wanted = Execute {
         code: requested.code,
         language,
+        env,
         text_chars: MAX_TEXT_CHARS,
         client: client.map(str::to_owned),
         ..Execute::default()

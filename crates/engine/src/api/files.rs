@@ -7,16 +7,21 @@ use himalia_kernel::{Command, CommandError, Phase};
 use himalia_model::{Action, EngineError, FileError, KernelId, Object, Principal};
 use himalia_sandbox::Enforcement;
 use himalia_session::{
-    ByteRange, FileDownload, FileListing, FileUpload, MAX_LISTED, MAX_TRANSFER_BYTES, RemovedFiles,
-    SessionKernel, Transfer, not_done,
+    ByteRange, FileDownload, FileListing, FileUpload, ListedFile, MAX_LISTED, MAX_PROCESSES,
+    MAX_TRANSFER_BYTES, Process, RemovedFiles, SandboxStream, SessionKernel, Transfer, not_done,
 };
-use himalia_shim_protocol::{FileEntry, FileTask, Open};
+use himalia_shim_protocol::{FileEntry, FileTask, Open, RunProcess, StreamTask};
 use tokio::time::timeout;
 
 use super::Commands;
 
 /// How long a sandbox may take to take up a transfer. Orders that wait for their sandbox wait as long.
 const OPEN_TIME: Duration = Duration::from_secs(25);
+/// What is said after that.
+const LATE: EngineError = EngineError::Timeout {
+    what: "the sandbox's answer",
+    seconds: OPEN_TIME.as_secs(),
+};
 /// Most bytes of a listing.
 const LISTING_BYTES: usize = 32 << 20;
 
@@ -134,6 +139,74 @@ impl Commands {
         .await
     }
 
+    pub(crate) async fn stat_file(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+        path: &str,
+    ) -> Result<ListedFile, EngineError> {
+        self.allow(principal, Action::Read, Object::Kernel(kernel))?;
+        let path = path.to_owned();
+        let mut transfer = self.transfer(principal, kernel, FileTask::Stat { path }).await?;
+        let (body, _) = transfer.collect(LISTING_BYTES).await?;
+        let entries: Vec<FileEntry> = serde_json::from_slice(&body).unwrap_or_default();
+        let entry = entries.into_iter().next();
+        entry.map(ListedFile::from).ok_or_else(|| EngineError::Files {
+            code: FileError::Failed,
+            reason: "the sandbox did not say what it is".to_owned(),
+        })
+    }
+
+    pub(crate) async fn make_directory(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+        path: &str,
+    ) -> Result<bool, EngineError> {
+        self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
+        let path = path.to_owned();
+        let mut transfer = self
+            .transfer(principal, kernel, FileTask::MakeDir { path })
+            .await?;
+        let (_, done) = transfer.collect(0).await?;
+        Ok(done.created)
+    }
+
+    pub(crate) async fn move_file(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+        from: &str,
+        to: &str,
+    ) -> Result<(), EngineError> {
+        self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
+        let (from, to) = (from.to_owned(), to.to_owned());
+        let mut transfer = self
+            .transfer(principal, kernel, FileTask::Move { from, to })
+            .await?;
+        transfer.collect(0).await.map(drop)
+    }
+
+    pub(crate) async fn start_process(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+        wanted: RunProcess,
+    ) -> Result<Process, EngineError> {
+        self.allow(principal, Action::Execute, Object::Kernel(kernel))?;
+        self.inner.check_open()?;
+        let handle = self.with_sandbox(principal, kernel).await?;
+        let permit = Arc::clone(handle.lease().processes()).try_acquire_owned();
+        let permit = permit.map_err(|_| EngineError::Files {
+            code: FileError::TooMany,
+            reason: format!("{MAX_PROCESSES} commands run in this sandbox, as many as may"),
+        })?;
+        let has_terminal = wanted.terminal.is_some();
+        let stream = self.stream(&handle, StreamTask::Run(Box::new(wanted))).await?;
+        let begun = timeout(OPEN_TIME, Process::begin(stream, has_terminal, permit)).await;
+        begun.unwrap_or(Err(LATE))
+    }
+
     /// Begins to write, as much as there is room for.
     async fn upload(
         &self,
@@ -186,6 +259,12 @@ impl Commands {
             code: FileError::TooMany,
             reason: "as many transfers as may be are under way in this sandbox".to_owned(),
         })?;
+        let stream = self.stream(&handle, StreamTask::File(task)).await?;
+        Ok(Transfer::new(stream, permit))
+    }
+
+    /// Has a sandbox open a stream.
+    async fn stream(&self, handle: &SessionKernel, task: StreamTask) -> Result<SandboxStream, EngineError> {
         let expected = handle.streams.expect();
         let open = Open {
             stream: expected.name().to_owned(),
@@ -194,17 +273,12 @@ impl Commands {
         let opened = timeout(OPEN_TIME, async {
             match handle.order(Command::Open(Box::new(open))).await {
                 Some(Ok(_)) => Ok(expected.arrival().await),
-                Some(Err(error)) => Err(self.refused(&handle, &error)),
-                None => Err(self.inner.over(&handle)),
+                Some(Err(error)) => Err(self.refused(handle, &error)),
+                None => Err(self.inner.over(handle)),
             }
         });
-        let late = EngineError::Timeout {
-            what: "the sandbox's answer",
-            seconds: OPEN_TIME.as_secs(),
-        };
-        let stream = opened.await.unwrap_or(Err(late))?;
-        let stream = stream.ok_or_else(|| self.inner.over(&handle))?;
-        Ok(Transfer::new(stream, permit))
+        let stream = opened.await.unwrap_or(Err(LATE))?;
+        stream.ok_or_else(|| self.inner.over(handle))
     }
 
     fn refused(&self, handle: &SessionKernel, error: &CommandError) -> EngineError {

@@ -1,8 +1,8 @@
 //! What follows a death, how long an execution may take, claims and branches: one thing after the other.
 
 use himalia_shim_protocol::{
-    Bind, Bound, Event as ShimEvent, Fork, ForkFailed, ForkFailure, Forked, KernelState, Kind, Lane,
-    LinkAdded, PROTOCOL_MAX, RefusalKind, Refused, RequestId, Stopped,
+    ADD_LINK_SINCE, Bind, Bound, Event as ShimEvent, Fork, ForkFailed, ForkFailure, Forked, KernelState,
+    Kind, Lane, LinkAdded, PROTOCOL_MAX, RefusalKind, Refused, RequestId, Stopped,
 };
 use himalia_wire::Channel;
 use serde_json::json;
@@ -330,7 +330,7 @@ fn a_further_link_is_answered_for_and_an_earlier_version_has_none() {
             (8, Ok(Answer::Done))
         ]
     );
-    bench.core.set_protocol(PROTOCOL_MAX - 1);
+    bench.core.set_protocol(ADD_LINK_SINCE - 1);
     bench.done.clear();
     bench.order(10, add());
     assert!(

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, BytesMut};
 use himalia_shim_protocol::{Decoder, Frame, ProtocolError};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, split};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, WriteHalf, split};
 
 use super::incoming::Incoming;
 
@@ -34,25 +34,22 @@ impl StreamConnection {
         Self { socket, decoder }
     }
 
+    /// Both directions, for a stream on which both sides speak at any time.
+    pub fn split(self) -> (StreamReader, StreamWriter) {
+        let (reader, writer) = split(self.socket);
+        let reader = StreamReader {
+            socket: reader,
+            decoder: self.decoder,
+        };
+        (reader, StreamWriter { socket: writer })
+    }
+
     /// The next frame. Cancel-safe.
     ///
     /// # Errors
     /// At the end of the stream, however it ends.
     pub async fn next(&mut self) -> Result<Frame, StreamError> {
-        loop {
-            if let Some(frame) = self.decoder.next().map_err(StreamError::Protocol)? {
-                return Ok(frame);
-            }
-            match self.socket.read_buf(self.decoder.buffer()).await {
-                Ok(0) => return Err(StreamError::Closed),
-                Ok(_) => {}
-                // TLS tells an end without its own last word apart.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    return Err(StreamError::Closed);
-                }
-                Err(error) => return Err(StreamError::Io(error)),
-            }
-        }
+        next(&mut self.socket, &mut self.decoder).await
     }
 
     /// The connection itself, for plain bytes, with those that came already.
@@ -118,5 +115,54 @@ impl AsyncWrite for PlainStream {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().socket).poll_shutdown(cx)
+    }
+}
+
+async fn next(socket: &mut (impl AsyncRead + Unpin), decoder: &mut Decoder) -> Result<Frame, StreamError> {
+    loop {
+        if let Some(frame) = decoder.next().map_err(StreamError::Protocol)? {
+            return Ok(frame);
+        }
+        match socket.read_buf(decoder.buffer()).await {
+            Ok(0) => return Err(StreamError::Closed),
+            Ok(_) => {}
+            // TLS tells an end without its own last word apart.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(StreamError::Closed),
+            Err(error) => return Err(StreamError::Io(error)),
+        }
+    }
+}
+
+/// What the shim sends on a stream. The stream closes when both directions are dropped.
+#[derive(Debug)]
+pub struct StreamReader {
+    socket: ReadHalf<Incoming>,
+    decoder: Decoder,
+}
+
+impl StreamReader {
+    /// The next frame. Cancel-safe.
+    ///
+    /// # Errors
+    /// At the end of the stream, however it ends.
+    pub async fn next(&mut self) -> Result<Frame, StreamError> {
+        next(&mut self.socket, &mut self.decoder).await
+    }
+}
+
+/// What the gateway sends on a stream.
+#[derive(Debug)]
+pub struct StreamWriter {
+    socket: WriteHalf<Incoming>,
+}
+
+impl StreamWriter {
+    /// Sends encoded frames. Not cancel-safe.
+    ///
+    /// # Errors
+    /// When the shim has gone.
+    pub async fn send(&mut self, frames: &[u8]) -> io::Result<()> {
+        self.socket.write_all(frames).await?;
+        self.socket.flush().await
     }
 }

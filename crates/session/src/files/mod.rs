@@ -5,6 +5,7 @@ mod model;
 mod transfer;
 
 pub use himalia_shim_protocol::{ByteRange, FileKind, LIST_MAX as MAX_LISTED};
+pub(crate) use model::failure;
 pub use model::{FileInfo, FileListing, ListedFile, PackedFiles, RemovedFiles, WrittenFiles};
 pub use transfer::Transfer;
 pub use transfer::{FileDownload, FileUpload};

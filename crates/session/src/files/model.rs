@@ -43,6 +43,10 @@ pub struct ListedFile {
     pub bytes: u64,
     /// Its last change.
     pub modified: OffsetDateTime,
+    /// Its permissions, from sandboxes that tell.
+    pub mode: Option<u32>,
+    /// Of a symbolic link that was looked at alone: what it names.
+    pub target: Option<String>,
 }
 
 /// What an upload has written.
@@ -91,6 +95,8 @@ impl From<FileEntry> for ListedFile {
             kind: entry.kind,
             bytes: entry.bytes,
             modified: from_millis(entry.modified_ms),
+            mode: entry.mode,
+            target: entry.target,
         }
     }
 }

@@ -168,7 +168,7 @@ impl GatewayLink {
     /// [`PendingFull`]; no number is used up then.
     pub fn command(&mut self, command: &Command) -> Result<RequestId, PendingFull> {
         let kind = command.kind();
-        let needs = kind.since();
+        let needs = command.since();
         if needs > self.protocol.unwrap_or(crate::PROTOCOL_MIN) {
             return Err(PendingFull::Version {
                 command: kind.as_str(),

@@ -1,7 +1,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use himalia_shim_protocol::{FileEntry, FileKind, LIST_MAX, StreamDone, StreamFailure, WALK_MAX};
-use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat, fstat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat, fstat, readlinkat, statat};
 
 use super::beneath::Root;
 use super::connection::Connection;
@@ -26,6 +26,30 @@ pub(super) fn run(
         .map_err(|error| Failure::new(StreamFailure::Failed, error.to_string()))?;
     connection.send_bytes(&body)?;
     Ok(listing.done)
+}
+
+/// Sends what one thing is, a link as a link.
+pub(super) fn stat(root: &Root, path: &Relative, connection: &mut Connection) -> Result<StreamDone> {
+    let failed = |error| Failure::of(&path.text(), error);
+    let (found, target) = if path.names().is_empty() {
+        (fstat(&root.get(path, OFlags::PATH)?).map_err(failed)?, None)
+    } else {
+        let (dir, name) = root.parent(path)?;
+        let found = statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+        let is_link = FileType::from_raw_mode(found.st_mode) == FileType::Symlink;
+        let target = is_link.then(|| readlinkat(&dir, name, Vec::new()));
+        let target = target.transpose().map_err(failed)?;
+        (found, target.map(|target| target.to_string_lossy().into_owned()))
+    };
+    let mut entry = entry(path.text(), &found);
+    entry.target = target;
+    let body = serde_json::to_vec(&[entry])
+        .map_err(|error| Failure::new(StreamFailure::Failed, error.to_string()))?;
+    connection.send_bytes(&body)?;
+    Ok(StreamDone {
+        entries: 1,
+        ..StreamDone::default()
+    })
 }
 
 #[derive(Debug)]
@@ -114,30 +138,35 @@ impl Listing {
     }
 
     fn add(&mut self, path: String, stat: &Stat) {
-        let kind = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => FileKind::File,
-            FileType::Directory => FileKind::Directory,
-            FileType::Symlink => FileKind::Symlink,
-            _ => FileKind::Other,
-        };
-        let bytes = if kind == FileKind::File {
-            u64::try_from(stat.st_size).unwrap_or(0)
-        } else {
-            0
-        };
+        let entry = entry(path, stat);
         self.done.entries += 1;
-        self.done.bytes = self.done.bytes.saturating_add(bytes);
-        if self.entries.len() >= self.limit || self.paths_bytes + path.len() > PATHS_BYTES {
+        self.done.bytes = self.done.bytes.saturating_add(entry.bytes);
+        if self.entries.len() >= self.limit || self.paths_bytes + entry.path.len() > PATHS_BYTES {
             self.done.truncated = true;
             return;
         }
-        self.paths_bytes += path.len();
-        self.entries.push(FileEntry {
-            path,
-            kind,
-            bytes,
-            modified_ms: modified_ms(stat),
-        });
+        self.paths_bytes += entry.path.len();
+        self.entries.push(entry);
+    }
+}
+
+fn entry(path: String, stat: &Stat) -> FileEntry {
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => FileKind::File,
+        FileType::Directory => FileKind::Directory,
+        FileType::Symlink => FileKind::Symlink,
+        _ => FileKind::Other,
+    };
+    FileEntry {
+        path,
+        kind,
+        bytes: match kind {
+            FileKind::File => u64::try_from(stat.st_size).unwrap_or(0),
+            _ => 0,
+        },
+        modified_ms: modified_ms(stat),
+        mode: Some(stat.st_mode & 0o7777),
+        target: None,
     }
 }
 

@@ -14,6 +14,7 @@ mod merge;
 mod pack;
 mod path;
 mod put;
+mod rename;
 mod staging;
 #[cfg(test)]
 mod tests;
@@ -124,6 +125,9 @@ fn carry_out(work_dir: &Path, task: &FileTask, connection: &mut Connection) -> R
             let which = (*depth, *limit, after.as_deref());
             list::run(&root, &Relative::parse(path)?, which, connection)
         }
+        FileTask::Stat { path } => list::stat(&root, &Relative::parse(path)?, connection),
+        FileTask::MakeDir { path } => rename::make(&root, &Relative::parse(path)?),
+        FileTask::Move { from, to } => rename::run(&root, &Relative::parse(from)?, &Relative::parse(to)?),
         FileTask::Delete { path, recursive } => delete::run(&root, &Relative::parse(path)?, *recursive),
         FileTask::Pack { path, max_bytes } => {
             pack::run(&root, &Relative::parse(path)?, *max_bytes, connection)

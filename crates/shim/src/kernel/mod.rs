@@ -35,7 +35,7 @@ use sending::Waiting;
 use sockets::Outlets;
 
 pub(crate) use asking::{Unanswered, error_of};
-pub(crate) use process::prepare;
+pub(crate) use process::{own_program, prepare, send_plan};
 
 /// What the actor does one after the other.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::output::Tail;
-use crate::exec_kernel::{MODE, OOM_SCORE_ADJ, Plan};
+use crate::exec_kernel::{Input, MODE, OOM_SCORE_ADJ, Plan};
 use crate::random::random_u64;
 use crate::reaper::{Death, Reaper};
 use crate::zygote::{self, Zygote};
@@ -137,6 +137,7 @@ pub(super) fn spawn(dir: &Path, spec: &KernelSpec) -> io::Result<Spawned> {
         cwd: spec.cwd.clone(),
         limits: spec.limits,
         parent: i32::try_from(std::process::id()).unwrap_or(0),
+        input: Input::Nothing,
     };
     let plan = serde_json::to_vec(&plan)?;
     let (report, theirs) = UnixStream::pair()?;
@@ -163,7 +164,7 @@ pub(super) fn spawn(dir: &Path, spec: &KernelSpec) -> io::Result<Spawned> {
 }
 
 /// The same binary, also when the file was replaced since.
-fn own_program() -> std::path::PathBuf {
+pub(crate) fn own_program() -> std::path::PathBuf {
     let link = Path::new("/proc/self/exe");
     if link.exists() {
         return link.to_owned();
@@ -175,7 +176,7 @@ fn own_program() -> std::path::PathBuf {
 }
 
 /// Writes the plan from a task of its own: an environment can be larger than the socket's buffer.
-fn send_plan(report: &UnixStream, plan: Vec<u8>) -> io::Result<()> {
+pub(crate) fn send_plan(report: &UnixStream, plan: Vec<u8>) -> io::Result<()> {
     let mut socket = tokio::net::UnixStream::from_std(report.try_clone()?)?;
     tokio::task::spawn_local(async move {
         use tokio::io::AsyncWriteExt;

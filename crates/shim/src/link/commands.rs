@@ -8,12 +8,12 @@ use std::time::Duration;
 use himalia_shim_protocol::shim_link::Accept;
 use himalia_shim_protocol::{
     AddLink, Command, Event, Lane, LinkAdded, Open, ProtocolError, RefusalKind, RequestId, StartFailed,
-    StreamFailure, ToShim,
+    StreamFailure, StreamTask, ToShim,
 };
 
 use super::{Link, own_pid};
 use crate::kernel::{Kernel, Order};
-use crate::{files, fork, work_dir};
+use crate::{files, fork, process, work_dir};
 
 /// Longest grace that is honoured, milliseconds.
 const GRACE_MAX_MS: u64 = 3_600_000;
@@ -172,6 +172,25 @@ impl Link {
         let Some(spec) = target.spec() else {
             return refuse(StreamFailure::Failed, "the kernel was never started".to_owned());
         };
+        let work_dir = work_dir::root(&self.shim.options, self.files.as_deref(), Path::new(&spec.cwd));
+        let task = match open.task {
+            StreamTask::File(task) => task,
+            StreamTask::Run(task) => {
+                let Ok(permit) = Arc::clone(&self.shim.commands).try_acquire_owned() else {
+                    return refuse(StreamFailure::Busy, "as many commands as may be run".to_owned());
+                };
+                let stream = process::Target {
+                    gateway: self.shim.gateway.clone(),
+                    link: self.name.clone(),
+                    hello: hello.clone(),
+                };
+                let reaper = &self.shim.children.reaper;
+                if let Err((code, reason)) = process::start(reaper, &spec, &work_dir, *task, stream, permit) {
+                    refuse(code, reason);
+                }
+                return;
+            }
+        };
         let Ok(permit) = Arc::clone(&self.shim.streams).try_acquire_owned() else {
             return refuse(
                 StreamFailure::Busy,
@@ -182,8 +201,8 @@ impl Link {
             gateway: self.shim.gateway.clone(),
             link: self.name.clone(),
             hello: hello.clone(),
-            work_dir: work_dir::root(&self.shim.options, self.files.as_deref(), Path::new(&spec.cwd)),
-            task: open.task,
+            work_dir,
+            task,
         };
         if let Err(error) = stream.spawn(permit) {
             refuse(

@@ -1,0 +1,319 @@
+//! `GET` and `POST /files`: the content of files, in pieces.
+
+use std::io::Write as _;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::multipart::{Field, MultipartError};
+use axum::extract::{FromRequest as _, Multipart, Query, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use flate2::write::GzDecoder;
+use futures_util::{StreamExt as _, stream};
+use himalia_engine::{EngineError, FileDownload, FileError, FileUpload, KernelId, Principal};
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+
+use super::name;
+use crate::caller::{Caller, Named};
+use crate::envd::path::WorkDir;
+use crate::envd::user;
+use crate::facade::Facade;
+use crate::failure::{ControlFailure, Failure};
+use crate::limits::{FILES_PER_REQUEST, SILENCE_OF_CLIENTS, UNPACKED_BYTES};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::envd) struct Requested {
+    path: String,
+    username: String,
+}
+
+/// A file that was written.
+#[derive(Debug, Serialize)]
+pub(in crate::envd) struct Written {
+    name: String,
+    r#type: &'static str,
+    path: String,
+}
+
+pub(in crate::envd) async fn read(
+    State(facade): State<Facade>,
+    Caller(principal): Caller,
+    named: Named,
+    Query(requested): Query<Requested>,
+) -> Result<Response, ControlFailure> {
+    let root = Root::find(&facade, &principal, &named, &requested)?;
+    let relative = root.dir.relative(&requested.path)?;
+    let file = facade
+        .engine
+        .read_file(&principal, root.kernel, relative, None)
+        .await;
+    let file = file.map_err(of_files)?;
+    let size = file.info.as_ref().map(|info| info.bytes);
+    let mut response = Response::new(sent(file));
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/octet-stream"),
+    );
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(
+        header::CONTENT_DISPOSITION,
+        HeaderValue::from_static("attachment"),
+    );
+    if let Some(size) = size {
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
+    }
+    Ok(response)
+}
+
+fn sent(download: FileDownload) -> Body {
+    Body::from_stream(stream::unfold(download, async |mut download| {
+        let next: Result<Bytes, EngineError> = download.next().await?;
+        if let Err(error) = &next {
+            tracing::info!(%error, "a download was aborted");
+        }
+        Some((next, download))
+    }))
+}
+
+/// The body is one file, or a form with files. In a form each has its path as its name, unless the request names the path of the one.
+pub(in crate::envd) async fn write(
+    State(facade): State<Facade>,
+    Caller(principal): Caller,
+    named: Named,
+    Query(requested): Query<Requested>,
+    request: Request,
+) -> Result<Json<Vec<Written>>, ControlFailure> {
+    let root = Root::find(&facade, &principal, &named, &requested)?;
+    let target = Target {
+        facade: &facade,
+        principal: &principal,
+        root,
+    };
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    let is_form = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"multipart/form-data"));
+    let written = if is_form {
+        target.form(&requested.path, request).await?
+    } else {
+        vec![target.whole(&requested.path, request).await?]
+    };
+    Ok(Json(written))
+}
+
+/// The files of a sandbox.
+struct Root {
+    kernel: KernelId,
+    dir: WorkDir,
+}
+
+impl Root {
+    fn find(
+        facade: &Facade,
+        principal: &Principal,
+        named: &Named,
+        requested: &Requested,
+    ) -> Result<Self, Failure> {
+        user::check(&requested.username)?;
+        let session = named.running(&facade.engine, principal)?;
+        let info = facade.engine.session_info(principal, session.first_kernel())?;
+        Ok(Self {
+            kernel: session.first_kernel(),
+            dir: WorkDir::of(&info),
+        })
+    }
+}
+
+struct Target<'a> {
+    facade: &'a Facade,
+    principal: &'a Principal,
+    root: Root,
+}
+
+impl Target<'_> {
+    async fn form(&self, path: &str, request: Request) -> Result<Vec<Written>, Failure> {
+        if is_packed(request.headers())? {
+            return Err(Failure::field("Content-Encoding", "a form cannot be compressed"));
+        }
+        let form = Multipart::from_request(request, &()).await;
+        let mut form = form.map_err(|error| Failure::new(error.status(), error.body_text()))?;
+        let mut written = Vec::new();
+        while let Some(field) = in_time(form.next_field())
+            .await?
+            .map_err(|error| of_form(&error))?
+        {
+            if field.name() != Some("file") {
+                continue;
+            }
+            if written.len() >= FILES_PER_REQUEST {
+                return Err(Failure::field(
+                    "file",
+                    format!("more than {FILES_PER_REQUEST} files"),
+                ));
+            }
+            let path = if path.is_empty() {
+                field.file_name().unwrap_or_default()
+            } else {
+                path
+            }
+            .to_owned();
+            written.push(self.field(&path, field).await?);
+        }
+        if written.is_empty() {
+            return Err(Failure::field("file", "the form has no file"));
+        }
+        Ok(written)
+    }
+
+    async fn field(&self, path: &str, mut field: Field<'_>) -> Result<Written, Failure> {
+        let mut upload = self.begin(path).await?;
+        while let Some(bytes) = in_time(field.chunk()).await?.map_err(|error| of_form(&error))? {
+            upload.send(bytes).await.map_err(of_files)?;
+        }
+        self.end(path, upload).await
+    }
+
+    async fn whole(&self, path: &str, request: Request) -> Result<Written, Failure> {
+        let is_packed = is_packed(request.headers())?;
+        let mut upload = self.begin(path).await?;
+        let mut body = request.into_body().into_data_stream();
+        let mut unpacking = is_packed.then(|| GzDecoder::new(Unpacked::default()));
+        while let Some(bytes) = in_time(body.next()).await? {
+            let broken = |_| Failure::new(StatusCode::BAD_REQUEST, "the body broke off");
+            let bytes = bytes.map_err(broken)?;
+            let Some(decoder) = &mut unpacking else {
+                upload.send(bytes).await.map_err(of_files)?;
+                continue;
+            };
+            // A small part at a time, since it may become a thousand times as much.
+            for part in bytes.chunks(PART) {
+                decoder.write_all(part).map_err(|error| of_packed(&error))?;
+                upload.send(decoder.get_mut().take()).await.map_err(of_files)?;
+            }
+        }
+        if let Some(decoder) = unpacking {
+            let mut rest = decoder.finish().map_err(|error| of_packed(&error))?;
+            upload.send(rest.take()).await.map_err(of_files)?;
+        }
+        self.end(path, upload).await
+    }
+
+    async fn begin(&self, path: &str) -> Result<FileUpload, Failure> {
+        let relative = self.root.dir.relative(path)?;
+        if relative.is_empty() {
+            return Err(Failure::field("path", "names no file"));
+        }
+        let upload = self
+            .facade
+            .engine
+            .write_file(self.principal, self.root.kernel, relative);
+        upload.await.map_err(of_files)
+    }
+
+    async fn end(&self, path: &str, upload: FileUpload) -> Result<Written, Failure> {
+        upload.finish().await.map_err(of_files)?;
+        let path = self.root.dir.absolute(self.root.dir.relative(path)?);
+        Ok(Written {
+            name: name(&path),
+            r#type: "file",
+            path,
+        })
+    }
+}
+
+/// Bytes of a compressed body that are unpacked at once.
+const PART: usize = 1 << 10;
+
+/// What was unpacked and not sent.
+#[derive(Default)]
+struct Unpacked(Vec<u8>);
+
+impl Unpacked {
+    fn take(&mut self) -> Bytes {
+        std::mem::take(&mut self.0).into()
+    }
+}
+
+impl std::io::Write for Unpacked {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len() + bytes.len() > UNPACKED_BYTES {
+            return Err(std::io::Error::other("it unpacks to far more than it is"));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether a body is compressed with gzip. Refuses other forms.
+fn is_packed(headers: &HeaderMap) -> Result<bool, Failure> {
+    match headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes) {
+        None | Some(b"identity") => Ok(false),
+        Some(b"gzip") => Ok(true),
+        Some(_) => Err(Failure::field("Content-Encoding", "expected gzip or nothing")),
+    }
+}
+
+async fn in_time<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    let late = |_| Failure::new(StatusCode::REQUEST_TIMEOUT, "the body stopped arriving");
+    timeout(SILENCE_OF_CLIENTS, work).await.map_err(late)
+}
+
+fn of_form(error: &MultipartError) -> Failure {
+    Failure::new(error.status(), error.body_text())
+}
+
+fn of_packed(error: &std::io::Error) -> Failure {
+    Failure::field("body", format!("is no gzip: {error}"))
+}
+
+/// Failures of files, with the status that clients know.
+fn of_files(error: EngineError) -> Failure {
+    let EngineError::Files { code, reason } = &error else {
+        return error.into();
+    };
+    let status = match code {
+        FileError::NotFound => StatusCode::NOT_FOUND,
+        FileError::Permission => StatusCode::FORBIDDEN,
+        FileError::TooMany => StatusCode::TOO_MANY_REQUESTS,
+        FileError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        FileError::NoSpace | FileError::Quota => StatusCode::INSUFFICIENT_STORAGE,
+        FileError::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    let reason = reason.clone();
+    Failure {
+        status,
+        message: reason,
+        ..error.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_unpacks_to_far_more_is_refused() {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        let zeros = vec![0; 2 * UNPACKED_BYTES];
+        packed.write_all(&zeros).unwrap();
+        let packed = packed.finish().unwrap();
+        let mut decoder = GzDecoder::new(Unpacked::default());
+        assert!(
+            decoder.write_all(&packed).is_err(),
+            "without taking what was unpacked"
+        );
+        let mut decoder = GzDecoder::new(Unpacked::default());
+        let mut total = 0;
+        for part in packed.chunks(1) {
+            decoder.write_all(part).unwrap();
+            total += decoder.get_mut().take().len();
+        }
+        assert_eq!(total + decoder.finish().unwrap().0.len(), zeros.len());
+    }
+}

@@ -1,0 +1,158 @@
+//! `filesystem.Filesystem`: calls on files.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use himalia_engine::{Engine, EngineError, FileError, FileKind, KernelId, MAX_LISTED, Principal};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::Entry;
+use crate::caller::{Caller, Named, message};
+use crate::connect::{Code, RpcFailure, failed};
+use crate::envd::path::WorkDir;
+use crate::envd::user::check_header;
+use crate::facade::Facade;
+
+/// What all calls take.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Requested {
+    path: String,
+    depth: u32,
+    source: String,
+    destination: String,
+}
+
+/// The files of one sandbox.
+struct Files<'a> {
+    engine: &'a Engine,
+    principal: &'a Principal,
+    kernel: KernelId,
+    dir: WorkDir,
+}
+
+pub(in crate::envd) async fn call(
+    State(facade): State<Facade>,
+    Caller(principal): Caller,
+    named: Named,
+    Path(method): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    if method == "WatchDir" {
+        return failed(no_watches());
+    }
+    let answered = async {
+        check_header(&headers)?;
+        let session = named.running(&facade.engine, &principal)?;
+        let requested: Requested = message(body).await?;
+        let info = facade.engine.session_info(&principal, session.first_kernel())?;
+        let files = Files {
+            engine: &facade.engine,
+            principal: &principal,
+            kernel: session.first_kernel(),
+            dir: WorkDir::of(&info),
+        };
+        match method.as_str() {
+            "Stat" => files.stat(&requested.path).await,
+            "ListDir" => files.list(&requested.path, requested.depth).await,
+            "MakeDir" => files.make(&requested.path).await,
+            "Move" => files.rename(&requested.source, &requested.destination).await,
+            "Remove" => files.remove(&requested.path).await,
+            _ => Err(no_watches()),
+        }
+    };
+    match answered.await {
+        Ok(answer) => Json(answer).into_response(),
+        Err(failure) => failure.into_response(),
+    }
+}
+
+fn no_watches() -> RpcFailure {
+    RpcFailure::new(Code::Unimplemented, "this gateway does not watch directories")
+}
+
+impl Files<'_> {
+    async fn stat(&self, path: &str) -> Result<Value, RpcFailure> {
+        let relative = self.dir.relative(path)?;
+        let file = self
+            .engine
+            .stat_file(self.principal, self.kernel, relative)
+            .await?;
+        Ok(json!({ "entry": Entry::new(&file, &self.dir) }))
+    }
+
+    async fn list(&self, path: &str, depth: u32) -> Result<Value, RpcFailure> {
+        let relative = self.dir.relative(path)?;
+        let file = self
+            .engine
+            .stat_file(self.principal, self.kernel, relative)
+            .await?;
+        if file.kind == FileKind::File {
+            let reason = format!("{} is not a directory", self.dir.absolute(relative));
+            return Err(RpcFailure::new(Code::InvalidArgument, reason));
+        }
+        let listed = self
+            .engine
+            .list_files(
+                self.principal,
+                self.kernel,
+                relative,
+                depth.max(1),
+                MAX_LISTED,
+                None,
+            )
+            .await?;
+        if listed.truncated {
+            let reason = format!("there are more than {MAX_LISTED} entries: list fewer directories at once");
+            return Err(RpcFailure::new(Code::ResourceExhausted, reason));
+        }
+        let entries: Vec<Entry> = listed
+            .entries
+            .iter()
+            .map(|file| Entry::new(file, &self.dir))
+            .collect();
+        Ok(json!({ "entries": entries }))
+    }
+
+    async fn make(&self, path: &str) -> Result<Value, RpcFailure> {
+        let relative = self.dir.relative(path)?;
+        let is_new = self
+            .engine
+            .make_directory(self.principal, self.kernel, relative)
+            .await?;
+        if !is_new {
+            let reason = format!("{} exists already", self.dir.absolute(relative));
+            return Err(RpcFailure::new(Code::AlreadyExists, reason));
+        }
+        self.stat(path).await
+    }
+
+    async fn rename(&self, source: &str, destination: &str) -> Result<Value, RpcFailure> {
+        let (from, to) = (self.dir.relative(source)?, self.dir.relative(destination)?);
+        self.engine
+            .move_file(self.principal, self.kernel, from, to)
+            .await?;
+        self.stat(destination).await
+    }
+
+    /// What is not there is removed already.
+    async fn remove(&self, path: &str) -> Result<Value, RpcFailure> {
+        let relative = self.dir.relative(path)?;
+        match self
+            .engine
+            .delete_file(self.principal, self.kernel, relative, true)
+            .await
+        {
+            Ok(_)
+            | Err(EngineError::Files {
+                code: FileError::NotFound,
+                ..
+            }) => Ok(json!({})),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+"""Files and commands of sandboxes, by E2B's own Python client, unmodified."""
+
+import io
+import re
+import threading
+import time
+
+import e2b
+import httpx
+import pytest
+from e2b import AsyncSandbox, FileType, Sandbox
+from e2b_gateway import example, pointed, run_example, sandbox, served  # noqa: F401 (fixtures)
+from waiting import eventually
+
+
+def test_the_first_example_of_the_client(pointed):
+    code = example("e2b", "### 3. Start a sandbox and run commands")
+    assert "print(result.stdout)  # Hello from E2B!" in code
+    assert run_example(pointed, code) == "Hello from E2B!\n\n"
+
+
+def test_files_are_written_and_read(sandbox):
+    written = sandbox.files.write("dir/a.txt", "ä😀")
+    assert (written.name, written.type) == ("a.txt", FileType.FILE) and written.path.endswith("/dir/a.txt")
+    assert sandbox.files.read("dir/a.txt") == "ä😀" == sandbox.files.read(written.path)
+    assert sandbox.files.read("/home/user/dir/a.txt", format="bytes") == "ä😀".encode()
+    assert sandbox.run_code("open('dir/a.txt').read()").text == "ä😀"
+
+    large = bytes(range(256)) * 8192
+    sandbox.files.write("large", io.BytesIO(large))
+    assert b"".join(sandbox.files.read("large", format="stream")) == large
+    sandbox.files.write("packed", "x" * 3_000_000, gzip=True)
+    assert sandbox.files.read("packed") == "x" * 3_000_000
+    several = sandbox.files.write_files([{"path": "b", "data": "1"}, {"path": "c/d", "data": b"2"}])
+    assert [one.name for one in several] == ["b", "d"] and sandbox.files.read("c/d") == "2"
+
+    with pytest.raises(e2b.FileNotFoundException):
+        sandbox.files.read("nothing")
+    for outside in ("/etc/passwd", "../x"):
+        with pytest.raises(e2b.InvalidArgumentException):
+            sandbox.files.read(outside)
+        with pytest.raises(e2b.InvalidArgumentException):
+            sandbox.files.write(outside, "x")
+    with pytest.raises(e2b.TemplateException):
+        sandbox.files.write("m", "x", metadata={"a": "b"})
+    with pytest.raises(e2b.InvalidArgumentException, match="one user"):
+        sandbox.files.read("b", user="root")
+
+
+def test_files_are_listed_moved_and_removed(sandbox):
+    assert sandbox.files.make_dir("one/two") is True and sandbox.files.make_dir("one/two") is False
+    sandbox.files.write("one/a", "12345")
+    found = sandbox.files.get_info("one/a")
+    assert (found.name, found.type, found.size, found.mode, found.permissions) == (
+        "a",
+        FileType.FILE,
+        5,
+        0o644,
+        "-rw-r--r--",
+    )
+    assert abs(found.modified_time.timestamp() - time.time()) < 600
+    assert sandbox.files.get_info("one").type == FileType.DIR
+    listed = {one.path.split("/one/")[-1]: one.type for one in sandbox.files.list("one", depth=2)}
+    assert listed == {"a": FileType.FILE, "two": FileType.DIR}
+    moved = sandbox.files.rename("one/a", "three/b")
+    assert moved.path.endswith("/three/b") and sandbox.files.read("three/b") == "12345"
+    assert not sandbox.files.exists("one/a") and sandbox.files.exists("three/b")
+    sandbox.commands.run("ln -s b three/link")
+    link = sandbox.files.get_info("three/link")
+    assert link.type == FileType.SYMLINK and link.symlink_target == "b"
+    sandbox.files.remove("three")
+    sandbox.files.remove("three")
+    assert not sandbox.files.exists("three/b")
+    with pytest.raises(e2b.FileNotFoundException):
+        sandbox.files.rename("nothing", "else")
+    with pytest.raises(e2b.InvalidArgumentException):
+        sandbox.files.rename("one", "one/two/three")
+    with pytest.raises(e2b.InvalidArgumentException):
+        sandbox.files.list("one/../..")
+    with pytest.raises(e2b.SandboxException, match="watch"):
+        sandbox.files.watch_dir("one")
+
+
+def test_signed_addresses_of_files(sandbox):
+    with httpx.Client(trust_env=False) as plain:
+        up = sandbox.upload_url("signed.txt", use_signature_expiration=60)
+        assert plain.post(up, files={"file": ("x", b"signed")}).status_code == 200
+        down = sandbox.download_url("signed.txt")
+        assert plain.get(down).content == b"signed"
+        for wrong in (
+            down.replace("signed.txt", "other.txt"),
+            re.sub(r"signature=v1_.", "signature=v1_0", down),
+            re.sub(r"&signature=.*", "", down),
+            sandbox.download_url("signed.txt", use_signature_expiration=-1),
+        ):
+            assert plain.get(wrong).status_code == 401, wrong
+        assert plain.post(down, files={"file": ("x", b"y")}).status_code == 401, "it is for reading"
+    assert sandbox.files.read("signed.txt") == "signed"
+
+
+def test_commands_in_the_foreground(sandbox):
+    lines = []
+    done = sandbox.commands.run(
+        'echo "$A" "$B"; pwd; echo oops >&2',
+        envs={"A": "ä", "B": "1 2"},
+        on_stdout=lines.append,
+        on_stderr=lines.append,
+    )
+    assert done.exit_code == 0 and done.stderr == "oops\n"
+    first, directory = done.stdout.splitlines()
+    assert first == "ä 1 2" and "".join(lines).count("\n") == 3
+    sandbox.files.make_dir("sub")
+    assert sandbox.commands.run("pwd", cwd="sub").stdout == f"{directory}/sub\n"
+    assert sandbox.commands.run("pwd", cwd="/").stdout == "/\n"
+    with pytest.raises(e2b.CommandExitException) as failed:
+        sandbox.commands.run("echo out; echo err >&2; exit 7")
+    assert (failed.value.exit_code, failed.value.stdout, failed.value.stderr) == (7, "out\n", "err\n")
+    with pytest.raises(e2b.CommandExitException) as killed:
+        sandbox.commands.run("kill -9 $$")
+    assert killed.value.error == "signal: killed"
+    assert sandbox.commands.run("cat").stdout == "", "without an input it reads the end"
+    with pytest.raises(e2b.InvalidArgumentException):
+        sandbox.commands.run("true", cwd="nowhere")
+    with pytest.raises(e2b.InvalidArgumentException, match="one user"):
+        sandbox.commands.run("true", user="root")
+    long = sandbox.commands.run("head -c 3000000 /dev/zero | tr '\\0' x; echo")
+    assert long.stdout == "x" * 3_000_000 + "\n"
+
+
+def test_nothing_of_a_short_command_is_lost(sandbox):
+    for number in range(40):
+        done = sandbox.commands.run(f"echo {number}; echo e{number} >&2")
+        assert (done.stdout, done.stderr) == (f"{number}\n", f"e{number}\n")
+
+
+def test_a_command_ends_with_its_timeout(sandbox):
+    with pytest.raises(e2b.TimeoutException):
+        sandbox.commands.run("echo $$ > pid; sleep 1000", timeout=1)
+    pid = sandbox.files.read("pid").strip()
+    eventually(lambda: not alive(sandbox, pid), "the command is killed", 30)
+
+
+def alive(sandbox, pid):
+    return sandbox.commands.run(f"kill -0 {pid} 2>/dev/null && echo yes || echo no").stdout == "yes\n"
+
+
+def test_commands_in_the_background(sandbox):
+    handle = sandbox.commands.run("while read line; do echo got $line; done; echo end", background=True, stdin=True)
+    (listed,) = sandbox.commands.list()
+    assert listed.pid == handle.pid and listed.args[-1].startswith("while read")
+    sandbox.commands.send_stdin(handle.pid, "one\n")
+    handle.disconnect()
+    again = sandbox.commands.connect(handle.pid)
+    sandbox.commands.send_stdin(handle.pid, "two\n")
+    sandbox.commands.stream_input(handle.pid, ["three\n", "four\n"])
+    again.close_stdin()
+    done = again.wait()
+    assert done.exit_code == 0 and done.stdout.endswith("got two\ngot three\ngot four\nend\n")
+    assert sandbox.commands.list() == []
+    for gone in (lambda: sandbox.commands.send_stdin(handle.pid, "x"), lambda: sandbox.commands.connect(handle.pid)):
+        with pytest.raises(e2b.NotFoundException):
+            gone()
+
+    sleeper = sandbox.commands.run("sleep 1000", background=True)
+    assert sleeper.kill() is True
+    with pytest.raises(e2b.CommandExitException):
+        sleeper.wait()
+    assert sandbox.commands.kill(sleeper.pid) is False
+
+
+def test_commands_run_beside_code_and_survive_a_restart_of_the_kernel(pointed):
+    from e2b_code_interpreter import Sandbox as Interpreter
+
+    with Interpreter.create() as sandbox:
+        sleeper = sandbox.commands.run("sleep 1000", background=True)
+        running = threading.Thread(target=sandbox.run_code, args=("import time; time.sleep(3)",))
+        running.start()
+        assert sandbox.commands.run("echo now").stdout == "now\n"
+        running.join()
+        sandbox.restart_code_context(sandbox.sandbox_id)
+        assert sandbox.run_code("1 + 1").text == "2"
+        assert [one.pid for one in sandbox.commands.list()] == [sleeper.pid]
+
+
+def test_a_terminal(sandbox):
+    seen = bytearray()
+    terminal = sandbox.pty.create(e2b.PtySize(rows=30, cols=100))
+    ended = []
+    waiting = threading.Thread(target=lambda: ended.append(terminal.wait(on_pty=seen.extend)))
+    waiting.start()
+    sandbox.pty.send_stdin(terminal.pid, b"stty size; tty\n")
+    eventually(lambda: b"30 100" in seen and b"/dev/pts/" in seen, lambda: seen, 30)
+    sandbox.pty.resize(terminal.pid, e2b.PtySize(rows=40, cols=120))
+    sandbox.pty.send_stdin(terminal.pid, b"stty size\n")
+    eventually(lambda: b"40 120" in seen, lambda: seen, 30)
+    sandbox.pty.send_stdin(terminal.pid, b"exit 0\n")
+    waiting.join(30)
+    assert [one.exit_code for one in ended] == [0]
+
+
+def test_a_sandbox_that_ends_ends_its_commands(pointed):
+    sandbox = Sandbox.create()
+    handle = sandbox.commands.run("sleep 1000", background=True)
+    assert sandbox.kill() is True
+    with pytest.raises(e2b.SandboxException):
+        handle.wait()
+    with pytest.raises(e2b.TimeoutException):
+        sandbox.commands.run("true")
+    with pytest.raises(e2b.TimeoutException):
+        sandbox.files.read("x")
+
+
+def test_the_async_client(pointed):
+    import asyncio
+
+    async def work():
+        sandbox = await AsyncSandbox.create()
+        try:
+            await sandbox.files.write("a", "1")
+            handle = await sandbox.commands.run("cat; echo $?", background=True, stdin=True)
+            await handle.send_stdin("x\n")
+            await handle.close_stdin()
+            done = await handle.wait()
+            return await sandbox.files.read("a"), done.stdout
+        finally:
+            await sandbox.kill()
+
+    assert asyncio.run(work()) == ("1", "x\n0\n")
