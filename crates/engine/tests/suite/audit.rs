@@ -12,8 +12,8 @@ use crate::common;
 use common::{TestEngine, op, settled, start, stop};
 use himalia_engine::{
     Attach, Audit, AuditTarget, COMMANDS, Drain, Effect, Engine, EngineError, Execute, ForkKernel,
-    JupyterSessionId, KernelId, NewKernel, NewSession, NewToken, Principal, Scope, SessionChange, SessionId,
-    SessionPatch, Sought, StartSession, VariableQuery, Via,
+    JupyterSessionId, KernelId, NewKernel, NewSession, NewToken, Principal, RunProcess, Scope, SessionChange,
+    SessionId, SessionPatch, Sought, StartSession, VariableQuery, Via,
 };
 use himalia_testkit::patience::within;
 use serde_json::Value;
@@ -108,6 +108,13 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.write_file(who, kernel, "canary.txt").await.err(),
             engine.list_files(who, kernel, "canary", 1, 1, None).await.err(),
             engine.delete_file(who, kernel, "canary.txt", false).await.err(),
+            engine.stat_file(who, kernel, "canary.txt").await.err(),
+            engine.make_directory(who, kernel, "canary").await.err(),
+            engine.move_file(who, kernel, "canary.txt", "canary").await.err(),
+            engine
+                .start_process(who, kernel, RunProcess::default())
+                .await
+                .err(),
             engine.read_archive(who, kernel, "canary").await.err(),
             engine.write_archive(who, kernel, "canary").await.err(),
             engine.history(who, kernel, None, 1).await.err(),
@@ -159,7 +166,7 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.revoke_token(who, Uuid::from_u128(1)).await.err(),
         ]
     };
-    let worked: [Option<EngineError>; 55] = within("all commands", Box::pin(work)).await.unwrap();
+    let worked: [Option<EngineError>; 59] = within("all commands", Box::pin(work)).await.unwrap();
     assert_eq!(
         lists.len() + worked.len() + 1,
         COMMANDS.len(),

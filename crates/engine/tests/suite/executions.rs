@@ -156,7 +156,7 @@ async fn a_long_text_is_cut_to_the_budget_and_can_be_paged() {
     assert!(done.text.starts_with(&whole[..50]) && done.text.ends_with(&whole[whole.len() - 50..]));
     assert!(
         done.text
-            .contains(&format!("/v1/executions/{}/output?offset=50", done.id))
+            .contains(&format!("/v1/executions/{}/output?cursor=50", done.id))
     );
     let (mut text, mut offset) = (String::new(), 0);
     loop {
@@ -249,7 +249,7 @@ async fn events_go_on_after_any_of_them() {
             "stderr",
             "clear_output",
             "result",
-            "error",
+            "exception",
             "done"
         ]
     );

@@ -60,7 +60,7 @@ fn describe(name: &'static str) -> Tool {
         "required": ["id", "session", "status", "text"]
     });
     let description = "Run code in a live session; variables stay for later calls. Long output is cut in the middle: get_output \
-                       has the rest, and follows code that continues after wait_s.";
+                       has the rest, and waits for code that continues.";
     tool(name, "Run code", description, schema, &effects).with_raw_output_schema(object(result))
 }
 
