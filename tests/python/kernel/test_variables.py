@@ -278,5 +278,5 @@ def test_a_branch_answers_for_itself(kernel_python):
 
 
 def test_a_request_has_defaults():
-    assert Query.parse({}) == Query()
+    assert Query.parse({}) == Query(limit=1000), "the list"
     assert Query.parse({"name": "x", "page": {"offset": 3}}).limit == 50
