@@ -217,10 +217,11 @@ test-upgrade: test-programs $(TEST_ENV)/ready ## sandboxes, sessions and logs of
 	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OLD_BIN=$(TARGET)/upgrade/bin/himalia $(TEST_ENV)/bin/python -m pytest -q tests/python/upgrade
 
 .PHONY: test-long
-# The test of a fresh machine builds without optimisation: the result does not depend on it.
+# The test of a fresh machine builds without optimisation: the result does not depend on it. Of the other Pythons the newest is enough:
+# `make test` has the oldest, and `test-pythons` has all.
 test-long: check-test test-python-long bench-context ## what takes too long for `test`; CI runs it as well
 	HIMALIA_SIM_SCHEDULES=1000000 cargo test --locked --workspace --lib -- schedules_of_three_replicas
-	tests/pythons/run.sh 3.13 3.14
+	tests/pythons/run.sh 3.14
 	CARGO_PROFILE_RELEASE_OPT_LEVEL=0 tests/fresh/run.sh demo
 
 .PHONY: bench
