@@ -107,6 +107,7 @@ check: check-rust-tests nextest ## the inner loop: format, clippy, words, unit a
 lint: check-rust machete $(TOOLS)/bin/cargo-deny ## format, clippy, words, dependency policy; the fuzz targets compile (nothing is linked)
 	cargo fmt --all --check
 	tests/words.py
+	clients/python/generate.py --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a cargo check --locked --quiet --manifest-path crates/wire/fuzz/Cargo.toml --target-dir $(TARGET)/fuzz
 	$(TOOLS)/bin/cargo-deny --locked check bans licenses sources
