@@ -17,6 +17,8 @@ from ..errors import ApiError, ConnectionFailed, HimaliaError, of_problem
 # Attempts of one request, and the longest pause between two of them, in seconds.
 ATTEMPTS = 5
 LONGEST_PAUSE_S = 5.0
+# What one request waits for the gateway to start or execute something, in seconds: its maximum for executions is 600.
+WAIT_S = 60.0
 # What a response may take beyond the time that the request asks the gateway to wait.
 PATIENCE_S = 60.0
 # Bytes that are read of the body of a refusal.
@@ -104,6 +106,21 @@ class AsyncTransport:
         finally:
             await found.aclose()
 
+    async def pages(self, path: str, member: str, params: list[tuple[str, str]]) -> AsyncIterator[dict[str, Any]]:
+        """The elements of a list, page by page."""
+        cursor: list[tuple[str, str]] = []
+        while True:
+            page = await self.call("GET", path, params=params + cursor)
+            for element in page[member]:
+                yield element
+            if page.get("next") is None:
+                return
+            cursor = [("cursor", page["next"])]
+
+    async def artifact(self, artifact: str) -> bytes:
+        """The bytes of an artifact, named with or without `sha256:`."""
+        return (await self.request("GET", f"/v1/artifacts/{artifact.removeprefix('sha256:')}")).content
+
     def _build(
         self, method: str, path: str, params: Any, body: Any, content: Any, headers: dict[str, str] | None, wait_s: float
     ) -> httpx.Request:
@@ -146,7 +163,7 @@ def _pause_of(refusal: ApiError, attempt: int) -> float | None:
     return max(_usual_pause(attempt), after)
 
 
-def lines(line: str) -> dict[str, Any] | None:
+def event_of(line: str) -> dict[str, Any] | None:
     """The object of a line of NDJSON; `None` for an empty one."""
     return json.loads(line) if line.strip() else None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import quote
 
 from ..models import FileEntry
@@ -49,14 +48,8 @@ class Files:
 
     def list(self, path: str = "", *, depth: int = 1) -> list[FileEntry]:
         """What is in a directory, `depth` directories deep, in the order of paths."""
-        params: dict[str, Any] = {"depth": depth, **({"path": path} if path else {})}
-        found: list[FileEntry] = []
-        while True:
-            page = self._transport.call("GET", self._path, params=params)
-            found += [FileEntry.of(raw) for raw in page["entries"]]
-            if page.get("next") is None:
-                return found
-            params["cursor"] = page["next"]
+        params = [("depth", str(depth)), *([("path", path)] if path else [])]
+        return [FileEntry.of(raw) for raw in self._transport.pages(self._path, "entries", params)]
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
         """Removes a file, or a directory, which must be empty without `recursive`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
@@ -14,10 +13,7 @@ import httpx
 from .._target import Secret, find
 from ..models import Execution, Template
 from .session import Session
-from .transport import Transport
-
-# What one request waits for an execution, in seconds: the gateway's maximum is 600.
-WAIT_S = 60.0
+from .transport import WAIT_S, Transport
 
 
 class Gateway:
@@ -89,11 +85,11 @@ class Gateway:
         params: list[tuple[str, str]] = [("label", f"{name}={value}") for name, value in (labels or {}).items()]
         params += [("state", state)] if state else []
         params += [("ended", "true")] if ended else []
-        return [Session(self._transport, info) for info in _pages(self._transport, "/v1/sessions", "sessions", params)]
+        return [Session(self._transport, info) for info in self._transport.pages("/v1/sessions", "sessions", params)]
 
     def templates(self) -> list[Template]:
         """What sessions can be started from."""
-        return [Template.of(raw) for raw in _pages(self._transport, "/v1/templates", "templates", [])]
+        return [Template.of(raw) for raw in self._transport.pages("/v1/templates", "templates", [])]
 
     def execution(self, execution_id: str, *, wait_s: float = 0.0) -> Execution:
         """An execution of any session, by its id; `wait_s` is how long to wait for its end, at most 600."""
@@ -102,21 +98,10 @@ class Gateway:
 
     def artifact(self, artifact: str) -> bytes:
         """The bytes of an image or another large value."""
-        return (self._transport.request("GET", f"/v1/artifacts/{artifact.removeprefix('sha256:')}")).content
+        return self._transport.artifact(artifact)
 
     def usage(self) -> dict[str, Any]:
         """What the token's tenant uses, and its limits."""
         found: dict[str, Any] = self._transport.call("GET", "/v1/usage")
         return found
 
-
-def _pages(transport: Transport, path: str, member: str, params: list[tuple[str, str]]) -> Iterator[dict[str, Any]]:
-    """The elements of a list, page by page."""
-    cursor = None
-    while True:
-        page = transport.call("GET", path, params=[*params, ("cursor", cursor)] if cursor else params)
-        for element in page[member]:
-            yield element
-        cursor = page.get("next")
-        if cursor is None:
-            return

@@ -14,14 +14,12 @@ from ..errors import NotFound
 from ..models import Event, Execution, InputRequest, Table, Variable
 from .files import Files
 from .stream import events
-from .transport import Transport
+from .transport import WAIT_S, Transport
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-# What one request waits for an execution, in seconds: the gateway's maximum is 600.
-WAIT_S = 60.0
 # Bytes of images that a result contains: the gateway's maximum.
 IMAGE_BYTES = 4 << 20
 # Rows of a variable that one request reads: the gateway's maximum.
@@ -176,18 +174,11 @@ class Session:
 
     def artifact(self, artifact: str) -> bytes:
         """The bytes of an image or another large value."""
-        return (self._transport.request("GET", f"/v1/artifacts/{artifact.removeprefix('sha256:')}")).content
+        return self._transport.artifact(artifact)
 
     def variables(self) -> list[Variable]:
         """All variables of the kernel, also while it runs code."""
-        found: list[Variable] = []
-        params: dict[str, Any] = {}
-        while True:
-            page = self._transport.call("GET", f"{self._path}/variables", params=params)
-            found += [Variable.of(raw) for raw in page["variables"]]
-            if page.get("next") is None:
-                return found
-            params = {"cursor": page["next"]}
+        return [Variable.of(raw) for raw in self._transport.pages(f"{self._path}/variables", "variables", [])]
 
     def variable(self, name: str, *, filters: list[dict[str, Any]] | None = None, **options: Any) -> dict[str, Any]:
         """A page of a variable as JSON: `limit`, `offset`, `sort`, `descending`. `filters` are conditions on columns of a frame.

@@ -10,7 +10,7 @@ import httpx
 
 from ..errors import ApiError, ConnectionFailed, StreamEnded
 from ..models import Event
-from .transport import ATTEMPTS, LONGEST_PAUSE_S, Transport, lines
+from .transport import ATTEMPTS, LONGEST_PAUSE_S, Transport, event_of
 
 _NDJSON = {"Accept": "application/x-ndjson"}
 
@@ -31,7 +31,7 @@ def events(transport: Transport, start: tuple[str, dict[str, Any]] | None, execu
             with opened as response:
                 execution_id = execution_id or response.headers["Location"].rpartition("/")[2]
                 for line in response.iter_lines():
-                    raw = lines(line)
+                    raw = event_of(line)
                     if raw is None or raw["event"] == "keep_alive":
                         continue
                     if raw["event"] == "end":
