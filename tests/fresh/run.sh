@@ -15,27 +15,7 @@ cd "$(dirname "$0")/../.."
 . tests/registries.sh
 what=${1:-demo}
 case "$what" in demo | test) ;; *) echo "usage: run.sh demo|test" >&2; exit 2 ;; esac
-fail() { echo "missing: $1" >&2; exit 2; }
-[ "$(id -u)" = 0 ] || fail "root, which makes the minimal system"
-command -v mmdebstrap >/dev/null || fail "mmdebstrap (Debian: mmdebstrap)"
-
-state=$PWD/target/fresh
-release=bookworm
-base=$state/$release.tar
-mkdir -p "$state"
-if [ ! -f "$base" ]; then
-  echo "making a minimal Debian ($release)"
-  mmdebstrap --quiet --variant=minbase --dpkgopt=force-unsafe-io "$release" "$base.new.tar"
-  mv "$base.new.tar" "$base"
-fi
-
-root=$(mktemp -d "$state/root-XXXXXX")
-end() {
-  # Processes in it ended with their namespace; the mounts were in a namespace too.
-  rm -rf --one-file-system "$root"
-}
-trap end EXIT
-tar -xf "$base" -C "$root"
+unpack_root bookworm
 git clone --quiet --no-hardlinks . "$root/himalia"
 install -m 755 tests/fresh/inside.sh "$root/inside.sh"
 

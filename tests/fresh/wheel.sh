@@ -10,21 +10,7 @@ cd "$(dirname "$0")/../.."
 . tests/minimal-root.sh
 # shellcheck source=tests/registries.sh
 . tests/registries.sh
-[ "$(id -u)" = 0 ] || { echo "missing: root, which makes the minimal system" >&2; exit 2; }
-command -v mmdebstrap >/dev/null || { echo "missing: mmdebstrap (Debian: mmdebstrap)" >&2; exit 2; }
-
-state=$PWD/target/fresh
-release=bookworm
-base=$state/$release-python.tar
-mkdir -p "$state"
-if [ ! -f "$base" ]; then
-  echo "making a minimal Debian ($release) with Python"
-  mmdebstrap --quiet --variant=minbase --include=python3,python3-venv --dpkgopt=force-unsafe-io "$release" "$base.new.tar"
-  mv "$base.new.tar" "$base"
-fi
-root=$(mktemp -d "$state/root-XXXXXX")
-trap 'rm -rf --one-file-system "$root"' EXIT
-tar -xf "$base" -C "$root"
+unpack_root bookworm-python python3,python3-venv
 install -m 755 tests/fresh/wheel-inside.sh "$root/inside.sh"
 registry_settings /opt/certificates.crt
 [ -z "$certificates" ] || install -m 644 "$certificates" "$root/opt/certificates.crt"
