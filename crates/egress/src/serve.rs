@@ -36,14 +36,17 @@ impl Egress {
         }
     }
 
-    /// Serves a connection of a client in a sandbox: HTTP or SOCKS5. Waits for its first byte as long as it takes.
-    pub async fn serve<S>(self: Arc<Self>, mut stream: S, access: Arc<NetworkAccess>)
+    /// Serves a connection of a client in a sandbox, of which `first` was read already: HTTP or SOCKS5. Waits for its first byte as
+    /// long as it takes.
+    pub async fn serve<S>(self: Arc<Self>, mut stream: S, mut first: BytesMut, access: Arc<NetworkAccess>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let mut first = BytesMut::with_capacity(FIRST_BYTES);
-        if !matches!(stream.read_buf(&mut first).await, Ok(read) if read > 0) {
-            return;
+        if first.is_empty() {
+            first.reserve(FIRST_BYTES);
+            if !matches!(stream.read_buf(&mut first).await, Ok(read) if read > 0) {
+                return;
+            }
         }
         let is_socks = first.first() == Some(&SOCKS5);
         let mut stream = Prefixed {

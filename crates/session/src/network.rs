@@ -39,7 +39,8 @@ impl SessionManager {
                 let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                     continue;
                 };
-                let served = Arc::clone(&egress).serve(stream.into_plain(), Arc::clone(&access));
+                let (stream, read) = stream.into_plain();
+                let served = Arc::clone(&egress).serve(stream, read, Arc::clone(&access));
                 let stop = stop.clone();
                 tokio::spawn(async move {
                     tokio::select! {

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use futures_util::future::BoxFuture;
 use himalia_model::network::{AllowList, PrivateAddresses};
 use hyper_util::client::proxy::matcher::Matcher;
@@ -98,7 +99,7 @@ impl Proxy {
     /// A client's connection.
     pub(super) fn connect(&self) -> Client {
         let (ours, theirs) = duplex(64 * 1024);
-        tokio::spawn(Arc::clone(&self.egress).serve(theirs, Arc::clone(&self.access)));
+        tokio::spawn(Arc::clone(&self.egress).serve(theirs, BytesMut::new(), Arc::clone(&self.access)));
         Client(ours)
     }
 

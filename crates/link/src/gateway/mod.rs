@@ -8,6 +8,6 @@ mod streams;
 mod unproven;
 
 pub use listener::{Arrival, Gate, Listener};
-pub use stream::{PlainStream, StreamConnection, StreamError, StreamReader, StreamWriter};
+pub use stream::{StreamConnection, StreamError, StreamReader, StreamWriter};
 pub use streams::{Expected, Streams};
 pub use unproven::Unproven;

@@ -1,12 +1,10 @@
 //! The connection of one stream, on the gateway's side.
 
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use himalia_shim_protocol::{Decoder, Frame, ProtocolError};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, WriteHalf, split};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split};
 
 use super::incoming::Incoming;
 
@@ -52,12 +50,10 @@ impl StreamConnection {
         next(&mut self.socket, &mut self.decoder).await
     }
 
-    /// The connection itself, for plain bytes, with those that came already.
-    pub fn into_plain(mut self) -> PlainStream {
-        PlainStream {
-            read: std::mem::take(self.decoder.buffer()),
-            socket: self.socket,
-        }
+    /// The connection itself, for plain bytes, and those that came already.
+    pub fn into_plain(mut self) -> (impl AsyncRead + AsyncWrite + Send + Unpin + 'static, BytesMut) {
+        let read = std::mem::take(self.decoder.buffer());
+        (self.socket, read)
     }
 
     /// Sends encoded frames. False when not all of it was sent, because the shim has said something first or has gone:
@@ -76,45 +72,6 @@ impl StreamConnection {
             _ = reader.read_buf(self.decoder.buffer()) => false,
             written = write => written.is_ok(),
         }
-    }
-}
-
-/// A stream that carries plain bytes. Dropping it closes it.
-#[derive(Debug)]
-pub struct PlainStream {
-    socket: Incoming,
-    /// Came with the hello.
-    read: BytesMut,
-}
-
-impl AsyncRead for PlainStream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if this.read.is_empty() {
-            return Pin::new(&mut this.socket).poll_read(cx, buffer);
-        }
-        let count = this.read.len().min(buffer.remaining());
-        buffer.put_slice(&this.read[..count]);
-        this.read.advance(count);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for PlainStream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().socket).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().socket).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().socket).poll_shutdown(cx)
     }
 }
 
