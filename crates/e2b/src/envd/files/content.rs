@@ -10,13 +10,12 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use flate2::write::GzDecoder;
 use futures_util::{StreamExt as _, stream};
-use himalia_engine::{EngineError, FileDownload, FileError, FileUpload, KernelId, Principal};
+use himalia_engine::{EngineError, FileDownload, FileError, FileUpload, Principal};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
-use super::name;
+use super::{Files, name};
 use crate::caller::{Caller, Named};
-use crate::envd::path::WorkDir;
 use crate::envd::user;
 use crate::facade::Facade;
 use crate::failure::{ControlFailure, Failure};
@@ -43,11 +42,11 @@ pub(in crate::envd) async fn read(
     named: Named,
     Query(requested): Query<Requested>,
 ) -> Result<Response, ControlFailure> {
-    let root = Root::find(&facade, &principal, &named, &requested)?;
-    let relative = root.dir.relative(&requested.path)?;
-    let file = facade
+    let files = files(&facade, &principal, &named, &requested)?;
+    let relative = files.dir.relative(&requested.path)?;
+    let file = files
         .engine
-        .read_file(&principal, root.kernel, relative, None)
+        .read_file(files.principal, files.kernel, relative, None)
         .await;
     let file = file.map_err(of_files)?;
     let size = file.info.as_ref().map(|info| info.bytes);
@@ -86,52 +85,30 @@ pub(in crate::envd) async fn write(
     Query(requested): Query<Requested>,
     request: Request,
 ) -> Result<Json<Vec<Written>>, ControlFailure> {
-    let root = Root::find(&facade, &principal, &named, &requested)?;
-    let target = Target {
-        facade: &facade,
-        principal: &principal,
-        root,
-    };
+    let files = files(&facade, &principal, &named, &requested)?;
     let kind = request.headers().get(header::CONTENT_TYPE);
     let is_form = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"multipart/form-data"));
     let written = if is_form {
-        target.form(&requested.path, request).await?
+        files.form(&requested.path, request).await?
     } else {
-        vec![target.whole(&requested.path, request).await?]
+        vec![files.whole(&requested.path, request).await?]
     };
     Ok(Json(written))
 }
 
-/// The files of a sandbox.
-struct Root {
-    kernel: KernelId,
-    dir: WorkDir,
-}
-
-impl Root {
-    fn find(
-        facade: &Facade,
-        principal: &Principal,
-        named: &Named,
-        requested: &Requested,
-    ) -> Result<Self, Failure> {
-        user::check(&requested.username)?;
-        let session = named.running(&facade.engine, principal)?;
-        let info = facade.engine.session_info(principal, session.first_kernel())?;
-        Ok(Self {
-            kernel: session.first_kernel(),
-            dir: WorkDir::of(&info),
-        })
-    }
-}
-
-struct Target<'a> {
+/// The files that a request is about.
+fn files<'a>(
     facade: &'a Facade,
     principal: &'a Principal,
-    root: Root,
+    named: &Named,
+    requested: &Requested,
+) -> Result<Files<'a>, Failure> {
+    user::check(&requested.username)?;
+    let session = named.running(&facade.engine, principal)?;
+    Ok(Files::of(&facade.engine, principal, session)?)
 }
 
-impl Target<'_> {
+impl Files<'_> {
     async fn form(&self, path: &str, request: Request) -> Result<Vec<Written>, Failure> {
         if is_packed(request.headers())? {
             return Err(Failure::field("Content-Encoding", "a form cannot be compressed"));
@@ -200,20 +177,17 @@ impl Target<'_> {
     }
 
     async fn begin(&self, path: &str) -> Result<FileUpload, Failure> {
-        let relative = self.root.dir.relative(path)?;
+        let relative = self.dir.relative(path)?;
         if relative.is_empty() {
             return Err(Failure::field("path", "names no file"));
         }
-        let upload = self
-            .facade
-            .engine
-            .write_file(self.principal, self.root.kernel, relative);
+        let upload = self.engine.write_file(self.principal, self.kernel, relative);
         upload.await.map_err(of_files)
     }
 
     async fn end(&self, path: &str, upload: FileUpload) -> Result<Written, Failure> {
         upload.finish().await.map_err(of_files)?;
-        let path = self.root.dir.absolute(self.root.dir.relative(path)?);
+        let path = self.dir.absolute(self.dir.relative(path)?);
         Ok(Written {
             name: name(&path),
             r#type: "file",

@@ -3,12 +3,33 @@
 pub(super) mod content;
 pub(super) mod service;
 
-use himalia_engine::{FileKind, ListedFile};
+use himalia_engine::{Engine, EngineError, FileKind, KernelId, ListedFile, Principal, SessionId};
 use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::path::WorkDir;
+
+/// The files of one sandbox.
+struct Files<'a> {
+    engine: &'a Engine,
+    principal: &'a Principal,
+    kernel: KernelId,
+    dir: WorkDir,
+}
+
+impl<'a> Files<'a> {
+    fn of(engine: &'a Engine, principal: &'a Principal, session: SessionId) -> Result<Self, EngineError> {
+        let kernel = session.first_kernel();
+        let info = engine.session_info(principal, kernel)?;
+        Ok(Self {
+            engine,
+            principal,
+            kernel,
+            dir: WorkDir::of(&info),
+        })
+    }
+}
 
 /// A file as calls show it.
 #[derive(Debug, Serialize)]

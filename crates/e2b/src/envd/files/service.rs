@@ -5,14 +5,13 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{Engine, EngineError, FileError, FileKind, KernelId, MAX_LISTED, Principal};
+use himalia_engine::{EngineError, FileError, FileKind, MAX_LISTED};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::Entry;
+use super::{Entry, Files};
 use crate::caller::{Caller, Named, message};
 use crate::connect::{Code, RpcFailure, failed};
-use crate::envd::path::WorkDir;
 use crate::envd::user::check_header;
 use crate::facade::Facade;
 
@@ -24,14 +23,6 @@ struct Requested {
     depth: u32,
     source: String,
     destination: String,
-}
-
-/// The files of one sandbox.
-struct Files<'a> {
-    engine: &'a Engine,
-    principal: &'a Principal,
-    kernel: KernelId,
-    dir: WorkDir,
 }
 
 pub(in crate::envd) async fn call(
@@ -49,13 +40,7 @@ pub(in crate::envd) async fn call(
         check_header(&headers)?;
         let session = named.running(&facade.engine, &principal)?;
         let requested: Requested = message(body).await?;
-        let info = facade.engine.session_info(&principal, session.first_kernel())?;
-        let files = Files {
-            engine: &facade.engine,
-            principal: &principal,
-            kernel: session.first_kernel(),
-            dir: WorkDir::of(&info),
-        };
+        let files = Files::of(&facade.engine, &principal, session)?;
         match method.as_str() {
             "Stat" => files.stat(&requested.path).await,
             "ListDir" => files.list(&requested.path, requested.depth).await,
