@@ -56,5 +56,5 @@ pub use tokens::{
 };
 // What facades say and show of sandboxes.
 pub use himalia_kernel::{Language, LostVariables, OnTimeout, Replaced, SandboxLoss, StopReason};
-pub use himalia_outcome::{MAX_PROMPT_CHARS, is_bidi_control};
+pub use himalia_outcome::{ArtifactReference, IMAGE_KINDS, MAX_PROMPT_CHARS, is_bidi_control};
 pub use himalia_sandbox::{Enforcement, Isolation, LimitReport, MAX_LABEL_BYTES, MAX_LABELS, Network, Usage};

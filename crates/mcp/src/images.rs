@@ -5,15 +5,12 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use himalia_engine::{EngineError, ExecutionResult};
+use himalia_engine::{ArtifactReference, EngineError, ExecutionId, ExecutionResult, IMAGE_KINDS};
 use rmcp::model::{ContentBlock, Resource};
 use serde_json::{Map, Value};
 
 use crate::call::Call;
 use crate::limits::{IMAGES, LINKS, RESOURCE_BYTES};
-
-/// Images that models take, the best first.
-const KINDS: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 
 /// Images and links of one reply.
 #[derive(Debug, Default)]
@@ -24,16 +21,6 @@ pub(crate) struct Shown {
     pub(crate) lines: Vec<String>,
 }
 
-/// An artifact that a result refers to.
-#[derive(Debug, PartialEq)]
-struct Reference<'a> {
-    kind: &'a str,
-    sha256: &'a str,
-    bytes: u64,
-    /// `640x480`, or nothing.
-    size: String,
-}
-
 /// The artifacts of a result, images of `budget` bytes together as they are.
 pub(crate) async fn of(call: &Call, result: &ExecutionResult, mut budget: u64) -> Shown {
     let (mut shown, mut images) = (Shown::default(), 0);
@@ -42,10 +29,10 @@ pub(crate) async fn of(call: &Call, result: &ExecutionResult, mut budget: u64) -
             if shown.content.len() == LINKS {
                 return shown;
             }
-            let small = KINDS.contains(&one.kind) && one.bytes <= budget && images < IMAGES;
-            let label = format!("{}{}, {} bytes", one.kind, one.size, one.bytes);
+            let small = IMAGE_KINDS.contains(&one.kind) && one.bytes <= budget && images < IMAGES;
+            let label = format!("{}, {} bytes", kind_and_size(&one), one.bytes);
             let content = if small {
-                content(call, one.sha256).await.ok()
+                content(call, result.id, one.sha256).await.ok()
             } else {
                 None
             };
@@ -67,8 +54,11 @@ pub(crate) async fn of(call: &Call, result: &ExecutionResult, mut budget: u64) -
     shown
 }
 
-async fn content(call: &Call, sha256: &str) -> Result<impl AsRef<[u8]>, EngineError> {
-    let artifact = call.engine.artifact(&call.principal, sha256).await?;
+async fn content(call: &Call, id: ExecutionId, sha256: &str) -> Result<impl AsRef<[u8]>, EngineError> {
+    let artifact = call
+        .engine
+        .execution_artifact(&call.principal, id, sha256)
+        .await?;
     artifact.read(0, RESOURCE_BYTES).await
 }
 
@@ -78,27 +68,24 @@ pub(crate) fn uri(sha256: &str) -> String {
 }
 
 /// Of one output: its best image, or, if there is neither an image nor a short text, all that it has.
-fn choose(data: &Map<String, Value>) -> Vec<Reference<'_>> {
-    if let Some(image) = KINDS.iter().find_map(|kind| reference(kind, data.get(*kind)?)) {
+fn choose(data: &Map<String, Value>) -> Vec<ArtifactReference<'_>> {
+    if let Some(image) = ArtifactReference::best_image(data) {
         return vec![image];
     }
     let is_plain = data.get("text/plain").is_some_and(Value::is_string);
-    let all = data.iter().filter_map(|(kind, value)| reference(kind, value));
+    let all = data
+        .iter()
+        .filter_map(|(kind, value)| ArtifactReference::read(kind, value));
     all.filter(|one| !is_plain || one.kind.starts_with("image/"))
         .collect()
 }
 
-fn reference<'a>(kind: &'a str, value: &'a Value) -> Option<Reference<'a>> {
-    let size = match (value["width"].as_u64(), value["height"].as_u64()) {
-        (Some(width), Some(height)) => format!(" {width}x{height}"),
-        _ => String::new(),
-    };
-    Some(Reference {
-        kind,
-        sha256: value["artifact"].as_str()?.strip_prefix("sha256:")?,
-        bytes: value["bytes"].as_u64()?,
-        size,
-    })
+/// `image/png 640x480`, or the media type alone.
+fn kind_and_size(one: &ArtifactReference<'_>) -> String {
+    match one.size {
+        Some((width, height)) => format!("{} {width}x{height}", one.kind),
+        None => one.kind.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -108,10 +95,7 @@ mod tests {
 
     fn kinds(data: &Value) -> Vec<String> {
         let chosen = choose(data.as_object().unwrap());
-        chosen
-            .iter()
-            .map(|one| format!("{}{}", one.kind, one.size))
-            .collect()
+        chosen.iter().map(kind_and_size).collect()
     }
 
     #[test]

@@ -235,7 +235,14 @@ impl Stream {
         bundle: &serde_json::Map<String, serde_json::Value>,
         is_main_result: bool,
     ) -> Line {
-        match members(&self.running.engine, &self.running.principal, bundle).await {
+        match members(
+            &self.running.engine,
+            &self.running.principal,
+            self.running.id,
+            bundle,
+        )
+        .await
+        {
             Ok(data) => Line::Result { data, is_main_result },
             Err(error) => Line::Stderr {
                 text: format!("a result cannot be shown: {error}\n"),

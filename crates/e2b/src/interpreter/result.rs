@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use himalia_engine::{Engine, EngineError, Principal};
+use himalia_engine::{ArtifactReference, Engine, EngineError, ExecutionId, Principal};
 use serde_json::{Map, Value};
 
 use crate::limits::VALUE_BYTES;
@@ -27,12 +27,13 @@ const WORDS: [(&str, &str); 12] = [
 pub(super) async fn members(
     engine: &Engine,
     principal: &Principal,
+    id: ExecutionId,
     bundle: &Map<String, Value>,
 ) -> Result<Map<String, Value>, EngineError> {
     let (mut members, mut extra) = (Map::new(), Map::new());
     for (kind, value) in bundle {
-        let value = match artifact(value) {
-            Some(sha256) => content(engine, principal, kind, sha256).await?,
+        let value = match ArtifactReference::read(kind, value) {
+            Some(reference) => content(engine, principal, id, reference).await?,
             None => value.clone(),
         };
         match word(kind) {
@@ -70,22 +71,16 @@ fn unquoted(value: Value) -> Value {
     inner.unwrap_or(text).into()
 }
 
-/// The hash of a value that is kept beside the result.
-fn artifact(value: &Value) -> Option<&str> {
-    value.get("bytes")?.as_u64()?;
-    value.get("artifact")?.as_str()?.strip_prefix("sha256:")
-}
-
 /// A value that is kept beside the result: JSON, text, or base64 of what is neither.
 async fn content(
     engine: &Engine,
     principal: &Principal,
-    kind: &str,
-    sha256: &str,
+    id: ExecutionId,
+    reference: ArtifactReference<'_>,
 ) -> Result<Value, EngineError> {
-    let artifact = engine.artifact(principal, sha256).await?;
+    let artifact = engine.execution_artifact(principal, id, reference.sha256).await?;
     let bytes = artifact.read(0, VALUE_BYTES).await?;
-    Ok(decoded(kind, &bytes))
+    Ok(decoded(reference.kind, &bytes))
 }
 
 fn decoded(kind: &str, bytes: &[u8]) -> Value {
@@ -123,16 +118,15 @@ mod tests {
 
     #[test]
     fn kept_values_are_told_from_json_and_decoded_by_type() {
-        assert_eq!(
-            artifact(&json!({"artifact": "sha256:ab", "bytes": 3})),
-            Some("ab")
-        );
+        let kept = json!({"artifact": "sha256:ab", "bytes": 3});
+        let reference = ArtifactReference::read("text/html", &kept);
+        assert_eq!(reference.map(|reference| reference.sha256), Some("ab"));
         for other in [
             json!("x"),
             json!({"artifact": "x", "bytes": 1}),
             json!({"artifact": "sha256:ab"}),
         ] {
-            assert_eq!(artifact(&other), None);
+            assert_eq!(ArtifactReference::read("text/html", &other), None);
         }
         assert_eq!(decoded("application/json", b"[1]"), json!([1]));
         assert_eq!(decoded("application/vnd.vega.v5+json", b"{}"), json!({}));

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use himalia_engine::{ExecutionId, ExecutionResult, Principal};
+use himalia_engine::{ArtifactReference, ExecutionId, ExecutionResult, Principal};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -16,8 +16,6 @@ use crate::v1::answers::Made;
 pub(super) const MOST: u64 = 4 << 20;
 /// Images of one result.
 const COUNT: usize = 8;
-/// Images that clients show, the best first: one of each output.
-const KINDS: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
 
 /// The answer with this result, whose images have at most `budget` bytes together. `shown`: what is answered of the result.
 pub(super) async fn answer<T: Serialize>(
@@ -54,17 +52,11 @@ pub(super) async fn answer<T: Serialize>(
 }
 
 fn bytes_of(result: &ExecutionResult) -> u64 {
-    let images = result.outputs.iter().filter_map(|output| best(&output.data));
-    images.fold(0, |sum, (_, _, bytes)| sum.saturating_add(bytes))
-}
-
-/// The image of an output that is shown: kind, hash, length.
-fn best(data: &Map<String, Value>) -> Option<(&'static str, &str, u64)> {
-    KINDS.iter().find_map(|kind| {
-        let image = data.get(*kind)?;
-        let sha256 = image["artifact"].as_str()?.strip_prefix("sha256:")?;
-        Some((*kind, sha256, image["bytes"].as_u64()?))
-    })
+    let images = result
+        .outputs
+        .iter()
+        .filter_map(|output| ArtifactReference::best_image(&output.data));
+    images.fold(0, |sum, image| sum.saturating_add(image.bytes))
 }
 
 /// Puts the content of an output's image beside its address, if there is room for it. How many bytes it has.
@@ -75,13 +67,13 @@ async fn inline(
     data: &mut Map<String, Value>,
     left: u64,
 ) -> Option<u64> {
-    let (kind, sha256, bytes) = best(data)?;
-    if bytes > left {
+    let image = ArtifactReference::best_image(data)?;
+    if image.bytes > left {
         return None;
     }
     let found = app
         .engine()
-        .execution_artifact(principal, id, sha256)
+        .execution_artifact(principal, id, image.sha256)
         .await
         .ok()?;
     // What a kernel named like an artifact may be another one.
@@ -90,7 +82,8 @@ async fn inline(
         return None;
     }
     let content = found.read(0, usize::try_from(size).ok()?).await.ok()?;
-    data.get_mut(kind)?["base64"] = STANDARD.encode(&content).into();
+    let kind = image.kind.to_owned();
+    data.get_mut(&kind)?["base64"] = STANDARD.encode(&content).into();
     Some(size)
 }
 

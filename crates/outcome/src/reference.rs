@@ -1,0 +1,72 @@
+//! Reads what stands in an output for a value that became an artifact.
+
+use serde_json::{Map, Value};
+
+/// Media types of images that clients show, the best first: one of each output.
+pub const IMAGE_KINDS: [&str; 4] = ["image/png", "image/jpeg", "image/webp", "image/gif"];
+
+/// The place of an artifact in an output. A kernel can write the same: what it names need not be there, nor have that length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArtifactReference<'a> {
+    /// The media type under which the output has it.
+    pub kind: &'a str,
+    /// The hexadecimal digits of its hash, if it is one.
+    pub sha256: &'a str,
+    /// Its length.
+    pub bytes: u64,
+    /// Width and height of an image whose header could be read, in pixels.
+    pub size: Option<(u64, u64)>,
+}
+
+impl<'a> ArtifactReference<'a> {
+    /// That of one representation of an output; `None` for a value that is in the output itself.
+    pub fn read(kind: &'a str, value: &'a Value) -> Option<Self> {
+        Some(Self {
+            kind,
+            sha256: value.get("artifact")?.as_str()?.strip_prefix("sha256:")?,
+            bytes: value.get("bytes")?.as_u64()?,
+            size: value["width"].as_u64().zip(value["height"].as_u64()),
+        })
+    }
+
+    /// The image of an output that is shown, if it has one.
+    pub fn best_image(data: &'a Map<String, Value>) -> Option<Self> {
+        IMAGE_KINDS
+            .into_iter()
+            .find_map(|kind| Self::read(kind, data.get(kind)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_reference_has_a_hash_and_a_length() {
+        let value = json!({"artifact": "sha256:ab", "bytes": 3, "width": 4});
+        let expected = ArtifactReference {
+            kind: "image/png",
+            sha256: "ab",
+            bytes: 3,
+            size: None,
+        };
+        assert_eq!(ArtifactReference::read("image/png", &value), Some(expected));
+        for own in [
+            json!("text"),
+            json!({"artifact": "x", "bytes": 1}),
+            json!({"artifact": "sha256:ab"}),
+        ] {
+            assert_eq!(ArtifactReference::read("image/png", &own), None, "{own}");
+        }
+    }
+
+    #[test]
+    fn the_best_image_is_the_first_of_the_list() {
+        let image = json!({"artifact": "sha256:ab", "bytes": 3, "width": 4, "height": 5});
+        let data = json!({"image/gif": image, "image/jpeg": image, "image/png": "inline"});
+        let best = ArtifactReference::best_image(data.as_object().unwrap()).unwrap();
+        assert_eq!((best.kind, best.size), ("image/jpeg", Some((4, 5))));
+        assert_eq!(ArtifactReference::best_image(&Map::new()), None);
+    }
+}
