@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use himalia_authority::KeyPairPem;
 use himalia_link::{CA_FILE, CERT_FILE, CERT_KEY_FILE, KEY_FILE};
 use himalia_sandbox::inside::{GATEWAY_DIR, HOSTNAME, KERNEL_DIR, RUNTIME_DIR, SHIM, WORK_DIR};
-use himalia_sandbox::{Isolation, Limits, SandboxError, SandboxId, SandboxSpec};
+use himalia_sandbox::{Isolation, Limits, Network, SandboxError, SandboxId, SandboxSpec};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, ContainerPort, EmptyDirVolumeSource, LocalObjectReference,
@@ -266,6 +266,9 @@ fn arguments(spec: &SandboxSpec) -> Vec<String> {
     }
     if let Some(version) = spec.protocol_max {
         arguments.extend(["--protocol-max".to_owned(), version.to_string()]);
+    }
+    if spec.network == Network::Allow {
+        arguments.push("--network".to_owned());
     }
     arguments
 }

@@ -120,3 +120,13 @@ fn what_callers_name_is_data() {
     assert_eq!(back["kernel"], "a b/c");
     assert_eq!(back.len(), 2);
 }
+
+#[test]
+fn a_network_through_the_gateway_is_an_argument_of_the_shim() {
+    let arguments = |network: Network| {
+        let pod = built(|_, spec| spec.network = network);
+        pod["spec"]["containers"][0]["args"].to_string()
+    };
+    assert!(arguments(Network::Allow).contains("\"--network\""));
+    assert!(!arguments(Network::None).contains("\"--network\""));
+}

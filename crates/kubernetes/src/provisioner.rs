@@ -64,7 +64,7 @@ impl Provisioner for KubernetesProvisioner {
                 .map_or(Isolation::Container, |kind| kind.isolation),
             root: RootFiles::Image,
             networks: false,
-            proxy: false,
+            proxy: true,
             zygotes: false,
             kept_files: true,
             measured_by: MeasuredBy::Shim,

@@ -32,7 +32,7 @@ impl StubProvisioner {
                 isolation,
                 root,
                 networks: root == RootFiles::Image,
-                proxy: root == RootFiles::Built,
+                proxy: root != RootFiles::Host,
                 zygotes: root == RootFiles::Built,
                 kept_files: true,
                 measured_by: MeasuredBy::Provisioner,

@@ -41,7 +41,7 @@ class Gateway(Himalia):
 
     isolation = ()
 
-    def __init__(self, directory, **tables):
+    def __init__(self, directory, *options, **tables):
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
         # Tests on one cluster do not see each other's pods.
@@ -69,6 +69,7 @@ class Gateway(Himalia):
             *("--config", str(self.config)),
             *("--kernelspec-dir", str(specs.parent)),
             "--only-these-kernelspecs",
+            *options,
         )
 
     def pods(self):

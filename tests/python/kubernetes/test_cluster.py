@@ -5,6 +5,8 @@ import os
 import subprocess
 
 import pytest
+from events import follow
+from hosts import Host, Names
 from pods import Gateway
 from waiting import eventually
 
@@ -145,3 +147,56 @@ def test_the_doctor_says_whether_policies_are_enforced(gateway):
         assert "NOT isolated" in isolation["text"] and not report["ok"] and done.returncode == 1, report
     permissions = [one for one in report["findings"] if one["topic"] == "permissions"]
     assert permissions[0]["level"] == "ok", report
+
+
+class WithNames(Gateway):
+    """A gateway that knows names of its own."""
+
+    names = None
+
+    def command(self):
+        """In a mount namespace with these names."""
+        return self.names.around(super().command())
+
+
+FETCH = """
+import concurrent.futures, urllib.error, urllib.request
+def fetch(url):
+    try:
+        with urllib.request.urlopen(url, timeout=60) as reply:
+            return reply.read().decode()
+    except urllib.error.HTTPError as error:
+        return f"{error.code} {error.reason}"
+    except OSError as error:
+        return f"{type(error).__name__} {error}"
+"""
+
+
+def test_a_pod_reaches_through_the_gateway_what_its_list_has(tmp_path):
+    host = Host("0.0.0.0", pages={"/": b"hello", "/large": b"x" * (8 << 20)})
+    WithNames.names = Names(tmp_path)
+    for name in ("web.test", "other.test"):
+        WithNames.names[name] = ["127.0.0.2"]
+    template = {"kernelspec": "python3", "network": "allow", "allow": [f"web.test:{host.port}"]}
+    gateway = WithNames(tmp_path, f"--private-address=127.0.0.2:{host.port}", **{"templates.reach": template})
+    session = gateway.session(template="reach")
+    print_of = lambda code: gateway.run(session, f"{FETCH}\nprint({code})")["text"].strip()
+    url = f"http://web.test:{host.port}"
+    assert print_of(f"fetch('{url}/')") == "hello"
+    # More data than any buffer holds; and since the gateway dials a pod, many new connections at once.
+    assert print_of(f"len(fetch('{url}/large'))") == str(8 << 20)
+    assert print_of(f"set(concurrent.futures.ThreadPoolExecutor(40).map(fetch, ['{url}/'] * 120))") == "{'hello'}"
+    assert print_of(f"fetch('http://other.test:{host.port}/')").startswith("403 egress_denied: other.test")
+    records = follow(gateway, session, 0, lambda event: event["kind"] == "network" and event["detail"]["host"] == "other.test")
+    reached = [one["detail"] for one in records if one["kind"] == "network" and one["detail"]["outcome"] == "ended"]
+    assert any(one["host"] == "web.test" and one["received_bytes"] > 8 << 20 for one in reached), reached
+    # As long as the gateway is away, so is the network; then it is as it was.
+    gateway.kill()
+    gateway.start()
+    eventually(lambda: print_of(f"fetch('{url}/')") == "hello", "the network is back", 60)
+    assert print_of(f"fetch('http://other.test:{host.port}/')").startswith("403 egress_denied: other.test")
+    assert gateway.http.patch(f"v1/sessions/{session}", json={"network": "none"}).json()["allow"] == []
+    assert "egress_denied" in print_of(f"fetch('{url}/')")
+    gateway.delete_session(session)
+    gateway.stop()
+    host.close()

@@ -19,9 +19,7 @@ LEVELS = CONTAINERS if ENGINE else LOCAL
 TEMPLATE = """
 [templates.{name}]
 kernelspec = "python3"
-provisioner = "{provisioner}"
-isolation = "{isolation}"
-memory = "512MiB"
+{place}memory = "512MiB"
 pids = 100
 disk = "{disk}"
 tmp = "32MiB"
@@ -31,18 +29,23 @@ preload = ["numpy", "pandas"]
 """
 
 
-def config(level, pool=1):
-    """The configuration file of a gateway at one level."""
+def place(level):
+    """The keys of a template that say where its kernels run."""
     isolation = level.partition(",")[0]
     engine = isolation in CONTAINERS
-    more = f'image = "{IMAGE}"\nruntime = "{"runsc" if isolation == "gvisor" else "runc"}"' if engine else ""
+    more = f'image = "{IMAGE}"\nruntime = "{"runsc" if isolation == "gvisor" else "runc"}"\n' if engine else ""
+    return f'provisioner = "{"docker" if engine else "local"}"\nisolation = "{isolation}"\n{more}'
+
+
+def config(level, pool=1):
+    """The configuration file of a gateway at one level."""
+    engine = level in CONTAINERS
     # Tests look for what a session leaves behind.
     text = "retention = 0\n"
     text += f'[docker]\nhost = "{ENGINE}"\nimage = "{IMAGE}"\n[docker.runtimes]\nrunc = "container"\nrunsc = "gvisor"\n' if engine else ""
     templates = (("plain", "64MiB", ""), ("pooled", "64MiB", f"[templates.pooled.pool]\nsize = {pool}\nmax = {pool}"), ("kept", "24MiB", 'files = "session"'))
     for name, disk, extra in templates:
-        provisioner = "docker" if engine else "local"
-        text += TEMPLATE.format(name=name, provisioner=provisioner, isolation=isolation, disk=disk, more=f"{more}\n{extra}")
+        text += TEMPLATE.format(name=name, place=place(level), disk=disk, more=extra)
     return text
 
 
@@ -78,9 +81,9 @@ class AtLevel(Himalia):
 class AsOrdinaryUser(AtLevel):
     """The same, started by a user without any privilege."""
 
-    def __init__(self, directory, level, place, **more):
+    def __init__(self, directory, level, place, *options, **more):
         self.place = place
-        super().__init__(directory, level, "--kernelspec-dir", str(place / "kernels"), "--only-these-kernelspecs", **more)
+        super().__init__(directory, level, "--kernelspec-dir", str(place / "kernels"), "--only-these-kernelspecs", *options, **more)
 
     def start(self):
         """What the test wrote as root belongs to that user."""

@@ -1,24 +1,22 @@
 """The network of a session that has a list of hosts: what is on it is reached with ordinary clients, and nothing else in any way."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 from channels import Channels
 from hosts import Host, Names, certificate
-from levels import AtLevel
+from levels import CONTAINERS, LEVELS, AsOrdinaryUser, AtLevel, place
 from test_packages import NAME, wheel
 from waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
 
-LEVEL = "namespaces"
 TEMPLATES = """
 [templates.reach]
 kernelspec = "python3"
-provisioner = "local"
-isolation = "namespaces"
-memory = "512MiB"
+{place}memory = "512MiB"
 pids = 100
 network = "allow"
 allow = ["web.test:{web}", "web2.test:{web}", "secure.test:{tls}", "*.below.test:{web}", "127.0.0.3:{web}",
@@ -26,9 +24,7 @@ allow = ["web.test:{web}", "web2.test:{web}", "secure.test:{tls}", "*.below.test
 
 [templates.ready]
 kernelspec = "python3"
-provisioner = "local"
-isolation = "namespaces"
-memory = "512MiB"
+{place}memory = "512MiB"
 network = "allow"
 allow = ["web.test:{web}", "web2.test:{web}"]
 pool.size = 1
@@ -48,12 +44,15 @@ def fetch(url, data=None):
 """
 
 
-class WithNames(AtLevel):
-    """A gateway at a level, with names of its own."""
+class WithNames:
+    """A gateway with templates and names of its own."""
 
-    def __init__(self, directory, names, templates, *options, **more):
-        self.names, self.templates = names, templates
-        super().__init__(directory, LEVEL, *options, **more)
+    names = templates = None
+
+    @classmethod
+    def having(cls, names, templates):
+        """The same class of gateways, with these."""
+        return type(cls.__name__, (cls,), {"names": names, "templates": templates})
 
     def start(self):
         """The templates of this test come behind those of the level."""
@@ -67,10 +66,20 @@ class WithNames(AtLevel):
         return self.names.around(super().command())
 
 
+class Privileged(WithNames, AtLevel):
+    """Of root."""
+
+
+class Ordinary(WithNames, AsOrdinaryUser):
+    """Of an ordinary user."""
+
+
 class World:
     """Hosts, and a gateway whose sessions may reach some of them."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, level, ordinary=None):
+        # Images of kernels have none.
+        self.has_curl = level not in CONTAINERS
         simple = f"/simple/{NAME.replace('_', '-')}/"
         file = f"{NAME}-1.0-py3-none-any.whl"
         pages = {"/": b"hello", simple: f'<a href="/{file}">{file}</a>'.encode(), f"/{file}": wheel()}
@@ -86,7 +95,12 @@ class World:
         self.names["web2.test"] = ["127.0.0.2"]
         self.names["inside.test"] = ["127.0.0.4"]
         private = [f"--private-address={address}:{host.port}" for address in ("127.0.0.2", "127.0.0.3") for host in (self.web, self.other, self.tls)]
-        self.gateway = WithNames(directory / "gateway", self.names, TEMPLATES.format(web=self.web.port, tls=self.tls.port), *private)
+        templates = TEMPLATES.format(web=self.web.port, tls=self.tls.port, place=place(level))
+        if ordinary:
+            own = Path(subprocess.run(["mktemp", "-d", str(ordinary / "XXXXXX")], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+            self.gateway = Ordinary.having(self.names, templates)(own, level, ordinary, *private, env={"HOME": str(own)})
+        else:
+            self.gateway = Privileged.having(self.names, templates)(directory / "gateway", level, *private)
 
     def session(self, template="reach", **body):
         """A new session."""
@@ -104,10 +118,25 @@ class World:
             host.close()
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory, kernel_python):
+def world_at(request, directory):
+    """One at the level of a test."""
+    level = request.param
+    ordinary = request.getfixturevalue("ordinary_place") if "ordinary" in level else None
+    return World(directory, level, ordinary)
+
+
+@pytest.fixture(scope="module", params=LEVELS)
+def world(request, tmp_path_factory, kernel_python):
     """One for the tests of this file."""
-    made = World(tmp_path_factory.mktemp("network"))
+    made = world_at(request, tmp_path_factory.mktemp("network"))
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=LEVELS)
+def own_world(request, tmp_path, kernel_python):
+    """One for a test that kills its gateway."""
+    made = world_at(request, tmp_path)
     yield made
     made.close()
 
@@ -128,9 +157,17 @@ def test_what_is_on_the_list_is_reached_with_ordinary_clients(world, client):
     assert world.asks(client, f"fetch('http://127.0.0.3:{web}/')") == "hello"
     assert world.asks(client, f"fetch('https://secure.test:{tls}/')") == "safe"
     assert ("GET", "/", [f"web.test:{web}"]) in world.web.requests
-    shell = "import subprocess; print(subprocess.run({!r}, shell=True, capture_output=True, text=True).stdout)"
-    curl = f"curl -s http://web.test:{web}/; curl -sk https://secure.test:{tls}/; curl -s --noproxy '' -x socks5h://127.0.0.1:3128 http://web.test:{web}/"
-    assert client.run(shell.format(curl), 60).text().strip() == "hellosafehello"
+    socks = f"""
+c = socket.create_connection(("127.0.0.1", 3128), 20)
+c.sendall(b"\\x05\\x01\\x00"); assert c.recv(2) == b"\\x05\\x00"
+c.sendall(b"\\x05\\x01\\x00\\x03\\x08web.test" + ({web}).to_bytes(2, "big")); assert c.recv(10)[1] == 0
+c.sendall(b"GET / HTTP/1.0\\r\\nHost: web.test:{web}\\r\\n\\r\\n"); print(c.makefile().read()[-5:])
+"""
+    assert client.run(FETCH + socks, 60).text().strip() == "hello"
+    if world.has_curl:
+        shell = "import subprocess; print(subprocess.run({!r}, shell=True, capture_output=True, text=True).stdout)"
+        curl = f"curl -s http://web.test:{web}/; curl -sk https://secure.test:{tls}/; curl -s --noproxy '' -x socks5h://127.0.0.1:3128 http://web.test:{web}/"
+        assert client.run(shell.format(curl), 60).text().strip() == "hellosafehello"
     done = client.run(f"%pip install --index-url http://web.test:{web}/simple --trusted-host web.test {NAME}", 120)
     assert "Successfully installed" in done.text(), (done.text(), done.text("stderr"))
     assert client.run(f"import {NAME}; print({NAME}.ANSWER)").text().strip() == "42"
@@ -204,9 +241,11 @@ print(tries("metadata", lambda: socket.create_connection(("169.254.169.254", 80)
     assert text.splitlines()[0] == "['lo']", text
     assert "REACHED" not in text and len(text.splitlines()) == 8, text
     # Without the proxy's variables, or with every host excepted from it, nothing is reached.
-    for variables in ("unset HTTP_PROXY http_proxy ALL_PROXY all_proxy", "export NO_PROXY='*' no_proxy='*'"):
-        code = f"import subprocess; print(subprocess.run({variables + f'; curl -sS -m 10 http://web.test:{world.web.port}/ 2>&1'!r}, shell=True, capture_output=True, text=True).stdout)"
-        assert "Could not resolve host" in client.run(code, 60).text()
+    fetch = f"import urllib.request as r; print('REACHED', r.urlopen('http://web.test:{world.web.port}/', timeout=10).read())"
+    for change in ("{k: v for k, v in os.environ.items() if k.lower() not in ('http_proxy', 'all_proxy')}", "{**os.environ, 'NO_PROXY': '*', 'no_proxy': '*'}"):
+        code = f"import os, subprocess, sys; print(subprocess.run([sys.executable, '-c', {fetch!r}], env={change}, capture_output=True, text=True))"
+        text = client.run(code, 60).text()
+        assert "REACHED b" not in text and ("ame resolution" in text or "not known" in text), text
     assert len(world.web.requests) == before
 
 
@@ -282,12 +321,11 @@ def test_a_pooled_kernel_has_the_list_of_its_session(world):
     world.gateway.end(session)
 
 
-def test_a_kill_of_the_gateway_leaves_the_list_as_it_was(tmp_path, kernel_python):
-    world = World(tmp_path)
-    try:
-        web = world.web.port
-        session = world.session(network={"allow": [f"web.test:{web}"]})
-        away = f"""
+def test_a_kill_of_the_gateway_leaves_the_list_as_it_was(own_world):
+    world = own_world
+    web = world.web.port
+    session = world.session(network={"allow": [f"web.test:{web}"]})
+    away = f"""
 import threading, time
 answers = []
 def ask():
@@ -296,19 +334,17 @@ def ask():
         time.sleep(0.05)
 threading.Thread(target=ask, daemon=True).start()
 """
-        with Channels(world.gateway, session) as client:
-            client.run(FETCH + away)
-            world.gateway.kill()
-        world.gateway.start()
-        with Channels(world.gateway, session) as client:
-            eventually(lambda: "hello" in client.run("print(answers[-1])").text(), "the network is back", 60)
-            assert world.asks(client, f"fetch('http://web.test:{web}/')") == "hello"
-            assert "egress_denied" in world.asks(client, f"fetch('http://web2.test:{web}/')")
-            # Nothing but the list was ever reached, and no request hung.
-            assert set(client.run("print('\\n'.join({one.split()[0] for one in answers}))").text().split()) <= {"hello", "503", "502", "RemoteDisconnected", "URLError", "ConnectionResetError"}
-        assert world.gateway.show(session)["allow"] == [f"web.test:{web}"]
-    finally:
-        world.close()
+    with Channels(world.gateway, session) as client:
+        client.run(FETCH + away)
+        world.gateway.kill()
+    world.gateway.start()
+    with Channels(world.gateway, session) as client:
+        eventually(lambda: "hello" in client.run("print(answers[-1])").text(), "the network is back", 60)
+        assert world.asks(client, f"fetch('http://web.test:{web}/')") == "hello"
+        assert "egress_denied" in world.asks(client, f"fetch('http://web2.test:{web}/')")
+        # Nothing but the list was ever reached, and no request hung.
+        assert set(client.run("print('\\n'.join({one.split()[0] for one in answers}))").text().split()) <= {"hello", "503", "502", "RemoteDisconnected", "URLError", "ConnectionResetError"}
+    assert world.gateway.show(session)["allow"] == [f"web.test:{web}"]
 
 
 def test_a_level_that_cannot_enforce_a_list_refuses_it(tmp_path, kernel_python):

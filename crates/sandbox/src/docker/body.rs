@@ -11,7 +11,7 @@ use bollard::models::{
 use super::client::Facts;
 use super::{seccomp, volume};
 use crate::inside::{GATEWAY_DIR, HOSTNAME, KERNEL_DIR, RUNTIME_DIR, SHIM, WORK_DIR};
-use crate::{Enforcement, Isolation, Limits, SandboxError, SandboxSpec};
+use crate::{Enforcement, Isolation, Limits, Network, SandboxError, SandboxSpec};
 
 const MIB: u64 = 1 << 20;
 /// Sizes of what must have one although the caller wants no limit.
@@ -133,6 +133,9 @@ fn arguments(spec: &SandboxSpec) -> Vec<String> {
     }
     if let Some(version) = spec.protocol_max {
         arguments.extend(["--protocol-max".to_owned(), version.to_string()]);
+    }
+    if spec.network == Network::Allow {
+        arguments.push("--network".to_owned());
     }
     arguments
 }

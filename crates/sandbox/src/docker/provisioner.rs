@@ -69,7 +69,7 @@ impl Provisioner for DockerProvisioner {
             isolation: self.inner.level,
             root: RootFiles::Image,
             networks: true,
-            proxy: false,
+            proxy: true,
             zygotes: false,
             kept_files: true,
             measured_by: MeasuredBy::Provisioner,

@@ -56,6 +56,7 @@ fn everything_is_closed_unless_it_is_wanted() {
     assert_eq!(body.user.as_deref(), Some("200001:200001"));
     assert_eq!(body.network_disabled, Some(true));
     assert_eq!(host.network_mode.as_deref(), Some("none"));
+    assert!(!body.cmd.unwrap().contains(&"--network".to_owned()));
     assert_eq!(host.cap_drop.unwrap(), ["ALL"]);
     assert_eq!(host.cap_add, None);
     assert_eq!(host.privileged, Some(false));
@@ -190,4 +191,12 @@ fn limits_that_cannot_work_are_named() {
             .unwrap_err()
             .starts_with("disk ")
     );
+}
+
+#[test]
+fn a_network_through_the_gateway_is_a_proxy_and_no_device() {
+    let body = body(|spec| spec.network = Network::Allow, None);
+    assert!(body.cmd.unwrap().contains(&"--network".to_owned()));
+    assert_eq!(body.network_disabled, Some(true));
+    assert_eq!(body.host_config.unwrap().network_mode.as_deref(), Some("none"));
 }
