@@ -10,6 +10,7 @@ lock() { # folder, further arguments
 }
 lock .
 lock bench
+lock agents
 lock other-kernels
 lock ../clients/python/zig
 # These are added to an environment that has what is left out.
