@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use himalia_engine::{Engine, KernelId, Principal, SessionInfo};
+use himalia_engine::{Engine, KernelId, Principal, SessionId, SessionInfo};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -31,6 +31,18 @@ pub(crate) fn find(engine: &Engine, principal: &Principal, wanted: &str) -> Resu
             format!("{} sessions begin with this", found.len()),
         )),
     }
+}
+
+/// A kernel of a session: the first one, or the one with this id.
+pub(crate) fn kernel(
+    engine: &Engine,
+    principal: &Principal,
+    session: &str,
+    kernel: Option<&str>,
+) -> Result<KernelId, Failure> {
+    let first = find(engine, principal, session)?;
+    let found = engine.session_kernel(principal, SessionId::of_first_kernel(first), kernel);
+    found.map_err(Failure::Engine)
 }
 
 /// What a model needs of a session; also read from what another replica says of one of its own (`GET /v1/sessions`).

@@ -119,6 +119,34 @@ def test_what_cannot_be_is_named(shared, session):
     run(mistakes)
 
 
+def test_an_additional_kernel_and_what_holds_for_one_execution(shared, session):
+    async def kernels():
+        async with agent(shared) as client:
+            scoped = {"session": session, "code": "import os; (os.environ['A'], os.getcwd())", "env": {"A": "b"}, "cwd": "/"}
+            ran = await client.call_tool("execute", {**scoped, "metadata": {"ticket": 7}})
+            assert "('b', '/')" in text(ran) and ran.structured_content["metadata"] == {"ticket": 7}
+            again = await client.call_tool("execute", {"session": session, "code": "x = 1; 'A' in os.environ"})
+            assert "False" in text(again)
+            made = await client.call_tool("session", {"op": "add_kernel", "session": session})
+            kernel = made.structured_content["kernel"]
+            there = {"session": session, "kernel": kernel}
+            assert "NameError" in text(await client.call_tool("execute", {**there, "code": "x"}))
+            await client.call_tool("execute", {**there, "code": "y = 2"})
+            def names(listed):
+                return {one["name"] for one in listed.structured_content["variables"]}
+
+            assert names(await client.call_tool("inspect_variables", there)) == {"y"}
+            assert names(await client.call_tool("inspect_variables", {"session": session})) == {"os", "x"}
+            assert "y = 2" in text(await client.call_tool("session", {"op": "list", **there}))
+            closed = await client.call_tool("session", {"op": "close", **there})
+            assert closed.structured_content == {"closed": kernel}
+            gone = await client.call_tool("execute", {**there, "code": "1"})
+            assert gone.is_error and gone.structured_content["code"] == "kernel_not_found", gone.structured_content
+            assert not (await client.call_tool("execute", {"session": session, "code": "x"})).is_error
+
+    run(kernels)
+
+
 def test_a_shell_script(shared, session):
     async def scripts():
         async with agent(shared) as client:

@@ -42,11 +42,16 @@ pub(super) fn tool(
     schema: Value,
     effects: &Effects,
 ) -> Tool {
-    let annotations = ToolAnnotations::new()
+    let mut annotations = ToolAnnotations::new()
         .read_only(effects.read_only)
-        .destructive(effects.destructive)
-        .idempotent(effects.idempotent)
         .open_world(effects.open_world);
+    // Only what a client would not assume: models read this too. For a tool that changes nothing they say nothing.
+    if !effects.read_only && !effects.destructive {
+        annotations = annotations.destructive(false);
+    }
+    if !effects.read_only && effects.idempotent {
+        annotations = annotations.idempotent(true);
+    }
     Tool::new(name, description, object(schema))
         .with_title(title)
         .with_annotations(annotations)

@@ -1,11 +1,12 @@
 //! `execute`: runs code in a session.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use himalia_engine::{Execute, ExecutionId, OnTimeout};
+use himalia_engine::{Execute, ExecutionId, KernelId, OnTimeout};
 use rmcp::model::{CallToolResponse, Tool};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::entry::{Effects, ToolEntry, object, tool};
 use crate::call::{Answer, Call};
@@ -34,13 +35,17 @@ fn describe(name: &'static str) -> Tool {
         "properties": {
             "session": {"type": "string", "description": "id or name"},
             "code": {"type": "string"},
-            "language": {"type": "string", "description": "bash: a shell script (default: the kernel's)"},
-            "timeout_s": {"type": "number", "description": "limit of the run time (default: none)"},
+            "kernel": {"type": "string", "description": "id of an additional one"},
+            "language": {"type": "string", "description": "bash: a shell script"},
+            "timeout_s": {"type": "number", "description": "run time limit"},
             "on_timeout": {"enum": ["interrupt", "detach"], "description": "detach: let it continue"},
             "wait_s": {"type": "number", "description": "return then; the code continues (default 50, at most 600)"},
             "background": {"type": "boolean", "description": "return immediately"},
             "text_chars": {"type": "integer", "description": "budget of text (default 8000)"},
-            "image_bytes": {"type": "integer", "description": "budget of images; the rest are links (default 262144)"},
+            "image_bytes": {"type": "integer", "description": "budget of images (default 262144)"},
+            "env": {"type": "object"},
+            "cwd": {"type": "string"},
+            "metadata": {"type": "object"},
             "allow_stdin": {"type": "boolean", "description": "let input() ask; else it raises"},
             "input_for": {"type": "string", "description": "an execution that waits in input(): code is the answer"},
             "expect_incarnation": {"type": "integer", "description": "refuse another kernel process"},
@@ -69,7 +74,13 @@ fn describe(name: &'static str) -> Tool {
 struct Arguments {
     session: String,
     code: String,
+    kernel: Option<String>,
     language: Option<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    cwd: Option<String>,
+    #[serde(default)]
+    metadata: Map<String, Value>,
     timeout_s: Option<f64>,
     on_timeout: Option<OnTimeout>,
     wait_s: Option<f64>,
@@ -85,6 +96,12 @@ struct Arguments {
     idempotency_key: Option<String>,
 }
 
+impl Arguments {
+    fn kernel(&self, call: &Call) -> Result<KernelId, Failure> {
+        sessions::kernel(&call.engine, &call.principal, &self.session, self.kernel.as_deref())
+    }
+}
+
 async fn run(mut call: Call) -> Answer {
     let wanted: Arguments = arguments::read(call.take_arguments())?;
     let image_bytes = arguments::image_bytes(wanted.image_bytes)?;
@@ -98,7 +115,7 @@ async fn run(mut call: Call) -> Answer {
             None => (start(&call, wanted).await?, None),
             Some(id) => {
                 let id = id.parse()?;
-                same_session(&call, &wanted.session, id)?;
+                same_kernel(&call, &wanted, id)?;
                 answer(&call, id, wanted.code).await?
             }
         },
@@ -116,7 +133,7 @@ async fn run(mut call: Call) -> Answer {
 }
 
 async fn start(call: &Call, wanted: Arguments) -> Result<ExecutionId, Failure> {
-    let session = sessions::find(&call.engine, &call.principal, &wanted.session)?;
+    let kernel = wanted.kernel(call)?;
     let timeout = wanted
         .timeout_s
         .map(|timeout| arguments::seconds("timeout_s", timeout, TIMEOUT_MOST));
@@ -134,20 +151,22 @@ async fn start(call: &Call, wanted: Arguments) -> Result<ExecutionId, Failure> {
         expect_incarnation: wanted.expect_incarnation,
         max_failures: wanted.max_failures,
         key: wanted.idempotency_key,
+        env: wanted.env,
+        cwd: wanted.cwd,
+        metadata: wanted.metadata,
         client: call.client(),
         ..plain
     };
-    Ok(call.engine.execute(&call.principal, session, execute).await?.id)
+    Ok(call.engine.execute(&call.principal, kernel, execute).await?.id)
 }
 
-fn same_session(call: &Call, wanted: &str, id: ExecutionId) -> Result<(), Failure> {
-    let session = sessions::find(&call.engine, &call.principal, wanted)?;
-    if session == id.kernel {
+fn same_kernel(call: &Call, wanted: &Arguments, id: ExecutionId) -> Result<(), Failure> {
+    if wanted.kernel(call)? == id.kernel {
         return Ok(());
     }
     Err(Failure::argument(
         "input_for",
-        "this execution is of another session",
+        "this execution is of another session or kernel",
     ))
 }
 

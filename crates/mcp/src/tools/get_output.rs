@@ -29,7 +29,7 @@ fn describe(name: &'static str) -> Tool {
         "type": "object",
         "properties": {
             "execution_id": {"type": "string"},
-            "wait_s": {"type": "number", "description": "seconds to wait for its end (default 0, at most 600)"},
+            "wait_s": {"type": "number", "description": "wait for its end (default 0, at most 600)"},
             "cursor": {"type": "integer", "description": "first byte of the text"},
             "limit": {"type": "integer", "description": "bytes (default 8192)"},
             "image_bytes": {"type": "integer", "description": "as in execute"}

@@ -27,6 +27,7 @@ fn describe(name: &'static str) -> Tool {
         "type": "object",
         "properties": {
             "session": {"type": "string"},
+            "kernel": {"type": "string"},
             "name": {"type": "string", "description": "one variable; default: a list of all"},
             "offset": {"type": "integer", "description": "first row"},
             "limit": {"type": "integer", "description": "rows (default 20, at most 200)"},
@@ -46,6 +47,7 @@ fn describe(name: &'static str) -> Tool {
 #[serde(deny_unknown_fields)]
 struct Arguments {
     session: String,
+    kernel: Option<String>,
     name: Option<String>,
     offset: Option<u64>,
     limit: Option<u64>,
@@ -67,7 +69,8 @@ struct Condition {
 
 async fn run(mut call: Call) -> Answer {
     let wanted: Arguments = arguments::read(call.take_arguments())?;
-    let session = sessions::find(&call.engine, &call.principal, &wanted.session)?;
+    let kernel = wanted.kernel.as_deref();
+    let session = sessions::kernel(&call.engine, &call.principal, &wanted.session, kernel)?;
     let Some(name) = wanted.name.clone() else {
         only_the_session(&wanted)?;
         let engine = &call.engine;

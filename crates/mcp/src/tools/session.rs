@@ -1,10 +1,10 @@
-//! `session`: lists, creates, forks, restarts and closes sessions.
+//! `session`: lists, creates, forks, restarts and closes sessions, and their additional kernels.
 
 use std::collections::BTreeMap;
 
 use himalia_engine::{
-    ExecutionBrief, ForkFiles, ForkKernel, ForkPolicy, KernelId, MAX_BRANCHES, Network, Origin, SessionInfo,
-    SessionLimits, StartSession,
+    ExecutionBrief, ForkFiles, ForkKernel, ForkPolicy, KernelId, MAX_BRANCHES, Network, NewKernel, Origin,
+    SessionId, SessionInfo, SessionLimits, StartSession,
 };
 use rmcp::model::{CallToolResponse, Tool};
 use serde::Deserialize;
@@ -32,24 +32,26 @@ fn describe(name: &'static str) -> Tool {
     let schema = json!({
         "type": "object",
         "properties": {
-            "op": {"enum": ["list", "templates", "create", "fork", "restart", "close"]},
+            "op": {"enum": ["list", "templates", "create", "fork", "add_kernel", "restart", "close"]},
             "session": {"type": "string", "description": "id or name; list: its latest executions"},
             "name": {"type": "string", "description": "create"},
-            "attach": {"type": "boolean", "description": "create: use the session of this name if there is one"},
+            "attach": {"type": "boolean", "description": "create: or use the one of this name"},
             "template": {"type": "string", "description": "create: one of templates"},
+            "kernel": {"type": "string", "description": "list, restart, close"},
+            "kernelspec": {"type": "string", "description": "add_kernel"},
             "limits": {"type": "object", "description": "create: such as memory_bytes"},
-            "labels": {"type": "object", "description": "create, fork; list: those that have them"},
-            "idempotency_key": {"type": "string", "description": "create: a repeated call is the same session"},
-            "env": {"type": "object", "description": "create, fork: variables"},
+            "labels": {"type": "object", "description": "create, fork, list"},
+            "idempotency_key": {"type": "string", "description": "create: a repeat is the same session"},
+            "env": {"type": "object", "description": "create, fork, add_kernel"},
             "count": {"type": "integer", "description": "fork: branches (default 1, at most 16)"},
-            "policy": {"enum": ["strict", "report"], "description": "fork: whether what it may break refuses it, or is reported"},
+            "policy": {"enum": ["strict", "report"], "description": "fork: refuse what it may break, or report it"},
             "files": {"enum": ["copy", "share"], "description": "fork: default copy"}
         },
         "required": ["op"],
         "additionalProperties": false
     });
-    let description = "Live kernels in sandboxes. templates lists what they can be created from. fork makes branches \
-                       that have all variables; restart loses the variables and keeps the files; close loses both.";
+    let description = "Live kernels in sandboxes. fork makes branches that have all variables; add_kernel starts another kernel in \
+                       the sandbox; restart loses the variables and keeps the files; close loses both.";
     tool(name, "Sessions", description, schema, &effects)
 }
 
@@ -60,6 +62,7 @@ enum Op {
     Templates,
     Create,
     Fork,
+    AddKernel,
     Restart,
     Close,
 }
@@ -86,6 +89,8 @@ struct Arguments {
     name: Option<String>,
     attach: Option<bool>,
     template: Option<String>,
+    kernel: Option<String>,
+    kernelspec: Option<String>,
     limits: Option<Limits>,
     labels: Option<BTreeMap<String, String>>,
     idempotency_key: Option<String>,
@@ -103,6 +108,8 @@ impl Arguments {
             ("name", self.name.is_some()),
             ("attach", self.attach.is_some()),
             ("template", self.template.is_some()),
+            ("kernel", self.kernel.is_some()),
+            ("kernelspec", self.kernelspec.is_some()),
             ("limits", self.limits.is_some()),
             ("labels", self.labels.is_some()),
             ("idempotency_key", self.idempotency_key.is_some()),
@@ -126,6 +133,14 @@ impl Arguments {
         };
         sessions::find(&call.engine, &call.principal, session)
     }
+
+    /// The first kernel of the session, or the one that is named.
+    fn kernel(&self, call: &Call) -> Result<KernelId, Failure> {
+        let session = SessionId::of_first_kernel(self.session(call)?);
+        let kernel = self.kernel.as_deref();
+        let found = call.engine.session_kernel(&call.principal, session, kernel);
+        found.map_err(Failure::Engine)
+    }
 }
 
 async fn run(mut call: Call) -> Answer {
@@ -136,6 +151,7 @@ async fn run(mut call: Call) -> Answer {
         Op::Templates => templates(&call, &wanted).await,
         Op::Create => create(&call, wanted).await,
         Op::Fork => fork(&call, wanted).await,
+        Op::AddKernel => add_kernel(&call, wanted).await,
         Op::Restart => restart(&call, &wanted).await,
         Op::Close => close(&call, &wanted).await,
     }
@@ -184,8 +200,8 @@ fn list(call: &Call, wanted: &Arguments) -> Answer {
 
 /// The latest executions of one session, for a client that has lost a response.
 async fn executions(call: &Call, wanted: &Arguments) -> Answer {
-    wanted.only(&["session"])?;
-    let session = wanted.session(call)?;
+    wanted.only(&["session", "kernel"])?;
+    let session = wanted.kernel(call)?;
     let mut all = call.engine.executions(&call.principal, session).await?;
     let omitted = all.len().saturating_sub(limits::EXECUTIONS);
     all.drain(..omitted);
@@ -361,16 +377,40 @@ async fn fork(call: &Call, wanted: Arguments) -> Answer {
     Ok(partly.into())
 }
 
+async fn add_kernel(call: &Call, wanted: Arguments) -> Answer {
+    wanted.only(&["session", "kernelspec", "env"])?;
+    let session = SessionId::of_first_kernel(wanted.session(call)?);
+    let new = NewKernel {
+        kernelspec: wanted.kernelspec,
+        env: wanted.env.unwrap_or_default(),
+        ..NewKernel::default()
+    };
+    let made = call
+        .engine
+        .start_session_kernel(&call.principal, session, new)
+        .await?;
+    let (id, name) = (made.kernel.id, made.kernel.name);
+    let text = format!("kernel {id} ({name}) of session {session}");
+    Ok(answer(json!({ "session": session, "kernel": id, "kernelspec": name }), text).into())
+}
+
 async fn restart(call: &Call, wanted: &Arguments) -> Answer {
-    wanted.only(&["session"])?;
-    let id = wanted.session(call)?;
+    wanted.only(&["session", "kernel"])?;
+    let id = wanted.kernel(call)?;
     call.engine.restart_kernel(&call.principal, id).await?;
-    Ok(one(&call.engine.session_info(&call.principal, id)?))
+    let session = wanted.session(call)?;
+    Ok(one(&call.engine.session_info(&call.principal, session)?))
 }
 
 async fn close(call: &Call, wanted: &Arguments) -> Answer {
-    wanted.only(&["session"])?;
+    wanted.only(&["session", "kernel"])?;
     let id = wanted.session(call)?;
+    if let Some(kernel) = &wanted.kernel {
+        let session = SessionId::of_first_kernel(id);
+        let ended = call.engine.end_session_kernel(&call.principal, session, kernel);
+        ended.await.map_err(Failure::Engine)?;
+        return Ok(answer(json!({ "closed": kernel }), format!("kernel {kernel} is closed")).into());
+    }
     call.engine.shutdown_kernel(&call.principal, id).await?;
     Ok(answer(json!({ "closed": id }), format!("{id} is closed")).into())
 }
