@@ -18,6 +18,7 @@ TEST_HIMALIA := $(TEST_PROGRAMS)/himalia
 BENCH_ENV := $(TARGET)/bench-env
 S3_OPTIMISED := $(TARGET)/tools-optimised/bin/s3s-fs
 OTHER_KERNELS := $(TARGET)/other-kernels
+AGENTS_ENV := $(TARGET)/agents-env
 TEST_LIBRARIES := $(TARGET)/test-libraries
 NEXTEST := 0.9.143
 CARGO_DENY := 0.20.2
@@ -58,12 +59,16 @@ static-programs: check-build
 .PHONY: web
 web: web/dist/index.html ## the viewer, into web/dist; `build` takes it into himalia
 
-web/dist/index.html: $(shell find web/src web/frame web/public web/scripts web/*.* -type f) web/node_modules/.package-lock.json
+web/dist/index.html: $(shell find web/src web/frame web/public web/scripts web/*.* clients/javascript/src -type f) web/node_modules/.package-lock.json
 	cd web && npm run --silent build
 
 .PHONY: test-web
-test-web: web/node_modules/.package-lock.json ## types, lint and tests of the viewer
+test-web: web/node_modules/.package-lock.json clients/javascript/node_modules/.package-lock.json ## types, lint and tests of the viewer; types and lint of the client for JavaScript
+	cd clients/javascript && npm run --silent check
 	cd web && npm run --silent check && npm test --silent
+
+clients/javascript/dist/index.js: $(wildcard clients/javascript/src/*.ts) clients/javascript/node_modules/.package-lock.json
+	cd clients/javascript && npm run --silent build
 
 .PHONY: env
 env: build ## the locked Python environment for kernels, built once per lock file
@@ -100,6 +105,7 @@ check: check-rust-tests nextest ## the inner loop: format, clippy, words, unit a
 	cargo fmt --all --check
 	tests/words.py
 	clients/python/generate.py --check
+	clients/javascript/generate.py --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	HIMALIA_SIM_SCHEDULES=$(or $(HIMALIA_SIM_SCHEDULES),2000) cargo nextest run --locked --workspace --lib --bins
 
@@ -108,6 +114,7 @@ lint: check-rust machete $(TOOLS)/bin/cargo-deny ## format, clippy, words, depen
 	cargo fmt --all --check
 	tests/words.py
 	clients/python/generate.py --check
+	clients/javascript/generate.py --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	CUSTOM_LIBFUZZER_PATH=/none/libfuzzer.a cargo check --locked --quiet --manifest-path crates/wire/fuzz/Cargo.toml --target-dir $(TARGET)/fuzz
 	$(TOOLS)/bin/cargo-deny --locked check bans licenses sources
@@ -140,6 +147,10 @@ test-python-long: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_
 	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
 	  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m long tests/python
 
+.PHONY: test-examples
+test-examples: test-programs $(TEST_ENV)/ready $(AGENTS_ENV)/ready ## the examples of agents with a model that follows a script; their packages take 650 MB
+	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_AGENTS_PYTHON=$(AGENTS_ENV)/bin/python $(TEST_ENV)/bin/python -m pytest -q tests/python/agents
+
 .PHONY: test-chaos
 test-chaos: test-programs $(TEST_ENV)/ready s3 ## three replicas with SESSIONS (100) sessions lose processes, database and object store ROUNDS (200) times at random
 	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_SCRIPTED=$(TARGET)/debug/himalia-fake-kernel \
@@ -151,7 +162,7 @@ test-pythons: ## the kernel package's tests on PYTHONS (3.13 3.14), each from a 
 	tests/pythons/run.sh $(or $(PYTHONS),3.13 3.14)
 
 .PHONY: test-js
-test-js: test-programs $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json ## JupyterLab in Chromium, @jupyterlab/services
+test-js: test-programs $(TEST_ENV)/ready tests/js/node_modules/.package-lock.json clients/javascript/dist/index.js ## JupyterLab in Chromium, @jupyterlab/services, the client for JavaScript
 	cd tests/js && HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python ../rerun.sh npm test --silent
 
 .PHONY: test-viewer
@@ -274,8 +285,9 @@ advisories: $(TOOLS)/bin/cargo-deny node ## known vulnerabilities of the depende
 	cd tests/js && npm audit
 
 .PHONY: openapi
-openapi: ## docs/openapi.json, from the code
+openapi: ## docs/openapi.json, from the code; and the types of the client for JavaScript
 	HIMALIA_WRITE_OPENAPI=1 cargo test --locked -p himalia-http --test suite openapi
+	clients/javascript/generate.py
 
 .PHONY: simulate
 simulate: check-rust ## the kernel core under SCHEDULES (1,000,000) random schedules of requests and faults, three replicas under a fiftieth of them
@@ -354,6 +366,11 @@ $(TEST_ENV)/ready: tests/requirements.lock
 	$(TEST_ENV)/bin/pip install --quiet --require-hashes -r tests/requirements.lock
 	touch $@
 
+$(AGENTS_ENV)/ready: tests/agents/requirements.lock
+	rm -rf $(AGENTS_ENV) && python3 -m venv $(AGENTS_ENV)
+	$(AGENTS_ENV)/bin/pip install --quiet --require-hashes -r tests/agents/requirements.lock
+	touch $@
+
 $(OTHER_KERNELS)/ready: tests/other-kernels/requirements.lock
 	rm -rf $(OTHER_KERNELS) && python3 -m venv $(OTHER_KERNELS)
 	$(OTHER_KERNELS)/bin/pip install --quiet --require-hashes -r tests/other-kernels/requirements.lock
@@ -378,5 +395,5 @@ $(BENCH_ENV)/ready: tests/bench/requirements.lock
 .PHONY: clean
 clean: ## remove everything that was built here
 	cargo clean
-	rm -rf tests/js/node_modules tests/out web/node_modules
+	rm -rf tests/js/node_modules tests/out web/node_modules clients/javascript/node_modules clients/javascript/dist
 	find web/dist -mindepth 1 ! -name .gitkeep -delete

@@ -1,8 +1,12 @@
+import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
 // Everything is addressed relative to the page, so that the gateway can serve it below any base URL.
 export default defineConfig({
   base: './',
+  // The client for JavaScript, from its sources.
+  resolve: { alias: { himalia: fileURLToPath(new URL('../clients/javascript/src/index.ts', import.meta.url)) } },
+  server: { fs: { allow: ['..'] } },
   build: {
     outDir: 'dist',
     target: 'es2022',

@@ -1,7 +1,8 @@
 /** Which screen is shown, and what stands around it. */
 
 import { useLayoutEffect, useState } from 'preact/hooks';
-import { api, signedOut } from './api/client';
+import { signedOut } from './api/gateway';
+import { signOut } from './api/sign-in';
 import { SessionScreen } from './screens/session';
 import { SessionsScreen } from './screens/sessions';
 import { credentialOf, SignIn } from './screens/sign-in';
@@ -46,7 +47,7 @@ export function App() {
         </button>
         <ThemeButton />
         {!needsSignIn && (
-          <button type="button" class="button" onClick={() => void api.signOut().catch(() => undefined)}>
+          <button type="button" class="button" onClick={() => void signOut().catch(() => undefined)}>
             Sign out
           </button>
         )}

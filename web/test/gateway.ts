@@ -1,6 +1,6 @@
 // A gateway that is not there: answers of the API, and a log that the test writes to.
 
-import type { Session, VariableList, VariablePage } from '../src/api/types';
+import type { schema } from 'himalia';
 import type { LogRecord } from '../src/log/records';
 
 export interface Call {
@@ -17,9 +17,10 @@ export const problem = (status: number, code: string, detail: string): Response 
 
 export class FakeGateway {
   readonly calls: Call[] = [];
-  sessions: Session[] = [];
-  variables: VariableList = { variables: [], total: 0, truncated: false, incarnation: 1 };
-  page: ((query: URLSearchParams) => VariablePage) | null = null;
+  sessions: schema.ListedSession[] = [];
+  variables: schema.VariablePage = { variables: [], next: null, total: 0, truncated: false, incarnation: 1 };
+  fileNames: string[] = [];
+  page: ((query: URLSearchParams) => schema.VariablePart) | null = null;
   /** Answers instead of the usual ones, by method and the beginning of the path. */
   readonly instead = new Map<string, Handler>();
   private streams: { send: (text: string) => void; close: () => void }[] = [];
@@ -58,9 +59,10 @@ export class FakeGateway {
       if (call.method === method && path.startsWith(begin ?? '')) return handler(call);
     }
     const [, , session, what, name] = path.split('/');
-    if (path === 'v1/sessions' && call.method === 'GET') return json({ sessions: this.sessions });
+    if (what === 'files' && !name) return this.files(url.searchParams);
+    if (path === 'v1/sessions' && call.method === 'GET') return json({ sessions: this.sessions, next: null });
     if (what === 'events') return this.stream(Number(url.searchParams.get('after')), init.signal ?? null);
-    if (what === 'history') return json({ history: [], offset: 0, total: 0, omitted: 0 });
+    if (what === 'history') return json({ history: [], next: null, offset: 0, total: 0, omitted: 0 });
     if (what === 'usage') return json({ memory_bytes: 96 << 20, cpu_ms: 1200, processes: 3 });
     if (what === 'variables' && name && this.page) return json(this.page(url.searchParams));
     if (what === 'variables' && !name) return json(this.variables);
@@ -69,6 +71,16 @@ export class FakeGateway {
       return found ? json(found) : problem(404, 'not_found', `Session does not exist: ${session}`);
     }
     return call.method === 'POST' ? json({}, 202) : new Response(null, { status: 204 });
+  }
+
+  /** Files of one directory, two on a page. */
+  private files(query: URLSearchParams): Response {
+    const from = Number(query.get('cursor') ?? 0);
+    const entries = this.fileNames
+      .slice(from, from + 2)
+      .map(path => ({ path, kind: 'file', bytes: 1, modified: null }));
+    const next = from + 2 < this.fileNames.length ? String(from + 2) : null;
+    return json({ path: '', entries, next, total: {}, truncated: next !== null });
   }
 
   private stream(after: number, signal: AbortSignal | null): Response {
@@ -101,8 +113,9 @@ function event(record: LogRecord): string {
   return `id: ${record.seq}\nevent: ${record.kind}\ndata: ${JSON.stringify(record)}\n\n`;
 }
 
-export function session(more: Partial<Session> = {}): Session {
-  return {
+export function session(more: Partial<schema.ListedSession> = {}): schema.ListedSession {
+  // The members that the viewer reads.
+  const read: Partial<schema.ListedSession> = {
     id: '11111111-2222-4333-8444-555555555555',
     name: 'eda',
     owner: 'operator',
@@ -113,7 +126,7 @@ export function session(more: Partial<Session> = {}): Session {
     reason: null,
     origin: 'v1',
     isolation: 'namespaces',
-    limits: { memory_bytes: { value: 2 ** 31, enforcement: 'cgroup' } },
+    limits: { memory_bytes: { value: 2 ** 31, enforcement: 'cgroup' } } as schema.Limits,
     started_by: 'zygote',
     start_ms: 9,
     parent: null,
@@ -124,4 +137,5 @@ export function session(more: Partial<Session> = {}): Session {
     labels: {},
     ...more
   };
+  return read as schema.ListedSession;
 }

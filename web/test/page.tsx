@@ -3,7 +3,7 @@
 import { render } from 'preact';
 import { act } from 'preact/test-utils';
 import { vi } from 'vitest';
-import { signedOut } from '../src/api/client';
+import { signedOut } from '../src/api/gateway';
 import { App } from '../src/app';
 import { watchRoute } from '../src/state/route';
 

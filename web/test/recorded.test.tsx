@@ -12,7 +12,7 @@ import { close, find, open, page, until } from './page';
 const records = readFileSync('test/session.ndjson', 'utf8')
   .trim()
   .split('\n')
-  .map(parseRecord)
+  .map(line => parseRecord(JSON.parse(line)))
   .filter(record => record !== null);
 
 function cells(log: SessionLog): Cell[] {

@@ -230,7 +230,7 @@ describe('variables', () => {
   };
 
   it('are read again after a cell, with what it changed', async () => {
-    gateway.variables = { variables: [row], total: 1, truncated: false, incarnation: 1 };
+    gateway.variables = { variables: [row], next: null, total: 1, truncated: false, incarnation: 1 };
     log.end(log.begin('df = 1', 1), 1, 'ok', { himalia: { variables: { added: [], changed: ['df'], removed: [] } } });
     publish();
     await open('#/s/eda/variables');

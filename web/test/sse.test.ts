@@ -1,5 +1,5 @@
+import { EventParser } from 'himalia';
 import { describe, expect, it } from 'vitest';
-import { EventParser } from '../src/api/sse';
 
 const TEXT = ': keep-alive\n\nid: 7\nevent: message\ndata: {"a":1}\n\nevent: end\ndata: {"reason":"draining"}\n\n';
 const EVENTS = [

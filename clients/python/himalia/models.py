@@ -176,6 +176,11 @@ class Event:
     raw: dict[str, Any] = field(repr=False)
 
     @property
+    def execution_id(self) -> str | None:
+        """Of which execution it is; `None` for a `gap` that may concern several."""
+        return self.raw.get("execution_id")
+
+    @property
     def text(self) -> str:
         """What was printed, of `stdout` and `stderr`."""
         return self.raw.get("text") or ""

@@ -10,7 +10,7 @@ use himalia_budget::BudgetUse;
 use himalia_executions::{
     ArtifactInfo, Attach, Attachment, Completion, EventFeed, Execute, ExecutionBrief, ExecutionFeed,
     ExecutionId, ExecutionResult, ExecutionText, History, HistoryPosition, Inspection, OutputPage,
-    Provenance, StoredArtifact, Submitted, VariablePage, VariableQuery, VariablesReply,
+    Provenance, SessionFeed, StoredArtifact, Submitted, VariablePage, VariableQuery, VariablesReply,
 };
 use himalia_model::{
     AccessToken, Branch, Collected, EngineError, ForkKernel, GatewayStatus, JupyterSessionId, KernelId,
@@ -279,6 +279,8 @@ commands! {
         Look kernels() -> Vec<KernelModel>, Subject::Gateway;
         /// One kernel.
         Look kernel(id: KernelId) -> KernelModel, Subject::Kernel(id);
+        /// What becomes of all executions of a kernel, after the record `after` or from now on.
+        Look follow_executions(id: KernelId, after: Option<u64>) -> SessionFeed, Subject::Kernel(id);
         /// Every record of the kernel's log after `after` (`None` = from now on; 0 = all that is kept). The feed of a session that is
         /// over ends with what there is.
         Content events(id: KernelId, after: Option<u64>) -> EventFeed, Subject::Kernel(id);

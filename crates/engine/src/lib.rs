@@ -22,9 +22,9 @@ pub use himalia_executions::{
     ExecutionResult, ExecutionStatus, ExecutionText, ExecutionUsage, Feed, History, HistoryEntry,
     HistoryPosition, HistoryStatus, Inspection, MAX_CLIENT_CHARS, MAX_CODE_BYTES, MAX_CURSOR_CODE_BYTES,
     MAX_CWD_BYTES, MAX_EXECUTION_ENV, MAX_FAILURES, MAX_HISTORY_PAGE, MAX_KEY_BYTES, MAX_METADATA_BYTES,
-    MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, Provenance, QuotaLoss, Requests, StoredArtifact, Submitted,
-    TextTruncated, Until, VariableFilter, VariableInfo, VariablePage, VariableQuery, VariableSort,
-    VariablesReply,
+    MAX_TEXT_CHARS, MAX_TIMEOUT_MS, OutputPage, Provenance, QuotaLoss, Requests, SessionEvent, SessionFeed,
+    StoredArtifact, Submitted, TextTruncated, Until, VariableFilter, VariableInfo, VariablePage,
+    VariableQuery, VariableSort, VariablesReply,
 };
 pub use himalia_metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Clients, Counter, Metrics};
 pub use himalia_model::network::{AllowList, PrivateAddresses};

@@ -107,6 +107,7 @@ pub static ROUTES: &[Route] = &[
     route!(V1 POST "/v1/sessions/{session_id}/kernels/{kernel_id}/restart" restart_kernel, "Restart a kernel", post(v1::kernels::restart), [KERNEL RESTART]),
     route!(V1 GET "/v1/sessions/{session_id}/executions" list_executions, "List the latest executions of a session", get(v1::executions::list), [LOG RETENTION]),
     route!(V1 POST "/v1/sessions/{session_id}/executions" execute, "Run code in a session", post(v1::executions::create), [RUN KERNEL REMOVED RESTART]),
+    route!(V1 GET "/v1/sessions/{session_id}/executions/events" stream_executions, "Stream the events of all executions of a session", get(v1::executions::session_events), [LOG RETENTION]),
     route!(V1 GET "/v1/sessions/{session_id}/variables" list_variables, "List the variables of a session", get(v1::variables::list), [QUESTION KERNEL]),
     route!(V1 GET "/v1/sessions/{session_id}/variables/{name}" get_variable, "Get a part of a variable", get(v1::variables::show), [QUESTION KERNEL]),
     route!(V1 GET "/v1/sessions/{session_id}/files" list_files, "List the files of a session", get(v1::files::list), [FILES KERNEL RESTART]),

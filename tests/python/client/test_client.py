@@ -60,6 +60,23 @@ def test_a_stream_has_each_event_once(session):
     assert [event.raw for event in again if event.event == "stdout"] == [event.raw for event in events if event.event == "stdout"]
 
 
+def test_one_stream_has_all_executions_of_a_session(session):
+    first = session.execute("print('one')")
+    second = session.execute("1 / 0")
+    seen = []
+    for event in session.events(after=0):
+        seen.append(event)
+        if event.event == "done" and event.execution_id == second.id:
+            break
+    own = [event.event for event in seen if event.execution_id == first.id]
+    assert own == ["queued", "started", "stdout", "done"]
+    rest = session.events(after=seen[-2].seq)
+    assert next(rest).execution.error.name == "ZeroDivisionError"
+    rest.close()
+    session.end()
+    assert seen[-1].seq in [event.seq for event in session.events(after=0)], "the log of one that has ended, to its end"
+
+
 def test_questions_are_answered(session):
     asked = []
 

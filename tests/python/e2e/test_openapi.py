@@ -37,8 +37,8 @@ CONFIG = SchemathesisConfig.from_dict(
         "suppress-health-check": ["all"],
     }
 )
-# Its answer has no end.
-ENDLESS = "/v1/sessions/{session_id}/events"
+# Their answers have no end.
+ENDLESS = ["/v1/sessions/{session_id}/events", "/v1/sessions/{session_id}/executions/events"]
 # These make or end the session that they name.
 OWN_NAMES = {("PUT", "/v1/sessions/{session_id}"), ("DELETE", "/v1/sessions/{session_id}")}
 

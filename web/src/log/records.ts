@@ -27,14 +27,8 @@ export interface LogRecord {
 
 const KINDS = ['message', 'request', 'lifecycle', 'gap', 'execution', 'network'];
 
-/** A record from the text of an event; null if it is none that this viewer knows. */
-export function parseRecord(text: string): LogRecord | null {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return null;
-  }
+/** A record that was read; null if it is none that this viewer knows. */
+export function parseRecord(value: unknown): LogRecord | null {
   if (!isObject(value)) return null;
   const { seq, at, event, incarnation } = value;
   // `kind`, `execution`: of a gateway of an earlier version.

@@ -1,7 +1,7 @@
 /** Output that may run code: in a frame of an origin of its own, with no way to the network or to this page. */
 
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { url } from '../api/base';
+import { gateway } from '../api/gateway';
 import { theme } from '../state/theme';
 import { type RenderMessage, readFrameMessage } from './frame-protocol';
 
@@ -78,7 +78,7 @@ function LiveFrame({ kind, data, title, whole }: Required<FrameProps>) {
       frame.contentWindow?.postMessage(render, '*', [channel.port2]);
     };
     frame.addEventListener('load', send);
-    frame.src = url('frame.html');
+    frame.src = gateway.address('/frame.html');
     return () => {
       frame.removeEventListener('load', send);
       port?.close();

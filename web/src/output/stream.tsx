@@ -1,7 +1,7 @@
 /** What a cell printed: the beginning and the end of it when it is long. */
 
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { api, executionId } from '../api/client';
+import { executionId, gateway, said } from '../api/gateway';
 import type { StreamOutput } from '../log/cell';
 import { count } from '../ui/format';
 import { save } from '../ui/save';
@@ -57,7 +57,7 @@ export function Stream({ output, session, execution, isLive }: StreamProps) {
               Show {omitted > 0 ? 'what is kept here' : 'all'} ({count(chars)} characters)
             </button>
           )}
-          {execution !== null && <Download id={executionId(session, execution)} />}
+          {execution !== null && <Download session={session} id={executionId(session, execution)} />}
         </p>
       )}
     </div>
@@ -84,15 +84,15 @@ function Long({ head, omitted, end, isWhole }: { head: string; omitted: number; 
   );
 }
 
-function Download({ id }: { id: string }) {
+function Download({ session, id }: { session: string; id: string }) {
   const [state, setState] = useState<'ready' | 'busy' | string>('ready');
   const run = async (): Promise<void> => {
     setState('busy');
     try {
-      save(await api.output(id), `${id}.txt`);
+      save(await gateway.at(session).output(id), `${id}.txt`);
       setState('ready');
     } catch (error) {
-      setState((error as Error).message);
+      setState(said(error));
     }
   };
   return (

@@ -1,7 +1,7 @@
 /** What ran in a session, as it runs: cells of which only those in view are in the document. */
 
+import type { schema } from 'himalia';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import type { Session } from '../api/types';
 import type { Entry, SessionLog } from '../log/session-log';
 import type { SessionView } from '../state/session-view';
 import { clock } from '../ui/format';
@@ -25,7 +25,7 @@ export function Cells({
   target
 }: {
   view: SessionView;
-  session: Session | null;
+  session: schema.Session | null;
   target: string | null;
 }) {
   const revision = view.revision.value;

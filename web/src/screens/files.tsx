@@ -1,8 +1,9 @@
 /** Files of a session's work directory: what is there, a look at one of them, and bringing and taking them. */
 
+import type { schema } from 'himalia';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { api } from '../api/client';
-import type { FileEntry } from '../api/types';
+import { type FileList, filesAt, moreFiles } from '../api/files';
+import { gateway } from '../api/gateway';
 import { href } from '../state/route';
 import { Confirm } from '../ui/dialog';
 import { ago, bytes, count } from '../ui/format';
@@ -29,10 +30,14 @@ interface FilesProps {
 
 export function Files({ session, item }: FilesProps) {
   const path = item ?? '';
-  const { value, error, reload } = useLoaded(signal => api.files(session, path, signal), [session, path]);
+  const { value: first, error, reload } = useLoaded(signal => filesAt(session, path, signal), [session, path]);
+  // With the pages that were asked for since it was read.
+  const [read, setRead] = useState<{ first: FileList; list: FileList } | null>(null);
+  const value = first && (read?.first === first ? read.list : first);
+  const [isReading, setReading] = useState(false);
   const [failure, setFailure] = useState<Error | null>(null);
   const [sending, setSending] = useState<string | null>(null);
-  const [removing, setRemoving] = useState<FileEntry | null>(null);
+  const [removing, setRemoving] = useState<schema.FileEntry | null>(null);
   const field = useRef<HTMLInputElement>(null);
 
   const send = async (files: File[]): Promise<void> => {
@@ -40,7 +45,7 @@ export function Files({ session, item }: FilesProps) {
     try {
       for (const file of files) {
         setSending(file.name);
-        await api.putFile(session, join(path, file.name), file);
+        await gateway.at(session).files.write(join(path, file.name), file);
       }
     } catch (problem) {
       setFailure(problem as Error);
@@ -48,9 +53,21 @@ export function Files({ session, item }: FilesProps) {
     setSending(null);
     reload();
   };
-  const remove = async (entry: FileEntry): Promise<void> => {
+  const more = async (): Promise<void> => {
+    if (!first || !value) return;
+    setReading(true);
     try {
-      await api.deleteFile(session, entry.path);
+      const page = await moreFiles(session, path, value.next);
+      setRead({ first, list: { ...page, entries: [...value.entries, ...page.entries] } });
+      setFailure(null);
+    } catch (problem) {
+      setFailure(problem as Error);
+    }
+    setReading(false);
+  };
+  const remove = async (entry: schema.FileEntry): Promise<void> => {
+    try {
+      await gateway.at(session).files.delete(entry.path);
       setFailure(null);
     } catch (problem) {
       setFailure(problem as Error);
@@ -59,8 +76,8 @@ export function Files({ session, item }: FilesProps) {
   };
 
   // A file has a list of one: itself.
-  const [only] = value?.entries ?? [];
-  const file = value && value.entries.length === 1 && only?.path === path && only.kind === 'file' ? only : null;
+  const only = value?.isFile ? value.entries[0] : undefined;
+  const file = only?.kind === 'file' ? only : null;
   return (
     <div class="scroller files">
       <div class="files-head">
@@ -100,7 +117,11 @@ export function Files({ session, item }: FilesProps) {
       {value && !file && value.entries.length > 0 && (
         <List session={session} entries={value.entries} onRemove={setRemoving} />
       )}
-      {value?.truncated && <p class="note">Not all files are listed: there are too many.</p>}
+      {value && value.next !== null && (
+        <button type="button" class="more" disabled={isReading} onClick={() => void more()}>
+          {isReading ? 'Reading…' : `Show more than these ${count(value.entries.length)}`}
+        </button>
+      )}
       {removing && (
         <Confirm
           title={`Delete ${name(removing)}?`}
@@ -121,8 +142,8 @@ function List({
   onRemove
 }: {
   session: string;
-  entries: FileEntry[];
-  onRemove: (entry: FileEntry) => void;
+  entries: schema.FileEntry[];
+  onRemove: (entry: schema.FileEntry) => void;
 }) {
   const now = Date.now();
   return (
@@ -154,7 +175,7 @@ function List({
                   <>
                     <a
                       class="button"
-                      href={api.fileUrl(session, entry.path)}
+                      href={gateway.at(session).files.url(entry.path)}
                       download
                       aria-label={`Download ${name(entry)}`}
                     >
@@ -180,7 +201,7 @@ function List({
 }
 
 /** The beginning of a text, or a picture in an `<img>`, which runs nothing. */
-function Preview({ session, entry }: { session: string; entry: FileEntry }) {
+function Preview({ session, entry }: { session: string; entry: schema.FileEntry }) {
   const size = entry.bytes ?? 0;
   const kind = PICTURES[/\.(\w+)$/.exec(entry.path)?.[1]?.toLowerCase() ?? ''];
   const isPicture = kind !== undefined && size <= PICTURE_BYTES;
@@ -188,7 +209,7 @@ function Preview({ session, entry }: { session: string; entry: FileEntry }) {
     signal =>
       size === 0
         ? Promise.resolve(new Blob())
-        : api.filePart(session, entry.path, isPicture ? size : TEXT_BYTES, signal),
+        : gateway.at(session).files.read(entry.path, { bytes: isPicture ? size : TEXT_BYTES, signal }),
     [session, entry.path, size, entry.modified]
   );
   const [shown, setShown] = useState<{ url: string } | { text: string } | null>(null);
@@ -212,7 +233,7 @@ function Preview({ session, entry }: { session: string; entry: FileEntry }) {
     <section class="file">
       <p class="facts">
         <span>{bytes(size)}</span>
-        <a class="button" href={api.fileUrl(session, entry.path)} download>
+        <a class="button" href={gateway.at(session).files.url(entry.path)} download>
           Download
         </a>
       </p>
@@ -252,4 +273,4 @@ function Path({ session, path }: { session: string; path: string }) {
 const to = (session: string, path: string | null): string =>
   href({ screen: 'session', session, tab: 'files', item: path });
 const join = (directory: string, file: string): string => (directory === '' ? file : `${directory}/${file}`);
-const name = (entry: FileEntry): string => entry.path.split('/').at(-1) ?? entry.path;
+const name = (entry: schema.FileEntry): string => entry.path.split('/').at(-1) ?? entry.path;

@@ -1,14 +1,14 @@
 /** Code to run, and the answer to what running code asks. */
 
+import { newKey, type schema } from 'himalia';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { api, executionId } from '../api/client';
-import type { Session } from '../api/types';
+import { executionId, gateway, said } from '../api/gateway';
 import type { Cell } from '../log/cell';
 import { VIEWER_KEY } from '../log/session-log';
 import type { SessionView } from '../state/session-view';
 import { onKeys } from '../ui/keys';
 
-export function RunBox({ view, session }: { view: SessionView; session: Session | null }) {
+export function RunBox({ view, session }: { view: SessionView; session: schema.Session | null }) {
   view.revision.value;
   const [code, setCode] = useState('');
   const [failure, setFailure] = useState<string | null>(null);
@@ -25,14 +25,14 @@ export function RunBox({ view, session }: { view: SessionView; session: Session 
     setBusy(true);
     try {
       // The key makes a repeated request harmless, and shows in the log where the code came from.
-      await api.run(view.session, code, VIEWER_KEY + crypto.getRandomValues(new Uint32Array(4)).join('-'));
+      await gateway.at(view.session).start(code, { allow_stdin: true, idempotency_key: VIEWER_KEY + newKey() });
       past.current.list.push(code);
       past.current.at = past.current.list.length;
       setCode('');
       setFailure(null);
       view.following.value = true;
     } catch (error) {
-      setFailure((error as Error).message);
+      setFailure(said(error));
     }
     setBusy(false);
   };
@@ -84,7 +84,7 @@ export function RunBox({ view, session }: { view: SessionView; session: Session 
   );
 }
 
-function Answer({ cell, session }: { cell: Cell; session: Session | null }) {
+function Answer({ cell, session }: { cell: Cell; session: schema.Session | null }) {
   const [value, setValue] = useState('');
   const [failure, setFailure] = useState<string | null>(null);
   const [isBusy, setBusy] = useState(false);
@@ -102,11 +102,11 @@ function Answer({ cell, session }: { cell: Cell; session: Session | null }) {
     if (!session || cell.execution === null) return;
     setBusy(true);
     try {
-      await api.answer(executionId(session.id, cell.execution), value);
+      await gateway.at(session.id).answer(executionId(session.id, cell.execution), value);
       setValue('');
       setFailure(null);
     } catch (error) {
-      setFailure((error as Error).message);
+      setFailure(said(error));
     }
     setBusy(false);
   };

@@ -1,8 +1,8 @@
 /** One session: its head with what can be done to it, and three views on its log. */
 
+import { ApiError, type schema } from 'himalia';
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
-import { ApiError, api } from '../api/client';
-import type { Session } from '../api/types';
+import { gateway } from '../api/gateway';
 import { plots } from '../log/plots';
 import { href, route, type Tab } from '../state/route';
 import { SessionView } from '../state/session-view';
@@ -32,7 +32,7 @@ export function SessionScreen({ id, tab, item }: SessionScreenProps) {
   }, [view]);
   // The facts of a session change with its process; its state comes from the log.
   const state = view.revision.value >= 0 ? view.log.state : 'unknown';
-  const facts = useLoaded(signal => api.session(id, signal), [id, view.log.incarnation, state === 'dead']);
+  const facts = useLoaded(signal => gateway.at(id).refresh({ signal }), [id, view.log.incarnation, state === 'dead']);
   const session = facts.value;
 
   useLayoutEffect(() => {
@@ -50,8 +50,9 @@ export function SessionScreen({ id, tab, item }: SessionScreenProps) {
   }, [session, id]);
 
   if (facts.error && !session && view.log.seq === 0) {
-    const { status, session: last } = facts.error instanceof ApiError ? facts.error : { status: 0, session: null };
-    const isAbsent = status === 404;
+    const refusal = facts.error instanceof ApiError ? facts.error : null;
+    const last = refusal?.problem.session;
+    const isAbsent = refusal?.status === 404;
     return (
       <main id="main" class="page">
         {isAbsent ? (
@@ -86,7 +87,7 @@ export function SessionScreen({ id, tab, item }: SessionScreenProps) {
   );
 }
 
-function Head({ view, session, id }: { view: SessionView; session: Session | null; id: string }) {
+function Head({ view, session, id }: { view: SessionView; session: schema.Session | null; id: string }) {
   view.revision.value;
   const { log } = view;
   const [asked, ask] = useState<'restart' | 'end' | null>(null);
@@ -108,7 +109,7 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
     }
     setPending(null);
   };
-  const interrupt = (): void => void act('interrupt', () => api.interrupt(id));
+  const interrupt = (): void => void act('interrupt', () => gateway.at(id).interrupt());
   useLayoutEffect(() => onKeys({ 'i i': interrupt }), [id]);
 
   const cpu = session?.limits.cpu_millis?.value;
@@ -147,7 +148,7 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
               </button>
             </>
           )}
-          <a class="button" href={api.notebookUrl(id)} download title="Download as a notebook">
+          <a class="button" href={gateway.at(id).notebookUrl} download title="Download as a notebook">
             .ipynb
           </a>
         </div>
@@ -192,7 +193,7 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
         <Confirm
           title="Restart the kernel?"
           action="Restart"
-          onConfirm={() => void act('restart', () => api.restart(id))}
+          onConfirm={() => void act('restart', () => gateway.at(id).restart())}
           onClose={() => ask(null)}
         >
           <p>Its variables are gone then. What was printed and plotted stays here.</p>
@@ -202,7 +203,7 @@ function Head({ view, session, id }: { view: SessionView; session: Session | nul
         <Confirm
           title="Stop this session?"
           action="Stop the session"
-          onConfirm={() => void act('end', () => api.end(id))}
+          onConfirm={() => void act('end', () => gateway.at(id).end())}
           onClose={() => ask(null)}
         >
           <p>
@@ -233,14 +234,14 @@ function Said({ state }: { state: string }) {
 /** The kernels beside the first one, in the same sandbox. */
 function Kernels({ id, first }: { id: string; first: string }) {
   const now = useNow(KERNELS_MS);
-  const { value } = useLoaded(signal => api.kernels(id, signal), [id, now]);
+  const { value } = useLoaded(signal => gateway.at(id).kernels({ signal }), [id, now]);
   return (
     <>
       {(value ?? [])
         .filter(kernel => kernel.id !== first)
         .map(kernel => (
           <span key={kernel.id} title={`another kernel in its sandbox, ${kernel.id}`}>
-            + {kernel.name ?? kernel.id.slice(0, 8)} ({kernel.kernelspec}, {kernel.state})
+            + {kernel.id.slice(0, 8)} ({kernel.kernelspec}, {kernel.state})
           </span>
         ))}
     </>

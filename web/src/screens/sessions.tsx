@@ -1,8 +1,8 @@
 /** All sessions: what state they are in, and why a dead one died. */
 
+import type { schema } from 'himalia';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { api } from '../api/client';
-import type { Session } from '../api/types';
+import { gateway } from '../api/gateway';
 import { go, href } from '../state/route';
 import { Confirm } from '../ui/dialog';
 import { ago, bytes, cause } from '../ui/format';
@@ -16,10 +16,10 @@ const EVERY_MS = 4_000;
 
 export function SessionsScreen() {
   const now = useNow(EVERY_MS);
-  const { value: sessions, error, reload } = useLoaded(signal => api.sessions(signal), [now]);
+  const { value: sessions, error, reload } = useLoaded(signal => gateway.sessions({}, { signal }), [now]);
   const [filter, setFilter] = useState('');
   const [starting, setStarting] = useState<'no' | 'yes' | Error>('no');
-  const [ending, setEnding] = useState<Session | null>(null);
+  const [ending, setEnding] = useState<schema.ListedSession | null>(null);
   const [failure, setFailure] = useState<Error | null>(null);
   const field = useRef<HTMLInputElement>(null);
 
@@ -28,16 +28,16 @@ export function SessionsScreen() {
   const start = async (): Promise<void> => {
     setStarting('yes');
     try {
-      const session = await api.start({});
-      go({ screen: 'session', session: session.name ?? session.id, tab: 'cells', item: null });
+      const { id } = await gateway.create();
+      go({ screen: 'session', session: id, tab: 'cells', item: null });
       setStarting('no');
     } catch (problem) {
       setStarting(problem as Error);
     }
   };
-  const end = async (session: Session): Promise<void> => {
+  const end = async (session: schema.ListedSession): Promise<void> => {
     try {
-      await api.end(session.id);
+      await gateway.at(session.id).end();
       setFailure(null);
     } catch (problem) {
       setFailure(problem as Error);
@@ -163,7 +163,7 @@ function Row({ branch, now, onEnd }: { branch: Branch; now: number; onEnd: () =>
 }
 
 /** What its sandbox uses. */
-function Memory({ session }: { session: Session }) {
+function Memory({ session }: { session: schema.ListedSession }) {
   const used = session.memory_used_bytes;
   if (typeof used !== 'number') return null;
   const limit = session.limits.memory_bytes?.value;
@@ -188,7 +188,7 @@ function Ended({ wanted }: { wanted: string }) {
 
 function EndedList({ wanted }: { wanted: string }) {
   const now = useNow(ENDED_MS);
-  const { value, error, reload } = useLoaded(signal => api.ended(signal), [now]);
+  const { value, error, reload } = useLoaded(signal => gateway.sessions({ ended: true }, { signal }), [now]);
   if (error) return <Problem error={error} onRetry={reload} />;
   if (!value) return <Loading rows={2} />;
   const rows = value.filter(session => wanted === '' || words(session).includes(wanted));
@@ -219,11 +219,11 @@ function EndedList({ wanted }: { wanted: string }) {
   );
 }
 
-export function title(session: Session): string {
+export function title(session: Pick<schema.Session, 'name' | 'id'>): string {
   return session.name ?? session.id.slice(0, 8);
 }
 
-function words(session: Session): string {
+function words(session: schema.ListedSession): string {
   const { name, id, owner, kernelspec, template, state, reason, labels } = session;
   return [name, id, owner, kernelspec, template, state, reason, ...Object.entries(labels).flat()]
     .join(' ')

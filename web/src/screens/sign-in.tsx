@@ -1,8 +1,9 @@
 /** Who calls: a link that is good for one sign-in, the identity provider's page, or the gateway's token. */
 
+import { ApiError } from 'himalia';
 import { useEffect, useState } from 'preact/hooks';
-import { url } from '../api/base';
-import { ApiError, api, signedOut } from '../api/client';
+import { gateway, said, signedOut } from '../api/gateway';
+import { provider as askProvider, signIn } from '../api/sign-in';
 import { Mark } from '../ui/parts';
 
 /** Why a link does not sign in, and what does. */
@@ -29,12 +30,12 @@ export function SignIn() {
   const send = async (credential: { token: string } | { code: string }): Promise<void> => {
     setBusy(true);
     try {
-      await api.signIn(credential);
+      await signIn(credential);
       setProblem(null);
     } catch (error) {
       signedOut.value = true;
       const isUsed = 'code' in credential && error instanceof ApiError && error.status === 401;
-      setProblem(isUsed ? USED : (error as Error).message);
+      setProblem(isUsed ? USED : said(error));
     }
     setBusy(false);
   };
@@ -42,10 +43,7 @@ export function SignIn() {
   useEffect(() => {
     const leaving = new AbortController();
     // Without an answer there is the token.
-    api.provider(leaving.signal).then(
-      found => setProvider(found?.name ?? null),
-      () => undefined
-    );
+    askProvider(leaving.signal).then(setProvider, () => undefined);
     return () => leaving.abort();
   }, []);
 
@@ -72,7 +70,7 @@ export function SignIn() {
         <Mark />
         <h1>Sign in</h1>
         {provider && (
-          <a class="button is-main" href={url('viewer/oidc')}>
+          <a class="button is-main" href={gateway.address('/viewer/oidc')}>
             Sign in with {provider}
           </a>
         )}

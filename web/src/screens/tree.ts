@@ -1,25 +1,25 @@
 /** Sessions in the order of a list, branches below the session that they were forked from. */
 
-import type { Session } from '../api/types';
+import type { schema } from 'himalia';
 
 /** Later than any time. */
 const BUSY = '9999';
 
 export interface Branch {
-  session: Session;
+  session: schema.ListedSession;
   depth: number;
-  parent: Session | null;
+  parent: schema.ListedSession | null;
 }
 
 /** Those that were active last come first; a tree counts as active as its most active member. */
-export function branches(sessions: Session[]): Branch[] {
+export function branches(sessions: schema.ListedSession[]): Branch[] {
   const byId = new Map(sessions.map(session => [session.id, session]));
-  const children = new Map<string | null, Session[]>();
+  const children = new Map<string | null, schema.ListedSession[]>();
   for (const session of sessions) {
     const parent = session.parent !== null && byId.has(session.parent) ? session.parent : null;
     children.set(parent, [...(children.get(parent) ?? []), session]);
   }
-  const latest = (session: Session, depth: number): string => {
+  const latest = (session: schema.ListedSession, depth: number): string => {
     const below = depth > 100 ? [] : (children.get(session.id) ?? []);
     // What runs is active now.
     const own = session.state === 'busy' ? BUSY : session.last_activity;
@@ -30,7 +30,7 @@ export function branches(sessions: Session[]): Branch[] {
   };
   const out: Branch[] = [];
   const seen = new Set<string>();
-  const walk = (parent: Session | null, depth: number): void => {
+  const walk = (parent: schema.ListedSession | null, depth: number): void => {
     const list = (children.get(parent?.id ?? null) ?? []).map(session => ({ session, at: latest(session, 0) }));
     list.sort((a, b) => b.at.localeCompare(a.at) || a.session.created.localeCompare(b.session.created));
     for (const { session } of list) {

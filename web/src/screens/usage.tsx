@@ -1,8 +1,8 @@
 /** What a session's sandbox uses: memory and processor time, measured now and then. */
 
+import type { schema } from 'himalia';
 import { useEffect, useState } from 'preact/hooks';
-import { api } from '../api/client';
-import type { Session, Usage } from '../api/types';
+import { gateway } from '../api/gateway';
 import { bytes } from '../ui/format';
 
 const EVERY_MS = 3000;
@@ -14,17 +14,17 @@ const KEPT = 40;
 
 interface Sample {
   at: number;
-  usage: Usage;
+  usage: schema.SandboxUsage;
 }
 
-export function UsageStrip({ id, session }: { id: string; session: Session }) {
+export function UsageStrip({ id, session }: { id: string; session: schema.Session }) {
   const [samples, setSamples] = useState<Sample[]>([]);
   useEffect(() => {
     const abort = new AbortController();
     const measure = async (): Promise<void> => {
       if (document.hidden) return;
       try {
-        const usage = await api.usage(id, abort.signal);
+        const usage = await gateway.at(id).usage({ signal: abort.signal });
         setSamples(before => [...before, { at: performance.now(), usage }].slice(-KEPT));
       } catch {
         // The head says what is wrong with the session; here there is nothing to show.

@@ -1,8 +1,8 @@
 /** One variable. Sorting, filtering and paging are the kernel's; the browser holds one page. */
 
+import { ApiError, type schema } from 'himalia';
 import { useEffect, useState } from 'preact/hooks';
-import { ApiError, api } from '../api/client';
-import type { Page, VariablePage } from '../api/types';
+import { gateway } from '../api/gateway';
 import { href } from '../state/route';
 import type { SessionView } from '../state/session-view';
 import { bytes, count } from '../ui/format';
@@ -26,6 +26,8 @@ const OPERATORS: [string, string][] = [
   ['not_null', 'is not missing']
 ];
 
+type Query = NonNullable<schema.Operations['get_variable']['input']['query']>;
+
 interface Sort {
   by: string;
   descending: boolean;
@@ -46,8 +48,8 @@ export function VariableView({ view, name }: { view: SessionView; name: string }
   const [isText, setText] = useState(false);
   const parameters = query(offset, isText ? TEXT : ROWS, sort, condition);
   const { value, error, isLoading, reload } = useLoaded(
-    signal => api.variable(view.session, name, parameters, signal),
-    [view.session, name, change, parameters.toString()]
+    signal => gateway.at(view.session).variable(name, parameters, { signal }),
+    [view.session, name, change, JSON.stringify(parameters)]
   );
   useEffect(() => {
     setText(value?.kind === 'text');
@@ -114,16 +116,16 @@ export function next(sort: Sort | null, by: string): Sort | null {
   return sort.descending ? null : { by, descending: true };
 }
 
-export function query(offset: number, limit: number, sort: Sort | null, condition: Condition | null): URLSearchParams {
-  const out = new URLSearchParams({ offset: String(offset), limit: String(limit) });
+export function query(offset: number, limit: number, sort: Sort | null, condition: Condition | null): Query {
+  const out: Query = { offset, limit };
   if (sort) {
-    out.set('sort', sort.by);
-    if (sort.descending) out.set('descending', 'true');
+    out.sort = sort.by;
+    if (sort.descending) out.descending = true;
   }
   if (condition) {
     const { column, op, value } = condition;
     const isUnary = op === 'is_null' || op === 'not_null';
-    out.append('filter', JSON.stringify(isUnary ? { column, op } : { column, op, value: scalar(value, op) }));
+    out.filter = [JSON.stringify(isUnary ? { column, op } : { column, op, value: scalar(value, op) })];
   }
   return out;
 }
@@ -142,7 +144,7 @@ function said(error: Error): Error {
 }
 
 interface ContentProps {
-  value: VariablePage;
+  value: schema.VariablePart;
   sort: Sort | null;
   offset: number;
   isFiltered: boolean;
@@ -332,13 +334,13 @@ function Pager({ offset, size, total, onMove, unit }: PagerProps) {
   );
 }
 
-function columnsOf(page: Page | undefined): { name: string; dtype: string }[] {
+function columnsOf(page: schema.VariableRows | null | undefined): { name: string; dtype: string }[] {
   return (page?.columns ?? []).map(column =>
-    typeof column === 'string' ? { name: column, dtype: '' } : { ...column, name: String(column.name) }
+    typeof column === 'string' ? { name: column, dtype: '' } : { name: String(column.name), dtype: column.dtype ?? '' }
   );
 }
 
-function rowsOf(page: Page | undefined): unknown[][] {
+function rowsOf(page: schema.VariableRows | null | undefined): unknown[][] {
   return (page?.rows ?? []).map(row => (Array.isArray(row) ? row : [row]));
 }
 

@@ -1,8 +1,8 @@
 /** The variables of a session, read by the kernel without running anything; a frame as a table, page by page. */
 
+import { ApiError, type schema } from 'himalia';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { ApiError, api } from '../api/client';
-import type { Variable } from '../api/types';
+import { gateway } from '../api/gateway';
 import { text } from '../log/records';
 import type { SessionLog } from '../log/session-log';
 import { href } from '../state/route';
@@ -44,7 +44,7 @@ function List({ view }: { view: SessionView }) {
   view.revision.value;
   const change = lastChange(view.log);
   const { value, error, isLoading, reload } = useLoaded(
-    signal => api.variables(view.session, signal),
+    signal => gateway.at(view.session).variables({ signal }),
     [view.session, change.key]
   );
   const [filter, setFilter] = useState('');
@@ -53,7 +53,7 @@ function List({ view }: { view: SessionView }) {
   useLayoutEffect(() => onKeys({ '/': () => field.current?.focus() }), []);
 
   const wanted = filter.trim().toLowerCase();
-  const known = value?.variables ?? [];
+  const known = value ?? [];
   const tools = known.filter(row => TOOLS.includes(row.type)).length;
   const rows = known.filter(
     row =>
@@ -71,11 +71,7 @@ function List({ view }: { view: SessionView }) {
           value={filter}
           onInput={event => setFilter(event.currentTarget.value)}
         />
-        {value && (
-          <span class="muted">
-            {value.total} variables{value.truncated && `, the first ${value.variables.length} are shown`}
-          </span>
-        )}
+        {value && <span class="muted">{value.length} variables</span>}
         {tools > 0 && (
           <label class="muted check">
             <input type="checkbox" checked={isAll} onChange={event => setAll(event.currentTarget.checked)} />
@@ -96,7 +92,7 @@ function List({ view }: { view: SessionView }) {
         error && <Problem error={error} onRetry={reload} />
       )}
       {!value && !error && <Loading />}
-      {value && value.variables.length === 0 && (
+      {value && value.length === 0 && (
         <Empty title="No variables yet">
           <p>Names that code in this session defines appear here.</p>
         </Empty>
@@ -123,14 +119,20 @@ function List({ view }: { view: SessionView }) {
           </table>
         </div>
       )}
-      {value && value.variables.length > 0 && rows.length === 0 && (
-        <p class="note">No variable has “{filter}” in it.</p>
-      )}
+      {value && value.length > 0 && rows.length === 0 && <p class="note">No variable has “{filter}” in it.</p>}
     </div>
   );
 }
 
-function Row({ row, view, change }: { row: Variable; view: SessionView; change: 'new' | 'changed' | undefined }) {
+function Row({
+  row,
+  view,
+  change
+}: {
+  row: schema.VariableInfo;
+  view: SessionView;
+  change: 'new' | 'changed' | undefined;
+}) {
   const to = href({ screen: 'session', session: view.session, tab: 'variables', item: row.name });
   return (
     <tr>
@@ -150,7 +152,7 @@ function Row({ row, view, change }: { row: Variable; view: SessionView; change: 
   );
 }
 
-export function shapeOf(row: Variable): string {
+export function shapeOf(row: schema.VariableInfo): string {
   if (row.shape) return row.shape.map(count).join(' × ') || 'scalar';
   return row.length === null ? '' : count(row.length);
 }

@@ -1,6 +1,7 @@
 /** Small parts that all screens are made of. */
 
 import type { ComponentChildren } from 'preact';
+import { said } from '../api/gateway';
 import { choice, turnTheme } from '../state/theme';
 
 export function Mark() {
@@ -94,7 +95,7 @@ export function Empty({
 export function Problem({ error, onRetry }: { error: Error; onRetry?: () => void }) {
   return (
     <div class="problem" role="alert">
-      <p>{error.message}</p>
+      <p>{said(error)}</p>
       {onRetry && (
         <button type="button" class="button" onClick={onRetry}>
           Try again

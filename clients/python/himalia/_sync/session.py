@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ..errors import NotFound
+from ..errors import Gone, NotFound
 from ..models import Event, Execution, InputRequest, Table, Variable
 from .files import Files
-from .stream import events
+from .stream import events, session_events
 from .transport import WAIT_S, Transport
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ class Session:
         >>> session.execute("import pandas as pd; df = pd.read_csv('data.csv'); df.head()")  # doctest: +SKIP
         """
         body = self._submission(code, options, on_input is not None)
-        first = WAIT_S if wait_s is None else min(wait_s, WAIT_S)
+        # The response would not come when the code asks.
+        longest = WAIT_S if on_input is None else 0.0
+        first = longest if wait_s is None else min(wait_s, longest)
         raw = self._transport.call("POST", f"{self._path}/executions", body={**body, "wait_s": first}, wait_s=first, repeat=True)
         left = None if wait_s is None else wait_s - first
         return self.wait(Execution.of(raw), wait_s=left, on_input=on_input, check=check, image_bytes=body["image_bytes"])
@@ -126,6 +128,16 @@ class Session:
         for event in events(self._transport, None, _id(execution), after):
             yield event
 
+    def events(self, *, after: int | None = None) -> Iterator[Event]:
+        """The events of all executions of the session, also those of other callers: after the number `after`, or from now on. It ends when
+        the session does.
+
+        >>> for event in session.events(after=0):  # doctest: +SKIP
+        ...     print(event.execution_id, event.event)
+        """
+        for event in session_events(self._transport, self.id, after):
+            yield event
+
     def answer(self, execution: Execution | str, value: str) -> None:
         """Answers the question of code that was started with `allow_stdin`."""
         self._transport.request("POST", f"/v1/executions/{_id(execution)}/input", body={"value": value})
@@ -164,7 +176,7 @@ class Session:
         """Ends the session. Nothing happens if it has ended already."""
         try:
             self._transport.request("DELETE", self._path, wait_s=WAIT_S)
-        except NotFound:
+        except (NotFound, Gone):
             pass
 
     def output(self, execution: Execution | str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..models import Event
 from .transport import ATTEMPTS, LONGEST_PAUSE_S, Transport, event_of
 
 _NDJSON = {"Accept": "application/x-ndjson"}
+_SSE = {"Accept": "text/event-stream"}
 
 
 def events(transport: Transport, start: tuple[str, dict[str, Any]] | None, execution_id: str | None, after: int) -> Iterator[Event]:
@@ -54,4 +56,37 @@ def events(transport: Transport, start: tuple[str, dict[str, Any]] | None, execu
         if failures >= ATTEMPTS:
             # Not in the handler: frames of the HTTP library hold the headers of the request.
             raise ConnectionFailed(f"the events of {execution_id or 'a new execution'} broke off: {broken}")
+        time.sleep(min(0.1 * 2**failures, LONGEST_PAUSE_S))
+
+
+def session_events(transport: Transport, session: str, after: int | None) -> Iterator[Event]:
+    """The events of all executions of a session, each once, until the session ends."""
+    failures, broken = 0, ""
+    position, name = after, ""
+    while True:
+        try:
+            params = None if position is None else {"after": position}
+            opened = transport.stream("GET", f"/v1/sessions/{session}/executions/events", params=params, headers=_SSE)
+            with opened as response:
+                for line in response.iter_lines():
+                    # The gateway writes each event as `id`, `event` and one line of `data`. A position alone has no data.
+                    field, _, value = line.partition(": ")
+                    if field == "id":
+                        position, failures = int(value), 0
+                    elif field == "event":
+                        name = value
+                    elif field == "data" and name == "end":
+                        if json.loads(value).get("reason") == "kernel_gone":
+                            return
+                    elif field == "data":
+                        yield Event(name, position, json.loads(value))
+        except ApiError as error:
+            if not error.retryable:
+                raise
+            broken = f"{error}"
+        except (ConnectionFailed, httpx.TransportError) as error:
+            broken = f"{error}" if isinstance(error, ConnectionFailed) else type(error).__name__
+        failures += 1
+        if failures >= ATTEMPTS:
+            raise ConnectionFailed(f"the events of session {session} broke off: {broken}")
         time.sleep(min(0.1 * 2**failures, LONGEST_PAUSE_S))

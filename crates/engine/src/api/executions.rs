@@ -5,8 +5,8 @@ use std::sync::Arc;
 use himalia_budget::Pace;
 use himalia_executions::{
     ArtifactStore, Execute, ExecutionBrief, ExecutionFeed, ExecutionId, ExecutionResult, ExecutionText,
-    Follower, Known, LogReader, OutputPage, Provenance, Submitted, briefs, first, language, scoped,
-    submission,
+    Follower, Known, LogReader, OutputPage, Provenance, SessionFeed, Submitted, briefs, first, language,
+    scoped, submission,
 };
 use himalia_journal::may_block;
 use himalia_kernel::{Answer, Brief, Command, CommandError, Language, Submission, record};
@@ -107,6 +107,22 @@ impl Commands {
             begun.end(&mut follower);
         }
         Ok(self.feed(&begun, id, follower, after, pace))
+    }
+
+    pub(crate) fn follow_executions(
+        &self,
+        principal: &Principal,
+        kernel: KernelId,
+        after: Option<u64>,
+    ) -> Result<SessionFeed, EngineError> {
+        self.allow(principal, Action::Read, Object::Kernel(kernel))?;
+        let source = self.log(principal, kernel)?;
+        let pace = self.inner.budget.paced_stream(principal)?;
+        let after = after.unwrap_or_else(|| source.journal().head());
+        let artifacts = ArtifactStore::beside(source.journal().dir());
+        let draining = self.inner.draining.clone();
+        let open = Box::new(move |after| reader(&source, &draining, after));
+        Ok(SessionFeed::new(kernel, open, artifacts, after, pace))
     }
 
     pub(crate) async fn watch_execution(
@@ -346,13 +362,7 @@ impl Commands {
     }
 
     fn reader(&self, source: &SessionLog, after: u64) -> LogReader {
-        let draining = self.inner.draining.clone();
-        match source {
-            SessionLog::Live(handle) => {
-                LogReader::new(handle.handle(), after, draining, CancellationToken::new())
-            }
-            SessionLog::Ended(journal, _) => LogReader::of_ended(journal, after),
-        }
+        reader(source, &self.inner.draining, after)
     }
 
     /// Gives an execution to its kernel, which gets a new sandbox first if its own is gone.
@@ -426,6 +436,15 @@ impl Begun {
     /// Its kernel remembers its end, which the log may not have any more.
     fn has_ended(&self) -> bool {
         self.brief.as_ref().is_some_and(|brief| brief.end.is_some())
+    }
+}
+
+fn reader(source: &SessionLog, draining: &CancellationToken, after: u64) -> LogReader {
+    match source {
+        SessionLog::Live(handle) => {
+            LogReader::new(handle.handle(), after, draining.clone(), CancellationToken::new())
+        }
+        SessionLog::Ended(journal, _) => LogReader::of_ended(journal, after),
     }
 }
 

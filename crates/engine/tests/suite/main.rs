@@ -16,6 +16,7 @@ mod metrics;
 mod pool;
 mod principals;
 mod retention;
+mod session_feed;
 mod session_kernels;
 mod sessions;
 mod usage;

@@ -75,6 +75,18 @@ pub enum ExecutionEventKind {
     },
 }
 
+impl ExecutionEvent {
+    /// Adds `next` to this one if both are text of one stream; otherwise gives it back.
+    pub(super) fn join(&mut self, next: Self) -> Option<Self> {
+        let Self { seq, at, kind } = next;
+        let kind = self.kind.join(kind);
+        if kind.is_none() {
+            (self.seq, self.at) = (seq, at);
+        }
+        kind.map(|kind| Self { seq, at, kind })
+    }
+}
+
 impl ExecutionEventKind {
     /// The word of the event.
     pub fn as_str(&self) -> &'static str {
@@ -96,8 +108,7 @@ impl ExecutionEventKind {
         }
     }
 
-    /// Adds `next` to this one if both are text of one stream; otherwise gives it back.
-    pub(super) fn join(&mut self, next: Self) -> Option<Self> {
+    fn join(&mut self, next: Self) -> Option<Self> {
         match (self, next) {
             (Self::Stdout { text }, Self::Stdout { text: more })
             | (Self::Stderr { text }, Self::Stderr { text: more }) => {

@@ -5,9 +5,7 @@ use himalia_journal::Record;
 use himalia_model::{from_micros, wall_micros};
 
 use crate::feed::{Batch, PacedReader};
-use crate::{
-    ArtifactStore, Closed, ExecutionEvent, ExecutionEventKind, ExecutionResult, Follower, LogReader,
-};
+use crate::{ArtifactStore, Closed, ExecutionEvent, ExecutionResult, Follower, LogReader};
 
 /// Records and bytes of one batch.
 pub(super) const BATCH_RECORDS: usize = 256;
@@ -141,21 +139,9 @@ pub(super) fn blocking<T>(record: &Record, fold: impl FnOnce() -> T) -> T {
 }
 
 fn append(events: &mut Vec<ExecutionEvent>, event: ExecutionEvent) {
-    let ExecutionEvent { seq, at, kind } = event;
-    let kind = match events.last_mut() {
-        Some(last)
-            if matches!(
-                kind,
-                ExecutionEventKind::Stdout { .. } | ExecutionEventKind::Stderr { .. }
-            ) =>
-        {
-            let Some(kind) = last.kind.join(kind) else {
-                (last.seq, last.at) = (seq, at);
-                return;
-            };
-            kind
-        }
-        _ => kind,
+    let left = match events.last_mut() {
+        Some(last) => last.join(event),
+        None => Some(event),
     };
-    events.push(ExecutionEvent { seq, at, kind });
+    events.extend(left);
 }

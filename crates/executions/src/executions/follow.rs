@@ -84,6 +84,27 @@ pub fn first(record: &Record) -> Option<Submission> {
     }
 }
 
+/// What a client reads in place of records that are gone.
+pub(super) fn no_longer_kept(from: u64, to: u64) -> String {
+    format!(
+        "[himalia: records {from} to {to} of this session's log are no longer kept: it has reached its quota]\n"
+    )
+}
+
+/// What a client reads in place of messages that were dropped.
+pub(super) fn lost(record: &Record) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Loss {
+        messages: u64,
+        #[serde(default)]
+        bytes: u64,
+    }
+    let Loss { messages, bytes } = serde_json::from_slice(&record.body).ok()?;
+    Some(format!(
+        "[himalia: {messages} messages ({bytes} bytes) of this kernel were dropped]\n"
+    ))
+}
+
 impl Follower<Excerpt> {
     /// The next record with what callers learn of it.
     pub fn tell(&mut self, record: &Record) -> (Option<ExecutionEvent>, Vec<Artifact>) {
@@ -238,9 +259,7 @@ impl<S: Sink + Clone> Follower<S> {
         self.gaps += 1;
         self.removed += (to + 1).saturating_sub(from.max(self.id.seq));
         self.seq = to;
-        let text = format!(
-            "[himalia: records {from} to {to} of this session's log are no longer kept: it has reached its quota]\n"
-        );
+        let text = no_longer_kept(from, to);
         self.fold.note(&text);
         Kind::Gap { text }
     }
@@ -347,18 +366,8 @@ impl<S: Sink + Clone> Follower<S> {
     }
 
     fn loss(&mut self, record: &Record) -> Option<Kind> {
-        #[derive(Deserialize)]
-        struct Loss {
-            messages: u64,
-            #[serde(default)]
-            bytes: u64,
-        }
-        let loss: Loss = serde_json::from_slice(&record.body).ok()?;
+        let text = lost(record)?;
         self.gaps += 1;
-        let text = format!(
-            "[himalia: {} messages ({} bytes) of this kernel were dropped]\n",
-            loss.messages, loss.bytes
-        );
         self.fold.note(&text);
         Some(Kind::Gap { text })
     }

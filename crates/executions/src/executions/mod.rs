@@ -14,6 +14,7 @@ mod known_tests;
 mod language;
 mod model;
 mod provenance;
+mod session_feed;
 
 pub use artifacts::{ArtifactInfo, ArtifactStore, StoredArtifact};
 pub use events::{ExecutionEvent, ExecutionEventKind};
@@ -31,3 +32,4 @@ pub use model::{
 };
 pub use provenance::Provenance;
 pub use provenance::lock_hash;
+pub use session_feed::{SessionEvent, SessionFeed};

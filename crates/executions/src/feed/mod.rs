@@ -10,6 +10,6 @@ pub use client::{Attach, Attachment, Feed};
 pub use client::{Connection, start_position};
 pub use delivery::{Closed, Delivery};
 pub use events::{Event, EventFeed, EventKind};
-pub(crate) use reader::{Batch, PacedReader};
+pub(crate) use reader::{Batch, PacedReader, Position};
 pub use reader::{LogReader, Reader};
 pub use requests::Requests;

@@ -40,6 +40,13 @@ pub(crate) struct PacedReader {
     read: Option<Batch>,
 }
 
+/// A place in a log to return to, with what was read there.
+#[derive(Debug)]
+pub(crate) struct Position {
+    log: LogReader,
+    batch: Batch,
+}
+
 /// What was read, and the turn in which it is worked on.
 #[derive(Debug)]
 pub(crate) struct Paced {
@@ -80,6 +87,20 @@ impl PacedReader {
     /// The number of the newest record.
     pub(crate) fn head(&self) -> u64 {
         self.log.head()
+    }
+
+    /// Reads another log from now on. `batch`, which was read last, is read again after [`Self::arrive`].
+    pub(crate) fn depart(&mut self, log: LogReader, batch: Batch) -> Position {
+        Position {
+            log: std::mem::replace(&mut self.log, log),
+            batch,
+        }
+    }
+
+    /// Returns to where it was.
+    pub(crate) fn arrive(&mut self, Position { log, batch }: Position) {
+        self.log = log;
+        self.read = Some(batch);
     }
 
     /// The next records. Cancel-safe.

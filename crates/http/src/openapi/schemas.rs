@@ -1,7 +1,8 @@
 //! The schemas of the document: those of answers are named and shared, those of requests stand in one piece.
 
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 /// Where schemas come from and go to.
@@ -18,6 +19,9 @@ impl Schemas {
             SchemaSettings::draft2020_12().with(|settings| {
                 settings.meta_schema = None;
                 settings.definitions_path = "/components/schemas".into();
+                settings
+                    .transforms
+                    .push(Box::new(RecursiveTransform(enumeration)));
             })
         };
         Self {
@@ -107,6 +111,32 @@ fn usual(schema: &mut Value) {
 fn anything(schema: &mut Value) {
     if *schema == Value::Bool(true) {
         *schema = json!({});
+    }
+}
+
+/// Words of which each has a description, as one enumeration with one description: generators of clients make a wrong union of the others.
+fn enumeration(schema: &mut Schema) {
+    let Some(words) = schema.get("oneOf").and_then(Value::as_array) else {
+        return;
+    };
+    let word = |one: &Value| one.get("const")?.as_str().map(str::to_owned);
+    let Some(all) = words.iter().map(word).collect::<Option<Vec<String>>>() else {
+        return;
+    };
+    let lines = words.iter().zip(&all).filter_map(|(one, word)| {
+        let text = one.get("description")?.as_str()?;
+        Some(format!("- `{word}`: {text}"))
+    });
+    let before = schema
+        .get("description")
+        .and_then(Value::as_str)
+        .map(str::to_owned);
+    let text: Vec<String> = before.into_iter().chain(lines).collect();
+    schema.remove("oneOf");
+    schema.insert("type".to_owned(), "string".into());
+    schema.insert("enum".to_owned(), all.into());
+    if !text.is_empty() {
+        schema.insert("description".to_owned(), text.join("\n").into());
     }
 }
 

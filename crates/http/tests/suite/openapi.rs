@@ -63,13 +63,17 @@ fn streams_of_events_are_websockets_too() {
     for (path, event) in [
         ("/v1/sessions/{session_id}/events", "LogRecord"),
         ("/v1/executions/{execution_id}/events", "ExecutionEvent"),
+        (
+            "/v1/sessions/{session_id}/executions/events",
+            "SessionExecutionEvent",
+        ),
     ] {
         let answers = &document["paths"][path]["get"]["responses"];
         for status in ["101", "200", "426"] {
             assert!(answers[status].is_object(), "{path} {status}");
         }
         let schema = &document["components"]["schemas"][event]["properties"];
-        assert!(schema["execution"].is_object(), "{event}");
+        assert!(schema["execution_id"].is_object(), "{event}");
     }
 }
 

@@ -98,7 +98,12 @@ struct Arguments {
 
 impl Arguments {
     fn kernel(&self, call: &Call) -> Result<KernelId, Failure> {
-        sessions::kernel(&call.engine, &call.principal, &self.session, self.kernel.as_deref())
+        sessions::kernel(
+            &call.engine,
+            &call.principal,
+            &self.session,
+            self.kernel.as_deref(),
+        )
     }
 }
 

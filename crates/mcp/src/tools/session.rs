@@ -391,7 +391,11 @@ async fn add_kernel(call: &Call, wanted: Arguments) -> Answer {
         .await?;
     let (id, name) = (made.kernel.id, made.kernel.name);
     let text = format!("kernel {id} ({name}) of session {session}");
-    Ok(answer(json!({ "session": session, "kernel": id, "kernelspec": name }), text).into())
+    Ok(answer(
+        json!({ "session": session, "kernel": id, "kernelspec": name }),
+        text,
+    )
+    .into())
 }
 
 async fn restart(call: &Call, wanted: &Arguments) -> Answer {

@@ -2,6 +2,7 @@
 
 mod images;
 mod request;
+mod session_stream;
 mod stream;
 mod taken;
 mod text;
@@ -32,6 +33,8 @@ use images::WithStatus;
 use request::{Form, NewExecution, Requested, WAIT_MOST};
 use stream::Growing;
 use taken::Taken;
+
+pub(crate) use session_stream::all as session_events;
 
 /// Bytes of a page of output: when the caller does not say, and at most.
 const PAGE_BYTES: u64 = 64 << 10;

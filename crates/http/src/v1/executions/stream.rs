@@ -1,4 +1,4 @@
-//! The events of an execution as a streamed body.
+//! The events of an execution, or of all executions of a session, as a streamed body.
 //!
 //! ```text
 //! id: 17                                             one line of application/x-ndjson is the data alone:
@@ -42,8 +42,8 @@ impl IntoResponse for Growing {
 }
 
 impl Framing {
-    fn write(self, out: &mut Vec<u8>, id: ExecutionId, event: &ExecutionEvent) {
-        let data = Event::json(id, event);
+    /// `data` is the JSON of `event`.
+    pub(super) fn write(self, out: &mut Vec<u8>, event: &ExecutionEvent, data: &str) {
         let text = match self {
             Self::Sse => {
                 let (seq, word) = (event.seq, event.kind.as_str());
@@ -57,12 +57,23 @@ impl Framing {
 
 impl Answer for Growing {
     fn describe(operation: &mut Operation<'_>) {
-        Either::<ServerSent, Lines>::describe(operation);
-        let schema = operation.schemas.written::<Event>();
-        for media_type in ["text/event-stream", "application/x-ndjson"] {
-            operation.of_each(200, media_type, &schema);
-        }
+        describe::<Event<'_>>(operation);
     }
+}
+
+/// A body of which each event is a `T`.
+pub(super) fn describe<T: JsonSchema>(operation: &mut Operation<'_>) {
+    Either::<ServerSent, Lines>::describe(operation);
+    let schema = operation.schemas.written::<T>();
+    for media_type in ["text/event-stream", "application/x-ndjson"] {
+        operation.of_each(200, media_type, &schema);
+    }
+}
+
+/// Where the events of a body come from.
+pub(super) trait Source: Send + 'static {
+    /// The next ones in a framing; `None` after the last one. Cancel-safe.
+    fn next(&mut self, framing: Framing) -> impl Future<Output = Result<Option<Bytes>, Closed>> + Send;
 }
 
 /// The data of one event.
@@ -95,21 +106,31 @@ impl<'a> Event<'a> {
 
 /// A reply whose body is the events, until the execution has ended, the client leaves or the gateway stops.
 pub(super) fn of(app: &App, id: ExecutionId, feed: ExecutionFeed, framing: Framing) -> Growing {
+    Growing(body(app, Messages { id, feed }, framing, Bytes::new()))
+}
+
+/// A reply whose body is `first` and then what a source gives.
+pub(super) fn body(
+    app: &App,
+    source: impl Source,
+    framing: Framing,
+    first: Bytes,
+) -> Either<ServerSent, Lines> {
     let events = Events {
-        id,
-        feed,
+        first: Some(first).filter(|first| !first.is_empty()),
+        source,
         framing,
         waiting: sse::Waiting::of(app),
         ended: false,
     };
     let body = stream::unfold(events, Events::chunk);
-    Growing(match framing {
+    match framing {
         Framing::Sse => Either::One(ServerSent(sse::growing("text/event-stream", body))),
         Framing::Ndjson => Either::Other(Lines(sse::growing("application/x-ndjson", body))),
-    })
+    }
 }
 
-/// The events for a WebSocket.
+/// The events of one execution.
 pub(super) struct Messages {
     pub(super) id: ExecutionId,
     pub(super) feed: ExecutionFeed,
@@ -126,29 +147,38 @@ impl push::Source for Messages {
     }
 }
 
-struct Events {
-    id: ExecutionId,
-    feed: ExecutionFeed,
+impl Source for Messages {
+    async fn next(&mut self, framing: Framing) -> Result<Option<Bytes>, Closed> {
+        let id = self.id;
+        let text = |events: Vec<ExecutionEvent>| {
+            let mut out = Vec::new();
+            for event in &events {
+                framing.write(&mut out, event, &Event::json(id, event));
+            }
+            Bytes::from(out)
+        };
+        self.feed.next_as(text).await
+    }
+}
+
+struct Events<S> {
+    first: Option<Bytes>,
+    source: S,
     framing: Framing,
     waiting: sse::Waiting,
     ended: bool,
 }
 
-impl Events {
+impl<S: Source> Events<S> {
     /// The next piece of the body: one batch of events. Taken only when the client has taken the last one.
     async fn chunk(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
         if self.ended {
             return None;
         }
-        let (id, framing) = (self.id, self.framing);
-        let text = |events: Vec<ExecutionEvent>| {
-            let mut out = Vec::new();
-            for event in &events {
-                framing.write(&mut out, id, event);
-            }
-            Bytes::from(out)
-        };
-        let bytes = match self.waiting.next(self.feed.next_as(text)).await {
+        if let Some(first) = self.first.take() {
+            return Some((Ok(first), self));
+        }
+        let bytes = match self.waiting.next(self.source.next(self.framing)).await {
             None => self.keep_alive(),
             Some(Ok(None)) => return None,
             Some(Ok(Some(text))) => text,

@@ -1,0 +1,2407 @@
+/** Made from docs/openapi.json by `generate.py`: change the API, and run `make openapi`. */
+
+/** An access token, without its secret. */
+export interface AccessToken {
+  /** Name of the caller that its holder is. */
+  caller: string;
+  created: string;
+  /** The caller that created it. */
+  created_by: string;
+  description: string;
+  /** Null: it does not expire. */
+  expires: string | null;
+  id: string;
+  /** Its tenant, or `operator`. */
+  owner: string;
+  scope: Scope;
+}
+
+/** What a session may reach. */
+export type AllowList = NetworkRule[];
+
+/** A page of the list. */
+export interface ArtifactPage {
+  artifacts: ListedArtifact[];
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+}
+
+/** An image or another large value: `GET /v1/artifacts/{artifact}`. */
+export interface ArtifactReference {
+  /** `sha256:` and 64 hexadecimal digits. */
+  artifact: string;
+  /** The content of an image, within the budget `image_bytes`. */
+  base64?: string | null | undefined;
+  /** Its length. */
+  bytes: number;
+  /** Of an image, in pixels. */
+  height?: number | null | undefined;
+  /** Of an image, in pixels. */
+  width?: number | null | undefined;
+}
+
+/** A new branch. */
+export interface Branch {
+  /** The copy of its parent's files. */
+  copied_bytes: number;
+  /** What the branch may have lost. */
+  hazards: Hazard[];
+  /** Duration of each step. */
+  ms: { [name: string]: number };
+  session: Session;
+}
+
+/** The new branches. */
+export interface Branches {
+  branches: Branch[];
+}
+
+/** What a collection removed; of a dry run, what it would. */
+export interface Collected {
+  /** Bytes of both, as far as they are known. */
+  bytes: number;
+  /** Bytes of the database, after. */
+  database_bytes: number;
+  /** Bytes of the database that hold nothing, before. */
+  database_free_bytes: number;
+  /** Nothing was removed. */
+  dry_run: boolean;
+  /** There is more to remove than one call does. */
+  more: boolean;
+  /** What belonged to none. */
+  orphans: Orphan[];
+  /** Sessions. */
+  sessions: CollectedSession[];
+}
+
+/** A session that goes. */
+export interface CollectedSession {
+  /** Bytes of its log and artifacts. Kept files are not counted. */
+  bytes: number;
+  /** Its id. */
+  id: KernelId;
+  /** Its owner's name for it. */
+  name: string | null;
+  /** Why it goes. */
+  reason: Overdue;
+}
+
+/** A garbage collection. */
+export interface Collection {
+  /** Only report what would be removed; default false. */
+  dry_run?: boolean | null | undefined;
+}
+
+/** How a piece of code may continue. */
+export interface Completion {
+  /** Characters before the end of what is replaced. */
+  cursor_end: number;
+  /** Characters before what is replaced. */
+  cursor_start: number;
+  /** What may stand between `cursor_start` and `cursor_end`. */
+  matches: string[];
+  /** More about the matches, in the kernel's words. */
+  metadata: { [name: string]: unknown };
+}
+
+/** A new access token. */
+export interface CreatedToken {
+  /** Name of the caller that its holder is. */
+  caller: string;
+  created: string;
+  /** The caller that created it. */
+  created_by: string;
+  description: string;
+  /** Null: it does not expire. */
+  expires: string | null;
+  id: string;
+  /** Its tenant, or `operator`. */
+  owner: string;
+  scope: Scope;
+  /** What clients send. It is shown once and stored as a hash. */
+  token: string;
+}
+
+/** The death of a kernel under an execution. */
+export interface Death {
+  /** `oom`, `exit(3)`, `signal(11)`, `restart`, `killed_by_user`, `execution_timeout` … */
+  cause: string;
+  /** The process that ended. */
+  incarnation: number;
+  /** The number that the next process has. */
+  next_incarnation: number;
+  /** What was in the process when its latest execution before ended, from kernels that tell. */
+  variables_lost: LostVariables | null;
+}
+
+/** A position in code, and the level of detail. */
+export interface DetailedPlace {
+  code: string;
+  /** Position in characters; default: the end of the code. */
+  cursor_pos?: number | null | undefined;
+  /** 1: include the source if the kernel has it; default 0. */
+  detail_level?: number | null | undefined;
+  /** A kernel of the session; default: the first one. */
+  kernel?: string | null | undefined;
+}
+
+/** Logs and artifacts, bytes. */
+export interface Disk {
+  /** Of ended sessions. */
+  ended: number;
+  /** Of both together. Null: no limit. */
+  limit: number | null;
+  /** Of living sessions. */
+  live: number;
+}
+
+/**
+ * The mechanism that enforces a limit.
+ * - `none`: The limit is not enforced.
+ * - `watched`: The gateway measures it at intervals, and ends what exceeds it.
+ * - `rlimit`: A resource limit of each process.
+ * - `cgroup`: The Linux kernel, for the whole sandbox.
+ * - `hard`: The size of a file system.
+ * - `gateway`: The gateway.
+ */
+export type Enforcer = "none" | "watched" | "rlimit" | "cgroup" | "hard" | "gateway";
+
+/** A result with its provenance. */
+export interface Execution {
+  /** Who asked for it: `operator`, or tenant and caller as `tenant/caller`. */
+  caller: string;
+  /** What the client called itself, if it did. It is not verified. */
+  client?: string | null | undefined;
+  /** When it was taken, UTC. */
+  created: string;
+  /** What ended it, if that was no end of its own. */
+  death?: Death | null | undefined;
+  /** Its time had expired, and it continued. */
+  detached: boolean;
+  /** From then until its end. */
+  duration_ms: number;
+  /** What was raised. */
+  error: Failure | null;
+  /** The kernel's own count. */
+  execution_count: number | null;
+  /** With which code a script in Bash ended: 0, or one that is an error; 128 and its number after a signal. */
+  exit_code?: number | null | undefined;
+  /** Earlier executions of the very same code that failed, among the latest thousand of the session. */
+  failed_before: number;
+  /** Executions of the session in a row that failed, up to this one and whatever their code. */
+  failures_in_a_row?: number | undefined;
+  /** Files that were written, from kernels that tell. */
+  files: WrittenFiles | null;
+  /** Records of it that are missing: dropped by the sandbox, or no longer kept. */
+  gaps?: number | undefined;
+  /** Its id. */
+  id: ExecutionId;
+  /** The question that it waits with. */
+  input?: Input | null | undefined;
+  /** The process that it ran in; before that, the one that there was when it was taken. */
+  kernel: ExecutionKernel;
+  /** `bash`; left out where it is the kernel's own. */
+  language?: Language | undefined;
+  /** What the caller keeps with it. */
+  metadata?: { [name: string]: unknown } | undefined;
+  /** Displays and results. */
+  outputs: Output[];
+  /** Outputs in the middle that were left out. */
+  outputs_omitted?: number | undefined;
+  /** Executions that have to end before it, while it waits. */
+  position?: number | null | undefined;
+  provenance: Provenance;
+  /** From then until the kernel began. */
+  queued_ms: number;
+  /** What the quota of the session's log took of it. */
+  quota?: QuotaLoss | null | undefined;
+  /** Whether the kernel has begun with it. One that never ran can be sent again without a thought. */
+  ran: boolean;
+  /** Number of the latest record that is in here: where its events continue. */
+  seq: number;
+  /** Its session. */
+  session: KernelId;
+  /** How far it is. */
+  status: ExecutionStatus;
+  /** What was printed, as a terminal shows it: head and tail within the budget. */
+  text: string;
+  /** What of that is left out. */
+  truncated: TextTruncated | null;
+  /** What it took. */
+  usage: ExecutionUsage;
+  /** Variables that it touched, from kernels that tell. */
+  variables: VariableChanges | null;
+}
+
+/** One execution in a list. */
+export interface ExecutionBrief {
+  /** Who asked for it: `operator`, or tenant and caller as `tenant/caller`. */
+  caller: string;
+  /** What the client called itself, if it did. It is not verified. */
+  client?: string | null | undefined;
+  /** When it was taken, UTC. */
+  created: string;
+  /** Its id. */
+  id: ExecutionId;
+  /** `bash`; left out where it is the kernel's own. */
+  language?: Language | undefined;
+  /** What the caller keeps with it. */
+  metadata?: { [name: string]: unknown } | undefined;
+  /** How far it is. */
+  status: ExecutionStatus;
+  /** The beginning of its first line of code. */
+  title: string;
+}
+
+/** The data of one event. */
+export type ExecutionEvent = ({
+  event: "queued";
+  /** How many. */
+  position: number;
+} | ExecutionKernel & {
+  event: "started";
+} | {
+  event: "stdout";
+  /** The text. */
+  text: string;
+} | {
+  event: "stderr";
+  /** The text. */
+  text: string;
+} | Output & {
+  event: "display";
+} | Output & {
+  event: "result";
+} | Output & {
+  event: "update_display";
+} | {
+  event: "clear_output";
+  /** When the next output comes. */
+  wait: boolean;
+} | Input & {
+  event: "input_request";
+} | Failure & {
+  event: "exception";
+} | {
+  event: "stopping";
+  /** `interrupt` or `timeout`. */
+  reason: StopReason;
+} | {
+  event: "detached";
+} | {
+  event: "gap";
+  /** One line. */
+  text: string;
+} | {
+  event: "done";
+  /** What came of it. */
+  result: ExecutionResult;
+}) & {
+  at: string;
+  /**
+   * The same as `execution_id`.
+   * @deprecated
+   */
+  execution: ExecutionId;
+  execution_id: ExecutionId;
+  seq: number;
+};
+
+export type ExecutionId = string;
+
+/** The answer to the prompt of an execution. */
+export interface ExecutionInput {
+  value: string;
+}
+
+/** The kernel process of an execution. */
+export interface ExecutionKernel {
+  /** Counts processes. Another number than that of the execution before: the variables are gone. */
+  incarnation: number;
+  /** Of the first execution in a new process: the process before, and why it ended. */
+  replaced: Replaced | null;
+}
+
+/** A page of the list. */
+export interface ExecutionPage {
+  executions: ExecutionBrief[];
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+}
+
+/** What came of an execution so far: the one result of every interface. */
+export interface ExecutionResult {
+  /** Who asked for it: `operator`, or tenant and caller as `tenant/caller`. */
+  caller: string;
+  /** What the client called itself, if it did. It is not verified. */
+  client?: string | null | undefined;
+  /** When it was taken, UTC. */
+  created: string;
+  /** What ended it, if that was no end of its own. */
+  death?: Death | null | undefined;
+  /** Its time had expired, and it continued. */
+  detached: boolean;
+  /** From then until its end. */
+  duration_ms: number;
+  /** What was raised. */
+  error: Failure | null;
+  /** The kernel's own count. */
+  execution_count: number | null;
+  /** With which code a script in Bash ended: 0, or one that is an error; 128 and its number after a signal. */
+  exit_code?: number | null | undefined;
+  /** Earlier executions of the very same code that failed, among the latest thousand of the session. */
+  failed_before: number;
+  /** Executions of the session in a row that failed, up to this one and whatever their code. */
+  failures_in_a_row?: number | undefined;
+  /** Files that were written, from kernels that tell. */
+  files: WrittenFiles | null;
+  /** Records of it that are missing: dropped by the sandbox, or no longer kept. */
+  gaps?: number | undefined;
+  /** Its id. */
+  id: ExecutionId;
+  /** The question that it waits with. */
+  input?: Input | null | undefined;
+  /** The process that it ran in; before that, the one that there was when it was taken. */
+  kernel: ExecutionKernel;
+  /** `bash`; left out where it is the kernel's own. */
+  language?: Language | undefined;
+  /** What the caller keeps with it. */
+  metadata?: { [name: string]: unknown } | undefined;
+  /** Displays and results. */
+  outputs: Output[];
+  /** Outputs in the middle that were left out. */
+  outputs_omitted?: number | undefined;
+  /** Executions that have to end before it, while it waits. */
+  position?: number | null | undefined;
+  /** From then until the kernel began. */
+  queued_ms: number;
+  /** What the quota of the session's log took of it. */
+  quota?: QuotaLoss | null | undefined;
+  /** Whether the kernel has begun with it. One that never ran can be sent again without a thought. */
+  ran: boolean;
+  /** Number of the latest record that is in here: where its events continue. */
+  seq: number;
+  /** Its session. */
+  session: KernelId;
+  /** How far it is. */
+  status: ExecutionStatus;
+  /** What was printed, as a terminal shows it: head and tail within the budget. */
+  text: string;
+  /** What of that is left out. */
+  truncated: TextTruncated | null;
+  /** What it took. */
+  usage: ExecutionUsage;
+  /** Variables that it touched, from kernels that tell. */
+  variables: VariableChanges | null;
+}
+
+/**
+ * The state of a kernel as Jupyter names it, and one more.
+ * - `starting`: The process is up, the kernel has not answered yet.
+ * - `idle`: Waiting for requests.
+ * - `busy`: Working on a request.
+ * - `restarting`: Its process ended and a new one is being started.
+ * - `dead`: Its process ended permanently.
+ * - `unknown`: Its sandbox is not connected (yet).
+ * - `ended`: The session has ended and its log is kept. Of sessions of the native API only; Jupyter knows no such word.
+ */
+export type ExecutionState = "starting" | "idle" | "busy" | "restarting" | "dead" | "unknown" | "ended";
+
+/**
+ * How far an execution is, or how it ended.
+ * - `queued`: It waits for its turn, or for the kernel.
+ * - `running`: The kernel works on it.
+ * - `ok`: It ran to its end.
+ * - `error`: It raised.
+ * - `timeout`: It was interrupted because it took too long.
+ * - `interrupted`: It was interrupted, or taken back before it ran.
+ * - `kernel_died`: The kernel's process ended.
+ * - `oom_killed`: The kernel's process was killed because it ran out of memory.
+ */
+export type ExecutionStatus = "queued" | "running" | "ok" | "error" | "timeout" | "interrupted" | "kernel_died" | "oom_killed";
+
+/** What an execution took. */
+export interface ExecutionUsage {
+  /** Bytes of the messages that the kernel sent for it, so far. */
+  bytes_out: number;
+  /**
+   * Processor time in milliseconds, of the kernel's process and of those of its processes that ended meanwhile. From kernels that
+   * tell, when it has come to its end.
+   */
+  cpu_ms: number | null;
+  /** The same of bytes from hosts. */
+  network_received_bytes: number;
+  /** Bytes that its connections to the network sent to hosts, of those that have ended. */
+  network_sent_bytes: number;
+  /** The most memory of the kernel's process meanwhile, in bytes. From kernels and systems that tell, when it has come to its end. */
+  peak_memory_bytes: number | null;
+}
+
+/** What was raised. */
+export interface Failure {
+  /** Where in the caller's own code it came from, if that is known. */
+  frame: Frame | null;
+  /** What might help, from a kernel that knows. */
+  hint: string | null;
+  /** `ename`: the exception's class. */
+  name: string;
+  /** Lines without colours; the middle of a long one is left out, and says so. */
+  traceback: string[];
+  /** `evalue`: its text. */
+  value: string;
+}
+
+/** A file. */
+export interface FileEntry {
+  bytes: number;
+  kind: FileKind;
+  modified: string;
+  path: string;
+}
+
+/** The kind of a file. */
+export type FileKind = "file" | "directory" | "symlink" | "other";
+
+/** A listing of a directory. */
+export interface FilePage {
+  entries: FileEntry[];
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  path: string;
+  total: FileTotal;
+  /** There are more entries than shown or examined. */
+  truncated: boolean;
+}
+
+/** The number of entries and bytes that were examined. */
+export interface FileTotal {
+  bytes: number;
+  entries: number;
+}
+
+/**
+ * What becomes of the files in a work directory.
+ * - `ephemeral`: They end with the sandbox.
+ * - `session`: They survive its sandbox, and end with the session.
+ */
+export type FilesMode = "ephemeral" | "session";
+
+/** A line of the caller's code. */
+export interface Frame {
+  /** Its number in the code that was sent, from 1. */
+  line: number;
+  /** The line itself, without the blanks around it. */
+  source: string;
+}
+
+/** A rule with ports and methods. */
+export interface FullNetworkRule {
+  /** `example.org`, `*.example.org` for the names below it, or `*` for every name. */
+  host: string;
+  /** Methods of plain HTTP; without any, all. A rule with methods allows no TLS, in which they cannot be read. */
+  methods?: string[] | undefined;
+  /** Without any: 80 and 443. */
+  ports?: number[] | undefined;
+}
+
+/** Something in a session that a fork may break. */
+export interface Hazard {
+  /** One line for humans. */
+  detail: string;
+  /** `native-thread`, `process-pool`, `cuda` … */
+  kind: string;
+  /** Its name. */
+  name: string;
+  severity: Severity;
+}
+
+/** Something that was run. */
+export interface HistoryEntry {
+  /** When it was taken. */
+  at: string;
+  /**
+   * Who asked for it: `operator`, or tenant and caller as `tenant/caller`; `None` when a Jupyter client ran it, which the log does
+   * not tell.
+   */
+  caller: string | null;
+  /** What the client called itself, if it did. It is not verified. */
+  client?: string | null | undefined;
+  /** The code. */
+  code: string;
+  /** The kernel's own count, once it is known. */
+  execution_count: number | null;
+  /** The native execution that it was; `None` when a Jupyter client ran it. */
+  id: ExecutionId | null;
+  /** The kernel process that it was for. */
+  incarnation: number;
+  /** `bash`; left out where it is the kernel's own. */
+  language?: Language | undefined;
+  /** What the caller keeps with it. */
+  metadata?: { [name: string]: unknown } | undefined;
+  /** Number of its first record in the log. */
+  seq: number;
+  /** What became of it. */
+  status: HistoryStatus;
+}
+
+/** A page of what was run, in the order in which the kernel came to it or backwards. */
+export interface HistoryPage {
+  /** The newest last. */
+  history: HistoryEntry[];
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  /** Entries before the page. */
+  offset: number;
+  /** Older ones that are not listed: their records are gone, or there are too many. */
+  omitted: number;
+  /** Entries in all. */
+  total: number;
+}
+
+/**
+ * What became of something that was run.
+ * - `queued`: The kernel has not begun with it.
+ * - `running`: The kernel works on it.
+ * - `ok`: It ran to its end.
+ * - `error`: It raised.
+ * - `timeout`: It was interrupted because its time had expired.
+ * - `interrupted`: It was interrupted.
+ * - `aborted`: It never ran: an earlier one had failed, and the kernel dropped what was queued by then.
+ * - `kernel_died`: Its process ended.
+ * - `oom_killed`: Its process ended because it ran out of memory.
+ */
+export type HistoryStatus = "queued" | "running" | "ok" | "error" | "timeout" | "interrupted" | "aborted" | "kernel_died" | "oom_killed";
+
+/** What the code asks its user. */
+export interface Input {
+  /** The answer is a secret. */
+  password: boolean;
+  /** The question, at most [`crate::MAX_PROMPT_CHARS`] characters without control characters other than line feeds and tabs. */
+  prompt: string;
+}
+
+/** What is known of the object at a cursor. */
+export interface Inspection {
+  /** Texts by MIME type. */
+  data: { [name: string]: unknown };
+  /** Whether there is one. */
+  found: boolean;
+  /** More about them, in the kernel's words. */
+  metadata: { [name: string]: unknown };
+}
+
+/**
+ * Isolation levels, weakest first; they compare in this order.
+ * - `none`: A plain process of the gateway's user. For development.
+ * - `namespaces`: Linux namespaces, seccomp and a built root. Not for tenants that are hostile to each other.
+ * - `container`: A hardened container.
+ * - `gvisor`: A container under gVisor.
+ * - `microvm`: A virtual machine of its own.
+ */
+export type Isolation = "none" | "namespaces" | "container" | "gvisor" | "microvm";
+
+/** Identifies one kernel for its whole life, restarts included. On the wire a hyphenated lower-case UUID. */
+export type KernelId = string;
+
+/** A page of the list. */
+export interface KernelPage {
+  kernels: SessionKernel[];
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+}
+
+/**
+ * What the code of an execution is written in.
+ * - `kernel`: The kernel's own language.
+ * - `bash`: Bash, run by a kernel of ours as a `%%bash` cell.
+ */
+export type Language = "kernel" | "bash";
+
+/** A limit and the mechanism that enforces it. */
+export interface Limit {
+  enforcement: Enforcer;
+  /** Null: no limit. */
+  value: number | null;
+}
+
+/** Limits of a session. */
+export interface LimitValues {
+  cpu_millis: number | null;
+  disk_bytes: number | null;
+  execution_ms: number | null;
+  memory_bytes: number | null;
+  open_files: number | null;
+  output_bytes: number | null;
+  pids: number | null;
+  shm_bytes: number | null;
+  tmp_bytes: number | null;
+}
+
+/** The limits of a session, with the names that a request uses. */
+export interface Limits {
+  cpu_millis: Limit;
+  disk_bytes: Limit;
+  execution_ms: Limit;
+  memory_bytes: Limit;
+  open_files: Limit;
+  output_bytes: Limit;
+  pids: Limit;
+  shm_bytes: Limit;
+  tmp_bytes: Limit;
+}
+
+/** An artifact in a list. */
+export interface ListedArtifact {
+  /** `sha256:` and 64 hexadecimal digits. */
+  artifact: string;
+  bytes: number;
+  media_type: string;
+  /** When it was stored. */
+  modified: string;
+}
+
+/** A session in a list. */
+export interface ListedSession {
+  /** With `allow`: what it may reach. */
+  allow: AllowList;
+  connections: number;
+  created: string;
+  cwd: string;
+  /** Time of its end; null while it lives. */
+  ended: string | null;
+  expires: string | null;
+  files: FilesMode;
+  /** Also the id of its first kernel: every route of a kernel accepts it. */
+  id: KernelId;
+  idle_timeout_s: number | null;
+  image: string | null;
+  /** Counts kernel processes, from 1. If it changes, the variables are gone. */
+  incarnation: number;
+  isolation: Isolation;
+  /** When its log is removed at the latest; null while it lives. */
+  kept_until: string | null;
+  kernelspec: string;
+  labels: { [name: string]: string };
+  last_activity: string;
+  limits: Limits;
+  /** Maximum memory of the sandbox, including file systems in memory; null: no limit. */
+  memory_total_bytes: number | null;
+  /**
+   * Memory that its sandbox uses, measured within the last seconds; branches share it. Null if it is unknown, and for
+   * an ended session.
+   */
+  memory_used_bytes: number | null;
+  /** The name that its owner gave it; while it lives, every route of a session accepts it in place of the id. */
+  name: string | null;
+  /** `none`, `allow`, or the name of an open network. */
+  network: string;
+  origin: Origin;
+  /** The tenant that owns it, or `operator`. */
+  owner: string;
+  parent: SessionId | null;
+  provisioner: string;
+  /** The reason for its state: a cause of death such as `oom`, of its end such as `idle_culled`, or null. */
+  reason: string | null;
+  start_ms: number;
+  /** The reason why it was not taken from the pool of its template, or null. */
+  start_reason: string | null;
+  /** `pool`, `zygote`, `cold` or `fork`. */
+  started_by: StartPath;
+  state: ExecutionState;
+  template: string;
+  /** Set if its process runs and does not respond; null if it responds, or is only busy. */
+  unresponsive: Unresponsive | null;
+}
+
+/** A record of a session's log. A message or request has a channel and its parts, the others have a `detail`. */
+export interface LogRecord {
+  /** When it was stored. */
+  at: string;
+  /** Sizes of its binary buffers. */
+  buffer_bytes?: number[] | undefined;
+  /** Its binary buffers in base64, with `buffers=base64`. */
+  buffers?: string[] | undefined;
+  /** `shell`, `control`, `stdin` or `iopub`. */
+  channel?: string | null | undefined;
+  content?: unknown | undefined;
+  /** Content of a record that is not a message. */
+  detail?: unknown | undefined;
+  /** What it is: also the name of the server-sent event. */
+  event: LogRecordKind;
+  /**
+   * The `seq` of the first record of that execution.
+   * @deprecated
+   */
+  execution?: number | null | undefined;
+  /** The native execution that it belongs to. */
+  execution_id?: ExecutionId | null | undefined;
+  /** As it was written, like the parts after it; null if it is not JSON. */
+  header?: unknown | undefined;
+  /** The kernel process that it belongs to. */
+  incarnation: number;
+  /**
+   * The same as `event`.
+   * @deprecated
+   */
+  kind: LogRecordKind;
+  metadata?: unknown | undefined;
+  parent_header?: unknown | undefined;
+  /** Its number, without gaps; for a gap record the last missing number. */
+  seq: number;
+  /** Set if the message cannot be parsed. */
+  unreadable?: boolean | undefined;
+}
+
+/**
+ * What kind of record an event is.
+ * - `message`: A message of the kernel; `body` is a v1 frame.
+ * - `request`: A request of a client to the kernel; `body` is a v1 frame.
+ * - `lifecycle`: A change in the kernel's life; `body` is JSON.
+ * - `gap`: Messages that are missing; `body` is JSON `{from, to, …}`.
+ * - `execution`: What becomes of a native execution; `body` is JSON.
+ * - `network`: A connection to the network that has ended or was refused; `body` is JSON.
+ */
+export type LogRecordKind = "message" | "request" | "lifecycle" | "gap" | "execution" | "network";
+
+/** Variables that went with a kernel's process. */
+export interface LostVariables {
+  /** Their names in alphabetical order, at most 500. */
+  names: string[];
+  /** There may have been others. */
+  truncated: boolean;
+}
+
+/** The spelling of a rule. */
+export type NetworkRule = string | FullNetworkRule;
+
+/** The requested branches; every member is optional. */
+export interface NewBranches {
+  /** All or none; default false. */
+  atomic?: boolean | null | undefined;
+  /** Number of branches; default 1. */
+  count?: number | null | undefined;
+  /** Variables that differ in the branches. */
+  env?: { [name: string]: string } | null | undefined;
+  /** `copy` unless said. */
+  files?: "copy" | "share" | null | undefined;
+  /** Default: that of the parent. */
+  labels?: { [name: string]: string } | null | undefined;
+  /** Larger files are not copied; default 256 MiB. Only for `copy`. */
+  max_copy_bytes?: number | null | undefined;
+  /** `strict` unless said. */
+  policy?: "strict" | "report" | null | undefined;
+}
+
+/** Code to run. */
+export interface NewExecution {
+  /** Whether the code may ask for input; default false. */
+  allow_stdin?: boolean | null | undefined;
+  /** Respond immediately with JSON, whatever `Accept` says; default false. */
+  background?: boolean | null | undefined;
+  /**
+   * `text_chars` of earlier versions.
+   * @deprecated
+   */
+  budget?: {
+    /** Characters of text; default 8,000. */
+    text_chars?: number | null | undefined;
+  } | null | undefined;
+  code: string;
+  /** The working directory while the code runs, absolute or relative to that of the session, as `env`. */
+  cwd?: string | null | undefined;
+  /** Environment variables while the code runs; afterwards they are as before. Only for kernels of `himalia_kernel`. */
+  env?: { [name: string]: string } | null | undefined;
+  /** Run only in this kernel process. */
+  expect_incarnation?: number | null | undefined;
+  /** A repeated request with this key is the same execution. */
+  idempotency_key?: string | null | undefined;
+  /** Bytes of images that a JSON response contains in base64; larger ones are addresses. Default 0. */
+  image_bytes?: number | null | undefined;
+  /** A kernel of the session; default: the first one. */
+  kernel?: string | null | undefined;
+  /** The language: that of the kernel, or `bash` if the kernel runs `himalia_kernel`. Default: that of the kernel. */
+  language?: string | null | undefined;
+  /** Refuse it if this many consecutive executions of the session have failed, whatever their code. */
+  max_failures?: number | null | undefined;
+  /** What the caller wants to find with the execution again; at most 4,096 bytes as JSON. */
+  metadata?: { [name: string]: unknown } | null | undefined;
+  /** Only with `timeout_s`; default `interrupt`. */
+  on_timeout?: "interrupt" | "detach" | null | undefined;
+  /** Whether the kernel counts it and stores it in its history; default true. */
+  store_history?: boolean | null | undefined;
+  /** Characters of text in the result; default 8,000. */
+  text_chars?: number | null | undefined;
+  /**
+   * The same in milliseconds.
+   * @deprecated
+   */
+  timeout_ms?: number | null | undefined;
+  /**
+   * Seconds that the code may run, without its wait in the queue or for input; default: no limit. The wait of the response
+   * is `wait_s`.
+   */
+  timeout_s?: number | null | undefined;
+  /** Seconds that a JSON response waits for the end; after that it is 202, and the execution continues. Default 300. */
+  wait_s?: number | null | undefined;
+}
+
+/** An additional kernel; every member is optional. */
+export interface NewKernel {
+  /** Its first directory, relative to that of the session or absolute; default: that of the session. */
+  cwd?: string | null | undefined;
+  /** Environment variables of its processes. Those of the session are not included. */
+  env?: { [name: string]: string } | null | undefined;
+  /** Default: that of the first kernel. Its program must exist in the session's sandbox. */
+  kernelspec?: string | null | undefined;
+  /** Environment variables that are neither shown nor stored. */
+  secrets?: { [name: string]: string } | null | undefined;
+}
+
+/** The requested session; every member is optional. */
+export interface NewSessionWithId {
+  /** The first directory of its kernel. */
+  cwd?: string | null | undefined;
+  /** Environment variables of its processes. */
+  env?: { [name: string]: string } | null | undefined;
+  /** A chosen id, so that a repeated request creates no second session. */
+  id?: string | null | undefined;
+  /** A repeated request with this key is the same session, as long as it lives. Only for `POST`: the name of a `PUT` is its key. */
+  idempotency_key?: string | null | undefined;
+  /** Seconds without activity after which it is ended. */
+  idle_timeout_s?: number | null | undefined;
+  image?: string | null | undefined;
+  /** The minimum level. */
+  isolation?: "none" | "namespaces" | "container" | "gvisor" | "microvm" | null | undefined;
+  /** Labels of the caller. */
+  labels?: { [name: string]: string } | null | undefined;
+  /** Seconds after its start when it is ended. */
+  lifetime_s?: number | null | undefined;
+  /** Requested limits; absent ones are those of the template. */
+  limits?: {
+    cpu_millis?: number | null | undefined;
+    disk_bytes?: number | null | undefined;
+    execution_ms?: number | null | undefined;
+    memory_bytes?: number | null | undefined;
+    open_files?: number | null | undefined;
+    output_bytes?: number | null | undefined;
+    pids?: number | null | undefined;
+    shm_bytes?: number | null | undefined;
+    tmp_bytes?: number | null | undefined;
+  } | null | undefined;
+  /** Unique among living sessions of its owner. */
+  name?: string | null | undefined;
+  /** `none`, the name of an open network, `allow` for what the template allows, or a part of that. */
+  network?: string | {
+    /** Part of what the template allows. */
+    allow: (string | {
+      /** `example.org`, `*.example.org` for the names below it, or `*` for every name. */
+      host: string;
+      /** Methods of plain HTTP; without any, all. A rule with methods allows no TLS, in which they cannot be read. */
+      methods?: string[] | undefined;
+      /** Without any: 80 and 443. */
+      ports?: number[] | undefined;
+    })[];
+  } | null | undefined;
+  /** Environment variables that are neither shown nor stored. */
+  secrets?: { [name: string]: string } | null | undefined;
+  /** Name of a template or a kernelspec. */
+  template?: string | null | undefined;
+}
+
+/** The requested session; every member is optional. */
+export interface NewSessionWithNoId {
+  /** The first directory of its kernel. */
+  cwd?: string | null | undefined;
+  /** Environment variables of its processes. */
+  env?: { [name: string]: string } | null | undefined;
+  /** A chosen id, so that a repeated request creates no second session. */
+  id?: null | undefined;
+  /** A repeated request with this key is the same session, as long as it lives. Only for `POST`: the name of a `PUT` is its key. */
+  idempotency_key?: string | null | undefined;
+  /** Seconds without activity after which it is ended. */
+  idle_timeout_s?: number | null | undefined;
+  image?: string | null | undefined;
+  /** The minimum level. */
+  isolation?: "none" | "namespaces" | "container" | "gvisor" | "microvm" | null | undefined;
+  /** Labels of the caller. */
+  labels?: { [name: string]: string } | null | undefined;
+  /** Seconds after its start when it is ended. */
+  lifetime_s?: number | null | undefined;
+  /** Requested limits; absent ones are those of the template. */
+  limits?: {
+    cpu_millis?: number | null | undefined;
+    disk_bytes?: number | null | undefined;
+    execution_ms?: number | null | undefined;
+    memory_bytes?: number | null | undefined;
+    open_files?: number | null | undefined;
+    output_bytes?: number | null | undefined;
+    pids?: number | null | undefined;
+    shm_bytes?: number | null | undefined;
+    tmp_bytes?: number | null | undefined;
+  } | null | undefined;
+  /** Unique among living sessions of its owner. */
+  name?: string | null | undefined;
+  /** `none`, the name of an open network, `allow` for what the template allows, or a part of that. */
+  network?: string | {
+    /** Part of what the template allows. */
+    allow: (string | {
+      /** `example.org`, `*.example.org` for the names below it, or `*` for every name. */
+      host: string;
+      /** Methods of plain HTTP; without any, all. A rule with methods allows no TLS, in which they cannot be read. */
+      methods?: string[] | undefined;
+      /** Without any: 80 and 443. */
+      ports?: number[] | undefined;
+    })[];
+  } | null | undefined;
+  /** Environment variables that are neither shown nor stored. */
+  secrets?: { [name: string]: string } | null | undefined;
+  /** Name of a template or a kernelspec. */
+  template?: string | null | undefined;
+}
+
+/** The requested token. */
+export interface NewToken {
+  /** Name of the caller that its holder is, as executions and the audit log show it. */
+  caller: string;
+  /** What it is for. */
+  description?: string | null | undefined;
+  /** Seconds until it expires. Default: it expires together with the token that creates it, or never. */
+  expires_in_s?: number | null | undefined;
+  /** Within the scope of the token that creates it. */
+  scope: "read" | "execute" | "admin";
+  /** A tenant of the configuration. Default: that of the token that creates it. Only the operator may name another one. */
+  tenant?: string | null | undefined;
+}
+
+/** What one caller uses, and today has used. */
+export interface OfCaller {
+  buffered_bytes: number;
+  caller: string;
+  connections: number;
+  execution_ms: number;
+  executions: number;
+}
+
+/**
+ * Through which interface a kernel was made. It decides what follows a crash.
+ * - `jupyter`: `/api`: a crashed process is replaced at once, as `jupyter_server` does.
+ * - `v1`: `/v1`: a crashed process is replaced by the next execution or restart only.
+ */
+export type Origin = "jupyter" | "v1";
+
+/** Something that belongs to no session. */
+export interface Orphan {
+  /** Its size, where that is known. */
+  bytes: number | null;
+  /** What it is. */
+  kind: OrphanKind;
+  /** Its name in the data directory, or at the provisioner. */
+  name: string;
+}
+
+/**
+ * What an orphan is.
+ * - `log`: A log with its artifacts that belongs to no session.
+ * - `files`: Kept files of no session.
+ */
+export type OrphanKind = "log" | "files";
+
+/** One output, in nbformat's words. */
+export interface Output {
+  /** By MIME type: text, JSON, or where the content is. */
+  data: { [name: string]: OutputContent };
+  /** `display_data` or `execute_result`. */
+  output_type: string;
+  /** Of a figure, from kernels that tell: the data of its lines, scatters and bars as `{axes}`, or where that is. */
+  plot?: PlotOrArtifact | null | undefined;
+  /** Of a frame or series, from kernels that tell: `{shape, columns, columns_total, index, rows}`, or where that is. */
+  table?: TableOrArtifact | null | undefined;
+  /** Of a text that is shown in part: its length and how much of that is shown. */
+  truncated?: Truncated | null | undefined;
+}
+
+/** A representation of an output: text or JSON as the kernel made it, or where the content is. */
+export type OutputContent = string | ArtifactReference | { [name: string]: unknown } | unknown[] | number | boolean | null;
+
+/** A part of the text of an execution, whole characters. */
+export interface OutputPage {
+  /** UTF-8 bytes of all text so far. */
+  bytes_total: number;
+  /** No more text will come. */
+  complete: boolean;
+  /**
+   * The cursor of the next part. Null: this is the last one, and no more text will come. While the execution runs it may be
+   * `bytes_total`: ask again later.
+   */
+  next: number | null;
+  /** UTF-8 bytes before it. */
+  offset: number;
+  text: string;
+}
+
+/**
+ * Why a session goes.
+ * - `age`: Its time has passed.
+ * - `space`: All of them together are too large, or too many.
+ * - `lost`: Its sandbox is lost, and it was not used since.
+ */
+export type Overdue = "age" | "space" | "lost";
+
+/** A position in code. */
+export interface PlaceInCode {
+  code: string;
+  /** Position in characters; default: the end of the code. */
+  cursor_pos?: number | null | undefined;
+  /** A kernel of the session; default: the first one. */
+  kernel?: string | null | undefined;
+}
+
+/** The data of a figure. */
+export interface Plot {
+  axes?: PlotAxes[] | null | undefined;
+}
+
+/** One coordinate system of a figure. */
+export interface PlotAxes {
+  series?: PlotSeries[] | null | undefined;
+  title?: string | null | undefined;
+  /** Label of the axis. */
+  x?: string | null | undefined;
+  /** Label of the axis. */
+  y?: string | null | undefined;
+}
+
+/** The data of a figure, or where it is. */
+export type PlotOrArtifact = ArtifactReference | Plot;
+
+/** What is drawn. */
+export interface PlotSeries {
+  /** `line`, `scatter` or `bar`. */
+  kind?: string | null | undefined;
+  label?: string | null | undefined;
+  /** Points of the whole. */
+  points?: number | null | undefined;
+  x?: unknown[] | null | undefined;
+  y?: unknown[] | null | undefined;
+}
+
+/** A pool. */
+export interface Pool {
+  failures: number;
+  hits: number;
+  max: number;
+  misses: number;
+  /** The reason why it is not full, or null. */
+  problem: string | null;
+  /** Kernels that can be claimed. */
+  ready: number;
+  size: number;
+  /** Kernels that are being started. */
+  starting: number;
+  /** The current target: between `size` and `max`, depending on claims. */
+  target: number;
+  template: string;
+}
+
+/** All pools, one for each template that has one. */
+export interface PoolPage {
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  pools: Pool[];
+}
+
+/** A problem document (RFC 9457). */
+export interface Problem {
+  /** A stable code for programs. */
+  code: string;
+  /**
+   * The code of this problem in earlier versions, where it was another one. The next version does not have it.
+   * @deprecated
+   */
+  deprecated_code?: string | null | undefined;
+  /** One line for humans. */
+  detail: string;
+  /** Time of its end. */
+  ended?: string | null | undefined;
+  /** The invalid member or parameter. */
+  field?: string | null | undefined;
+  /** The hazards in a session that prevent a fork. */
+  hazards?: Hazard[] | undefined;
+  /** The current kernel process, which is not the expected one. */
+  incarnation?: number | null | undefined;
+  /** The quota that is exhausted. */
+  quota?: Quota | null | undefined;
+  /** The reason of the end: `killed_by_user`, `idle_culled`, `ttl` … */
+  reason?: string | null | undefined;
+  /** The id of the request, as in the header `X-Request-Id` and in the gateway's log. */
+  request_id?: string | null | undefined;
+  /** Seconds after which to try again, as in the header `Retry-After`: for every retryable problem. */
+  retry_after_s?: number | null | undefined;
+  /** Whether the same call may succeed later. */
+  retryable: boolean;
+  /** The ended session. */
+  session?: KernelId | null | undefined;
+  status: number;
+  /** The end of the kernel's standard error, for a failed start. */
+  stderr?: string | null | undefined;
+  title: string | null;
+  type: string;
+}
+
+/** The environment that an execution ran in. */
+export interface Provenance {
+  /** The name of the image, where one was named. */
+  image: string | null;
+  /** The digest of the image that the sandbox was started from; null without containers. */
+  image_digest: string | null;
+  /** The level of the sandbox. */
+  isolation: Isolation;
+  /** The kernelspec. */
+  kernelspec: string;
+  /** The limits of the session; those that are left out have no bound. */
+  limits: SessionLimits;
+  /** The first 16 hexadecimal digits of the SHA-256 of the lock file of the Python environment, if the gateway built that. */
+  lock_hash: string | null;
+  /**
+   * The first 16 hexadecimal digits of a SHA-256 of the names and versions of the Python packages that the kernel could import when
+   * the execution ended: another one after an installation. From kernels that tell.
+   */
+  packages_hash: string | null;
+  /** The template. */
+  template: string;
+}
+
+/** A quota that is exhausted. */
+export interface Quota {
+  limit: number;
+  /** Its key in the configuration: `cpu_seconds_per_day`, `sandbox_memory`. */
+  name: string;
+  /** When it will be possible again. Null: when less is used. */
+  resets: string | null;
+  /** Of both numbers: `seconds`, `bytes`. */
+  unit: string;
+  used: number;
+}
+
+/**
+ * What is missing of an execution since the log of its session had reached its quota (`output_bytes`): the oldest part of a
+ * log goes first.
+ */
+export interface QuotaLoss {
+  /** Records of the session's log from the beginning of the execution on that went, those of others among them. */
+  records_removed: number;
+}
+
+/** The process before the one that an execution runs in. */
+export interface Replaced {
+  /** Why it ended, if that is known. */
+  cause: string | null;
+  /** Its number. Variables of executions in it are gone. */
+  incarnation: number;
+  /** What else was lost, if the session has another sandbox since. */
+  sandbox_lost?: SandboxLoss | null | undefined;
+  /** What was in it, from kernels that tell. */
+  variables_lost: LostVariables | null;
+}
+
+/** What was lost with a sandbox beside the variables, and cannot be had again. */
+export interface SandboxLoss {
+  /** Ids of sessions that were forks in the same sandbox. At most 16. */
+  branches: string[];
+  /** The files of its work directory, which were not kept. */
+  files: boolean;
+  /** Ids of the session's additional kernels. At most 16. */
+  kernels: string[];
+  /** Names of secrets that the session was started with: their values are stored nowhere. At most 16. */
+  secrets: string[];
+}
+
+/** Current resource use of a session's sandbox. */
+export interface SandboxUsage {
+  /** Processor time of the living processes, in milliseconds. */
+  cpu_ms: number;
+  /** Resident memory of all its processes; shared pages count in each process. */
+  memory_bytes: number;
+  processes: number;
+}
+
+/**
+ * What a token is good for. A scope includes those before it.
+ * - `read`: See what there is, and change nothing.
+ * - `execute`: Run code, and start, change and end sessions.
+ * - `admin`: Manage access tokens; for the operator, also what all tenants share.
+ */
+export type Scope = "read" | "execute" | "admin";
+
+/** A session: a kernel and its sandbox. */
+export interface Session {
+  /** With `allow`: what it may reach. */
+  allow: AllowList;
+  connections: number;
+  created: string;
+  cwd: string;
+  /** Time of its end; null while it lives. */
+  ended: string | null;
+  expires: string | null;
+  files: FilesMode;
+  /** Also the id of its first kernel: every route of a kernel accepts it. */
+  id: KernelId;
+  idle_timeout_s: number | null;
+  image: string | null;
+  /** Counts kernel processes, from 1. If it changes, the variables are gone. */
+  incarnation: number;
+  isolation: Isolation;
+  /** When its log is removed at the latest; null while it lives. */
+  kept_until: string | null;
+  kernelspec: string;
+  labels: { [name: string]: string };
+  last_activity: string;
+  limits: Limits;
+  /** Maximum memory of the sandbox, including file systems in memory; null: no limit. */
+  memory_total_bytes: number | null;
+  /** The name that its owner gave it; while it lives, every route of a session accepts it in place of the id. */
+  name: string | null;
+  /** `none`, `allow`, or the name of an open network. */
+  network: string;
+  origin: Origin;
+  /** The tenant that owns it, or `operator`. */
+  owner: string;
+  parent: SessionId | null;
+  provisioner: string;
+  /** The reason for its state: a cause of death such as `oom`, of its end such as `idle_culled`, or null. */
+  reason: string | null;
+  start_ms: number;
+  /** The reason why it was not taken from the pool of its template, or null. */
+  start_reason: string | null;
+  /** `pool`, `zygote`, `cold` or `fork`. */
+  started_by: StartPath;
+  state: ExecutionState;
+  template: string;
+  /** Set if its process runs and does not respond; null if it responds, or is only busy. */
+  unresponsive: Unresponsive | null;
+}
+
+/** Changes of a session; every member is optional. */
+export interface SessionChange {
+  /** Seconds without activity after which it is ended; null: the value of the template. */
+  idle_timeout_s?: number | null | undefined;
+  /** Labels with null are removed, others stay as they are. */
+  labels?: { [name: string]: string | null } | null | undefined;
+  /** Seconds from now when it is ended; null: the value of the template. */
+  lifetime_s?: number | null | undefined;
+  /** What it may reach from now on, a part of what it may reach: `none`, or rules. Other connections are cut. */
+  network?: string | {
+    /** Part of what the template allows. */
+    allow: (string | {
+      /** `example.org`, `*.example.org` for the names below it, or `*` for every name. */
+      host: string;
+      /** Methods of plain HTTP; without any, all. A rule with methods allows no TLS, in which they cannot be read. */
+      methods?: string[] | undefined;
+      /** Without any: 80 and 443. */
+      ports?: number[] | undefined;
+    })[];
+  } | null | undefined;
+}
+
+/** The data of one event of a session. */
+export type SessionExecutionEvent = ({
+  event: "queued";
+  /** How many. */
+  position: number;
+} | ExecutionKernel & {
+  event: "started";
+} | {
+  event: "stdout";
+  /** The text. */
+  text: string;
+} | {
+  event: "stderr";
+  /** The text. */
+  text: string;
+} | Output & {
+  event: "display";
+} | Output & {
+  event: "result";
+} | Output & {
+  event: "update_display";
+} | {
+  event: "clear_output";
+  /** When the next output comes. */
+  wait: boolean;
+} | Input & {
+  event: "input_request";
+} | Failure & {
+  event: "exception";
+} | {
+  event: "stopping";
+  /** `interrupt` or `timeout`. */
+  reason: StopReason;
+} | {
+  event: "detached";
+} | {
+  event: "gap";
+  /** One line. */
+  text: string;
+} | {
+  event: "done";
+  /** What came of it. */
+  result: ExecutionResult;
+}) & ({
+  at: string;
+  /** Null for a `gap` that may concern several executions. */
+  execution_id: ExecutionId | null;
+  seq: number;
+});
+
+/**
+ * Identifies one session: a sandbox with its log and its kernels. Its first kernel has the same id; additional kernels have ids of
+ * their own. On the wire a hyphenated lower-case UUID.
+ */
+export type SessionId = string;
+
+/** A kernel of a session. All of them share the sandbox: files, limits, network and end. */
+export interface SessionKernel {
+  connections: number;
+  created: string;
+  cwd: string;
+  /** Whether it is the first kernel of the session, which ends with it and has its id. */
+  first: boolean;
+  /** Routes of the Jupyter API accept it too. */
+  id: KernelId;
+  /** Counts kernel processes, from 1. If it changes, the variables are gone. */
+  incarnation: number;
+  kernelspec: string;
+  last_activity: string;
+  /** The reason for its state: a cause of death such as `oom`, or null. */
+  reason: string | null;
+  session: SessionId;
+  start_ms: number;
+  /** `pool`, `zygote`, `cold` or `fork`. */
+  started_by: StartPath;
+  state: ExecutionState;
+  /** Set if its process runs and does not respond; null if it responds, or is only busy. */
+  unresponsive: Unresponsive | null;
+}
+
+/** Limits of a session; `None` is no limit, or the template's where a caller asks. */
+export interface SessionLimits {
+  /** Processors, in thousandths of one. */
+  cpu_millis?: number | null | undefined;
+  /** Files in the work directory, in bytes. */
+  disk_bytes?: number | null | undefined;
+  /**
+   * Wall time of one execution, in milliseconds. Over it the execution is interrupted, then interrupted again, then
+   * the kernel's process is replaced (or ended, for `/v1`).
+   */
+  execution_ms?: number | null | undefined;
+  /** Memory, in bytes. */
+  memory_bytes?: number | null | undefined;
+  /** Open files of each process. */
+  open_files?: number | null | undefined;
+  /** Output that is kept in the session's log, in bytes; older output becomes a marked gap. */
+  output_bytes?: number | null | undefined;
+  /** Processes and threads. */
+  pids?: number | null | undefined;
+  /** Size of `/dev/shm`, in bytes. */
+  shm_bytes?: number | null | undefined;
+  /** Size of `/tmp`, in bytes. */
+  tmp_bytes?: number | null | undefined;
+}
+
+/** A page of the list. */
+export interface SessionPage {
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  sessions: ListedSession[];
+  /** Names of the replicas of the gateway that did not respond: their sessions are missing. */
+  unanswered?: string[] | undefined;
+}
+
+/**
+ * The effect of a hazard on a fork.
+ * - `refuse`: It prevents the fork under every policy.
+ * - `warn`: It prevents the fork under `strict`, and is reported under `report`.
+ */
+export type Severity = "refuse" | "warn";
+
+/** Fewer branches than requested. */
+export interface SomeBranches {
+  branches: Branch[];
+  /** The reason why there are no more. */
+  error: Problem;
+}
+
+/**
+ * How a session's first process came to be.
+ * - `pool`: It was waiting in the pool.
+ * - `zygote`: Forked from a zygote for this session.
+ * - `cold`: A new process.
+ * - `fork`: Forked from a living session.
+ */
+export type StartPath = "pool" | "zygote" | "cold" | "fork";
+
+/**
+ * Why an execution is being stopped.
+ * - `interrupt`: Its caller, or another one who interrupted the kernel.
+ * - `timeout`: Its own timeout, or the session's limit.
+ */
+export type StopReason = "interrupt" | "timeout";
+
+/** Whether an interrupt was sent. */
+export interface Stopping {
+  /** False if the execution has already ended. */
+  stopping: boolean;
+}
+
+/** A column. */
+export interface TableColumn {
+  dtype?: string | null | undefined;
+  name: string;
+}
+
+/** The head of a frame or series. */
+export interface TableHead {
+  columns?: TableColumn[] | null | undefined;
+  /** Columns of the whole. */
+  columns_total?: number | null | undefined;
+  /** Labels of the rows, if it has any. */
+  index?: unknown[] | null | undefined;
+  rows?: (unknown[])[] | null | undefined;
+  /** Rows and columns of the whole. */
+  shape?: number[] | null | undefined;
+}
+
+/** The head of a frame or series, or where it is. */
+export type TableOrArtifact = ArtifactReference | TableHead;
+
+/** Something that sessions can be started from, as far as the caller may use it. */
+export interface Template {
+  /** The kernelspec's name for people. */
+  display_name: string | null;
+  files: FilesMode;
+  /** Seconds without activity after which a session is ended, and the maximum that it may ask for. Null: no limit. */
+  idle_timeout_s: number | null;
+  /** The image of its sandboxes, if it names one. */
+  image: string | null;
+  /** Other images that the caller may ask for. */
+  images: string[];
+  /** Whether it is a kernelspec that the configuration has no template for. */
+  implicit: boolean;
+  /** The minimum level of isolation. A session may ask for more. */
+  isolation: Isolation;
+  kernelspec: string;
+  /** The kernelspec's language. */
+  language: string | null;
+  /** Seconds after which a session is ended, and the maximum that it may ask for. Null: no limit. */
+  lifetime_s: number | null;
+  /** Limits of a session that asks for none. Null: no limit. */
+  limits: LimitValues;
+  /** The maximum that a session may ask for. Null: no maximum. */
+  max_limits: LimitValues;
+  name: string;
+  /** `none`, `allow` (a list of what may be reached), or the name of an open network. */
+  network: string;
+  /** Other networks that the caller may ask for. `none` is always possible. */
+  networks: string[];
+  /** Whether kernels are kept ready, so that a start takes milliseconds. */
+  pooled: boolean;
+  /** Modules that are imported before a session starts, in sandboxes that start from a zygote. */
+  preload: string[];
+  /** One line if it is known that it cannot be started. */
+  problem: string | null;
+  /** `docker`, `namespaces`, `local`, `kubernetes`; or `auto`: the one that suits the session. */
+  provisioner: string;
+}
+
+/** A page of the list. */
+export interface TemplatePage {
+  /** The template of a session that names none; null if there is none. */
+  default: string | null;
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  templates: Template[];
+}
+
+/** How much of the text is shown, and where the rest is. */
+export interface TextTruncated {
+  /** Of these in the result. */
+  bytes_shown: number;
+  /** UTF-8 bytes of all text. */
+  bytes_total: number;
+  /** Offset of the first byte that is left out. */
+  from: number;
+  /** Offset after the last byte that is left out. */
+  to: number;
+}
+
+/** A page of the list. */
+export interface TokenPage {
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  tokens: AccessToken[];
+}
+
+/** How much of a text is shown. */
+export interface Truncated {
+  /** UTF-8 bytes of it that are shown. */
+  bytes_shown: number;
+  /** UTF-8 bytes of the whole. */
+  bytes_total: number;
+}
+
+/**
+ * What a kernel leaves unanswered.
+ * - `heartbeat`: Three heartbeats: its process is stopped, thrashes, or has lost the thread that answers them.
+ * - `kernel_info`: Twelve `kernel_info_request`s since its process was started.
+ */
+export type Unanswered = "heartbeat" | "kernel_info";
+
+/** A kernel that does not respond. */
+export interface Unresponsive {
+  /** The problem and the possible remedies. */
+  advice: string;
+  problem: Unanswered;
+  since: string;
+}
+
+/** What a tenant, or the operator, uses. */
+export interface Usage {
+  /** Large responses in memory. */
+  buffered_bytes: Used;
+  /** All callers for the scope `admin` and the operator, otherwise the one that asks. */
+  callers: OfCaller[];
+  connections: Used;
+  /** Processor time of sandboxes today, milliseconds, of all replicas. */
+  cpu_ms: Used;
+  disk_bytes: Disk;
+  /** How long they ran. */
+  execution_ms: number;
+  /** Native executions that have ended today, of all replicas. */
+  executions: number;
+  /** Kernels, of all replicas. */
+  kernels: Used;
+  /** The tenant, or `operator`. */
+  owner: string;
+  /** Null: no limit. */
+  requests_per_second: number | null;
+  /** When the day ends to which processor time and executions belong. */
+  resets: string;
+  /** Memory of sandboxes now. */
+  sandbox_memory_bytes: Used;
+  /** Null: no limit. */
+  starts_per_second: number | null;
+  /** Clients of events and of kernels. */
+  streams: Used;
+}
+
+/** How much is used, and how much may be. */
+export interface Used {
+  /** Null: no limit of its own. */
+  limit: number | null;
+  used: number;
+}
+
+/** Names of the variables that an execution touched. */
+export interface VariableChanges {
+  /** New ones. */
+  added: string[];
+  /** Those with another value. */
+  changed: string[];
+  /** Those that are gone. */
+  removed: string[];
+  /** There are more than are named. */
+  truncated: boolean;
+}
+
+/** A column of a table, or the name of one of items. */
+export type VariableColumn = {
+  dtype: string | null;
+  name: string;
+} | string;
+
+/** One variable in a list. What it does not have is null. */
+export interface VariableInfo {
+  /** Size of the object itself, without objects to which it refers. */
+  bytes: number | null;
+  /** The type of the elements of an array or a series. */
+  dtype: string | null;
+  /** Number of its elements. */
+  length: number | null;
+  /** The module of its type. */
+  module: string | null;
+  /** Its name. */
+  name: string;
+  /** The beginning of its value, as text. */
+  preview: string | null;
+  /** Lengths by dimension, of arrays and frames. */
+  shape: number[] | null;
+  /** The name of its type. */
+  type: string;
+}
+
+/** A page of the list. */
+export interface VariablePage {
+  /** The kernel process that they are in. */
+  incarnation: number;
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+  /** All variables that there are. */
+  total: number;
+  /** There are more than on this page, or some are listed by their types alone. */
+  truncated: boolean;
+  /** In the order of their definition. */
+  variables: VariableInfo[];
+}
+
+/** A part of a variable. */
+export interface VariablePart {
+  /** The kernel process that it is in. */
+  incarnation: number;
+  /** `table`, `array`, `items`, `text` or `object`. */
+  kind?: string | null | undefined;
+  /** Its rows; absent for an `object`. */
+  page?: VariableRows | null | undefined;
+  /** As in the list. */
+  variable: VariableInfo;
+}
+
+/** Rows of a variable, or characters of a text. */
+export interface VariableRows {
+  /** The columns of a table, or of items. */
+  columns?: VariableColumn[] | null | undefined;
+  columns_total?: number | null | undefined;
+  /** Rows of the page were left out, because the page would be too large. */
+  cut?: boolean | null | undefined;
+  /** Labels of the rows of a table, if it has any. */
+  index?: unknown[] | null | undefined;
+  limit?: number | null | undefined;
+  /** Rows that fulfil the conditions, of a table. */
+  matched?: number | null | undefined;
+  /** Rows before the page. */
+  offset?: number | null | undefined;
+  /** A list of cells for each row. */
+  rows?: (unknown[])[] | null | undefined;
+  /** The part of a text. */
+  text?: string | null | undefined;
+  /** All rows. */
+  total?: number | null | undefined;
+}
+
+/** An archive that was written. */
+export interface WrittenArchive {
+  bytes: number;
+  entries: number;
+  path: string;
+}
+
+/** A file that was written. */
+export interface WrittenFile {
+  bytes: number;
+  path: string;
+}
+
+/** Files that an execution wrote. */
+export interface WrittenFiles {
+  /** There are more than are named. */
+  truncated: boolean;
+  /** Their paths, relative to the work directory. */
+  written: string[];
+}
+
+/** The input and the result of each operation. The result is that of JSON; streams and bytes have none. */
+export interface Operations {
+  /** Get an image or another large value */
+  get_artifact: {
+    input: {
+      path: {
+        /** The SHA-256 of the content, with or without `sha256:` before it. */
+        sha256: string;
+      };
+    };
+    result: undefined;
+  };
+  /** Get the current result of an execution */
+  get_execution: {
+    input: {
+      path: {
+        /** The execution's id. */
+        execution_id: string;
+      };
+      query?: {
+        /** Bytes of images that the response contains in base64; larger ones are addresses. Default 0. */
+        image_bytes?: number | undefined;
+        /** Seconds that the response waits for the end, or for a prompt; default 0. */
+        wait_s?: number | undefined;
+      };
+    };
+    result: Execution;
+  };
+  /** Stream the events of an execution */
+  stream_execution_events: {
+    input: {
+      path: {
+        /** The execution's id. */
+        execution_id: string;
+      };
+      query?: {
+        /** Continue after this number. */
+        after?: number | undefined;
+      };
+    };
+    result: undefined;
+  };
+  /** Answer the prompt of an execution */
+  answer_execution: {
+    input: {
+      path: {
+        /** The execution's id. */
+        execution_id: string;
+      };
+      body: ExecutionInput;
+    };
+    result: undefined;
+  };
+  /** Interrupt an execution */
+  interrupt_execution: {
+    input: {
+      path: {
+        /** The execution's id. */
+        execution_id: string;
+      };
+    };
+    result: Stopping;
+  };
+  /** Get a part of the text of an execution */
+  get_execution_output: {
+    input: {
+      path: {
+        /** The execution's id. */
+        execution_id: string;
+      };
+      query?: {
+        /** The `next` of the page before: the first byte. Default 0. */
+        cursor?: number | undefined;
+        /** Maximum number of bytes; default 65,536. */
+        limit?: number | undefined;
+        /**
+         * The same as `cursor`, but `next` is a number also at the end.
+         * @deprecated
+         */
+        offset?: number | undefined;
+      };
+    };
+    result: OutputPage;
+  };
+  /** Collect garbage: remove expired data */
+  collect_garbage: {
+    input: {
+      body?: Collection;
+    };
+    result: Collected;
+  };
+  /** Get this description */
+  get_description: {
+    input: { path?: undefined };
+    result: unknown;
+  };
+  /** List pools of started kernels */
+  list_pools: {
+    input: {
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Pools of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: PoolPage;
+  };
+  /** List sessions */
+  list_sessions: {
+    input: {
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Ended sessions whose logs are kept, instead of living ones; the latest end first. */
+        ended?: boolean | undefined;
+        /** `name=value`, or `name` for any value. Several must all be there. */
+        label?: string[] | undefined;
+        /** Sessions of a page; default 1,000. */
+        limit?: number | undefined;
+        /** Only sessions of this owner: a tenant, or `operator`. */
+        owner?: string | undefined;
+        /** Only sessions in this state, or in one of several. */
+        state?: ("starting" | "idle" | "busy" | "restarting" | "dead" | "unknown" | "ended")[] | undefined;
+        /** Only sessions of this template. */
+        template?: string | undefined;
+      };
+    };
+    result: SessionPage;
+  };
+  /** Start a session */
+  create_session: {
+    input: {
+      body?: NewSessionWithId;
+    };
+    result: Session;
+  };
+  /** Get a session */
+  get_session: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+    };
+    result: Session;
+  };
+  /** Get the session with this name, or start it */
+  put_session: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      body?: NewSessionWithNoId;
+    };
+    result: Session;
+  };
+  /** Change a session's labels and lifetimes */
+  update_session: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      body?: SessionChange;
+    };
+    result: Session;
+  };
+  /** End a session */
+  end_session: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+    };
+    result: undefined;
+  };
+  /** Get a directory as a tar archive */
+  download_archive: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      query?: {
+        /** Default: the work directory. */
+        path?: string | undefined;
+      };
+    };
+    result: undefined;
+  };
+  /** List the artifacts of a session */
+  list_artifacts: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** A kernel of the session; default: the first one. */
+        kernel?: string | undefined;
+        /** Artifacts of a page; default 1,000. */
+        limit?: number | undefined;
+        /** Only artifacts of this media type. */
+        media_type?: string | undefined;
+      };
+    };
+    result: ArtifactPage;
+  };
+  /** Complete code */
+  complete_code: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      body: PlaceInCode;
+    };
+    result: Completion;
+  };
+  /** Stream the log of a kernel */
+  stream_session_events: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      query?: {
+        /** Continue after this number; 0 for all records. */
+        after?: number | undefined;
+        /** `sizes` unless said. */
+        buffers?: "sizes" | "base64" | undefined;
+        /** A kernel of the session; default: the first one. */
+        kernel?: string | undefined;
+      };
+    };
+    result: undefined;
+  };
+  /** List the latest executions of a session */
+  list_executions: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      query?: {
+        /** Only executions of this caller: `operator`, or tenant and caller. */
+        caller?: string | undefined;
+        /** The `next` of the page before, with the same `order`. */
+        cursor?: string | undefined;
+        /** A kernel of the session; default: the first one. */
+        kernel?: string | undefined;
+        /** Executions of a page; default: all that are remembered. */
+        limit?: number | undefined;
+        /** Default: the oldest first. */
+        order?: "asc" | "desc" | undefined;
+        /** Only executions with this status, or with one of several. */
+        status?: ("queued" | "running" | "ok" | "error" | "timeout" | "interrupted" | "kernel_died" | "oom_killed")[] | undefined;
+      };
+    };
+    result: ExecutionPage;
+  };
+  /** Run code in a session */
+  execute: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      body: NewExecution;
+    };
+    result: ExecutionResult;
+  };
+  /** Stream the events of all executions of a session */
+  stream_executions: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      query?: {
+        /** Continue after this number; 0 for all that is kept. Default: what comes from now on. */
+        after?: number | undefined;
+        /** A kernel of the session; default: the first one. */
+        kernel?: string | undefined;
+      };
+    };
+    result: undefined;
+  };
+  /** List the files of a session */
+  list_files: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      query?: {
+        /** The `next` of the page before, of the same directory. */
+        cursor?: string | undefined;
+        /** Depth of directories; default 1. */
+        depth?: number | undefined;
+        /** Entries of a page; default 1,000. */
+        limit?: number | undefined;
+        /** A directory; default: the work directory. */
+        path?: string | undefined;
+      };
+    };
+    result: FilePage;
+  };
+  /** Get a file */
+  read_file: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+        /** A path relative to the session's work directory. */
+        path: string;
+      };
+    };
+    result: undefined;
+  };
+  /** Write a file */
+  write_file: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+        /** A path relative to the session's work directory. */
+        path: string;
+      };
+    };
+    result: WrittenFile;
+  };
+  /** Remove a file or a directory */
+  delete_file: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+        /** A path relative to the session's work directory. */
+        path: string;
+      };
+      query?: {
+        /** Remove a directory with its content. */
+        recursive?: boolean | undefined;
+      };
+    };
+    result: undefined;
+  };
+  /** Branch a live session */
+  fork_session: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      body?: NewBranches;
+    };
+    result: Branches | SomeBranches;
+  };
+  /** List the history of a session */
+  list_history: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** A kernel of the session; default: the first one. */
+        kernel?: string | undefined;
+        /** Number of entries; default 100. */
+        limit?: number | undefined;
+        /**
+         * First entry, of those that are listed.
+         * @deprecated
+         */
+        offset?: number | undefined;
+        /** The order of a list. */
+        order?: "asc" | "desc" | undefined;
+      };
+    };
+    result: HistoryPage;
+  };
+  /** Inspect an object in code */
+  inspect_code: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      body: DetailedPlace;
+    };
+    result: Inspection;
+  };
+  /** Interrupt the running code of a session */
+  interrupt_session: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+    };
+    result: undefined;
+  };
+  /** List the kernels of a session */
+  list_kernels: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Kernels of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: KernelPage;
+  };
+  /** Start an additional kernel in a session */
+  create_kernel: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      body?: NewKernel;
+    };
+    result: SessionKernel;
+  };
+  /** Get a kernel of a session */
+  get_kernel: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+        /** The kernel's id. */
+        kernel_id: string;
+      };
+    };
+    result: SessionKernel;
+  };
+  /** End an additional kernel */
+  end_kernel: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+        /** The kernel's id. */
+        kernel_id: string;
+      };
+    };
+    result: undefined;
+  };
+  /** Interrupt a kernel */
+  interrupt_kernel: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+        /** The kernel's id. */
+        kernel_id: string;
+      };
+    };
+    result: undefined;
+  };
+  /** Restart a kernel */
+  restart_kernel: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+        /** The kernel's id. */
+        kernel_id: string;
+      };
+    };
+    result: SessionKernel;
+  };
+  /** Get the history as a notebook */
+  get_notebook: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      query?: {
+        /** A kernel of the session; default: the first one. */
+        kernel?: string | undefined;
+      };
+    };
+    result: undefined;
+  };
+  /** Restart the kernel of a session */
+  restart_session: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+    };
+    result: Session;
+  };
+  /** Get the history as a Python file */
+  get_script: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      query?: {
+        /** A kernel of the session; default: the first one. */
+        kernel?: string | undefined;
+      };
+    };
+    result: undefined;
+  };
+  /** Write files from a tar archive */
+  upload_archive: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      query?: {
+        /** Default: the work directory. */
+        path?: string | undefined;
+      };
+    };
+    result: WrittenArchive;
+  };
+  /** Get the resource use of a session's sandbox */
+  get_session_usage: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+    };
+    result: SandboxUsage;
+  };
+  /** List the variables of a session */
+  list_variables: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+      };
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** A kernel of the session; default: the first one. */
+        kernel?: string | undefined;
+        /** Variables of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: VariablePage;
+  };
+  /** Get a part of a variable */
+  get_variable: {
+    input: {
+      path: {
+        /** The session's id or name. */
+        session_id: string;
+        /** The variable's name. */
+        name: string;
+      };
+      query?: {
+        /** Only with `sort`. */
+        descending?: boolean | undefined;
+        /** A JSON object `{column, op, value}`; may be repeated for several conditions. */
+        filter?: string[] | undefined;
+        /** The format of a variable's content. */
+        format?: "json" | "arrow" | undefined;
+        /** A kernel of the session; default: the first one. */
+        kernel?: string | undefined;
+        limit?: number | undefined;
+        offset?: number | undefined;
+        /** The label of a column. */
+        sort?: string | undefined;
+      };
+    };
+    result: VariablePart;
+  };
+  /** List what sessions can be started from */
+  list_templates: {
+    input: {
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Templates of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: TemplatePage;
+  };
+  /** List access tokens */
+  list_tokens: {
+    input: {
+      query?: {
+        /** Only tokens of this caller. */
+        caller?: string | undefined;
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Tokens of a page; default 1,000. */
+        limit?: number | undefined;
+      };
+    };
+    result: TokenPage;
+  };
+  /** Create an access token */
+  create_token: {
+    input: {
+      body: NewToken;
+    };
+    result: CreatedToken;
+  };
+  /** Revoke an access token */
+  revoke_token: {
+    input: {
+      path: {
+        /** The token's id. */
+        token_id: string;
+      };
+    };
+    result: undefined;
+  };
+  /** Get what a tenant and its callers use */
+  get_usage: {
+    input: {
+      query?: {
+        /** A tenant of the configuration, for the operator. Default: that of the token. */
+        tenant?: string | undefined;
+      };
+    };
+    result: Usage;
+  };
+}
+
+/** The method and the path of each operation. */
+export const ROUTES: { readonly [O in keyof Operations]: string } = {
+  get_artifact: 'GET /v1/artifacts/{sha256}',
+  get_execution: 'GET /v1/executions/{execution_id}',
+  stream_execution_events: 'GET /v1/executions/{execution_id}/events',
+  answer_execution: 'POST /v1/executions/{execution_id}/input',
+  interrupt_execution: 'POST /v1/executions/{execution_id}/interrupt',
+  get_execution_output: 'GET /v1/executions/{execution_id}/output',
+  collect_garbage: 'POST /v1/gc',
+  get_description: 'GET /v1/openapi.json',
+  list_pools: 'GET /v1/pools',
+  list_sessions: 'GET /v1/sessions',
+  create_session: 'POST /v1/sessions',
+  get_session: 'GET /v1/sessions/{session_id}',
+  put_session: 'PUT /v1/sessions/{session_id}',
+  update_session: 'PATCH /v1/sessions/{session_id}',
+  end_session: 'DELETE /v1/sessions/{session_id}',
+  download_archive: 'GET /v1/sessions/{session_id}/archive',
+  list_artifacts: 'GET /v1/sessions/{session_id}/artifacts',
+  complete_code: 'POST /v1/sessions/{session_id}/complete',
+  stream_session_events: 'GET /v1/sessions/{session_id}/events',
+  list_executions: 'GET /v1/sessions/{session_id}/executions',
+  execute: 'POST /v1/sessions/{session_id}/executions',
+  stream_executions: 'GET /v1/sessions/{session_id}/executions/events',
+  list_files: 'GET /v1/sessions/{session_id}/files',
+  read_file: 'GET /v1/sessions/{session_id}/files/{path}',
+  write_file: 'PUT /v1/sessions/{session_id}/files/{path}',
+  delete_file: 'DELETE /v1/sessions/{session_id}/files/{path}',
+  fork_session: 'POST /v1/sessions/{session_id}/fork',
+  list_history: 'GET /v1/sessions/{session_id}/history',
+  inspect_code: 'POST /v1/sessions/{session_id}/inspect',
+  interrupt_session: 'POST /v1/sessions/{session_id}/interrupt',
+  list_kernels: 'GET /v1/sessions/{session_id}/kernels',
+  create_kernel: 'POST /v1/sessions/{session_id}/kernels',
+  get_kernel: 'GET /v1/sessions/{session_id}/kernels/{kernel_id}',
+  end_kernel: 'DELETE /v1/sessions/{session_id}/kernels/{kernel_id}',
+  interrupt_kernel: 'POST /v1/sessions/{session_id}/kernels/{kernel_id}/interrupt',
+  restart_kernel: 'POST /v1/sessions/{session_id}/kernels/{kernel_id}/restart',
+  get_notebook: 'GET /v1/sessions/{session_id}/notebook.ipynb',
+  restart_session: 'POST /v1/sessions/{session_id}/restart',
+  get_script: 'GET /v1/sessions/{session_id}/script.py',
+  upload_archive: 'POST /v1/sessions/{session_id}/upload',
+  get_session_usage: 'GET /v1/sessions/{session_id}/usage',
+  list_variables: 'GET /v1/sessions/{session_id}/variables',
+  get_variable: 'GET /v1/sessions/{session_id}/variables/{name}',
+  list_templates: 'GET /v1/templates',
+  list_tokens: 'GET /v1/tokens',
+  create_token: 'POST /v1/tokens',
+  revoke_token: 'DELETE /v1/tokens/{token_id}',
+  get_usage: 'GET /v1/usage'
+};
