@@ -27,6 +27,7 @@ pub use himalia_executions::{
     VariableQuery, VariableSort, VariablesReply,
 };
 pub use himalia_metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Clients, Counter, Metrics};
+pub use himalia_model::MountTemplate;
 pub use himalia_model::network::{AllowList, PrivateAddresses};
 pub use himalia_model::{
     AccessToken, Action, Branch, CallerUsage, Clock, Collected, CollectedSession, CullConfig, EndedSession,

@@ -243,6 +243,7 @@ pub(crate) fn engine_config(config: &Config) -> EngineConfig {
         defaults: config.sandboxes.defaults.clone(),
         images: config.sandboxes.docker.images.clone(),
         networks: config.sandboxes.docker.networks.clone(),
+        mounts: config.mounts.clone(),
         private_addresses: config.private_addresses.clone(),
         tenants: config.tenants.limits.clone(),
         message_bytes: config.message_bytes,

@@ -16,6 +16,10 @@ pub(crate) fn place(plan: &Plan, caller: u32) -> Result<(), Failure> {
         Some(ids) if ids.uid == 0 || ids.gid == 0 => return Err(refuse("host_ids: must not be 0")),
         _ => {}
     }
+    let mapped = |mount: &Mount| matches!(mount, Mount::Shared { owner: Some(_), .. });
+    if caller != 0 && plan.mounts.iter().any(mapped) {
+        return Err(refuse("owner: only root may map ids of mounts"));
+    }
     if !(1..=64).contains(&plan.hostname.len()) {
         return Err(refuse("hostname: must have 1 to 64 bytes"));
     }
@@ -36,6 +40,28 @@ fn mount(mount: &Mount) -> Result<(), Failure> {
                     "source {}: must be absolute",
                     source.display()
                 )));
+            }
+            path_inside(target)
+        }
+        Mount::Shared {
+            base,
+            subdirectory,
+            target,
+            owner,
+            ..
+        } => {
+            let plain = subdirectory
+                .components()
+                .all(|part| matches!(part, Component::Normal(_)));
+            if !base.is_absolute() || !plain {
+                return Err(refuse(format_args!(
+                    "base {} must be absolute, subdirectory {} relative without . and ..",
+                    base.display(),
+                    subdirectory.display()
+                )));
+            }
+            if owner.is_some_and(|owner| owner.uid == 0 || owner.gid == 0) {
+                return Err(refuse(format_args!("owner of {}: must not be 0", base.display())));
             }
             path_inside(target)
         }

@@ -14,6 +14,7 @@ mod probe;
 mod proc;
 mod resize;
 mod root;
+mod shared;
 mod sys;
 
 use std::fs::File;

@@ -47,6 +47,19 @@ pub enum Mount {
         /// Whether it and all below it are read-only.
         read_only: bool,
     },
+    /// A directory of the host that is shared with other sandboxes, never setuid, never with devices.
+    Shared {
+        /// Absolute path of a directory on the host; symbolic links are followed.
+        base: PathBuf,
+        /// The part of it that is mounted; empty: all. A symbolic link or `..` in it fails the plan.
+        subdirectory: PathBuf,
+        /// Where it is in the sandbox.
+        target: PathBuf,
+        /// Whether it is read-only.
+        read_only: bool,
+        /// Who [`SANDBOX_ID`] is to its files, by an idmapped mount; needs root. `None`: no mapping.
+        owner: Option<HostIds>,
+    },
     /// An empty file system in memory, writable.
     Tmpfs {
         /// Where it is.

@@ -20,6 +20,7 @@ use rustix::process::{chdir, fchdir, pivot_root};
 
 use crate::failure::At;
 use crate::proc;
+use crate::shared;
 use crate::sys::set_mount_attributes;
 
 /// A directory that every host has. The new root is put on it, in this process' own view of the host, for a moment.
@@ -30,8 +31,9 @@ const ROOT_BYTES: u64 = 16 << 20;
 const BYTES_PER_FILE: u64 = 4 << 10;
 const MIN_FILES: u64 = 1 << 10;
 
-const CLOSED: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
-const READ_ONLY: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_RDONLY;
+pub(crate) const CLOSED: MountAttrFlags =
+    MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
+pub(crate) const READ_ONLY: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_RDONLY;
 
 /// Makes the root and goes there. This process must be in a new mount namespace, with all capabilities over it. `owner`
 /// is who owns what each tmpfs holds, as this process names ids.
@@ -53,7 +55,7 @@ pub(crate) fn build(mounts: &[Mount], owner: HostIds) -> Result<(), Failure> {
     for (mount, floating) in mounts.iter().zip(floating) {
         enter(&root, mount, floating)?;
     }
-    set_mount_attributes(&root, CLOSED | READ_ONLY, false).at(Step::Mounts, "the root")
+    set_mount_attributes(&root, CLOSED | READ_ONLY, false, None).at(Step::Mounts, "the root")
 }
 
 /// The mount that an entry is, still without a place; `None` for entries that are no mounts.
@@ -74,6 +76,16 @@ fn float(mount: &Mount, owner: HostIds) -> Result<Option<OwnedFd>, Failure> {
                 .at(Step::Mounts, format_args!("device {}", device.path()))
                 .map(Some)
         }
+        Mount::Shared {
+            base,
+            subdirectory,
+            read_only,
+            owner: of_files,
+            ..
+        } => {
+            let ids = of_files.map(|of_files| (of_files, owner));
+            shared::open(base, subdirectory, *read_only, ids).map(Some)
+        }
         Mount::Tmpfs {
             target,
             size_bytes,
@@ -92,7 +104,7 @@ pub(crate) fn copy(source: &Path, attributes: MountAttrFlags) -> std::io::Result
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     let tree = open_tree(CWD, source, flags)?;
-    set_mount_attributes(&tree, attributes, true)?;
+    set_mount_attributes(&tree, attributes, true, None)?;
     Ok(tree)
 }
 
@@ -141,6 +153,7 @@ pub(crate) fn place(mount: impl AsFd, directory: impl AsFd, path: &str) -> rusti
 fn enter(root: &OwnedFd, mount: &Mount, floating: Option<OwnedFd>) -> Result<(), Failure> {
     let target = match mount {
         Mount::Bind { target, .. }
+        | Mount::Shared { target, .. }
         | Mount::Tmpfs { target, .. }
         | Mount::Symlink { target, .. }
         | Mount::File { target, .. }
@@ -160,7 +173,7 @@ fn enter(root: &OwnedFd, mount: &Mount, floating: Option<OwnedFd>) -> Result<(),
             at(attach(floating, &parent, name))?;
             at(symlinkat("pts/ptmx", &parent, "ptmx").map_err(Into::into))
         }
-        Mount::Bind { .. } | Mount::Tmpfs { .. } | Mount::Device { .. } => {
+        Mount::Bind { .. } | Mount::Shared { .. } | Mount::Tmpfs { .. } | Mount::Device { .. } => {
             at(attach(floating, &parent, name))
         }
     }

@@ -5,7 +5,7 @@
 )]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::mount::MountAttrFlags;
@@ -48,17 +48,22 @@ pub(crate) fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(namespaces & kinds) }?)
 }
 
-/// Sets attributes on a mount; `recursive`: on all below it too.
+/// Sets attributes on a mount; `recursive`: on all below it too. `ids` is a user namespace whose maps become those of
+/// the mount: an id of a file appears as what it is outside of that namespace.
 pub(crate) fn set_mount_attributes(
     mount: impl AsFd,
     attributes: MountAttrFlags,
     recursive: bool,
+    ids: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
+    let mapped = if ids.is_some() { libc::MOUNT_ATTR_IDMAP } else { 0 };
     let change = libc::mount_attr {
-        attr_set: attributes.bits().into(),
+        attr_set: u64::from(attributes.bits()) | mapped,
         attr_clr: 0,
         propagation: 0,
-        userns_fd: 0,
+        userns_fd: ids
+            .and_then(|ids| u64::try_from(ids.as_raw_fd()).ok())
+            .unwrap_or(0),
     };
     let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: the path is a C string, `change` outlives the call and its size is its own.

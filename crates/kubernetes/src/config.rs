@@ -62,8 +62,6 @@ pub struct PodKind {
     pub node_selector: BTreeMap<String, String>,
     /// Resources beside memory and processors by name, such as `nvidia.com/gpu`.
     pub resources: BTreeMap<String, u64>,
-    /// Claims of the namespace that are mounted, by absolute path. They are shared, so they are read-only.
-    pub claims: BTreeMap<String, String>,
     /// How long a pod may live whatever happens to the gateway.
     pub deadline: Option<Duration>,
 }
@@ -76,7 +74,6 @@ impl Default for PodKind {
             host_users: None,
             node_selector: BTreeMap::new(),
             resources: BTreeMap::new(),
-            claims: BTreeMap::new(),
             deadline: None,
         }
     }
@@ -147,14 +144,6 @@ impl KubernetesConfig {
                     ),
                 );
             }
-            if let Some(path) = kind.claims.keys().find(|path| !is_mount(path)) {
-                return bad(
-                    "kubernetes.runtimes",
-                    format!(
-                        "{name}: claims: {path:?} is no absolute path beside /himalia, /session and /tmp"
-                    ),
-                );
-            }
         }
         Ok(())
     }
@@ -196,16 +185,6 @@ fn is_label(text: &str) -> bool {
         && text.bytes().all(|byte| plain(byte) || byte == b'-')
 }
 
-fn is_mount(path: &str) -> bool {
-    let taken = ["/himalia", "/session", "/tmp", "/dev", "/proc", "/sys"];
-    path.len() > 1
-        && path.starts_with('/')
-        && !path.split('/').any(|part| part == "..")
-        && !taken
-            .iter()
-            .any(|own| path == *own || path.starts_with(&format!("{own}/")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,17 +195,13 @@ mod tests {
     fn what_cannot_work_is_named() {
         let good = KubernetesConfig::new("kernels", "g1", "image", "agent");
         good.check().unwrap();
-        let changes: [(&str, Change); 7] = [
+        let changes: [(&str, Change); 6] = [
             ("namespace", |config| config.namespace = "Kernels".to_owned()),
             ("gateway", |config| config.gateway = "-g".to_owned()),
             ("image", |config| config.images.clear()),
             ("pull_policy", |config| config.pull_policy = "never".to_owned()),
             ("uid", |config| config.uid = 0),
             ("runtimes", |config| config.kinds.clear()),
-            ("claims", |config| {
-                let claims = &mut config.kinds.get_mut(DEFAULT_KIND).unwrap().claims;
-                claims.insert("/himalia/bin".to_owned(), "x".to_owned());
-            }),
         ];
         for (word, change) in changes {
             let mut config = good.clone();

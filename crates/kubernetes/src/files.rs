@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use himalia_sandbox::{Limits, SandboxError};
+use himalia_sandbox::{Limits, MountSource, SandboxError, SharedMount};
 use k8s_openapi::api::core::v1::{
     PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements,
 };
@@ -65,6 +65,32 @@ pub(crate) async fn remove(inner: &Inner, name: &str) -> Result<(), SandboxError
         }
     });
     deleted.await.map_err(|error| failed("delete a claim", &error))
+}
+
+/// Refuses mounts of claims that the namespace does not have.
+pub(crate) async fn check_claims(inner: &Inner, mounts: &[SharedMount]) -> Result<(), SandboxError> {
+    if mounts.is_empty() {
+        return Ok(());
+    }
+    let (claims, params) = (inner.claims(), ListParams::default());
+    let all = call("list claims", async || claims.list_metadata(&params).await).await;
+    let all = all.map_err(|error| failed("list claims", &error))?;
+    for mount in mounts {
+        let MountSource::Claim { claim, .. } = &mount.source else {
+            continue;
+        };
+        let is_there = all
+            .items
+            .iter()
+            .any(|one| one.metadata.name.as_ref() == Some(claim));
+        if !is_there {
+            return Err(SandboxError::BadSpec {
+                field: "mounts",
+                reason: format!("{}: the namespace has no claim {claim:?}", mount.name),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The names of all kept files of this gateway, but those that another replica has just made: their session may be about to

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use himalia_authority::KeyPairPem;
 use himalia_link::{CA_FILE, CERT_FILE, CERT_KEY_FILE, KEY_FILE};
 use himalia_sandbox::inside::{GATEWAY_DIR, HOSTNAME, KERNEL_DIR, RUNTIME_DIR, SHIM, WORK_DIR};
-use himalia_sandbox::{Isolation, Limits, Network, SandboxError, SandboxId, SandboxSpec};
+use himalia_sandbox::{
+    Isolation, Limits, MountSource, Network, SandboxError, SandboxId, SandboxSpec, SharedMount,
+};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, ContainerPort, EmptyDirVolumeSource, LocalObjectReference,
@@ -171,7 +173,7 @@ fn pod_spec(parts: &Parts<'_>, spec: &SandboxSpec) -> PodSpec {
         }),
         init_containers: Some(vec![agent(parts, resources.clone())]),
         containers: vec![kernel(parts, spec, resources)],
-        volumes: Some(volumes(parts, &spec.limits)),
+        volumes: Some(volumes(parts, spec)),
         ..PodSpec::default()
     }
 }
@@ -222,8 +224,8 @@ fn kernel(parts: &Parts<'_>, spec: &SandboxSpec, resources: ResourceRequirements
     if spec.limits.shm_bytes.is_some() {
         mounts.push(mount("shm", "/dev/shm", false));
     }
-    for (at, path) in parts.kind.claims.keys().enumerate() {
-        mounts.push(mount(&format!("claim-{at}"), path, true));
+    for (at, shared) in spec.mounts.iter().enumerate() {
+        mounts.extend(shared_mount(at, shared));
     }
     Container {
         name: CONTAINER.to_owned(),
@@ -319,7 +321,8 @@ fn resources(parts: &Parts<'_>, limits: &Limits) -> ResourceRequirements {
     }
 }
 
-fn volumes(parts: &Parts<'_>, limits: &Limits) -> Vec<Volume> {
+fn volumes(parts: &Parts<'_>, spec: &SandboxSpec) -> Vec<Volume> {
+    let limits = &spec.limits;
     let mut volumes = vec![
         Volume {
             name: "secret".to_owned(),
@@ -343,8 +346,10 @@ fn volumes(parts: &Parts<'_>, limits: &Limits) -> Vec<Volume> {
     if let Some(size) = limits.shm_bytes {
         volumes.push(empty("shm", size, true));
     }
-    for (at, claim) in parts.kind.claims.values().enumerate() {
-        volumes.push(claimed(&format!("claim-{at}"), claim, true));
+    for (at, shared) in spec.mounts.iter().enumerate() {
+        if let MountSource::Claim { claim, .. } = &shared.source {
+            volumes.push(claimed(&format!("shared-{at}"), claim, shared.read_only));
+        }
     }
     volumes
 }
@@ -370,6 +375,22 @@ fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
         read_only: Some(read_only),
         ..VolumeMount::default()
     }
+}
+
+/// The place of a claim that the operator shares. A subdirectory that is missing is made by the node.
+fn shared_mount(at: usize, shared: &SharedMount) -> Option<VolumeMount> {
+    let MountSource::Claim { subdirectory, .. } = &shared.source else {
+        return None;
+    };
+    let subdirectory = subdirectory.to_string_lossy().into_owned();
+    Some(VolumeMount {
+        sub_path: Some(subdirectory).filter(|path| !path.is_empty()),
+        ..mount(
+            &format!("shared-{at}"),
+            &shared.target.to_string_lossy(),
+            shared.read_only,
+        )
+    })
 }
 
 fn empty(name: &str, size: u64, memory: bool) -> Volume {

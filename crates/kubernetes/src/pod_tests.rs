@@ -88,7 +88,21 @@ fn limits_and_the_kind_are_in_the_pod() {
         kind.host_users = Some(false);
         kind.node_selector.insert("pool".to_owned(), "kernels".to_owned());
         kind.resources.insert("nvidia.com/gpu".to_owned(), 1);
-        kind.claims.insert("/data".to_owned(), "shared".to_owned());
+        let claim = |name: &str, subdirectory: &str| MountSource::Claim {
+            claim: name.to_owned(),
+            subdirectory: subdirectory.into(),
+        };
+        let mounted = |source, target: &str, read_only| SharedMount {
+            name: "m".to_owned(),
+            source,
+            target: target.into(),
+            read_only,
+            owner: None,
+        };
+        spec.mounts = vec![
+            mounted(claim("shared", ""), "/data", true),
+            mounted(claim("homes", "acme/ada"), "/home/kernel", false),
+        ];
         kind.deadline = Some(Duration::from_hours(1));
         config.pull_secrets.push("registry".to_owned());
     });
@@ -104,7 +118,27 @@ fn limits_and_the_kind_are_in_the_pod() {
     assert_eq!(limits["nvidia.com/gpu"], "1");
     let mounts = spec["containers"][0]["volumeMounts"].as_array().unwrap();
     let data = mounts.iter().find(|mount| mount["mountPath"] == "/data").unwrap();
-    assert_eq!(data["readOnly"], true);
+    assert_eq!((&data["readOnly"], data.get("subPath")), (&json!(true), None));
+    let home = mounts
+        .iter()
+        .find(|mount| mount["mountPath"] == "/home/kernel")
+        .unwrap();
+    assert_eq!(
+        (&home["readOnly"], &home["subPath"]),
+        (&json!(false), &json!("acme/ada"))
+    );
+    let claim = |name: &Value| {
+        let volumes = spec["volumes"].as_array().unwrap();
+        volumes.iter().find(|volume| volume["name"] == *name).unwrap()["persistentVolumeClaim"].clone()
+    };
+    assert_eq!(
+        claim(&data["name"]),
+        json!({"claimName": "shared", "readOnly": true})
+    );
+    assert_eq!(
+        claim(&home["name"]),
+        json!({"claimName": "homes", "readOnly": false})
+    );
     assert!(mounts.iter().any(|mount| mount["mountPath"] == "/dev/shm"));
 }
 

@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 use himalia_authority::Authority;
 use himalia_sandbox::{
     BoxFuture, Capabilities, Isolation, LimitReport, MeasuredBy, Provisioner, ProvisionerKind, RootFiles,
-    SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, Stray,
+    SandboxError, SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, SharedMount, Stray,
+    check_kinds,
 };
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::Client;
@@ -67,6 +68,7 @@ impl Provisioner for KubernetesProvisioner {
             proxy: true,
             zygotes: false,
             kept_files: true,
+            mounts: start::MOUNTS,
             measured_by: MeasuredBy::Shim,
             oom_report_delay: OOM_REPORT_DELAY,
         }
@@ -83,6 +85,13 @@ impl Provisioner for KubernetesProvisioner {
 
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>> {
         Box::pin(start::start(&self.inner, spec))
+    }
+
+    fn check_mounts(&self, mounts: Vec<SharedMount>) -> BoxFuture<'_, Result<(), SandboxError>> {
+        Box::pin(async move {
+            check_kinds(&mounts, start::MOUNTS)?;
+            files::check_claims(&self.inner, &mounts).await
+        })
     }
 
     fn adopt(&self, id: SandboxId) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>> {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use himalia_sandbox::{Files, Network, SandboxError, SandboxHandle, SandboxId, SandboxSpec};
+use himalia_sandbox::{
+    Files, MountKind, Network, SandboxError, SandboxHandle, SandboxId, SandboxSpec, check_mounts,
+};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::PostParams;
 use tokio::sync::oneshot;
@@ -24,6 +26,9 @@ const OBSTACLE_TIME: Duration = Duration::from_secs(30);
 /// The namespace may have no more.
 const QUOTA: &str = "quota";
 
+/// What can be mounted into pods.
+pub(crate) const MOUNTS: &[MountKind] = &[MountKind::Claim];
+
 /// Checks what no call is needed for.
 pub(crate) fn check(inner: &Inner, spec: &SandboxSpec) -> Result<(), SandboxError> {
     spec.check()?;
@@ -31,6 +36,7 @@ pub(crate) fn check(inner: &Inner, spec: &SandboxSpec) -> Result<(), SandboxErro
     if let Network::Open(name) = &spec.network {
         return Err(SandboxError::NetworkUnsupported { wanted: name.clone() });
     }
+    check_mounts(&spec.mounts, MOUNTS)?;
     let given = inner.config.kind(spec.runtime.as_deref())?.isolation;
     if spec.minimum > given {
         return Err(SandboxError::Isolation {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::network::PrivateAddresses;
-use crate::{Clock, Principal, Retention, Template};
+use crate::{Clock, MountTemplate, Principal, Retention, Template};
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -63,6 +63,8 @@ pub struct EngineConfig {
     pub images: Vec<String>,
     /// Networks that templates may name and grant to callers, for `docker`.
     pub networks: Vec<String>,
+    /// Mounts that templates may name.
+    pub mounts: BTreeMap<String, MountTemplate>,
     /// Addresses that sessions with a list may reach although they are not public.
     pub private_addresses: Vec<PrivateAddresses>,
     /// Limits of single tenants, by their names.
@@ -193,6 +195,7 @@ impl EngineConfig {
             defaults: Template::default(),
             images: Vec::new(),
             networks: Vec::new(),
+            mounts: BTreeMap::new(),
             private_addresses: Vec::new(),
             tenants: BTreeMap::new(),
             clock: Clock::default(),

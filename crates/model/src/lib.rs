@@ -14,6 +14,7 @@ mod ids;
 mod jupyter_session;
 mod kernel;
 mod kernelspec;
+mod mount;
 pub mod network;
 mod peer_sessions;
 mod principal;
@@ -40,6 +41,7 @@ pub use kernel::{
     ExecutionState, GatewayStatus, KernelModel, MAX_LOST_NAMES, NewKernel, Unanswered, Unresponsive,
 };
 pub use kernelspec::{InterruptMode, KernelJson, KernelSpec, KernelSpecs, SpecFile};
+pub use mount::MountTemplate;
 pub use peer_sessions::PeerSessions;
 pub use principal::{Action, MAX_PRINCIPAL_CHARS, Object, Principal, Scope, Via};
 pub use session::{

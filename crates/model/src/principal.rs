@@ -239,6 +239,11 @@ impl Principal {
         &self.name
     }
 
+    /// The last part of [`Self::name`]: of a caller, without its tenant.
+    pub fn caller(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or_default()
+    }
+
     /// The owner of what it makes: its tenant, or `operator`.
     pub fn owner(&self) -> &str {
         &self.owner

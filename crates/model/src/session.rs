@@ -144,6 +144,8 @@ pub enum Role {
 pub struct Session {
     /// The tenant that it belongs to, or `operator`.
     pub owner: String,
+    /// The name of the caller who started it, without that of the tenant; `operator`, or nothing if that is not known.
+    pub started_by: String,
     /// Through which interface it was started.
     pub origin: Origin,
     /// Its owner's name for it; no other living session of that owner has it.

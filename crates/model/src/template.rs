@@ -7,6 +7,7 @@ use himalia_sandbox::{Isolation, Network, ProvisionerKind, SandboxError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::MountTemplate;
 use crate::network::AllowList;
 
 /// What a kernel is made from: a kernelspec, the sandbox around it, its limits, and how many are kept warm.
@@ -36,6 +37,8 @@ pub struct Template {
     /// Networks that callers may ask for instead, in [`EngineConfig::networks`](crate::EngineConfig::networks); as
     /// [`Self::images`].
     pub networks: Vec<String>,
+    /// What is mounted into its sandboxes: names of [`EngineConfig::mounts`](crate::EngineConfig::mounts).
+    pub mounts: Vec<String>,
     /// Limits of a session that asks for nothing.
     pub limits: SessionLimits,
     /// Which sizes of `limits` are defaults.
@@ -73,6 +76,7 @@ impl Default for Template {
             network: Network::None,
             allow: AllowList::default(),
             networks: Vec::new(),
+            mounts: Vec::new(),
             limits: SessionLimits::default(),
             usual_sizes: UsualSizes::default(),
             max: SessionLimits::default(),
@@ -210,6 +214,8 @@ pub struct TemplateInfo {
     pub name: String,
     /// Whether it is only a kernelspec's implicit one.
     pub implicit: bool,
+    /// What its [`Template::mounts`] name.
+    pub mounts: Vec<MountTemplate>,
     /// What it says.
     pub template: Template,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Isolation, SandboxError};
+use crate::{Isolation, MountKind, SandboxError};
 
 /// Which implementation of [`crate::Provisioner`] this is: its name in configuration, records and messages. What it can
 /// do is in [`Capabilities`].
@@ -81,6 +81,8 @@ pub struct Capabilities {
     pub zygotes: bool,
     /// Whether files outlive their sandbox, under a name ([`crate::Files::Session`]) or because they are the host's.
     pub kept_files: bool,
+    /// What can be mounted into a sandbox ([`crate::SandboxSpec::mounts`]).
+    pub mounts: &'static [MountKind],
     /// What measures the use of memory and processors.
     pub measured_by: MeasuredBy,
     /// How long after a process was killed for memory [`crate::Provisioner::oom_kills`] may still be without it, at most.

@@ -20,6 +20,7 @@ mod id;
 pub mod inside;
 mod level;
 mod local;
+mod mount;
 mod namespaces;
 mod provisioner;
 mod spec;
@@ -34,6 +35,10 @@ pub use host::uids::{DEFAULT_HOST_UIDS, LOW_HOST_UIDS, host_uid_parts};
 pub use id::{SandboxId, SandboxKey};
 pub use level::{Enforcement, Isolation, LimitReport};
 pub use local::{LocalConfig, LocalProvisioner};
+pub use mount::{
+    FileOwner, MAX_MOUNTS, MountKind, MountSource, SharedMount, check_kinds, check_mounts, check_target,
+    overlapping,
+};
 pub use namespaces::{
     CgroupRoot, NamespacesConfig, NamespacesProvisioner, Sizes, TryOut, TryOutFailure, host_uids_in_use,
     try_out,

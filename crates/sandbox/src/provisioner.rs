@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::{
     Capabilities, DiskUse, FixedLimit, Isolation, LimitChange, LimitReport, ProvisionerKind, SandboxError,
-    SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, Usage, ZygoteSpec,
+    SandboxExit, SandboxHandle, SandboxId, SandboxInfo, SandboxSpec, SharedMount, Usage, ZygoteSpec, mount,
 };
 
 /// A boxed future, so that the trait can be used as an object.
@@ -53,6 +53,16 @@ pub trait Provisioner: Debug + Send + Sync + 'static {
     /// empty, and are removed by [`Self::remove_files`]. A shim that starts and then ends at once is not a failed
     /// start: [`SandboxHandle::exit`] tells, and everything is removed by then too.
     fn start(&self, spec: SandboxSpec) -> BoxFuture<'_, Result<SandboxHandle, SandboxError>>;
+
+    /// Checks mounts of the configuration before a start names them: that what they are made of is there and can be mounted. A
+    /// subdirectory with a placeholder is left out here. Makes nothing.
+    ///
+    /// # Errors
+    /// [`SandboxError::BadSpec`] for `mounts`, with the name of the mount and what is wrong.
+    fn check_mounts(&self, mounts: Vec<SharedMount>) -> BoxFuture<'_, Result<(), SandboxError>> {
+        let checked = mount::check_kinds(&mounts, self.capabilities().mounts);
+        Box::pin(async move { checked })
+    }
 
     /// Gets the zygote of this spec ready, where the provisioner has any; without it the first sandboxes start cold.
     ///

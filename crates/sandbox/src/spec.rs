@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Isolation, SandboxError, SandboxKey};
+use crate::{Isolation, SandboxError, SandboxKey, SharedMount};
 
 /// Labels that a sandbox may carry.
 pub const MAX_LABELS: usize = 16;
@@ -30,6 +30,8 @@ pub struct SandboxSpec {
     /// Names in `/himalia` for directories of `binds`, as symbolic links: paths that are shown to users need none of
     /// the host's. A name is one path component that the root does not have otherwise.
     pub names: BTreeMap<&'static str, PathBuf>,
+    /// What the operator shares with it.
+    pub mounts: Vec<SharedMount>,
     /// Image of its root, for provisioners that run images; `None` is the configured one.
     pub image: Option<String>,
     /// Runtime of the container engine; `None` is the configured one.
@@ -58,6 +60,7 @@ impl SandboxSpec {
             network: Network::None,
             binds: Vec::new(),
             names: BTreeMap::new(),
+            mounts: Vec::new(),
             image: None,
             runtime: None,
             files: Files::Ephemeral,

@@ -51,6 +51,7 @@ impl SessionManager {
             return Err(EngineError::bad_request("provisioners", "there is none"));
         }
         templates::check(&config, &provisioners)?;
+        templates::check_sources(&config, &provisioners).await?;
         let metrics = Metrics::new();
         let (store, shared_logs) = open_store(&config, &metrics).await?;
         let store: Arc<dyn Store> = Arc::new(Measured::new(store, metrics.store().clone()));

@@ -35,6 +35,7 @@ impl StubProvisioner {
                 proxy: root != RootFiles::Host,
                 zygotes: root == RootFiles::Built,
                 kept_files: true,
+                mounts: &[],
                 measured_by: MeasuredBy::Provisioner,
                 oom_report_delay: Duration::ZERO,
             },

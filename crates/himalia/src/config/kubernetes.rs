@@ -110,7 +110,6 @@ fn kind(table: PodTable) -> PodKind {
         host_users: table.host_users,
         node_selector: table.node_selector,
         resources: table.resources,
-        claims: table.claims,
         deadline: table.deadline.map(Seconds::duration),
     }
 }
@@ -138,7 +137,6 @@ mod tests {
             isolation = "microvm"
             runtime_class = "kata"
             resources = {"nvidia.com/gpu" = 1}
-            claims = {"/data" = "shared"}
             deadline = "1h"
         "#;
         let kubernetes = check(text).unwrap();
@@ -166,7 +164,6 @@ mod tests {
             ("pull_policy = \"always\"", "kubernetes.pull_policy"),
             ("uid = 0", "kubernetes.uid"),
             ("[runtimes.x]\nisolation = \"none\"", "kubernetes.runtimes"),
-            ("[runtimes.x]\nclaims = {\"data\" = \"c\"}", "kubernetes.runtimes"),
         ] {
             let error = check(text).unwrap_err().to_string();
             assert!(error.contains(key), "{error}");

@@ -2,6 +2,7 @@
 
 mod error;
 mod kubernetes;
+mod mounts;
 mod oidc;
 mod replica;
 mod sandboxes;
@@ -10,11 +11,12 @@ mod tenants;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use himalia_engine::{AuditTarget, CullConfig, PrivateAddresses, Retention};
+use himalia_engine::{AuditTarget, CullConfig, MountTemplate, PrivateAddresses, Retention};
 use himalia_otlp::{BadCollector, Collector};
 
 pub(crate) use error::ConfigError;
@@ -53,6 +55,7 @@ pub(crate) struct Config {
     pub(crate) shim: Option<PathBuf>,
     pub(crate) jail: Option<PathBuf>,
     pub(crate) sandboxes: Sandboxes,
+    pub(crate) mounts: BTreeMap<String, MountTemplate>,
     pub(crate) private_addresses: Vec<PrivateAddresses>,
     pub(crate) kernelspec_dirs: Vec<PathBuf>,
     pub(crate) only_these_kernelspecs: bool,
@@ -132,6 +135,17 @@ impl Config {
             .oidc
             .map(|table| OidcSettings::check(table, &tenants.limits, &base_url, settings.store.is_some()))
             .transpose()?;
+        let data_dir = paths::data_dir(settings.data_dir)?;
+        let run_dir = settings
+            .run_dir
+            .map(|dir| paths::absolute("run_dir", &dir))
+            .transpose()?;
+        let private: Vec<&Path> = [Some(&data_dir), run_dir.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
+            .collect();
+        let mounts = mounts::mounts(settings.mounts.unwrap_or_default(), &private)?;
         Ok(Self {
             listen,
             token,
@@ -152,15 +166,13 @@ impl Config {
                     key: settings.replica_key,
                 },
             )?,
-            data_dir: paths::data_dir(settings.data_dir)?,
-            run_dir: settings
-                .run_dir
-                .map(|dir| paths::absolute("run_dir", &dir))
-                .transpose()?,
+            data_dir,
+            run_dir,
             env_dir: paths::env_dir(settings.env_dir)?,
             shim: settings.shim,
             jail: settings.jail,
             sandboxes,
+            mounts,
             private_addresses: private_addresses(&settings.private_addresses.unwrap_or_default())?,
             kernelspec_dirs: settings.kernelspec_dirs.unwrap_or_default(),
             only_these_kernelspecs: settings.only_these_kernelspecs,

@@ -93,6 +93,7 @@ impl Reader<'_> {
         {
             return bad("env", format!("{name:?} is no variable's name"));
         }
+        let mounts = own.mounts.as_ref().or(base.mounts.as_ref());
         let preload = own.preload.as_ref().or(base.preload.as_ref());
         let preload = preload.cloned().unwrap_or_default();
         if let Some(name) = preload.iter().find(|name| !is_module(name)) {
@@ -129,6 +130,7 @@ impl Reader<'_> {
             network,
             allow,
             networks,
+            mounts: mounts.cloned().unwrap_or_default(),
             limits,
             usual_sizes,
             max,

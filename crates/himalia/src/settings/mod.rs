@@ -22,7 +22,9 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use declare::Flags;
 pub(crate) use oidc::{GrantTable, OidcTable};
-pub(crate) use tables::{DockerTable, KubernetesTable, LimitsTable, PodTable, PoolTable, TemplateTable};
+pub(crate) use tables::{
+    DockerTable, KubernetesTable, LimitsTable, MountTable, PodTable, PoolTable, TemplateTable,
+};
 pub(crate) use tenants::{Scope, TenantTable, TokenSetting};
 pub(crate) use values::{
     ByteSize, DockerHost, HostUids, IsolationSetting, LogFormat, OnStop, Processors, Seconds, Secret,
@@ -159,6 +161,8 @@ settings! {
         docker: DockerTable;
         /// A Kubernetes cluster: sandboxes are its pods
         kubernetes: KubernetesTable;
+        /// Directories, volumes and claims that templates may name
+        mounts: BTreeMap<String, MountTable>;
         /// What a template does not say, and kernels without one
         defaults: TemplateTable;
         /// Templates by name

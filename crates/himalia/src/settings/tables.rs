@@ -68,9 +68,28 @@ pub(crate) struct PodTable {
     pub(crate) node_selector: BTreeMap<String, String>,
     /// Resources such as GPUs, by name.
     pub(crate) resources: BTreeMap<String, u64>,
-    /// Claims by path.
-    pub(crate) claims: BTreeMap<String, String>,
     pub(crate) deadline: Option<Seconds>,
+}
+
+/// `[mounts.NAME]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct MountTable {
+    /// A directory of the host.
+    pub(crate) directory: Option<PathBuf>,
+    /// A volume of the Docker engine.
+    pub(crate) volume: Option<String>,
+    /// A claim of the cluster's namespace.
+    pub(crate) claim: Option<String>,
+    /// The part of it that is mounted.
+    pub(crate) subdirectory: Option<PathBuf>,
+    /// Where it is in sandboxes.
+    pub(crate) path: Option<PathBuf>,
+    /// Whether sessions may write.
+    pub(crate) writable: bool,
+    /// The owner of the files.
+    pub(crate) uid: Option<u32>,
+    pub(crate) gid: Option<u32>,
 }
 
 /// `[templates.NAME]` and `[defaults]`; what is `None` was not said.
@@ -105,6 +124,8 @@ pub(crate) struct TemplateTable {
     pub(crate) idle_timeout: Option<Seconds>,
     pub(crate) lifetime: Option<Seconds>,
     pub(crate) files: Option<FilesMode>,
+    /// Names of `[mounts]`.
+    pub(crate) mounts: Option<Vec<String>>,
     pub(crate) preload: Option<Vec<String>>,
     pub(crate) trust_domain: Option<String>,
     pub(crate) env: BTreeMap<String, String>,

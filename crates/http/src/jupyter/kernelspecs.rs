@@ -155,6 +155,7 @@ mod tests {
         let specs = BTreeMap::from([("python3".to_owned(), spec)]);
         let template = |name: &str, kernelspec: &str| TemplateInfo {
             name: name.into(),
+            mounts: Vec::new(),
             implicit: false,
             template: Template {
                 kernelspec: Some(kernelspec.into()),

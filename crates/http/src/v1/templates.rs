@@ -3,7 +3,8 @@
 use axum::extract::State;
 use axum::http::HeaderMap;
 use himalia_engine::{
-    FilesMode, Isolation, KernelSpecs, Network, Principal, ProvisionerChoice, SessionLimits, TemplateInfo,
+    FilesMode, Isolation, KernelSpecs, MountTemplate, Network, Principal, ProvisionerChoice, SessionLimits,
+    TemplateInfo,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,10 +60,34 @@ struct Template {
     /// Seconds after which a session is ended, and the maximum that it may ask for. Null: no limit.
     lifetime_s: Option<u64>,
     files: FilesMode,
+    /// What is mounted into its sandboxes beside their own files.
+    mounts: Vec<TemplateMount>,
     /// Modules that are imported before a session starts, in sandboxes that start from a zygote.
     preload: Vec<String>,
     /// Whether kernels are kept ready, so that a start takes milliseconds.
     pooled: bool,
+}
+
+/// A directory that the operator shares with sandboxes.
+#[derive(Debug, Serialize, JsonSchema)]
+struct TemplateMount {
+    name: String,
+    /// Where it is in a sandbox.
+    path: String,
+    writable: bool,
+    /// Whether the tenant or the caller who starts a session has a part of its own.
+    personal: bool,
+}
+
+impl From<&MountTemplate> for TemplateMount {
+    fn from(mount: &MountTemplate) -> Self {
+        Self {
+            name: mount.name.clone(),
+            path: mount.target.to_string_lossy().into_owned(),
+            writable: !mount.read_only,
+            personal: mount.is_personal(),
+        }
+    }
 }
 
 /// Limits of a session.
@@ -101,6 +126,7 @@ impl Template {
         let TemplateInfo {
             name,
             implicit,
+            mounts,
             template,
         } = info;
         let kernelspec = template.kernelspec.unwrap_or_else(|| specs.default.clone());
@@ -134,6 +160,7 @@ impl Template {
             idle_timeout_s: template.idle_timeout.map(|time| time.as_secs()),
             lifetime_s: template.lifetime.map(|time| time.as_secs()),
             files: template.files,
+            mounts: mounts.iter().map(TemplateMount::from).collect(),
             preload: template.preload,
             pooled: template.pool.size > 0,
         }

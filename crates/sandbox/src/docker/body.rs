@@ -40,13 +40,17 @@ pub(super) struct Parts<'a> {
     pub(super) image_env: &'a BTreeMap<String, String>,
     pub(super) runtime: &'a str,
     pub(super) isolation: Isolation,
-    /// User and group of everything in the sandbox.
+    /// User of everything in the sandbox.
     pub(super) uid: u32,
+    /// Its group.
+    pub(super) gid: u32,
     pub(super) network: &'a str,
     pub(super) gateway_dir: &'a str,
     pub(super) shim: &'a str,
     pub(super) kernel_dir: &'a str,
     pub(super) volume: Option<&'a str>,
+    /// What the operator shares.
+    pub(super) shared: Vec<Mount>,
     pub(super) labels: HashMap<String, String>,
 }
 
@@ -89,7 +93,7 @@ pub(super) fn kernel_env(image_env: &BTreeMap<String, String>) -> BTreeMap<Strin
 pub(super) fn build(spec: &SandboxSpec, facts: &Facts, parts: &Parts<'_>) -> ContainerCreateBody {
     ContainerCreateBody {
         hostname: Some(HOSTNAME.to_owned()),
-        user: Some(format!("{0}:{0}", parts.uid)),
+        user: Some(format!("{}:{}", parts.uid, parts.gid)),
         attach_stdin: Some(false),
         attach_stdout: Some(false),
         attach_stderr: Some(false),
@@ -150,6 +154,7 @@ fn host_config(spec: &SandboxSpec, facts: &Facts, parts: &Parts<'_>) -> HostConf
         bind(parts.kernel_dir, KERNEL_DIR),
     ];
     mounts.extend(parts.volume.map(volume::mount));
+    mounts.extend(parts.shared.iter().cloned());
     HostConfig {
         runtime: Some(parts.runtime.to_owned()),
         network_mode: Some(parts.network.to_owned()),
@@ -182,7 +187,12 @@ fn host_config(spec: &SandboxSpec, facts: &Facts, parts: &Parts<'_>) -> HostConf
         tmpfs: Some(
             tmpfs
                 .into_iter()
-                .map(|(path, (bytes, mode))| (path.to_owned(), tmpfs_options(bytes, mode, parts.uid)))
+                .map(|(path, (bytes, mode))| {
+                    (
+                        path.to_owned(),
+                        tmpfs_options(bytes, mode, (parts.uid, parts.gid)),
+                    )
+                })
                 .collect(),
         ),
         mounts: Some(mounts),
@@ -243,8 +253,8 @@ fn tmpfs(limits: &Limits, has_volume: bool) -> BTreeMap<&'static str, (u64, &'st
     all
 }
 
-fn tmpfs_options(bytes: u64, mode: &str, uid: u32) -> String {
-    format!("size={bytes},{mode},uid={uid},gid={uid},nosuid,nodev")
+fn tmpfs_options(bytes: u64, mode: &str, (uid, gid): (u32, u32)) -> String {
+    format!("size={bytes},{mode},uid={uid},gid={gid},nosuid,nodev")
 }
 
 fn bind(source: &str, target: &str) -> Mount {

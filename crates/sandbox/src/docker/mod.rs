@@ -43,6 +43,7 @@ mod names;
 mod network;
 mod provisioner;
 mod seccomp;
+mod shared;
 mod start;
 mod uids;
 mod usage;

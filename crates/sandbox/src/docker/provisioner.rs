@@ -12,12 +12,12 @@ use super::config::DockerConfig;
 use super::inner::Inner;
 use super::member::Member;
 use super::names::{self, Labels};
-use super::{change, doctor, ending, events, start, usage, volume};
+use super::{change, doctor, ending, events, shared, start, usage, volume};
 use crate::host::{blocking, short};
 use crate::{
     BoxFuture, Capabilities, Enforcement, FixedLimit, Isolation, LimitChange, LimitReport, MeasuredBy,
     Provisioner, ProvisionerKind, RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId,
-    SandboxInfo, SandboxSpec, Usage,
+    SandboxInfo, SandboxSpec, SharedMount, Usage, check_kinds,
 };
 
 /// How long a killed container may take to end.
@@ -72,6 +72,7 @@ impl Provisioner for DockerProvisioner {
             proxy: true,
             zygotes: false,
             kept_files: true,
+            mounts: shared::MOUNTS,
             measured_by: MeasuredBy::Provisioner,
             oom_report_delay: OOM_EVENT_DELAY,
         }
@@ -111,6 +112,13 @@ impl Provisioner for DockerProvisioner {
             self.inner.image(&spec)?;
             self.inner.follow();
             start::start(&self.inner, spec, given).await
+        })
+    }
+
+    fn check_mounts(&self, mounts: Vec<SharedMount>) -> BoxFuture<'_, Result<(), SandboxError>> {
+        Box::pin(async move {
+            check_kinds(&mounts, shared::MOUNTS)?;
+            shared::find(&self.inner, mounts, true).await.map(drop)
         })
     }
 

@@ -16,11 +16,11 @@ use super::mapping::Mapping;
 use super::member::{Details, Member};
 use super::names::{self, Labels};
 use super::volume::{Volume, remove_container};
-use super::{image, network};
+use super::{image, network, shared};
 use crate::host::blocking;
 use crate::{
     Enforcement, Files, Isolation, LimitReport, SandboxError, SandboxHandle, SandboxId, SandboxKey,
-    SandboxSpec,
+    SandboxSpec, check_mounts,
 };
 
 /// Starts a sandbox in a task of its own: a caller that goes away leaves nothing half-made.
@@ -103,6 +103,7 @@ async fn make(
     let image = image::look_up(client, inner.image(spec)?).await?;
     let network = network::mode(inner, &spec.network, (&image, runtime, isolation)).await?;
     member.in_engine.store(true, Ordering::Release);
+    let shared = shared::shared(inner, (member.id, &image.id), spec, facts.mapping).await?;
     let gateway_dir = files(inner, member.id, spec.key.clone()).await?;
     let uid = inner
         .uids
@@ -111,6 +112,7 @@ async fn make(
             &inner.names,
             (member.id, spec),
             facts.mapping != Mapping::None,
+            shared.owner,
         )
         .await?;
     let volume = volume(inner, (member.id, uid), spec, &image.id).await?;
@@ -129,11 +131,13 @@ async fn make(
         runtime,
         isolation,
         uid,
+        gid: shared.owner.map_or(uid, |owner| owner.gid),
         network: &network,
         gateway_dir: &gateway_dir,
         shim: &config.shim.to_string_lossy(),
         kernel_dir: &config.kernel_dir.to_string_lossy(),
         volume: volume.as_ref().map(|volume| volume.name.as_str()),
+        shared: shared.mounts,
         labels: inner.names.labels(&labels, uid),
     };
     let body = body::build(spec, &facts, &parts);
@@ -199,5 +203,6 @@ async fn volume(
 pub(super) fn check(spec: &SandboxSpec) -> Result<(), SandboxError> {
     spec.check()?;
     names::check_files(&spec.files)?;
+    check_mounts(&spec.mounts, shared::MOUNTS)?;
     body::check_limits(&spec.limits)
 }

@@ -5,6 +5,7 @@
 //! volumes, those of other gateways among them, say which ids are in use.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListVolumesOptionsBuilder};
 use parking_lot::Mutex;
@@ -13,7 +14,7 @@ use super::client::{CallError, Client};
 use super::config::DockerConfig;
 use super::names::{self, Names, UID};
 use crate::host::uids::{Pool, check};
-use crate::{Files, SandboxError, SandboxId, SandboxSpec};
+use crate::{FileOwner, Files, SandboxError, SandboxId, SandboxSpec};
 
 /// The user of volumes without a label, which earlier versions made.
 const EARLIER: u32 = 1000;
@@ -26,6 +27,8 @@ const MAPPED: u32 = 64_000;
 pub(super) struct Uids {
     /// Those that no container gets.
     taken: BTreeSet<u32>,
+    /// Those that containers get.
+    ranges: Vec<RangeInclusive<u32>>,
     held: Mutex<Held>,
 }
 
@@ -40,6 +43,7 @@ impl Uids {
         check(&config.host_uids)?;
         Ok(Self {
             taken: config.host_uids_taken.clone(),
+            ranges: config.host_uids.clone(),
             held: Mutex::new(Held {
                 by: BTreeMap::new(),
                 // Gateways that start containers at the same moment do not see each other's.
@@ -48,20 +52,38 @@ impl Uids {
         })
     }
 
-    /// The id for a sandbox: that of its kept files, or a free one. `mapped`: the engine maps ids itself.
+    /// The id for a sandbox: that of the files that it shares, that of its kept files, or a free one. `mapped`: the engine maps
+    /// ids itself.
     pub(super) async fn of(
         &self,
         client: &Client,
         names: &Names,
         (id, spec): (SandboxId, &SandboxSpec),
         mapped: bool,
+        shared: Option<FileOwner>,
     ) -> Result<u32, SandboxError> {
         let known = match &spec.files {
             Files::Session(name) => of_volume(client, &names.volume(name)).await,
             Files::Ephemeral => Ok(None),
         };
         let error = |error| client.error("user ids in use", error);
-        if let Some(uid) = known.map_err(error)? {
+        let known = known.map_err(error)?;
+        let bad = |field: &'static str, reason: String| Err(SandboxError::BadSpec { field, reason });
+        if let Some(FileOwner { uid, .. }) = shared {
+            if self.ranges.iter().any(|range| range.contains(&uid)) {
+                return bad(
+                    "mounts",
+                    format!("have files of user {uid}, which is in host_uids"),
+                );
+            }
+            if let Some(other) = known.filter(|known| *known != uid) {
+                return bad(
+                    "files",
+                    format!("belong to user {other}, those of its mounts to {uid}"),
+                );
+            }
+        }
+        if let Some(uid) = shared.map(|owner| owner.uid).or(known) {
             self.held.lock().by.insert(id, uid);
             return Ok(uid);
         }
@@ -130,7 +152,6 @@ async fn in_use(client: &Client) -> Result<BTreeSet<u32>, CallError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ops::RangeInclusive;
     use std::path::Path;
 
     fn uids(range: RangeInclusive<u32>) -> Result<Uids, SandboxError> {

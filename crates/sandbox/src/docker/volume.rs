@@ -16,6 +16,9 @@ use super::names::{self, Names};
 use crate::inside::WORK_DIR;
 use crate::{Enforcement, SandboxError, SandboxId};
 
+/// Label of volumes that are shared and that a gateway made. They are never removed.
+const SHARED: &str = "himalia.shared";
+
 /// Volumes of this engine.
 #[derive(Debug, Default)]
 pub(super) struct Volumes {
@@ -165,6 +168,38 @@ pub(super) fn mount(volume: &str) -> Mount {
         }),
         ..Mount::default()
     }
+}
+
+/// Makes a volume that the operator shares, if it is missing, and hands its top directory to the user whose files are to be in it.
+/// One that this gateway did not make stays as it is.
+pub(super) async fn ensure(
+    client: &Client,
+    names: &Names,
+    (id, image): (SandboxId, &str),
+    (volume, uid): (&str, u32),
+) -> Result<(), SandboxError> {
+    let error = |error| client.error("a volume that is shared", error);
+    let found = client
+        .call(async |docker| docker.inspect_volume(volume).await)
+        .await;
+    match found {
+        Ok(found) if !found.labels.contains_key(SHARED) => return Ok(()),
+        Ok(_) => {}
+        Err(CallError::NotFound(_)) => {
+            let request = VolumeCreateRequest {
+                name: Some(volume.to_owned()),
+                labels: Some(HashMap::from([(SHARED.to_owned(), "1".to_owned())])),
+                ..VolumeCreateRequest::default()
+            };
+            let made = client.call(async |docker| docker.create_volume(request).await);
+            made.await.map_err(error)?;
+        }
+        Err(other) => return Err(error(other)),
+    }
+    let helper = names.helper(id);
+    let result = hand_over(client, names, (id, &helper, image), (volume, uid)).await;
+    let removed = remove_container(client, &helper).await;
+    result.and(removed).map_err(error)
 }
 
 /// Removes the volume of a name, if there is one.

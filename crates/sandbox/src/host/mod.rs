@@ -7,6 +7,7 @@ pub(crate) mod log;
 pub(crate) mod members;
 pub(crate) mod proc;
 pub(crate) mod record;
+pub(crate) mod shared;
 pub(crate) mod uids;
 pub(crate) mod watch;
 

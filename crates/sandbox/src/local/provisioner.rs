@@ -102,6 +102,7 @@ impl Provisioner for LocalProvisioner {
             proxy: false,
             zygotes: false,
             kept_files: true,
+            mounts: &[],
             measured_by: MeasuredBy::Provisioner,
             oom_report_delay: OOM_REPORT_DELAY,
         }

@@ -47,6 +47,7 @@ mod memory;
 mod provisioner;
 mod record;
 mod root;
+mod shared;
 mod standby;
 mod start;
 mod sweep;

@@ -12,13 +12,14 @@ use super::ending::{self, PATIENCE};
 use super::inner::Inner;
 use super::member::Member;
 use super::record::Record;
+use super::shared::MOUNTS;
 use super::start::{Fresh, check};
-use super::{change, files, root, standby, sweep, usage, watch};
+use super::{change, files, root, shared, standby, sweep, usage, watch};
 use crate::host::{OOM_REPORT_DELAY, blocking};
 use crate::{
     BoxFuture, Capabilities, DiskUse, FixedLimit, Isolation, LimitChange, LimitReport, MeasuredBy,
     Provisioner, ProvisionerKind, RootFiles, SandboxError, SandboxExit, SandboxHandle, SandboxId,
-    SandboxInfo, SandboxSpec, Usage, ZygoteSpec,
+    SandboxInfo, SandboxSpec, SharedMount, Usage, ZygoteSpec,
 };
 
 /// Starts shims in Linux namespaces. Clones share everything.
@@ -82,6 +83,7 @@ impl Provisioner for NamespacesProvisioner {
             proxy: true,
             zygotes: true,
             kept_files: true,
+            mounts: MOUNTS,
             measured_by: MeasuredBy::Provisioner,
             oom_report_delay: OOM_REPORT_DELAY,
         }
@@ -123,6 +125,13 @@ impl Provisioner for NamespacesProvisioner {
             let member = fresh.into_member().ok_or(SandboxError::Closed)?;
             watch::ensure(&self.inner, &member);
             Ok(self.inner.watch(member))
+        })
+    }
+
+    fn check_mounts(&self, mounts: Vec<SharedMount>) -> BoxFuture<'_, Result<(), SandboxError>> {
+        Box::pin(async move {
+            let inner = Arc::clone(&self.inner);
+            blocking(move || shared::check(&inner, &mounts)).await?
         })
     }
 

@@ -8,6 +8,7 @@ use himalia_jail::{Device, HostIds, Mount, Plan, SANDBOX_ID};
 
 use super::binds::{Binds, read_only};
 use super::config::{NamespacesConfig, Sizes};
+use super::shared::Shared;
 use crate::{Limits, SandboxError, inside};
 
 /// System directories, links on hosts whose `/usr` is merged.
@@ -99,6 +100,8 @@ pub(super) struct Root<'a> {
     pub(super) memory: Memory,
     pub(super) binds: &'a [PathBuf],
     pub(super) names: &'a BTreeMap<&'static str, PathBuf>,
+    /// What the operator shares.
+    pub(super) shared: &'a [Shared],
 }
 
 impl Root<'_> {
@@ -111,6 +114,7 @@ impl Root<'_> {
         let mut binds = Binds::new(self.private, covered);
         binds.add_all(self.binds)?;
         mounts.extend(binds.into_mounts());
+        mounts.extend(self.shared.iter().map(|shared| shared.mount(self.host_ids)));
         etc(&mut mounts);
         devices(&mut mounts, self.memory.shm);
         self.own(&mut mounts);

@@ -22,7 +22,7 @@ use super::start::Fresh;
 use super::zygote::Zygote;
 use crate::host::blocking;
 use crate::host::short;
-use crate::{Files, Limits, Network, SandboxSpec, ZygoteSpec};
+use crate::{Files, Limits, MountSource, Network, SandboxSpec, SharedMount, ZygoteSpec};
 
 /// The most forms with a standby sandbox. A new form evicts the one that was made or requested the longest time ago.
 const MAX_FORMS: usize = 8;
@@ -47,6 +47,8 @@ struct Form {
     binds: Vec<(PathBuf, Option<(u64, u64)>)>,
     names: BTreeMap<&'static str, PathBuf>,
     network: Network,
+    /// What the operator shares, likewise.
+    mounts: Vec<(SharedMount, Option<(u64, u64)>)>,
     orphan_ttl: Option<Duration>,
     protocol_max: Option<u16>,
     zygote: ZygoteSpec,
@@ -62,11 +64,19 @@ impl Form {
             let found = std::fs::metadata(path).ok();
             (path.clone(), found.map(|found| (found.dev(), found.ino())))
         };
+        let mounts = spec.mounts.iter().map(|mount| {
+            let found = match &mount.source {
+                MountSource::Directory { base, subdirectory } => identity(&base.join(subdirectory)).1,
+                MountSource::Volume(_) | MountSource::Claim { .. } => None,
+            };
+            (mount.clone(), found)
+        });
         Some(Self {
             limits: spec.limits.clone(),
             binds: spec.binds.iter().map(identity).collect(),
             names: spec.names.clone(),
             network: spec.network.clone(),
+            mounts: mounts.collect(),
             orphan_ttl: spec.orphan_ttl,
             protocol_max: spec.protocol_max,
             zygote: spec.zygote.clone()?,

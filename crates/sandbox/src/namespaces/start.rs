@@ -18,11 +18,14 @@ use super::record::{Details, Record};
 use super::root::{Memory, Root};
 use super::standby::Standby;
 use super::zygote::{Order, Zygote};
-use super::{ending, files};
+use super::{ending, files, shared};
 use crate::host::log::open_log;
 use crate::host::proc::{Process, ProcessId};
 use crate::host::{MARK_VARIABLE, short};
-use crate::{Enforcement, Files, LimitReport, Limits, Network, SandboxError, SandboxId, SandboxSpec, inside};
+use crate::{
+    Enforcement, Files, LimitReport, Limits, Network, SandboxError, SandboxId, SandboxSpec, check_mounts,
+    inside,
+};
 
 /// Numbers of descriptors in `himalia-jail`.
 const LOG_FD: i32 = 4;
@@ -58,7 +61,7 @@ pub(super) fn check(spec: &SandboxSpec) -> Result<(), SandboxError> {
     if let Files::Session(name) = &spec.files {
         files::check_name(name)?;
     }
-    Ok(())
+    check_mounts(&spec.mounts, shared::MOUNTS)
 }
 
 /// A sandbox between its first file and its entry in the list. Dropped before that, it undoes everything.
@@ -154,6 +157,7 @@ impl Fresh {
             Files::Session(name) => Some(name.as_str()),
             Files::Ephemeral => None,
         };
+        let shared = shared::open(&inner, &spec.mounts)?;
         let memory = Memory::new(&spec.limits, kept.is_some(), config.sizes);
         let wanted = wanted(&spec.limits, memory);
         self.record.details = Details {
@@ -179,6 +183,7 @@ impl Fresh {
             memory,
             binds: &spec.binds,
             names: &spec.names,
+            shared: &shared,
         };
         let shim = Shim {
             argv: argv(spec, &inner),

@@ -11,6 +11,7 @@ use super::config::NamespacesConfig;
 use super::inner::{limits, private};
 use super::jail::{Jail, output};
 use super::root::{Memory, Root};
+use super::shared::Shared;
 use crate::host::blocking;
 use crate::host::layout::Layout;
 use crate::{LimitReport, Limits, SandboxError, SandboxId, inside};
@@ -70,10 +71,7 @@ fn failed(step: &dyn Display, error: &dyn Display, hint: Option<String>) -> TryO
 }
 
 fn run(config: &NamespacesConfig) -> TryOut {
-    let last = config.host_uids.last().map(|range| *range.end());
-    let ids = last
-        .filter(|_| rustix::process::geteuid().is_root())
-        .map(|uid| HostIds { uid, gid: uid });
+    let ids = ids(config);
     let jail = Jail::new(&config.jail);
     let probe = match jail.probe(ids) {
         Ok(probe) => probe,
@@ -81,7 +79,7 @@ fn run(config: &NamespacesConfig) -> TryOut {
     };
     let mut result = match probe.failure {
         Some(failure) => failed(&failure.step, &failure.error, probe.hint),
-        None => match sandbox(config, &jail, ids) {
+        None => match sandbox(config, &jail, ids, &[]) {
             Ok(start) => TryOut {
                 failure: None,
                 start: Some(start),
@@ -95,8 +93,20 @@ fn run(config: &NamespacesConfig) -> TryOut {
     result
 }
 
-/// Runs `himalia-shim --version` in a root as every sandbox has it.
-fn sandbox(config: &NamespacesConfig, jail: &Jail, ids: Option<HostIds>) -> Result<Duration, SandboxError> {
+/// Ids for a trial: the last ones, which are given at last.
+pub(super) fn ids(config: &NamespacesConfig) -> Option<HostIds> {
+    let last = config.host_uids.last().map(|range| *range.end());
+    last.filter(|_| rustix::process::geteuid().is_root())
+        .map(|uid| HostIds { uid, gid: uid })
+}
+
+/// Runs `himalia-shim --version` in a root as every sandbox has it, with these directories.
+pub(super) fn sandbox(
+    config: &NamespacesConfig,
+    jail: &Jail,
+    ids: Option<HostIds>,
+    shared: &[Shared],
+) -> Result<Duration, SandboxError> {
     let layout = Layout::open(&config.run_dir)?;
     let private = private(config)?;
     let id = SandboxId::generate()?;
@@ -111,6 +121,7 @@ fn sandbox(config: &NamespacesConfig, jail: &Jail, ids: Option<HostIds>) -> Resu
             memory: Memory::new(&Limits::default(), false, config.sizes),
             binds: &[],
             names: &BTreeMap::new(),
+            shared,
         };
         let plan = ExecPlan {
             place: root.plan()?,

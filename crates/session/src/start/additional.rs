@@ -172,6 +172,8 @@ impl SessionManager {
             runtime: None,
             lifetime: None,
             env: template.env,
+            // It is in the sandbox of its session.
+            mounts: Vec::new(),
             preload: template.preload,
             trust_domain,
             unlike_pool: None,

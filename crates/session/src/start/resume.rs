@@ -189,6 +189,7 @@ impl SessionManager {
         let mut plan = self.plan(&start, Some(before.owner.as_str())).await?;
         // Never more than it had, nor than the template allows by now.
         plan.session.sandbox.allow = sandbox.allow.within(&plan.session.sandbox.allow);
+        plan.session.started_by.clone_from(&before.started_by);
         if plan.provisioner.kind().as_str() != before.provisioner {
             return Err(EngineError::unavailable(format!(
                 "the provisioner {} of this session is not there any more",

@@ -5,6 +5,7 @@ use himalia_model::{EngineConfig, EngineError, FilesMode, ProvisionerChoice, Ses
 use himalia_sandbox::Network;
 
 use super::grants::check_lists;
+use super::mounts;
 use crate::provisioners::Provisioners;
 
 /// Characters of a template's name.
@@ -19,6 +20,7 @@ const MAX_POOL: u32 = 1000;
 /// # Errors
 /// [`EngineError::BadRequest`] for `templates`, naming the template and its field.
 pub(crate) fn check(config: &EngineConfig, provisioners: &Provisioners) -> Result<(), EngineError> {
+    mounts::check_apart(config)?;
     for (name, template) in &config.templates {
         let named = !name.is_empty()
             && name.len() <= MAX_NAME
@@ -80,6 +82,7 @@ fn one(config: &EngineConfig, provisioners: &Provisioners, template: &Template) 
         return Err(format!("image {image:?} is not in the list of images"));
     }
     check_lists(config, &template.networks, &template.images)?;
+    mounts::check_names(config, template)?;
     if template.trust_domain.as_ref().is_some_and(String::is_empty) {
         return Err("trust_domain must not be empty".to_owned());
     }

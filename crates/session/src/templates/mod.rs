@@ -7,6 +7,7 @@ mod binds;
 mod check;
 mod grants;
 mod limits;
+mod mounts;
 pub(crate) mod packages;
 mod plan;
 mod sandbox_spec;
@@ -14,9 +15,10 @@ mod sandbox_spec;
 use std::collections::BTreeMap;
 
 use himalia_kernelspecs::Catalog;
-use himalia_model::{EngineConfig, EngineError, KernelSpec, Origin, Template, TemplateInfo};
+use himalia_model::{EngineConfig, EngineError, KernelSpec, MountTemplate, Origin, Template, TemplateInfo};
 
 pub(crate) use check::check;
+pub(crate) use mounts::check_sources;
 pub(crate) use plan::{Offer, Plan, check_labels, duration, plan, trust_domain};
 pub(crate) use sandbox_spec::{sandbox_spec, warm_zygote, zygote_spec};
 
@@ -25,6 +27,7 @@ pub(crate) use sandbox_spec::{sandbox_spec, warm_zygote, zygote_spec};
 pub struct Templates {
     named: BTreeMap<String, Template>,
     defaults: Template,
+    mounts: BTreeMap<String, MountTemplate>,
 }
 
 /// A template with the kernelspec that it names.
@@ -40,7 +43,13 @@ impl Templates {
         Self {
             named: config.templates.clone(),
             defaults: config.defaults.clone(),
+            mounts: config.mounts.clone(),
         }
+    }
+
+    fn mounts(&self, template: &Template) -> Vec<MountTemplate> {
+        let named = template.mounts.iter().filter_map(|name| self.mounts.get(name));
+        named.cloned().collect()
     }
 
     /// The templates that have a name of their own and a pool.
@@ -93,6 +102,7 @@ impl Templates {
         let named = self.named.iter().map(|(name, template)| TemplateInfo {
             name: name.clone(),
             implicit: false,
+            mounts: self.mounts(template),
             template: template.clone(),
         });
         let specs = catalog.list().await?;
@@ -103,6 +113,7 @@ impl Templates {
             .map(|name| TemplateInfo {
                 name: name.clone(),
                 implicit: true,
+                mounts: self.mounts(&self.defaults),
                 template: Template {
                     kernelspec: Some(name.clone()),
                     ..self.defaults.clone()

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use himalia_model::network::AllowList;
 use himalia_model::{
-    EngineConfig, EngineError, FilesMode, GivenVariables, KernelSpec, NotOffered, Origin, ProvisionerChoice,
-    SandboxConfig, Session, SessionLimits, StartSession, Template,
+    EngineConfig, EngineError, FilesMode, GivenVariables, KernelSpec, MountTemplate, NotOffered, Origin,
+    ProvisionerChoice, SandboxConfig, Session, SessionLimits, StartSession, Template,
 };
 use himalia_sandbox::{
-    Capabilities, Isolation, LimitChange, MAX_LABEL_BYTES, MAX_LABELS, Network, Provisioner, RootFiles,
+    Capabilities, Isolation, LimitChange, MAX_LABEL_BYTES, MAX_LABELS, MountKind, Network, Provisioner,
+    RootFiles,
 };
 
 use super::grants::Grants;
@@ -37,6 +38,8 @@ pub(crate) struct Plan {
     pub(crate) lifetime: Option<Duration>,
     /// Variables of the template.
     pub(crate) env: BTreeMap<String, String>,
+    /// What the operator shares with its sandbox.
+    pub(crate) mounts: Vec<MountTemplate>,
     /// Modules that a zygote imports before its first fork.
     pub(crate) preload: Vec<String>,
     /// Who may share a zygote with it; `None`: no other session.
@@ -112,6 +115,11 @@ pub(crate) fn plan(
         Network::None | Network::Open(_) => AllowList::default(),
     };
     let image = start.image.clone().or_else(|| template.image.clone());
+    let mounts = template
+        .mounts
+        .iter()
+        .filter_map(|name| offer.config.mounts.get(name));
+    let mounts: Vec<MountTemplate> = mounts.cloned().collect();
     let wants = Wants {
         choice: template.provisioner,
         isolation,
@@ -119,6 +127,7 @@ pub(crate) fn plan(
         image: image.as_deref(),
         runtime: template.runtime.as_deref(),
         files: template.files,
+        mounts: &mounts,
     };
     let provisioner = Arc::clone(choose(offer.provisioners, &wants)?);
     refuse(&wants, &*provisioner)?;
@@ -166,6 +175,7 @@ pub(crate) fn plan(
         provisioner,
         runtime: template.runtime,
         env: template.env,
+        mounts,
         preload: template.preload,
         trust_domain,
         unlike_pool,
@@ -180,13 +190,18 @@ struct Wants<'a> {
     image: Option<&'a str>,
     runtime: Option<&'a str>,
     files: FilesMode,
+    mounts: &'a [MountTemplate],
 }
 
 fn choose<'a>(all: &'a Provisioners, wants: &Wants<'_>) -> Result<&'a Arc<dyn Provisioner>, EngineError> {
     let containers = wants.image.is_some()
         || wants.runtime.is_some()
         || wants.isolation > Isolation::Namespaces
-        || matches!(wants.network, Network::Open(_));
+        || matches!(wants.network, Network::Open(_))
+        || wants
+            .mounts
+            .iter()
+            .any(|mount| mount.source.kind() != MountKind::Directory);
     let (found, missing) = match wants.choice {
         ProvisionerChoice::Named(kind) => (all.of_kind(kind), format!("no provisioner {kind} is configured")),
         // Without a provisioner of containers the refusal says what is missing.
@@ -212,6 +227,22 @@ fn refuse(wants: &Wants<'_>, provisioner: &dyn Provisioner) -> Result<(), Engine
     if !can.images() && wants.image.is_some() {
         let reason = format!("provisioner {kind} runs no images");
         return Err(EngineError::not_offered(NotOffered::Image, "image", reason));
+    }
+    let missing = wants
+        .mounts
+        .iter()
+        .find(|mount| !can.mounts.contains(&mount.source.kind()));
+    if let Some(mount) = missing {
+        let (level, what) = (can.isolation, mount.source.kind().as_str());
+        let reason = format!(
+            "{}: provisioner {kind} at level {level} mounts no {what}",
+            mount.name
+        );
+        return Err(EngineError::not_offered(
+            NotOffered::Provisioner,
+            "mounts",
+            reason,
+        ));
     }
     if !can.kept_files && wants.files == FilesMode::Session {
         let reason = format!("provisioner {kind} keeps no files");

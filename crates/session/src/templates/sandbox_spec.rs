@@ -32,6 +32,7 @@ pub(crate) fn sandbox_spec(
     spec.minimum = config.isolation;
     spec.limits = limits::of_sandbox(&config.limits);
     spec.network = config.network.clone();
+    spec.mounts = plan.mounts.iter().map(|mount| mount.of(&plan.session)).collect();
     spec.image.clone_from(&config.image);
     spec.runtime.clone_from(&plan.runtime);
     spec.files = kept_files.map_or(Files::Ephemeral, |name| Files::Session(name.to_owned()));

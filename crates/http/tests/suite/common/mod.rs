@@ -50,6 +50,7 @@ impl Provisioner for NoSandboxes {
             proxy: false,
             zygotes: false,
             kept_files: true,
+            mounts: &[],
             measured_by: MeasuredBy::Provisioner,
             oom_report_delay: Duration::ZERO,
         }

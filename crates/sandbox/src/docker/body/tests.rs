@@ -39,11 +39,13 @@ fn body_at(
         runtime: "runc",
         isolation,
         uid: 200_001,
+        gid: 200_001,
         network: "none",
         gateway_dir: "/run/h/1",
         shim: "/usr/bin/himalia-shim",
         kernel_dir: "/usr/share/h",
         volume,
+        shared: Vec::new(),
         labels: HashMap::new(),
     };
     build(&spec, &facts(), &parts)
