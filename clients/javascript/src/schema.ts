@@ -1498,6 +1498,8 @@ export interface Template {
   limits: LimitValues;
   /** The maximum that a session may ask for. Null: no maximum. */
   max_limits: LimitValues;
+  /** What is mounted into its sandboxes beside their own files. */
+  mounts: TemplateMount[];
   name: string;
   /** `none`, `allow` (a list of what may be reached), or the name of an open network. */
   network: string;
@@ -1511,6 +1513,16 @@ export interface Template {
   problem: string | null;
   /** `docker`, `namespaces`, `local`, `kubernetes`; or `auto`: the one that suits the session. */
   provisioner: string;
+}
+
+/** A directory that the operator shares with sandboxes. */
+export interface TemplateMount {
+  name: string;
+  /** Where it is in a sandbox. */
+  path: string;
+  /** Whether the tenant or the caller who starts a session has a part of its own. */
+  personal: boolean;
+  writable: boolean;
 }
 
 /** A page of the list. */
