@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import adoption
+import network
 import provenance
 import reading
 import tables
@@ -139,6 +140,7 @@ def main():
         report["display_bytes"] = args.display
         report["display"] = display_row(targets, args.rounds, args.display)
         report["reading"] = reading.measure(himalia, args.messages * 80_000, args.messages * 8_000, min(args.messages, 1_000))
+        report["network"] = network.measure(args.rounds)
         report["adoption"] = adoption.measure(himalia, args.kernels, args.kernels // 5)
     print("\n" + tables.gateway(report))
     reading.show(report["reading"])

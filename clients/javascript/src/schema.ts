@@ -1222,6 +1222,12 @@ export interface SandboxUsage {
   cpu_ms: number;
   /** Resident memory of all its processes; shared pages count in each process. */
   memory_bytes: number;
+  /** Connections to the network that have ended or were refused, of the session's kernel and its sandbox. */
+  network_connections: number;
+  /** Their bytes from hosts. */
+  network_received_bytes: number;
+  /** Their bytes to hosts. */
+  network_sent_bytes: number;
   processes: number;
 }
 
@@ -1592,6 +1598,14 @@ export interface Usage {
   executions: number;
   /** Kernels, of all replicas. */
   kernels: Used;
+  /** Bytes of sandboxes to and from the network today, of all replicas. */
+  network_bytes: Used;
+  /** Connections of sandboxes to the network now. */
+  network_connections: Used;
+  /** Of these, bytes from hosts. */
+  network_received_bytes: number;
+  /** Of these, bytes to hosts. */
+  network_sent_bytes: number;
   /** The tenant, or `operator`. */
   owner: string;
   /** Null: no limit. */

@@ -5,10 +5,11 @@
 //! | what | bounded by |
 //! |---|---|
 //! | memory of answers that are held | `Shares`, of bytes |
-//! | connections, clients of events | `Shares`, of pieces |
+//! | connections, clients of events, connections of sandboxes | `Shares`, of pieces |
 //! | work that takes a processor or reads much of a log, kernels that start | `Turns`, queued fairly |
 //! | requests, starts of kernels | `Rates`, a second |
 //! | processor time of sandboxes | `CpuQuotas`, a day |
+//! | bytes of sandboxes to and from the network | `TrafficQuotas`, a day |
 //!
 //! A refusal costs about as much as a small answer, so those of tenants are answered late: [`Budget::hold_back`].
 //!
@@ -19,6 +20,7 @@ mod cpu;
 mod pace;
 mod rates;
 mod shares;
+mod traffic;
 mod turns;
 
 use std::sync::Arc;
@@ -29,11 +31,13 @@ use himalia_journal::Journal;
 use himalia_model::{EngineConfig, EngineError, Principal};
 use rates::Rates;
 use shares::Shares;
+use traffic::TrafficQuotas;
 use turns::Turns;
 
 pub use cpu::{CpuGate, begin_of, day_of};
 pub use pace::{Pace, Reading, work};
-pub use shares::Held;
+pub use shares::{Held, Places};
+pub use traffic::TrafficGate;
 pub use turns::Turn;
 
 /// Bytes of answers that are held for all together, and the part of them that is the operator's.
@@ -42,6 +46,9 @@ const MEMORY_RESERVE: u64 = 256 << 20;
 /// Clients of events of all together, and the part that is the operator's.
 const STREAMS: u64 = 4096;
 const STREAMS_RESERVE: u64 = 512;
+/// Connections of sandboxes to the network, of all together, and the part that is the operator's.
+const NETWORK_CONNECTIONS: u64 = 8192;
+const NETWORK_RESERVE: u64 = 1024;
 /// One in so many connections is the operator's.
 const CONNECTIONS_RESERVE: u64 = 16;
 /// Turns of tenants, at least, so that one tenant's do not keep another's from working.
@@ -66,7 +73,9 @@ pub struct Budget {
     requests: Rates,
     starts: Rates,
     refusals: Arc<Shares>,
+    network: Arc<Shares>,
     cpu: CpuQuotas,
+    traffic: TrafficQuotas,
 }
 
 /// What is in use, and what was refused since the start.
@@ -82,6 +91,8 @@ pub struct BudgetUse {
     pub connections: u64,
     /// Clients of events now.
     pub streams: u64,
+    /// Connections of sandboxes to the network now.
+    pub network_connections: u64,
     /// Turns that were given.
     pub turns: u64,
     /// Turns that are taken now.
@@ -139,6 +150,20 @@ impl Budget {
                 0,
                 share(|share| u64::from(share.connections)),
             ),
+            network: Shares::new(
+                "network_connections",
+                "connections to the network",
+                NETWORK_CONNECTIONS,
+                NETWORK_RESERVE,
+                share(|share| u64::from(share.network_connections)),
+            ),
+            traffic: TrafficQuotas::new(
+                &config.clock,
+                config
+                    .tenants
+                    .iter()
+                    .filter_map(|(owner, limits)| Some((owner, limits.network_per_day?))),
+            ),
             cpu: CpuQuotas::new(
                 &config.clock,
                 config
@@ -162,6 +187,21 @@ impl Budget {
     /// The processor time that sandboxes have used on a day, by owner.
     pub fn set_cpu(&self, day: i64, used: &std::collections::BTreeMap<String, Duration>) {
         self.cpu.set(day, used);
+    }
+
+    /// Places for connections of the sandboxes of a principal to the network.
+    pub fn network(&self, principal: &Principal) -> Places {
+        Places::new(&self.network, principal)
+    }
+
+    /// What limits the bytes of an owner's sandboxes to and from the network; `None` for an owner without a limit.
+    pub fn traffic(&self, owner: &str) -> Option<&TrafficGate> {
+        self.traffic.of(owner)
+    }
+
+    /// The bytes that sandboxes have carried on a day, by owner.
+    pub fn set_traffic(&self, day: i64, used: &std::collections::BTreeMap<String, u64>) {
+        self.traffic.set(day, used);
     }
 
     /// Connections and bytes of responses that the callers of an owner hold now, by their names.
@@ -269,6 +309,9 @@ impl Budget {
         }
         for (owner, now, _, refused) in self.streams.uses() {
             of(owner, &|it| (it.streams, it.refused[2]) = (now, refused));
+        }
+        for (owner, now, ..) in self.network.uses() {
+            of(owner, &|it| it.network_connections = now);
         }
         for (owner, now, given, refused) in self.turns.uses() {
             of(owner, &|it| {

@@ -47,6 +47,25 @@ pub struct Held {
     amount: u64,
 }
 
+/// Pieces of one principal.
+#[derive(Clone, Debug)]
+pub struct Places {
+    shares: Arc<Shares>,
+    principal: Principal,
+}
+
+impl Places {
+    pub(super) fn new(shares: &Arc<Shares>, principal: &Principal) -> Self {
+        let (shares, principal) = (Arc::clone(shares), principal.clone());
+        Self { shares, principal }
+    }
+
+    /// One more.
+    pub fn take(&self) -> Result<Held, EngineError> {
+        self.shares.take(&self.principal, 1)
+    }
+}
+
 impl Shares {
     /// `reserve` of `all` is the operator's alone. The last argument is a tenant's share, and those of single tenants.
     pub(super) fn new(

@@ -75,19 +75,23 @@ impl Denial {
         ))
     }
 
-    pub(crate) fn policy(text: impl fmt::Display) -> Self {
+    /// The session may not.
+    pub fn policy(text: impl fmt::Display) -> Self {
         DenialKind::Policy.says(text)
     }
 
-    pub(crate) fn request(text: impl fmt::Display) -> Self {
+    /// The request cannot be understood, or is not supported.
+    pub fn request(text: impl fmt::Display) -> Self {
         DenialKind::Request.says(text)
     }
 
-    pub(crate) fn limit(text: impl fmt::Display) -> Self {
+    /// As much as may be is in use.
+    pub fn limit(text: impl fmt::Display) -> Self {
         DenialKind::Limit.says(text)
     }
 
-    pub(crate) fn unreachable(text: impl fmt::Display) -> Self {
+    /// The host was not reached.
+    pub fn unreachable(text: impl fmt::Display) -> Self {
         DenialKind::Unreachable.says(text)
     }
 }

@@ -1,22 +1,27 @@
 //! What a session may reach now, and what one of its connections reaches.
 
 use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use himalia_model::network::{Access, AllowList};
-use parking_lot::Mutex;
+use himalia_model::network::{Access, AllowList, Host};
+use parking_lot::{Mutex, RwLock};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 
+use crate::account::{Account, Unbounded};
 use crate::connect::connect;
 use crate::denial::{Denial, Target};
+use crate::internal::InternalService;
 use crate::meter::{Meter, Metered, Reports};
 use crate::serve::Egress;
 
 /// Connections of one session that may be open at once.
 pub const MAX_CONNECTIONS: usize = 256;
+/// Requests of one session to services of the gateway that are answered at once; the next ones wait.
+const MAX_SERVICE_REQUESTS: usize = 8;
 /// A connection on which nothing is sent or received for so long is cut.
 const IDLE_TIME: Duration = Duration::from_mins(30);
 /// How often that is looked at.
@@ -26,6 +31,9 @@ const IDLE_LOOK: Duration = Duration::from_mins(1);
 pub struct NetworkAccess {
     list: watch::Sender<Arc<AllowList>>,
     pub(crate) open: Semaphore,
+    /// Requests to services of the gateway.
+    services: Arc<Semaphore>,
+    account: RwLock<Arc<dyn Account>>,
     reports: Arc<dyn Reports>,
 }
 
@@ -35,8 +43,42 @@ impl NetworkAccess {
         Self {
             list: watch::Sender::new(Arc::new(list)),
             open: Semaphore::new(MAX_CONNECTIONS),
+            services: Arc::new(Semaphore::new(MAX_SERVICE_REQUESTS)),
+            account: RwLock::new(Arc::new(Unbounded)),
             reports,
         }
+    }
+
+    /// What its connections count for from now on.
+    pub fn set_account(&self, account: Arc<dyn Account>) {
+        *self.account.write() = account;
+    }
+
+    /// Waits until it may ask a service of the gateway.
+    pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        // It is never closed.
+        Arc::clone(&self.services).acquire_owned().await.ok()
+    }
+
+    pub(crate) fn account(&self) -> Arc<dyn Account> {
+        Arc::clone(&self.account.read())
+    }
+
+    /// Refuses what the list does not allow now.
+    ///
+    /// # Errors
+    /// A refusal that names the list.
+    pub fn permits(&self, target: &Target, access: Access<'_>) -> Result<(), Denial> {
+        let list = Arc::clone(&self.list.borrow());
+        if list.permits(&target.host, target.port, access) {
+            return Ok(());
+        }
+        // Another method would do.
+        let method = match access {
+            Access::Request(method) if list.permits(&target.host, target.port, Access::Http) => Some(method),
+            _ => None,
+        };
+        Err(Denial::not_listed(target, method, &list))
     }
 
     /// Another list holds from now on. Connections that it does not allow are cut.
@@ -73,19 +115,15 @@ impl Purpose {
             Self::Request(method) => Access::Request(method),
         }
     }
-
-    fn method(&self) -> Option<&str> {
-        match self {
-            Self::Request(method) => Some(method),
-            Self::Tunnel | Self::Http => None,
-        }
-    }
 }
 
 /// One connection of a client: everything that it reaches, it asks here.
 pub(crate) struct Gate {
     egress: Arc<Egress>,
     access: Arc<NetworkAccess>,
+    account: Arc<dyn Account>,
+    /// The socket of the client, if it carries the bytes as they are.
+    client: Option<OwnedFd>,
     /// What it reaches at present.
     current: Mutex<Option<Current>>,
 }
@@ -97,25 +135,43 @@ struct Current {
 }
 
 impl Gate {
-    pub(crate) fn new(egress: Arc<Egress>, access: Arc<NetworkAccess>) -> Self {
+    pub(crate) fn new(
+        egress: Arc<Egress>,
+        access: Arc<NetworkAccess>,
+        account: Arc<dyn Account>,
+        client: Option<OwnedFd>,
+    ) -> Self {
         Self {
             egress,
             access,
+            account,
+            client,
             current: Mutex::new(None),
         }
     }
 
     /// Whether the list allows this now.
     fn check(&self, target: &Target, purpose: &Purpose) -> Result<(), Denial> {
-        let list = Arc::clone(&self.access.list.borrow());
-        if list.permits(&target.host, target.port, purpose.access()) {
-            return Ok(());
-        }
-        // Another method would do.
-        let method = purpose
-            .method()
-            .filter(|_| list.permits(&target.host, target.port, Access::Http));
-        Err(Denial::not_listed(target, method, &list))
+        self.access.permits(target, purpose.access())
+    }
+
+    /// The service of the gateway at a name, if there is one.
+    pub(crate) fn service(&self, target: &Target) -> Option<Arc<dyn InternalService>> {
+        let Host::Name(name) = &target.host else {
+            return None;
+        };
+        let mut services = self.egress.services.iter();
+        services.find(|service| service.is_at(name)).cloned()
+    }
+
+    /// The socket of the client, if it carries the bytes as they are.
+    pub(crate) fn client(&self) -> Option<BorrowedFd<'_>> {
+        self.client.as_ref().map(AsFd::as_fd)
+    }
+
+    /// What the session may reach.
+    pub(crate) fn access(&self) -> &Arc<NetworkAccess> {
+        &self.access
     }
 
     /// Connects to a host, if the session may.
@@ -127,6 +183,7 @@ impl Gate {
         let meter = self.meter(target);
         let connected = async {
             self.check(target, &purpose)?;
+            meter.check()?;
             let http = !matches!(purpose, Purpose::Tunnel);
             let connected = connect(&self.egress, target, http).await?;
             self.reaches(target, &purpose, &meter)?;
@@ -157,7 +214,8 @@ impl Gate {
 
     /// Counts a new connection.
     pub(crate) fn meter(&self, target: &Target) -> Arc<Meter> {
-        Arc::new(Meter::new(target.clone(), Arc::clone(&self.access.reports)))
+        let (account, reports) = (Arc::clone(&self.account), Arc::clone(&self.access.reports));
+        Arc::new(Meter::new(target.clone(), account, reports))
     }
 
     /// From now on [`Self::cut`] watches it. The list may have changed since it was looked at.
@@ -185,16 +243,28 @@ impl Gate {
             }
             tokio::select! {
                 changed = list.changed() => if changed.is_err() { return },
-                () = sleep(IDLE_LOOK) => {
+                () = sleep(self.account.longest().map_or(IDLE_LOOK, |longest| longest.min(IDLE_LOOK))) => {
                     if let Some(current) = &*self.current.lock()
-                        && current.meter.idle() >= IDLE_TIME
+                        && let Some(denial) = lasted(&current.meter)
                     {
-                        let minutes = IDLE_TIME.as_secs() / 60;
-                        current.meter.deny(&Denial::limit(format_args!("nothing was sent or received for {minutes} minutes")));
+                        current.meter.deny(&denial);
                         return;
                     }
                 }
             }
         }
     }
+}
+
+/// Why a connection has lasted long enough, if it has.
+fn lasted(meter: &Meter) -> Option<Denial> {
+    if let Some(longest) = meter.longest().filter(|longest| meter.age() >= *longest) {
+        return Some(Denial::limit(format_args!(
+            "a connection lasts at most {} s",
+            longest.as_secs()
+        )));
+    }
+    let minutes = IDLE_TIME.as_secs() / 60;
+    let idle = meter.idle() >= IDLE_TIME;
+    idle.then(|| Denial::limit(format_args!("nothing was sent or received for {minutes} minutes")))
 }

@@ -5,7 +5,6 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use himalia_model::network::Host;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName, PROXY_AUTHORIZATION,
@@ -13,7 +12,6 @@ use http::header::{
 };
 use http::uri::Authority;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
-use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
@@ -28,6 +26,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::denial::{Denial, DenialKind, Target};
 use crate::gate::{Gate, Purpose};
+use crate::internal::{Body, Counted, InternalService};
 use crate::meter::{Meter, Metered};
 use crate::prefixed::Prefixed;
 use crate::tunnel;
@@ -50,8 +49,6 @@ const OF_CONNECTION: [HeaderName; 8] = [
     http::header::TRAILER,
     http::header::UPGRADE,
 ];
-
-type Body = BoxBody<Bytes, hyper::Error>;
 
 /// A client's connection.
 struct Client {
@@ -158,7 +155,10 @@ impl Client {
             None if request.method() == Method::CONNECT => self.connect(request).await,
             None => {
                 let target = target_of_url(request.uri())?;
-                self.forward(request, target).await
+                match self.gate.service(&target) {
+                    Some(service) => self.ask(service, request, target).await,
+                    None => self.forward(request, target).await,
+                }
             }
             Some(target) => {
                 if let Err(denial) = check_host(&request, target) {
@@ -179,6 +179,48 @@ impl Client {
         Ok(Response::new(empty()))
     }
 
+    /// A request to a service of the gateway.
+    async fn ask(
+        &self,
+        service: Arc<dyn InternalService>,
+        request: Request<Incoming>,
+        target: Target,
+    ) -> Result<Response<Body>, Denial> {
+        let meter = self.gate.meter(&target);
+        let request = request.map(|body| {
+            let (meter, to_sandbox) = (Arc::clone(&meter), false);
+            Counted {
+                body,
+                meter,
+                to_sandbox,
+                turn: None,
+            }
+            .boxed()
+        });
+        // Held until the response has ended.
+        let turn = self.gate.access().turn().await;
+        let answered = match meter.check() {
+            Ok(()) => service.respond(request, Arc::clone(self.gate.access())).await,
+            Err(denial) => Err(denial),
+        };
+        match answered {
+            Ok(response) => Ok(response.map(|body| {
+                let to_sandbox = true;
+                Counted {
+                    body,
+                    meter,
+                    to_sandbox,
+                    turn,
+                }
+                .boxed()
+            })),
+            Err(denial) => {
+                meter.deny(&denial);
+                Err(denial)
+            }
+        }
+    }
+
     async fn forward(
         &self,
         mut request: Request<Incoming>,
@@ -197,7 +239,7 @@ impl Client {
         remove_of_connection(&mut head.headers);
         head.extensions = http::Extensions::new();
         head.version = Version::HTTP_11;
-        Ok(Response::from_parts(head, body.boxed()))
+        Ok(Response::from_parts(head, body.map_err(Into::into).boxed()))
     }
 
     /// The connection of the request before, if it is to the same host and still open; or a new one.

@@ -14,13 +14,16 @@
 //!
 //! Everything that a client sends is hostile. A connection is checked when it is made, and cut when the list no longer allows it.
 
+mod account;
 mod address;
 mod client_hello;
 mod connect;
 mod denial;
 mod gate;
 mod http;
+mod internal;
 mod meter;
+mod outbound;
 mod prefixed;
 mod resolve;
 mod serve;
@@ -30,7 +33,11 @@ mod tests;
 mod tunnel;
 mod upstream;
 
+pub use account::{Account, ConnectionPermit, Unbounded};
 pub use denial::{Denial, DenialKind, Target};
 pub use gate::{MAX_CONNECTIONS, NetworkAccess};
+pub use internal::{Body, BodyError, InternalService};
 pub use meter::{Report, Reports};
+pub use outbound::Outbound;
 pub use serve::Egress;
+pub use upstream::{Route, route};

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
+use crate::account::Account;
 use crate::denial::{Denial, Target};
 use crate::upstream::Via;
 
@@ -44,13 +45,15 @@ pub(crate) struct Meter {
     /// Of the latest byte, milliseconds since `began`.
     latest: AtomicU64,
     denial: Mutex<Option<Denial>>,
+    account: Arc<dyn Account>,
     reports: Arc<dyn Reports>,
 }
 
 impl Meter {
-    pub(crate) fn new(target: Target, reports: Arc<dyn Reports>) -> Self {
+    pub(crate) fn new(target: Target, account: Arc<dyn Account>, reports: Arc<dyn Reports>) -> Self {
         Self {
             target,
+            account,
             began: Instant::now(),
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
@@ -71,11 +74,48 @@ impl Meter {
         self.began.elapsed().saturating_sub(latest)
     }
 
-    fn count(&self, counter: &AtomicU64, bytes: usize) {
-        counter.fetch_add(u64::try_from(bytes).unwrap_or(0), Ordering::Relaxed);
+    /// How long it has lasted.
+    pub(crate) fn age(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// How long it may last.
+    pub(crate) fn longest(&self) -> Option<Duration> {
+        self.account.longest()
+    }
+
+    /// Refuses a connection that may carry nothing.
+    pub(crate) fn check(&self) -> Result<(), Denial> {
+        self.account.carried(0, 0).map_err(Denial::limit)
+    }
+
+    /// Bytes from the sandbox. An error: they were the last that it may carry.
+    pub(crate) fn sent(&self, bytes: usize) -> io::Result<()> {
+        let bytes = count(&self.sent, bytes);
+        self.carried(self.account.carried(bytes, 0))
+    }
+
+    /// Bytes to the sandbox. An error: they were the last that it may carry.
+    pub(crate) fn received(&self, bytes: usize) -> io::Result<()> {
+        let bytes = count(&self.received, bytes);
+        self.carried(self.account.carried(0, bytes))
+    }
+
+    fn carried(&self, may: Result<(), String>) -> io::Result<()> {
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.latest.store(now, Ordering::Relaxed);
+        may.map_err(|reason| {
+            let denial = Denial::limit(reason);
+            self.deny(&denial);
+            io::Error::other(denial.to_string())
+        })
     }
+}
+
+fn count(counter: &AtomicU64, bytes: usize) -> u64 {
+    let bytes = u64::try_from(bytes).unwrap_or(0);
+    counter.fetch_add(bytes, Ordering::Relaxed);
+    bytes
 }
 
 impl Drop for Meter {
@@ -107,9 +147,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
-        this.meter
-            .count(&this.meter.received, buffer.filled().len() - before);
-        Poll::Ready(Ok(()))
+        Poll::Ready(this.meter.received(buffer.filled().len() - before))
     }
 }
 
@@ -117,7 +155,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = ready!(Pin::new(&mut this.stream).poll_write(cx, bytes))?;
-        this.meter.count(&this.meter.sent, written);
+        this.meter.sent(written)?;
         Poll::Ready(Ok(written))
     }
 

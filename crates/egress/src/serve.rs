@@ -1,15 +1,19 @@
 //! One connection of a client, from its first byte to its end.
 
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use himalia_model::network::PrivateAddresses;
 use hyper_util::client::proxy::matcher::Matcher;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::SemaphorePermit;
 
+use crate::account::{Account, ConnectionPermit};
 use crate::denial::Denial;
 use crate::gate::{Gate, MAX_CONNECTIONS, NetworkAccess};
+use crate::internal::InternalService;
 use crate::prefixed::Prefixed;
 use crate::resolve::{Resolve, SystemResolver};
 use crate::{http, socks};
@@ -24,6 +28,7 @@ pub struct Egress {
     pub(crate) resolver: Box<dyn Resolve>,
     pub(crate) exceptions: Vec<PrivateAddresses>,
     pub(crate) proxies: Matcher,
+    pub(crate) services: Vec<Arc<dyn InternalService>>,
 }
 
 impl Egress {
@@ -33,13 +38,28 @@ impl Egress {
             resolver: Box::new(SystemResolver),
             exceptions,
             proxies: Matcher::from_env(),
+            services: Vec::new(),
         }
+    }
+
+    /// With a service of the gateway itself.
+    #[must_use]
+    pub fn with_service(mut self, service: Arc<dyn InternalService>) -> Self {
+        self.services.push(service);
+        self
     }
 
     /// Serves a connection of a client in a sandbox, of which `first` was read already: HTTP or SOCKS5. Waits for its first byte as
     /// long as it takes.
-    pub async fn serve<S>(self: Arc<Self>, mut stream: S, mut first: BytesMut, access: Arc<NetworkAccess>)
-    where
+    ///
+    /// `socket` is that of the stream, if its bytes are those of the stream: it may be read and written without the stream then.
+    pub async fn serve<S>(
+        self: Arc<Self>,
+        mut stream: S,
+        mut first: BytesMut,
+        socket: Option<OwnedFd>,
+        access: Arc<NetworkAccess>,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         if first.is_empty() {
@@ -53,18 +73,19 @@ impl Egress {
             prefix: first.freeze(),
             inner: stream,
         };
-        let Ok(permit) = access.open.try_acquire() else {
-            if !is_socks {
-                let denial = Denial::limit(format_args!(
-                    "{MAX_CONNECTIONS} connections of this session are open"
-                ));
-                // The client may have gone.
-                let _ = stream.write_all(&http::refusal(&denial)).await;
-                let _ = stream.shutdown().await;
+        let account = access.account();
+        let place = match place(&access, &*account) {
+            Ok(place) => place,
+            Err(denial) => {
+                if !is_socks {
+                    // The client may have gone.
+                    let _ = stream.write_all(&http::refusal(&denial)).await;
+                    let _ = stream.shutdown().await;
+                }
+                return;
             }
-            return;
         };
-        let gate = Arc::new(Gate::new(self, Arc::clone(&access)));
+        let gate = Arc::new(Gate::new(self, Arc::clone(&access), account, socket));
         let served = async {
             if is_socks {
                 socks::serve(stream, &gate).await;
@@ -76,8 +97,22 @@ impl Egress {
             () = served => {}
             () = gate.cut() => {}
         }
-        drop(permit);
+        drop(place);
     }
+}
+
+/// A place for one more connection of a session, among its own and among those that it shares a bound with.
+fn place<'a>(
+    access: &'a NetworkAccess,
+    account: &dyn Account,
+) -> Result<(SemaphorePermit<'a>, ConnectionPermit), Denial> {
+    let permit = access.open.try_acquire().map_err(|_| {
+        Denial::limit(format_args!(
+            "{MAX_CONNECTIONS} connections of this session are open"
+        ))
+    })?;
+    let place = account.connection().map_err(Denial::limit)?;
+    Ok((permit, place))
 }
 
 impl fmt::Debug for Egress {

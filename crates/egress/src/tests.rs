@@ -2,6 +2,8 @@
 
 mod support;
 
+mod bounded;
 mod hostile;
+mod internal;
 mod narrowed;
 mod reached;

@@ -2,11 +2,13 @@
 //! that host: a tunnel is no way to another host behind the same address.
 
 use std::io;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use himalia_model::network::Host;
+use himalia_splice::{Sockets, carry};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -24,8 +26,6 @@ const TLS_PORT: u16 = 443;
 const HELLO_TIME: Duration = Duration::from_secs(30);
 /// Room for the first message.
 const FIRST_BYTES: usize = 4096;
-/// Buffer of each direction.
-const BUFFER_BYTES: usize = 64 * 1024;
 
 /// What a tunnel to there is for.
 pub(crate) fn purpose(target: &Target) -> Purpose {
@@ -48,19 +48,30 @@ pub(crate) async fn run<S>(
     if target.port == HTTP_PORT {
         return http::serve_tunnel(client, upstream, target, gate).await;
     }
-    let meter = Arc::clone(&upstream.meter);
+    let Metered { stream, meter, .. } = upstream;
+    let sockets_up = Sockets::new(gate.client(), Some(stream.as_fd()));
+    let sockets_down = Sockets::new(Some(stream.as_fd()), gate.client());
     let (mut from_client, mut to_client) = split(client);
-    let (from_host, mut to_host) = split(upstream);
+    let (mut from_host, mut to_host) = stream.into_split();
     let denied = {
         let up = async {
             let first = first_bytes(&mut from_client, &target).await?;
             to_host.write_all(&first).await?;
+            meter.sent(first.len())?;
             drop(first);
-            copy(from_client, to_host).await?;
+            carry(&mut from_client, &mut to_host, sockets_up, |bytes| {
+                meter.sent(bytes)
+            })
+            .await?;
             Ok(())
         };
         // The host may speak first, except on the port of TLS.
-        let down = async { copy(from_host, &mut to_client).await.map_err(End::from) };
+        let down = async {
+            let carried = carry(&mut from_host, &mut to_client, sockets_down, |bytes| {
+                meter.received(bytes)
+            });
+            carried.await.map_err(End::from)
+        };
         match tokio::try_join!(up, down) {
             Err(End::Denied(denial, last_words)) => Some((denial, last_words)),
             Err(End::Broken) | Ok(_) => None,
@@ -136,17 +147,5 @@ fn check(hello: &ClientHello, target: &Target) -> Result<(), Denial> {
         (Some(name), _) => Err(Denial::policy(format_args!(
             "a connection to {target} names the TLS server {name:?}"
         ))),
-    }
-}
-
-/// Copies to the end, and passes that on.
-async fn copy<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(mut from: R, mut to: W) -> io::Result<()> {
-    let mut buffer = vec![0; BUFFER_BYTES];
-    loop {
-        let read = from.read(&mut buffer).await?;
-        if read == 0 {
-            return to.shutdown().await;
-        }
-        to.write_all(&buffer[..read]).await?;
     }
 }

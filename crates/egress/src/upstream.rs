@@ -92,3 +92,35 @@ async fn open(
     }
     Err(io::Error::other(format!("it answered {line:?}")))
 }
+
+/// How hosts are reached from here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// Without a proxy.
+    Direct,
+    /// Through this proxy.
+    Proxy {
+        /// Its host.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
+    /// The environment names a proxy of another kind.
+    Unsupported(String),
+}
+
+/// How a host is reached over TLS with the environment of this process.
+pub fn route(host: &str) -> Route {
+    let url = format!("https://{host}/").parse::<Uri>().ok();
+    let Some(proxy) = url.and_then(|url| Matcher::from_env().intercept(&url)) else {
+        return Route::Direct;
+    };
+    let uri = proxy.uri();
+    if uri.scheme_str() != Some("http") {
+        return Route::Unsupported(uri.scheme_str().unwrap_or_default().to_owned() + "://");
+    }
+    Route::Proxy {
+        host: uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned(),
+        port: uri.port_u16().unwrap_or(HTTP_PORT),
+    }
+}

@@ -18,12 +18,11 @@ use himalia_model::{
     ProvisionerInfo, SessionChange, SessionId, SessionInfo, SessionModel, SessionOwner, SessionPatch, Sought,
     SpecFile, StartSession, TemplateInfo,
 };
-use himalia_sandbox::Usage;
 use himalia_session::{ByteRange, FileDownload, FileListing, FileUpload, ListedFile, Process, RemovedFiles};
 use himalia_shim_protocol::RunProcess;
 use uuid::Uuid;
 
-use crate::api::{Commands, Drain};
+use crate::api::{Commands, Drain, SessionUsage};
 use crate::audit::{Audit, Effect, Subject};
 use crate::traced::Traced;
 
@@ -220,7 +219,7 @@ commands! {
         /// What the sandbox of a session uses now, measured from outside; branches share their sandbox. Errors:
         /// [`EngineError::KernelDead`] when it is gone, [`EngineError::Timeout`] when its provisioner does not say in time,
         /// [`EngineError::Unavailable`] while its container engine is away.
-        Look session_usage(id: SessionId) -> Usage, Subject::Kernel(id.first_kernel());
+        Look session_usage(id: SessionId) -> SessionUsage, Subject::Kernel(id.first_kernel());
         /// Bytes of memory that the sandboxes of these sessions use, measured within the last seconds, for lists; branches share their
         /// sandbox. Sessions that the principal does not see, and those whose use is unknown, are left out.
         Look session_memory(ids: &[SessionId]) -> HashMap<SessionId, u64>, Subject::Gateway;

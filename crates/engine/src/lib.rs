@@ -12,7 +12,7 @@ mod jupyter_sessions;
 mod tokens;
 mod traced;
 
-pub use api::{Drain, MAX_INPUT_BYTES, Search};
+pub use api::{Drain, MAX_INPUT_BYTES, Search, SessionUsage};
 pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
 pub use engine::{COMMANDS, Engine};
 pub use himalia_budget::{BudgetUse, Held};
@@ -33,13 +33,13 @@ pub use himalia_model::{
     AccessToken, Action, Branch, CallerUsage, Clock, Collected, CollectedSession, CullConfig, EndedSession,
     EngineConfig, EngineError, ExecutionState, FileError, FilesMode, ForkError, ForkFiles, ForkKernel,
     ForkPolicy, GatewayStatus, Hazard, HeldKernel, JupyterSessionId, KernelId, KernelJson, KernelModel,
-    KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES, MAX_PRINCIPAL_CHARS, NewKernel, NewSession, NewToken,
-    NotOffered, Object, Origin, Orphan, OrphanKind, Overdue, OwnerUsage, PeerSessions, PoolConfig,
-    PoolStatus, Principal, ProvisionerChoice, ProvisionerInfo, RemovedBy, Retention, Role, SandboxConfig,
-    Scope, Secrets, Session, SessionChange, SessionEnd, SessionId, SessionInfo, SessionLimits, SessionModel,
-    SessionOwner, SessionPatch, Share, SharedStore, Sought, SpecFile, StartPath, StartSession, Template,
-    TemplateInfo, TenantLimits, TimeChange, TimeSource, TraceContext, Unanswered, Unresponsive, Used,
-    UsualSizes, Via,
+    KernelRef, KernelSpec, KernelSpecs, MAX_BRANCHES, MAX_PRINCIPAL_CHARS, NetworkLimits, NewKernel,
+    NewSession, NewToken, NotOffered, Object, Origin, Orphan, OrphanKind, Overdue, OwnerUsage, PackageIndex,
+    PeerSessions, PoolConfig, PoolStatus, Principal, ProvisionerChoice, ProvisionerInfo, RemovedBy,
+    Retention, Role, SandboxConfig, Scope, Secrets, Session, SessionChange, SessionEnd, SessionId,
+    SessionInfo, SessionLimits, SessionModel, SessionOwner, SessionPatch, Share, SharedStore, Sought,
+    SpecFile, StartPath, StartSession, Template, TemplateInfo, TenantLimits, TimeChange, TimeSource,
+    TraceContext, Unanswered, Unresponsive, Used, UsualSizes, Via,
 };
 pub use himalia_session::{
     ByteRange, Elsewhere, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,

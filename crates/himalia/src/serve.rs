@@ -245,6 +245,8 @@ pub(crate) fn engine_config(config: &Config) -> EngineConfig {
         networks: config.sandboxes.docker.networks.clone(),
         mounts: config.mounts.clone(),
         private_addresses: config.private_addresses.clone(),
+        packages: config.packages.clone(),
+        network: config.network,
         tenants: config.tenants.limits.clone(),
         message_bytes: config.message_bytes,
         min_free_bytes: config.min_free_bytes,

@@ -50,7 +50,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("himalia-kernelspecs", &["himalia-model"]),
     ("himalia-budget", &["himalia-model", "himalia-journal"]),
-    ("himalia-egress", &["himalia-model"]),
+    ("himalia-egress", &["himalia-model", "himalia-splice"]),
+    ("himalia-splice", &[]),
+    ("himalia-packages", &["himalia-egress", "himalia-model"]),
     ("himalia-connect", &["himalia-wire"]),
     (
         "himalia-kernel",
@@ -73,6 +75,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-shim-protocol",
             "himalia-link",
             "himalia-proc",
+            "himalia-splice",
         ],
     ),
     (
@@ -89,6 +92,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-lease",
             "himalia-link",
             "himalia-outcome",
+            "himalia-packages",
             "himalia-sandbox",
             "himalia-shared-log",
             "himalia-shim-protocol",
@@ -128,6 +132,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "himalia-connect",
             "himalia-e2b",
+            "himalia-egress",
             "himalia-engine",
             "himalia-authority",
             "himalia-http",
@@ -172,6 +177,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("himalia-kernelspecs", &["axum", "hyper", "himalia-sandbox"]),
     ("himalia-budget", &["axum", "hyper", "himalia-store"]),
     ("himalia-egress", &["axum", "reqwest", "himalia-link"]),
+    ("himalia-packages", &["axum", "reqwest", "himalia-link"]),
     (
         "himalia-executions",
         &["axum", "hyper", "himalia-store", "himalia-sandbox"],

@@ -10,6 +10,7 @@ use super::executions::names::Names;
 use super::executions::queue::Executions;
 use super::life::LifeCheckpoint;
 use super::messages::word;
+use super::network::NetworkTotals;
 use super::requests::checkpoint::RequestsCheckpoint;
 
 /// The state as of a place in the journal. JSON; unknown fields of later versions are ignored.
@@ -32,6 +33,8 @@ struct Checkpoint {
     executions: Executions,
     #[serde(default)]
     names: Names,
+    #[serde(default, skip_serializing_if = "NetworkTotals::is_empty")]
+    network: NetworkTotals,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -63,6 +66,7 @@ impl Core {
                 .map(|(id, began)| Executing { id, began }),
             executions: self.executions.for_checkpoint(self.now.mono, self.now.wall),
             names: self.names.clone(),
+            network: self.network,
         };
         serde_json::to_vec(&checkpoint).unwrap_or_default()
     }
@@ -79,6 +83,7 @@ impl Core {
         };
         self.kernel_session = checkpoint.kernel_session.into();
         self.names = checkpoint.names;
+        self.network = checkpoint.network;
         if let Some(Executing { id, began }) = checkpoint.executing {
             self.stopwatch.began(id, began);
         }
@@ -116,6 +121,7 @@ mod tests {
                 "now": {"incarnation": 0, "names": [], "truncated": false},
                 "before": {"incarnation": 0, "names": [], "truncated": false},
             },
+            "network": {"connections": 3, "sent_bytes": 5, "received_bytes": 7},
         });
         let mut core = Core::new(settings(1), Now::default());
         let stored = core.restore(&serde_json::to_vec(&checkpoint).unwrap()).unwrap();

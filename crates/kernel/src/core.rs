@@ -18,6 +18,7 @@ use super::executions::observed::Observed;
 use super::executions::queue::Executions;
 use super::life::Phase;
 use super::life::state::Life;
+use super::network::NetworkTotals;
 use super::questions::open::Questions;
 use super::readiness::state::Readiness;
 use super::requests::state::Requests;
@@ -65,6 +66,8 @@ pub struct Snapshot {
     pub lost: bool,
     /// Session id of the kernel's own messages; empty before the first one.
     pub kernel_session: std::sync::Arc<str>,
+    /// What its connections to the network did.
+    pub network: NetworkTotals,
 }
 
 /// Bytes that may wait for a slow disk before the driver stops reading output.
@@ -89,6 +92,7 @@ pub struct Core {
     pub(super) rules: Rules,
     pub(super) stopwatch: Stopwatch,
     pub(super) disk: DiskWatch,
+    pub(super) network: NetworkTotals,
     pub(super) changed: bool,
 }
 
@@ -190,6 +194,7 @@ impl Core {
             },
             stopwatch: Stopwatch::default(),
             disk: DiskWatch::default(),
+            network: NetworkTotals::default(),
             changed: true,
         }
     }
@@ -304,6 +309,7 @@ impl Core {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let connected = self.outbox.greeted();
         Snapshot {
+            network: self.network,
             phase: self.life.phase(),
             state: self.state(),
             incarnation: self.life.incarnation(),

@@ -70,7 +70,7 @@ pub use life::{MEMORY_WAIT, Phase};
 pub use link::Link;
 pub use messages::word;
 pub use meta::{RecordKind, RecordMeta};
-pub use network::{NetworkOutcome, NetworkRecord};
+pub use network::{NetworkOutcome, NetworkRecord, NetworkTotals};
 pub use questions::question::{Question, Reply};
 pub use requests::kind::{RequestKind, parent_key};
 pub use rules::Rules;

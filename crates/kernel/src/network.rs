@@ -1,5 +1,6 @@
 //! Connections of a sandbox to the network, as its log has them.
 
+use himalia_journal::Record;
 use serde::{Deserialize, Serialize};
 
 use super::core::Core;
@@ -45,6 +46,30 @@ pub enum NetworkOutcome {
     Unknown,
 }
 
+/// What all connections of a kernel's sandbox to the network did, those that have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkTotals {
+    /// Connections, those included that were refused.
+    pub connections: u64,
+    /// Bytes to hosts.
+    pub sent_bytes: u64,
+    /// Bytes from hosts.
+    pub received_bytes: u64,
+}
+
+impl NetworkTotals {
+    /// Whether there was none.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn add(&mut self, record: &NetworkRecord) {
+        self.connections = self.connections.saturating_add(record.omitted).saturating_add(1);
+        self.sent_bytes = self.sent_bytes.saturating_add(record.sent_bytes);
+        self.received_bytes = self.received_bytes.saturating_add(record.received_bytes);
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
@@ -54,6 +79,15 @@ impl Core {
     /// Writes that a connection has ended, as a part of the native execution that was sent, if there is one.
     pub(super) fn note_connection(&mut self, record: &NetworkRecord) {
         let owner = self.executions.sent().map_or(0, owner_of);
+        self.network.add(record);
+        self.changed = true;
         self.log().network(owner, event_body(record));
+    }
+
+    /// One that is in the journal.
+    pub(super) fn fold_connection(&mut self, record: &Record) {
+        if let Ok(record) = serde_json::from_slice(&record.body) {
+            self.network.add(&record);
+        }
     }
 }

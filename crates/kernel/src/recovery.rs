@@ -69,7 +69,8 @@ impl Core {
                         stored = NO_LINKS;
                     }
                 }
-                RecordKind::Gap | RecordKind::Network => {}
+                RecordKind::Gap => {}
+                RecordKind::Network => core.fold_connection(record),
                 RecordKind::Execution => {
                     if core.executions.fold(record, &meta) {
                         core.life.loss_was_said();

@@ -1,6 +1,7 @@
 //! A connection to the gateway as a stream of bytes, for what is not made of frames.
 
 use std::io::{self, IoSlice};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -33,6 +34,14 @@ struct Tls {
 impl PlainSocket {
     pub(crate) fn unix(stream: UnixStream) -> Self {
         Self(Kind::Unix(stream))
+    }
+
+    /// The socket, if it carries the bytes of the stream as they are.
+    pub fn plain(&self) -> Option<BorrowedFd<'_>> {
+        match &self.0 {
+            Kind::Unix(stream) => Some(stream.as_fd()),
+            Kind::Tls(_) => None,
+        }
     }
 
     pub(crate) fn tls(socket: TlsSocket) -> Self {

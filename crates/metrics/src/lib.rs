@@ -13,6 +13,7 @@ mod describe;
 mod exports;
 mod journal;
 mod kernels;
+mod network;
 mod process;
 mod replicas;
 mod starts;
@@ -28,6 +29,7 @@ pub use describe::{Counter, Counters, Described, Gauge, Gauges, Histogram, Histo
 pub use exports::{ExportCounts, Exports};
 pub use journal::JournalTimes;
 pub use kernels::Kernels;
+pub use network::Network;
 pub use replicas::Replicas;
 pub use starts::Starts;
 pub use state::{PoolLevel, State};
@@ -56,6 +58,7 @@ struct Inner {
     audit: AuditCounts,
     replicas: Replicas,
     exports: Exports,
+    network: Network,
     state: State,
     process: Process,
 }
@@ -90,6 +93,7 @@ impl Metrics {
         let audit = AuditCounts::new(&mut catalog);
         let replicas = Replicas::new(&mut catalog);
         let exports = Exports::new(&mut catalog);
+        let network = Network::new(&mut catalog);
         let state = State::new(&mut catalog);
         let process = Process::new(&mut catalog);
         let (registry, described) = catalog.finish();
@@ -104,6 +108,7 @@ impl Metrics {
             audit,
             replicas,
             exports,
+            network,
             state,
             process,
         }))
@@ -147,6 +152,11 @@ impl Metrics {
     /// What is sent to a collector.
     pub fn exports(&self) -> &Exports {
         &self.0.exports
+    }
+
+    /// Connections of sandboxes to the network.
+    pub fn network(&self) -> &Network {
+        &self.0.network
     }
 
     /// Gauges, to be set before [`Self::encode`].

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::network::PrivateAddresses;
-use crate::{Clock, MountTemplate, Principal, Retention, Template};
+use crate::{Clock, MountTemplate, PackageIndex, Principal, Retention, Template};
 
 /// Settings of an engine.
 #[derive(Clone, Debug)]
@@ -67,6 +67,10 @@ pub struct EngineConfig {
     pub mounts: BTreeMap<String, MountTemplate>,
     /// Addresses that sessions with a list may reach although they are not public.
     pub private_addresses: Vec<PrivateAddresses>,
+    /// The index of packages that sessions use through the gateway, if their list has it.
+    pub packages: Option<PackageIndex>,
+    /// What bounds the connections of one session to the network.
+    pub network: NetworkLimits,
     /// Limits of single tenants, by their names.
     pub tenants: BTreeMap<String, TenantLimits>,
     /// What ages are counted by; tests have their own.
@@ -102,6 +106,8 @@ pub struct TenantLimits {
     pub max_kernels: Option<u32>,
     /// Processor time that its sandboxes may use in a day, UTC; `None`: no limit.
     pub cpu_per_day: Option<Duration>,
+    /// Bytes that its sandboxes may send to and receive from the network in a day, UTC; `None`: no limit.
+    pub network_per_day: Option<u64>,
     /// Bytes of memory that its sandboxes use from which on no session is started; `None`: no limit.
     pub sandbox_memory_bytes: Option<u64>,
     /// Of the networks that a template grants, those that this tenant's callers may ask for; none unless named.
@@ -110,6 +116,15 @@ pub struct TenantLimits {
     pub images: Vec<String>,
     /// Its part of what there is for all.
     pub share: Share,
+}
+
+/// What bounds the connections of one session to the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetworkLimits {
+    /// Bytes that a session may send and receive, as long as it lives; `None`: no limit.
+    pub session_bytes: Option<u64>,
+    /// How long one connection may last; `None`: as long as it takes.
+    pub connection_time: Option<Duration>,
 }
 
 /// A tenant's part of what there is for all. One of its callers has at most three quarters of memory, connections and clients.
@@ -121,6 +136,8 @@ pub struct Share {
     pub connections: u32,
     /// Clients of events and of kernels' messages.
     pub streams: u32,
+    /// Connections of its sandboxes to the network; one session has at most three quarters of them.
+    pub network_connections: u32,
     /// Requests a second; four times as many at once.
     pub requests_per_second: u32,
     /// Starts of kernels a second, branches included; four times as many at once.
@@ -135,6 +152,7 @@ impl Default for Share {
             memory_bytes: 256 << 20,
             connections: 1024,
             streams: 512,
+            network_connections: 1024,
             requests_per_second: 200,
             starts_per_second: 20,
             disk_bytes: 64 << 30,
@@ -197,6 +215,8 @@ impl EngineConfig {
             networks: Vec::new(),
             mounts: BTreeMap::new(),
             private_addresses: Vec::new(),
+            packages: None,
+            network: NetworkLimits::default(),
             tenants: BTreeMap::new(),
             clock: Clock::default(),
             min_free_bytes: 1 << 30,

@@ -16,6 +16,7 @@ mod kernel;
 mod kernelspec;
 mod mount;
 pub mod network;
+mod packages;
 mod peer_sessions;
 mod principal;
 mod session;
@@ -28,7 +29,7 @@ mod usage;
 
 pub use clock::{Clock, Looks, TimeSource};
 pub use collect::{Collected, CollectedSession, Orphan, OrphanKind, Overdue, Retention};
-pub use config::{CullConfig, EngineConfig, Share, SharedStore, TenantLimits};
+pub use config::{CullConfig, EngineConfig, NetworkLimits, Share, SharedStore, TenantLimits};
 pub use error::{EndedSession, EngineError, NotOffered, RemovedBy};
 pub use file_error::FileError;
 pub use fork::{Branch, ForkFiles, ForkKernel, ForkPolicy, MAX_BRANCHES};
@@ -42,6 +43,7 @@ pub use kernel::{
 };
 pub use kernelspec::{InterruptMode, KernelJson, KernelSpec, KernelSpecs, SpecFile};
 pub use mount::MountTemplate;
+pub use packages::PackageIndex;
 pub use peer_sessions::PeerSessions;
 pub use principal::{Action, MAX_PRINCIPAL_CHARS, Object, Principal, Scope, Via};
 pub use session::{

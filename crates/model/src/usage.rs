@@ -22,6 +22,14 @@ pub struct OwnerUsage {
     pub kernels: Used,
     /// Processor time of its sandboxes today, milliseconds; of all replicas.
     pub cpu_ms: Used,
+    /// Bytes of its sandboxes to and from the network today; of all replicas.
+    pub network_bytes: Used,
+    /// Of these, bytes to hosts, and from hosts.
+    pub network_sent_bytes: u64,
+    /// See [`Self::network_sent_bytes`].
+    pub network_received_bytes: u64,
+    /// Connections of its sandboxes to the network now.
+    pub network_connections: Used,
     /// Memory of its sandboxes now, bytes.
     pub sandbox_memory_bytes: Used,
     /// Logs and artifacts of its living sessions, bytes.

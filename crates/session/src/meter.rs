@@ -6,7 +6,7 @@
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use himalia_model::{EngineError, ExecutionState};
@@ -30,6 +30,23 @@ pub(crate) struct Meter {
     pending: Mutex<BTreeMap<(String, String), UsageRecord>>,
     /// Processor time of sandboxes that is counted, milliseconds.
     counted: Mutex<HashMap<SandboxId, u64>>,
+    /// By owner.
+    traffic: Mutex<HashMap<String, Arc<Traffic>>>,
+}
+
+/// Bytes of the sandboxes of an owner that are not collected yet.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+impl Traffic {
+    /// So many more were carried.
+    pub(crate) fn carried(&self, sent: u64, received: u64) {
+        self.sent.fetch_add(sent, Ordering::Relaxed);
+        self.received.fetch_add(received, Ordering::Relaxed);
+    }
 }
 
 impl Meter {
@@ -41,7 +58,38 @@ impl Meter {
             cpu_ms: 0,
             executions: 1,
             execution_ms: i64::try_from(took.as_millis()).unwrap_or(i64::MAX),
+            ..UsageRecord::default()
         });
+    }
+
+    /// Counts what sandboxes of an owner carry to and from the network.
+    pub(crate) fn traffic(&self, owner: &str) -> Arc<Traffic> {
+        let mut all = self.traffic.lock();
+        Arc::clone(all.entry(owner.to_owned()).or_default())
+    }
+
+    /// What was carried since the last time.
+    fn collect_traffic(&self) {
+        let mut carried = Vec::new();
+        self.traffic.lock().retain(|owner, traffic| {
+            let (sent, received) = (
+                traffic.sent.swap(0, Ordering::Relaxed),
+                traffic.received.swap(0, Ordering::Relaxed),
+            );
+            if sent > 0 || received > 0 {
+                carried.push(UsageRecord {
+                    owner: owner.clone(),
+                    network_sent_bytes: i64::try_from(sent).unwrap_or(i64::MAX),
+                    network_received_bytes: i64::try_from(received).unwrap_or(i64::MAX),
+                    ..UsageRecord::default()
+                });
+            }
+            // A session has it.
+            Arc::strong_count(traffic) > 1
+        });
+        for more in carried {
+            self.add(more);
+        }
     }
 
     fn add(&self, more: UsageRecord) {
@@ -53,6 +101,10 @@ impl Meter {
                 sum.cpu_ms = sum.cpu_ms.saturating_add(more.cpu_ms);
                 sum.executions = sum.executions.saturating_add(more.executions);
                 sum.execution_ms = sum.execution_ms.saturating_add(more.execution_ms);
+                sum.network_sent_bytes = sum.network_sent_bytes.saturating_add(more.network_sent_bytes);
+                sum.network_received_bytes = sum
+                    .network_received_bytes
+                    .saturating_add(more.network_received_bytes);
             }
         }
     }
@@ -165,6 +217,7 @@ impl SessionManager {
     /// Adds what was used to the store, and reads what all replicas have added.
     pub(crate) async fn store_usage(&self) {
         let today = self.budget.today();
+        self.meter.collect_traffic();
         let used = self.meter.take();
         if !used.is_empty()
             && let Err(error) = self.store.add_usage(today, used.clone()).await
@@ -189,11 +242,15 @@ impl SessionManager {
 
     fn note_usage(&self, day: i64, rows: &[UsageRecord]) {
         let mut by_owner: BTreeMap<String, Duration> = BTreeMap::new();
+        let mut carried: BTreeMap<String, u64> = BTreeMap::new();
         for row in rows {
             let millis = u64::try_from(row.cpu_ms).unwrap_or(0);
             *by_owner.entry(row.owner.clone()).or_default() += Duration::from_millis(millis);
+            let bytes = row.network_sent_bytes.saturating_add(row.network_received_bytes);
+            *carried.entry(row.owner.clone()).or_default() += u64::try_from(bytes).unwrap_or(0);
         }
         self.budget.set_cpu(day, &by_owner);
+        self.budget.set_traffic(day, &carried);
     }
 }
 
@@ -223,6 +280,26 @@ mod tests {
         assert!(meter.take().is_empty());
         meter.keep(&HashSet::from([other]));
         assert_eq!(meter.counted.lock().len(), 1);
+    }
+
+    #[test]
+    fn what_sandboxes_carry_is_collected_once() {
+        let meter = Meter::default();
+        let (one, other) = (meter.traffic("acme"), meter.traffic("acme"));
+        one.carried(5, 0);
+        other.carried(0, 7);
+        for expected in [vec![(5, 7)], vec![]] {
+            meter.collect_traffic();
+            let rows = meter.take();
+            let carried: Vec<_> = rows
+                .iter()
+                .map(|row| (row.network_sent_bytes, row.network_received_bytes))
+                .collect();
+            assert_eq!(carried, expected);
+        }
+        drop((one, other));
+        meter.collect_traffic();
+        assert!(meter.traffic.lock().is_empty());
     }
 
     #[test]

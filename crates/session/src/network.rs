@@ -1,5 +1,6 @@
 //! The network of sessions: connections that shims carry to this gateway, each served with the list of its session.
 
+mod account;
 mod notes;
 
 use std::sync::Arc;
@@ -24,6 +25,8 @@ impl SessionManager {
         if kernel.session().sandbox.network != Network::Allow {
             return;
         }
+        self.set_account(kernel);
+        kernel.count_connections(self.metrics.network().clone());
         let (egress, access) = (Arc::clone(&self.egress), Arc::clone(kernel.network()));
         let mut arrivals = streams.network();
         let stop = self.stop_actors.clone();
@@ -39,8 +42,11 @@ impl SessionManager {
                 let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                     continue;
                 };
+                let socket = stream.plain_socket();
+                // Without a descriptor the stream itself is read.
+                let socket = socket.and_then(|socket| socket.try_clone_to_owned().ok());
                 let (stream, read) = stream.into_plain();
-                let served = Arc::clone(&egress).serve(stream, read, Arc::clone(&access));
+                let served = Arc::clone(&egress).serve(stream, read, socket, Arc::clone(&access));
                 let stop = stop.clone();
                 tokio::spawn(async move {
                     tokio::select! {

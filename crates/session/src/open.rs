@@ -5,11 +5,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use himalia_budget::Budget;
-use himalia_egress::Egress;
+use himalia_egress::{Egress, Outbound};
 use himalia_kernel::Command;
 use himalia_kernelspecs::{Catalog, HostEnvironment};
 use himalia_metrics::Metrics;
 use himalia_model::{EngineConfig, EngineError};
+use himalia_packages::Packages;
 use himalia_shared_log::{Objects, Shared};
 use himalia_store::{
     Measured, PostgresOptions, PostgresStore, REPLICA_FILE, Scope, SqliteStore, Store, StoreError,
@@ -31,6 +32,9 @@ use crate::{
     templates,
 };
 
+/// Files of packages, below the data directory.
+const PACKAGES_DIR: &str = "packages";
+
 /// Beyond its grace, how long the end of what waits in pools may take.
 const POOL_SLACK: Duration = Duration::from_secs(5);
 
@@ -39,6 +43,27 @@ const LOGS_SLACK: Duration = Duration::from_secs(5);
 
 /// The same where other replicas wait for the sessions.
 const HANDOVER_SLACK: Duration = Duration::from_millis(100);
+
+/// What sessions reach the network by. The cache of packages is in the data directory.
+async fn egress(config: &EngineConfig) -> Result<Egress, EngineError> {
+    let egress = Egress::of_this_process(config.private_addresses.clone());
+    let Some(index) = config.packages.clone() else {
+        return Ok(egress);
+    };
+    let (dir, private) = (
+        config.data_dir.join(PACKAGES_DIR),
+        config.private_addresses.clone(),
+    );
+    let opened = tokio::task::spawn_blocking(move || {
+        let outbound = Outbound::of_this_process(private)?;
+        Packages::open(&index, &dir, outbound)
+    });
+    let opened = opened
+        .await
+        .map_err(|error| EngineError::internal("the package cache", error))?;
+    let packages = opened.map_err(|error| EngineError::internal("the package cache", error))?;
+    Ok(egress.with_service(Arc::new(packages)))
+}
 
 impl SessionManager {
     /// Opens the data directory, takes the next epoch and adopts the kernels that an earlier gateway left. Returns as soon as
@@ -83,7 +108,7 @@ impl SessionManager {
             last_command: AtomicU64::new(config.clock.micros()),
             kernel_limits: KernelLimits::of(&config),
             unproven: Arc::default(),
-            egress: Arc::new(Egress::of_this_process(config.private_addresses.clone())),
+            egress: Arc::new(egress(&config).await?),
             budget: Budget::of(&config),
             memory: MemoryGauge::default(),
             meter: Arc::default(),

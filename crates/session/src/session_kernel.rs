@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use himalia_egress::{NetworkAccess, Reports};
 use himalia_kernel::{Handle, Phase};
+use himalia_metrics::Network;
 use himalia_model::{
     ExecutionState, KernelId, KernelModel, Origin, Role, Session, SessionId, SessionInfo, from_micros,
 };
@@ -106,6 +107,11 @@ impl SessionKernel {
     pub(crate) fn change(&self, change: impl FnOnce(&mut Session)) {
         change(Arc::make_mut(&mut self.session.write()));
         self.network.set(&self.session().sandbox.allow);
+    }
+
+    /// Counts what becomes of its connections.
+    pub(crate) fn count_connections(&self, metrics: Network) {
+        self.notes.count(metrics);
     }
 
     /// Writes what its connections do into its log.

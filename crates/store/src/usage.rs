@@ -13,4 +13,8 @@ pub struct UsageRecord {
     pub executions: i64,
     /// How long they ran, milliseconds.
     pub execution_ms: i64,
+    /// Bytes of its sandboxes to the network. In the row without a caller, as the next one.
+    pub network_sent_bytes: i64,
+    /// Bytes from there.
+    pub network_received_bytes: i64,
 }

@@ -14,6 +14,9 @@ _NO_NETWORK = (
     "included (`%pip install ./name.whl`), or use a template whose environment has the package, or one with a network.]"
 )
 
+_INDEX = "http://packages.internal/"
+_INDEX_SECONDS = 10
+
 
 def make_importable():
     """Put the directory on `sys.path`, if there is one and it is not there yet."""
@@ -37,12 +40,32 @@ def _look_again(_info):
         del sys.path_importer_cache[directory]
 
 
+def _refusal():
+    """Why the gateway's index of packages gives nothing, if it does so: `pip` treats a refusal as a project that is not there."""
+    index = os.environ.get("PIP_INDEX_URL", "")
+    if not index.startswith(_INDEX):
+        return None
+    try:
+        # This module is imported by every kernel, and this one by few.
+        urllib = importlib.import_module("urllib.request")
+        urllib.urlopen(index + "pip/", timeout=_INDEX_SECONDS).close()
+    except OSError as error:
+        # An index need not have that project.
+        if getattr(error, "code", None) != 404:
+            return getattr(error, "reason", None) or str(error)
+    return None
+
+
 def _told(shell, pip):
     @functools.wraps(pip)
     def magic(line):
         pip(line)
         importlib.invalidate_caches()
-        if shell.user_ns.get("_exit_code") and os.environ.get("HIMALIA_NETWORK") == "none":
+        if not shell.user_ns.get("_exit_code"):
+            return
+        if os.environ.get("HIMALIA_NETWORK") == "none":
             print(_NO_NETWORK, file=sys.stderr)
+        elif refusal := _refusal():
+            print(f"[himalia: {refusal}]", file=sys.stderr)
 
     return magic

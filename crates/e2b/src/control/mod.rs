@@ -144,7 +144,7 @@ async fn metrics(
 ) -> Answer<Json<Vec<Metric>>> {
     let info = living(&facade, &principal, &named)?;
     let usage = facade.engine.session_usage(&principal, info.id()).await?;
-    Ok(Json(vec![Metric::new(&info, &usage)]))
+    Ok(Json(vec![Metric::new(&info, &usage.sandbox)]))
 }
 
 /// `POST /sandboxes/{id}/pause`.

@@ -225,6 +225,8 @@ async fn a_tunnel_for_http_is_for_its_host() {
         let gate = std::sync::Arc::new(crate::gate::Gate::new(
             std::sync::Arc::clone(proxy.egress()),
             std::sync::Arc::clone(&proxy.access),
+            proxy.access.account(),
+            None,
         ));
         tokio::spawn(async move {
             let stream = tokio::net::TcpStream::connect(address).await.unwrap();

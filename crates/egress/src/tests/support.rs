@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::resolve::Resolve;
-use crate::{Egress, NetworkAccess, Report, Reports};
+use crate::{Egress, InternalService, NetworkAccess, Report, Reports};
 
 /// Names of the test. Those that are asked for again can have another address.
 #[derive(Clone, Default)]
@@ -87,9 +87,19 @@ impl Proxy {
                 resolver: Box::new(names.clone()),
                 exceptions: private,
                 proxies: Matcher::builder().http(proxy).https(proxy).no("b.test").build(),
+                services: Vec::new(),
             }),
             names,
         }
+    }
+
+    /// With a service of the gateway.
+    pub(super) fn serving(list: serde_json::Value, service: Arc<dyn InternalService>) -> Self {
+        let mut proxy = Self::new(list, &[]);
+        if let Some(egress) = Arc::get_mut(&mut proxy.egress) {
+            egress.services.push(service);
+        }
+        proxy
     }
 
     pub(super) fn egress(&self) -> &Arc<Egress> {
@@ -99,7 +109,7 @@ impl Proxy {
     /// A client's connection.
     pub(super) fn connect(&self) -> Client {
         let (ours, theirs) = duplex(64 * 1024);
-        tokio::spawn(Arc::clone(&self.egress).serve(theirs, BytesMut::new(), Arc::clone(&self.access)));
+        tokio::spawn(Arc::clone(&self.egress).serve(theirs, BytesMut::new(), None, Arc::clone(&self.access)));
         Client(ours)
     }
 
@@ -108,6 +118,22 @@ impl Proxy {
         let mut client = self.connect();
         client.send(bytes).await;
         String::from_utf8_lossy(&client.rest().await).into_owned()
+    }
+
+    /// Opens a tunnel as soon as there is a place.
+    pub(super) async fn until_tunnel(&self, target: &str) {
+        within(async {
+            loop {
+                let mut client = self.connect();
+                client
+                    .send(format!("CONNECT {target} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes())
+                    .await;
+                if client.until("\r\n\r\n").await.starts_with("HTTP/1.1 200 ") {
+                    return;
+                }
+            }
+        })
+        .await;
     }
 
     /// Waits for so many reports.

@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 pub use executions::MAX_INPUT_BYTES;
 pub use pooled::Search;
+pub use sandboxes::SessionUsage;
 
 use himalia_model::{Action, EngineError, Object, Principal};
 use himalia_session::SessionManager;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_kernel::NetworkTotals;
 use himalia_model::{
     Action, Branch, EngineError, ForkKernel, KernelId, Object, PoolStatus, Principal, ProvisionerInfo, Role,
     SessionChange, SessionId, SessionInfo, StartSession, TemplateInfo,
@@ -16,6 +17,15 @@ use super::Commands;
 
 /// How long a measurement may take.
 const USAGE_TIME: Duration = Duration::from_secs(10);
+
+/// What a session uses.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionUsage {
+    /// Its sandbox, measured now. Branches share theirs.
+    pub sandbox: Usage,
+    /// Its connections to the network, those that have ended.
+    pub network: NetworkTotals,
+}
 
 impl Commands {
     pub(crate) async fn start_session(
@@ -110,7 +120,7 @@ impl Commands {
         &self,
         principal: &Principal,
         id: SessionId,
-    ) -> Result<Usage, EngineError> {
+    ) -> Result<SessionUsage, EngineError> {
         let id = id.first_kernel();
         self.allow(principal, Action::Read, Object::Kernel(id))?;
         let handle = self.handle(principal, id)?;
@@ -123,7 +133,10 @@ impl Commands {
             });
         };
         match measured {
-            Ok(Some(usage)) => Ok(usage),
+            Ok(Some(sandbox)) => Ok(SessionUsage {
+                sandbox,
+                network: handle.snapshot.borrow().network,
+            }),
             Ok(None) if lease.provisioner().capabilities().measured_by == MeasuredBy::Shim => Err(
                 EngineError::unavailable("the sandbox has not been measured yet; that happens every 10 s"),
             ),

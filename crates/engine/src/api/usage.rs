@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use himalia_budget::{begin_of, day_of};
+use himalia_budget::{TrafficGate, begin_of, day_of};
 use himalia_model::{
     Action, CallerUsage, EngineError, Object, OwnerUsage, Principal, Scope, Share, Used, from_micros,
 };
@@ -23,11 +23,14 @@ impl Commands {
         let resets = u64::try_from(begin_of(today + 1)).unwrap_or(0);
         let mut callers: BTreeMap<String, CallerUsage> = BTreeMap::new();
         let (mut cpu_ms, mut executions, mut execution_ms) = (0, 0, 0);
+        let (mut sent, mut received) = (0, 0);
         for row in rows.iter().filter(|row| row.owner == owner) {
             let positive = |value: i64| u64::try_from(value).unwrap_or(0);
             cpu_ms += positive(row.cpu_ms);
             executions += positive(row.executions);
             execution_ms += positive(row.execution_ms);
+            sent += positive(row.network_sent_bytes);
+            received += positive(row.network_received_bytes);
             if !row.caller.is_empty() {
                 let caller = callers.entry(row.caller.clone()).or_default();
                 (caller.executions, caller.execution_ms) =
@@ -65,6 +68,16 @@ impl Commands {
                     .budget
                     .cpu(&owner)
                     .map(|cpu| u64::try_from(cpu.limit().as_millis()).unwrap_or(u64::MAX)),
+            },
+            network_bytes: Used {
+                used: sent + received,
+                limit: inner.budget.traffic(&owner).map(TrafficGate::limit),
+            },
+            network_sent_bytes: sent,
+            network_received_bytes: received,
+            network_connections: Used {
+                used: now.network_connections,
+                limit: at_most(|share| u64::from(share.network_connections)),
             },
             sandbox_memory_bytes: Used {
                 used: inner.memory_of(&owner).await,

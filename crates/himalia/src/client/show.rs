@@ -194,12 +194,15 @@ pub(super) fn usage(body: &Value) -> String {
         ("kernels", "kernels"),
         ("connections", "connections"),
         ("streams", "streams"),
+        ("network connections", "network_connections"),
     ] {
         let (used, limit) = of(name);
         line(what, plain(used), plain(limit), "");
     }
     let (used, limit) = of("cpu_ms");
     line("processor time", seconds(used), seconds(limit), &resets);
+    let (used, limit) = of("network_bytes");
+    line("network", bytes(used), bytes(limit), &resets);
     for (what, name) in [
         ("memory of sandboxes", "sandbox_memory_bytes"),
         ("buffered responses", "buffered_bytes"),
@@ -338,7 +341,7 @@ mod tests {
     fn usage_has_a_line_for_each_quota_and_caller() {
         let used = |used: u64, limit: Option<u64>| json!({ "used": used, "limit": limit });
         let body = json!({"owner": "acme", "resets": "2026-01-02T00:00:00Z", "kernels": used(2, Some(5)), "connections": used(1, None),
-            "streams": used(0, Some(9)), "cpu_ms": used(61_500, Some(60_000)), "sandbox_memory_bytes": used(34 << 20, None),
+            "streams": used(0, Some(9)), "network_connections": used(7, Some(8)), "network_bytes": used(3 << 20, Some(5 << 20)), "cpu_ms": used(61_500, Some(60_000)), "sandbox_memory_bytes": used(34 << 20, None),
             "buffered_bytes": used(0, Some(1 << 20)), "disk_bytes": {"live": 1 << 20, "ended": 1 << 20, "limit": 1 << 30},
             "requests_per_second": 200, "starts_per_second": null,
             "callers": [{"caller": "acme/a\u{1b}da", "executions": 3, "execution_ms": 1_500, "connections": 1, "buffered_bytes": 0}]});
@@ -347,6 +350,7 @@ mod tests {
             "acme",
             "  kernels                            2  of 5",
             "  connections                        1  of -",
+            "  network connections                7  of 8",
             "  processor time              61.500 s  of 60.000 s, until 2026-01-02T00:00:00Z",
             "  requests per second                   of 200",
             "  starts per second                     of -",

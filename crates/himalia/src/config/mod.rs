@@ -16,7 +16,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use himalia_engine::{AuditTarget, CullConfig, MountTemplate, PrivateAddresses, Retention};
+use himalia_engine::{
+    AuditTarget, CullConfig, MountTemplate, NetworkLimits, PackageIndex, PrivateAddresses, Retention,
+};
 use himalia_otlp::{BadCollector, Collector};
 
 pub(crate) use error::ConfigError;
@@ -30,7 +32,7 @@ pub(crate) use tenants::TenantCaller;
 pub(crate) use tenants::{TenantToken, Tenants};
 
 use crate::paths;
-use crate::settings::{ByteSize, Given, LogFormat, OTLP, OnStop, STDOUT, Settings};
+use crate::settings::{ByteSize, Given, LogFormat, OTLP, OnStop, STDOUT, Secret, Settings};
 use crate::token::{self, TokenSource};
 
 /// The most kernels that can be asked for.
@@ -57,6 +59,8 @@ pub(crate) struct Config {
     pub(crate) sandboxes: Sandboxes,
     pub(crate) mounts: BTreeMap<String, MountTemplate>,
     pub(crate) private_addresses: Vec<PrivateAddresses>,
+    pub(crate) packages: Option<PackageIndex>,
+    pub(crate) network: NetworkLimits,
     pub(crate) kernelspec_dirs: Vec<PathBuf>,
     pub(crate) only_these_kernelspecs: bool,
     pub(crate) allowed_kernelspecs: Vec<String>,
@@ -174,6 +178,12 @@ impl Config {
             sandboxes,
             mounts,
             private_addresses: private_addresses(&settings.private_addresses.unwrap_or_default())?,
+            packages: packages(settings.package_index, settings.package_cache)?,
+            network: NetworkLimits {
+                session_bytes: settings.network_session_bytes.map(|size| size.0),
+                connection_time: Some(settings.network_connection_time.duration())
+                    .filter(|time| !time.is_zero()),
+            },
             kernelspec_dirs: settings.kernelspec_dirs.unwrap_or_default(),
             only_these_kernelspecs: settings.only_these_kernelspecs,
             allowed_kernelspecs: settings.allowed_kernelspecs.unwrap_or_default(),
@@ -207,6 +217,12 @@ fn private_addresses(said: &[String]) -> Result<Vec<PrivateAddresses>, ConfigErr
     let read = |text: &String| text.parse();
     let read: Result<_, String> = said.iter().map(read).collect();
     read.map_err(|reason| ConfigError::new("private_addresses", reason))
+}
+
+fn packages(index: Option<Secret>, cache: ByteSize) -> Result<Option<PackageIndex>, ConfigError> {
+    let read = |index: Secret| PackageIndex::parse(&index.0, cache.0);
+    let read = index.map(read).transpose();
+    read.map_err(|reason| ConfigError::new("package_index", reason))
 }
 
 /// The files of the listener's certificate.

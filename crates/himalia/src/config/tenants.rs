@@ -124,6 +124,7 @@ impl Tenants {
             for (field, said) in [
                 ("connections", table.connections),
                 ("streams", table.streams),
+                ("network_connections", table.network_connections),
                 ("requests_per_second", table.requests_per_second),
                 ("starts_per_second", table.starts_per_second),
             ] {
@@ -135,6 +136,7 @@ impl Tenants {
                 memory_bytes: table.memory.map_or(base.memory_bytes, |size| size.0),
                 connections: table.connections.unwrap_or(base.connections),
                 streams: table.streams.unwrap_or(base.streams),
+                network_connections: table.network_connections.unwrap_or(base.network_connections),
                 requests_per_second: table.requests_per_second.unwrap_or(base.requests_per_second),
                 starts_per_second: table.starts_per_second.unwrap_or(base.starts_per_second),
                 disk_bytes: table.disk.map_or(base.disk_bytes, |size| size.0),
@@ -142,6 +144,7 @@ impl Tenants {
             let limits = TenantLimits {
                 max_kernels: table.max_kernels,
                 cpu_per_day: table.cpu_seconds_per_day.map(Duration::from_secs),
+                network_per_day: table.network_per_day.map(|size| size.0),
                 sandbox_memory_bytes: table.sandbox_memory.map(|size| size.0),
                 networks: table.networks,
                 images: table.images,
@@ -234,18 +237,22 @@ mod tests {
     fn tenants_have_callers_and_limits() {
         let digest = "ab".repeat(32);
         let tenants = check(&format!(
-            "[acme]\nmax_kernels = 3\ncpu_seconds_per_day = 60\nsandbox_memory = \"2GiB\"\nmemory = \"8MiB\"\nstreams = 9\n[acme.tokens]\nada = \"{LONG}\"\nbob = \"sha256:{digest}\"\n\
+            "[acme]\nmax_kernels = 3\ncpu_seconds_per_day = 60\nsandbox_memory = \"2GiB\"\nnetwork_per_day = \"1GiB\"\nnetwork_connections = 7\nmemory = \"8MiB\"\nstreams = 9\n[acme.tokens]\nada = \"{LONG}\"\nbob = \"sha256:{digest}\"\n\
              eve = {{ file = \"/run/eve\" }}\n[acme.scopes]\nbob = \"read\"\neve = \"admin\"\n[other.tokens]\nada = \"another-{LONG}\""
         ))
         .unwrap();
         assert_eq!(tenants.limits["acme"].max_kernels, Some(3));
         let acme = &tenants.limits["acme"];
-        let quotas = (acme.cpu_per_day, acme.sandbox_memory_bytes);
-        assert_eq!(quotas, (Some(Duration::from_mins(1)), Some(2 << 30)));
+        let quotas = (acme.cpu_per_day, acme.sandbox_memory_bytes, acme.network_per_day);
+        assert_eq!(
+            quotas,
+            (Some(Duration::from_mins(1)), Some(2 << 30), Some(1 << 30))
+        );
         assert_eq!(tenants.limits["other"], TenantLimits::default());
         let share = Share {
             memory_bytes: 8 << 20,
             streams: 9,
+            network_connections: 7,
             ..Share::default()
         };
         assert_eq!(tenants.limits["acme"].share, share);

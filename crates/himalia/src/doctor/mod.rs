@@ -4,6 +4,7 @@ mod files;
 mod finding;
 mod host;
 mod kubernetes;
+mod network;
 mod python;
 mod sandboxes;
 mod session;
@@ -55,6 +56,7 @@ pub(crate) fn run(config: &Config, as_json: bool) -> anyhow::Result<ExitCode> {
     let mut findings = host::look();
     findings.extend(files::look(config));
     findings.extend(sandboxes::look(config)?);
+    findings.extend(network::look(config)?);
     findings.extend(python::look(config));
     print(&findings, as_json)
 }

@@ -96,6 +96,16 @@ settings! {
         /// Address that sessions with network = "allow" may reach although it is not public, if their list names a host that
         /// has it: 10.1.2.3, 10.1.0.0/16, or one port as 127.0.0.1:8080; may be repeated
         private_addresses("ADDRESS", long = "private-address", value_delimiter = ','): Vec<String>;
+        /// What one session with network = "allow" may send to and receive from hosts as long as it lives
+        network_session_bytes("SIZE"): ByteSize, or "no limit";
+        /// How long one connection of a session to a host may last; 0 = no limit
+        network_connection_time("TIME"): Seconds = 0;
+        /// Index of Python packages, such as https://pypi.org/simple/, that sessions with network = "allow" use through the
+        /// gateway and its cache, if their list has its host. A user name and a password in it are for the gateway alone, and
+        /// visible in `ps`, so prefer HIMALIA_PACKAGE_INDEX
+        package_index("URL", hide_env_values = true): Secret;
+        /// Disk for the files of packages that are kept for all sessions; above it the least recently used go
+        package_cache("SIZE"): ByteSize = "5GiB";
     }
     "Kernels" {
         /// Directory of kernelspecs (DIR/<name>/kernel.json) to look in first; may be repeated

@@ -15,16 +15,20 @@ pub(crate) struct TenantTable {
     pub(crate) max_kernels: Option<u32>,
     /// Seconds of processor time that its sandboxes may use in a day.
     pub(crate) cpu_seconds_per_day: Option<u64>,
+    /// Bytes that its sandboxes may send to and receive from the network in a day.
+    pub(crate) network_per_day: Option<ByteSize>,
     /// Memory that its sandboxes use from which on no session is started.
     pub(crate) sandbox_memory: Option<ByteSize>,
     /// Of the networks that templates grant, those that its callers may ask for.
     pub(crate) networks: Vec<String>,
     /// The same of images.
     pub(crate) images: Vec<String>,
-    /// Its part of what there is for all: `memory`, `connections`, `streams`, `requests_per_second`, `starts_per_second`, `disk`.
+    /// Its part of what there is for all: `memory`, `connections`, `streams`, `network_connections`, `requests_per_second`,
+    /// `starts_per_second`, `disk`.
     pub(crate) memory: Option<ByteSize>,
     pub(crate) connections: Option<u32>,
     pub(crate) streams: Option<u32>,
+    pub(crate) network_connections: Option<u32>,
     pub(crate) requests_per_second: Option<u32>,
     pub(crate) starts_per_second: Option<u32>,
     pub(crate) disk: Option<ByteSize>,

@@ -1,7 +1,8 @@
 //! JSON of the native API beside sessions ([`super::session_json`]): limits, branches, usage, pools.
 
 use himalia_engine::{
-    Enforcement, Hazard, Isolation, LimitReport, PoolStatus, SessionLimits, Unanswered, Unresponsive, Usage,
+    Enforcement, Hazard, Isolation, LimitReport, PoolStatus, SessionLimits, SessionUsage, Unanswered,
+    Unresponsive,
 };
 use himalia_wire::build::timestamp;
 use schemars::JsonSchema;
@@ -173,14 +174,23 @@ pub(crate) struct SandboxUsage {
     /// Processor time of the living processes, in milliseconds.
     cpu_ms: u64,
     processes: u32,
+    /// Connections to the network that have ended or were refused, of the session's kernel and its sandbox.
+    network_connections: u64,
+    /// Their bytes to hosts.
+    network_sent_bytes: u64,
+    /// Their bytes from hosts.
+    network_received_bytes: u64,
 }
 
-impl From<Usage> for SandboxUsage {
-    fn from(usage: Usage) -> Self {
+impl From<SessionUsage> for SandboxUsage {
+    fn from(SessionUsage { sandbox, network }: SessionUsage) -> Self {
         Self {
-            memory_bytes: usage.rss_bytes,
-            cpu_ms: usage.cpu_millis,
-            processes: usage.processes,
+            memory_bytes: sandbox.rss_bytes,
+            cpu_ms: sandbox.cpu_millis,
+            processes: sandbox.processes,
+            network_connections: network.connections,
+            network_sent_bytes: network.sent_bytes,
+            network_received_bytes: network.received_bytes,
         }
     }
 }

@@ -79,6 +79,14 @@ pub(crate) struct Usage {
     kernels: Used,
     /// Processor time of sandboxes today, milliseconds, of all replicas.
     cpu_ms: Used,
+    /// Bytes of sandboxes to and from the network today, of all replicas.
+    network_bytes: Used,
+    /// Of these, bytes to hosts.
+    network_sent_bytes: u64,
+    /// Of these, bytes from hosts.
+    network_received_bytes: u64,
+    /// Connections of sandboxes to the network now.
+    network_connections: Used,
     /// Memory of sandboxes now.
     sandbox_memory_bytes: Used,
     disk_bytes: Disk,
@@ -106,6 +114,10 @@ impl From<OwnerUsage> for Usage {
             resets: timestamp(usage.resets),
             kernels: usage.kernels.into(),
             cpu_ms: usage.cpu_ms.into(),
+            network_bytes: usage.network_bytes.into(),
+            network_sent_bytes: usage.network_sent_bytes,
+            network_received_bytes: usage.network_received_bytes,
+            network_connections: usage.network_connections.into(),
             sandbox_memory_bytes: usage.sandbox_memory_bytes.into(),
             disk_bytes: Disk {
                 live: usage.disk_live_bytes,

@@ -1,6 +1,7 @@
 //! A connection of a shim before and while it is a stream, over either transport.
 
 use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -18,6 +19,14 @@ pub(super) enum Incoming {
 }
 
 impl Incoming {
+    /// The socket, if its bytes are those of the stream.
+    pub(super) fn plain(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Unix(stream) => Some(stream.as_fd()),
+            Self::Tls(_) => None,
+        }
+    }
+
     /// As the socket of a lane.
     pub(super) fn into_socket(self) -> io::Result<Socket> {
         match self {

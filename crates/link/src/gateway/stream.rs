@@ -1,6 +1,7 @@
 //! The connection of one stream, on the gateway's side.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use bytes::BytesMut;
 use himalia_shim_protocol::{Decoder, Frame, ProtocolError};
@@ -48,6 +49,11 @@ impl StreamConnection {
     /// At the end of the stream, however it ends.
     pub async fn next(&mut self) -> Result<Frame, StreamError> {
         next(&mut self.socket, &mut self.decoder).await
+    }
+
+    /// The socket of the connection, if it carries its bytes as they are.
+    pub fn plain_socket(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.plain()
     }
 
     /// The connection itself, for plain bytes, and those that came already.

@@ -1,10 +1,11 @@
 //! What connections to the network did, on its way to the log of the session.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use himalia_egress::{DenialKind, Report, Reports};
 use himalia_kernel::{Command, Handle, NetworkOutcome, NetworkRecord};
+use himalia_metrics::Network;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -20,6 +21,7 @@ const WINDOW: Duration = Duration::from_secs(1);
 pub(crate) struct Notes {
     waiting: Mutex<Waiting>,
     came: Notify,
+    metrics: OnceLock<Network>,
 }
 
 #[derive(Debug, Default)]
@@ -74,8 +76,25 @@ fn sum(earlier: &NetworkRecord, later: NetworkRecord) -> NetworkRecord {
     }
 }
 
+impl Notes {
+    /// Where they are counted too.
+    pub(crate) fn count(&self, metrics: Network) {
+        // The same each time.
+        let _ = self.metrics.set(metrics);
+    }
+}
+
 impl Reports for Notes {
     fn report(&self, report: Report) {
+        if let Some(metrics) = self.metrics.get() {
+            metrics.ended(match report.denial.as_ref().map(|denial| denial.kind) {
+                None => "ended",
+                Some(DenialKind::Policy) => "denied",
+                Some(DenialKind::Limit) => "limit",
+                Some(DenialKind::Unreachable) => "unreachable",
+                Some(DenialKind::Request) => "request",
+            });
+        }
         self.waiting.lock().add(record(report), Instant::now());
         self.came.notify_one();
     }

@@ -112,7 +112,7 @@ impl SessionManager {
         let sandbox = lease.sandbox().ok_or_else(|| EngineError::KernelDead {
             cause: "its sandbox is gone".to_owned(),
         })?;
-        let mut spec = shim_spec(&plan, &launch, sandbox, &cwd);
+        let mut spec = shim_spec(&plan, &launch, sandbox, &cwd, self.config.packages.as_ref());
         // The sandbox's zygote has the interpreter of the first kernel.
         spec.via_zygote &= plan.spec.name == of_session.kernelspec && zygote_spec(&plan, &launch).is_some();
         let described = Session {

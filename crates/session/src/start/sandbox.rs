@@ -6,7 +6,7 @@ use himalia_executions::lock_hash;
 use himalia_kernel::Link;
 use himalia_kernelspecs::{HostEnvironment, Launch};
 use himalia_link::{FIRST_LINK, Streams};
-use himalia_model::{EngineError, InterruptMode, KernelId, SandboxConfig, Session};
+use himalia_model::{EngineError, InterruptMode, KernelId, PackageIndex, SandboxConfig, Session};
 use himalia_sandbox::{RootFiles, SandboxHandle, SandboxKey};
 use himalia_shim_protocol::{
     InterruptMode as ShimInterruptMode, KernelSpec as ShimKernelSpec, ResourceLimits,
@@ -83,7 +83,7 @@ impl SessionManager {
         let program = launch.argv.first().filter(|_| on_host);
         let work_dir = sandbox.work_dir.as_ref().and_then(|dir| dir.to_str());
         let cwd = work_dir.unwrap_or(&launch.cwd).to_owned();
-        let shim_spec = shim_spec(plan, launch, &sandbox, &cwd);
+        let shim_spec = shim_spec(plan, launch, &sandbox, &cwd, self.config.packages.as_ref());
         let session = Session {
             created_micros,
             expires_micros: plan.expires_micros(created_micros),
@@ -178,7 +178,13 @@ impl SessionManager {
 }
 
 /// What a shim in a sandbox is to start.
-pub(super) fn shim_spec(plan: &Plan, launch: &Launch, sandbox: &SandboxHandle, cwd: &str) -> ShimKernelSpec {
+pub(super) fn shim_spec(
+    plan: &Plan,
+    launch: &Launch,
+    sandbox: &SandboxHandle,
+    cwd: &str,
+    index: Option<&PackageIndex>,
+) -> ShimKernelSpec {
     let config = &plan.session.sandbox;
     let mut env = sandbox.base_env.clone();
     env.extend(launch.env.clone());
@@ -188,7 +194,8 @@ pub(super) fn shim_spec(plan: &Plan, launch: &Launch, sandbox: &SandboxHandle, c
         }
     }
     if let Some(work_dir) = &sandbox.work_dir {
-        for (name, value) in packages::variables(work_dir, &config.network) {
+        let index = index.is_some_and(|index| index.is_permitted(&config.allow));
+        for (name, value) in packages::variables(work_dir, &config.network, index) {
             env.entry(name.to_owned()).or_insert(value);
         }
     }

@@ -17,7 +17,8 @@ const PROXY: &str = "http://127.0.0.1:3128";
 const OWN_HOSTS: &str = "localhost,127.0.0.1,::1";
 
 /// The variables that a kernel in a sandbox with this work directory gets, unless something else sets them.
-pub(crate) fn variables(work_dir: &Path, network: &Network) -> BTreeMap<&'static str, String> {
+/// `index`: it may use the index of packages of the gateway.
+pub(crate) fn variables(work_dir: &Path, network: &Network, index: bool) -> BTreeMap<&'static str, String> {
     let target = work_dir.join(DIRECTORY).to_string_lossy().into_owned();
     let mut variables = BTreeMap::from([
         ("PIP_DISABLE_PIP_VERSION_CHECK", "1".to_owned()),
@@ -45,6 +46,15 @@ pub(crate) fn variables(work_dir: &Path, network: &Network) -> BTreeMap<&'static
         for name in ["NO_PROXY", "no_proxy"] {
             variables.insert(name, OWN_HOSTS.to_owned());
         }
+        if index {
+            let url = format!("http://{}/simple/", himalia_packages::NAME);
+            variables.extend([
+                ("PIP_INDEX_URL", url.clone()),
+                ("PIP_TRUSTED_HOST", himalia_packages::NAME.to_owned()),
+                ("UV_DEFAULT_INDEX", url),
+                ("UV_INSECURE_HOST", himalia_packages::NAME.to_owned()),
+            ]);
+        }
     }
     variables
 }
@@ -55,17 +65,20 @@ mod tests {
 
     #[test]
     fn only_without_a_network_does_pip_look_nowhere() {
-        let none = variables(Path::new("/session"), &Network::None);
+        let none = variables(Path::new("/session"), &Network::None, true);
         assert_eq!(none["PIP_TARGET"], "/session/.packages");
         assert_eq!((&*none["PIP_RETRIES"], &*none["HIMALIA_NETWORK"]), ("0", "none"));
-        let open = variables(Path::new("/session"), &Network::Open("lab".into()));
+        let open = variables(Path::new("/session"), &Network::Open("lab".into()), true);
         assert_eq!(open["PIP_TARGET"], "/session/.packages");
         assert!(!open.contains_key("PIP_INDEX_URL") && !open.contains_key("HIMALIA_NETWORK"));
         assert!(!open.contains_key("HTTP_PROXY") && !none.contains_key("HTTP_PROXY"));
-        let allow = variables(Path::new("/session"), &Network::Allow);
+        let allow = variables(Path::new("/session"), &Network::Allow, false);
         for name in ["HTTP_PROXY", "https_proxy", "ALL_PROXY"] {
             assert_eq!(allow[name], "http://127.0.0.1:3128");
         }
         assert!(!allow.contains_key("PIP_INDEX_URL"));
+        let index = variables(Path::new("/session"), &Network::Allow, true);
+        assert_eq!(index["PIP_INDEX_URL"], "http://packages.internal/simple/");
+        assert_eq!(index["UV_DEFAULT_INDEX"], index["PIP_INDEX_URL"]);
     }
 }

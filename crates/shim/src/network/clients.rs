@@ -1,10 +1,12 @@
 //! Connections of clients in the sandbox.
 
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use himalia_link::PlainSocket;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional_with_sizes};
+use himalia_splice::{Sockets, carry};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{sleep, timeout};
@@ -18,8 +20,6 @@ pub(super) const CLIENTS_MAX: usize = 320;
 const GATEWAY_TIME: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 /// How long a client may take for its first byte, and to read its answer, when there is no gateway.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
-/// Buffer of each direction.
-const BUFFER_BYTES: usize = 64 * 1024;
 /// Pause after a failed accept (out of descriptors), so that it does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// First byte of a SOCKS5 client.
@@ -55,11 +55,18 @@ pub(super) async fn accept(listener: TcpListener, wanted: mpsc::Sender<Want>) {
 async fn serve(mut client: TcpStream, wanted: &mpsc::Sender<Want>) {
     // Small messages of a conversation do not wait for each other.
     let _ = client.set_nodelay(true);
-    let Ok(Some(mut gateway)) = timeout(GATEWAY_TIME, connection(wanted)).await else {
+    let Ok(Some(gateway)) = timeout(GATEWAY_TIME, connection(wanted)).await else {
         return refuse(client).await;
     };
+    let up = Sockets::new(Some(client.as_fd()), gateway.plain());
+    let down = Sockets::new(gateway.plain(), Some(client.as_fd()));
+    let (mut from_client, mut to_client) = client.split();
+    let (mut from_gateway, mut to_gateway) = split(gateway);
     // However it ends, both are closed.
-    let _ = copy_bidirectional_with_sizes(&mut client, &mut gateway, BUFFER_BYTES, BUFFER_BYTES).await;
+    let _ = tokio::try_join!(
+        carry(&mut from_client, &mut to_gateway, up, |_| Ok(())),
+        carry(&mut from_gateway, &mut to_client, down, |_| Ok(())),
+    );
 }
 
 /// One that was parked.

@@ -8,10 +8,10 @@ use super::failure::Failure;
 use crate::StoreError;
 
 /// The schema version that this code writes.
-pub(super) const SCHEMA_VERSION: i64 = 4;
+pub(super) const SCHEMA_VERSION: i64 = 5;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-const MIGRATIONS: &[&str] = &[V1, V2, V3, V4];
+const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5];
 
 /// "HIMA": held while a schema is made or changed, so that replicas that start at once do it once.
 const LOCK: i64 = 0x4849_4d41;
@@ -144,6 +144,12 @@ const V4: &str = "
 ALTER TABLE himalia.replicas ADD COLUMN ready jsonb NOT NULL DEFAULT '{}';
 ";
 
+/// What sandboxes have carried to and from the network, by day.
+const V5: &str = "
+ALTER TABLE himalia.usage ADD COLUMN network_sent_bytes bigint NOT NULL DEFAULT 0;
+ALTER TABLE himalia.usage ADD COLUMN network_received_bytes bigint NOT NULL DEFAULT 0;
+";
+
 /// Applies the steps that are missing, all in one transaction and under an advisory lock, so that a crash leaves the earlier version
 /// or the newest. `database` is named in errors.
 pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), Failure> {
@@ -191,6 +197,6 @@ pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), F
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 4 && SCHEMA_VERSION == 4,
+    MIGRATIONS.len() == 5 && SCHEMA_VERSION == 5,
     "a step and its version come together"
 );

@@ -7,17 +7,20 @@ use crate::{StoreError, UsageRecord};
 
 /// Rows in one order, so that two replicas that add at once do not wait for each other.
 const ADD: &str = "
-INSERT INTO himalia.usage AS u (day, owner, caller, cpu_ms, executions, execution_ms)
-SELECT $3, owner, caller, cpu_ms, executions, execution_ms
-FROM unnest($4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[])
-    AS more (owner, caller, cpu_ms, executions, execution_ms)
+INSERT INTO himalia.usage AS u
+    (day, owner, caller, cpu_ms, executions, execution_ms, network_sent_bytes, network_received_bytes)
+SELECT $3, owner, caller, cpu_ms, executions, execution_ms, sent, received
+FROM unnest($4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[])
+    AS more (owner, caller, cpu_ms, executions, execution_ms, sent, received)
 WHERE EXISTS (SELECT 1 FROM himalia.replicas WHERE name = $1 AND epoch = $2)
 ORDER BY owner, caller
 ON CONFLICT (day, owner, caller) DO UPDATE SET cpu_ms = u.cpu_ms + excluded.cpu_ms,
-    executions = u.executions + excluded.executions, execution_ms = u.execution_ms + excluded.execution_ms";
+    executions = u.executions + excluded.executions, execution_ms = u.execution_ms + excluded.execution_ms,
+    network_sent_bytes = u.network_sent_bytes + excluded.network_sent_bytes,
+    network_received_bytes = u.network_received_bytes + excluded.network_received_bytes";
 
 const OF_DAY: &str = "
-SELECT owner, caller, cpu_ms, executions, execution_ms FROM himalia.usage WHERE day = $1 ORDER BY owner, caller";
+SELECT owner, caller, cpu_ms, executions, execution_ms, network_sent_bytes, network_received_bytes FROM himalia.usage WHERE day = $1 ORDER BY owner, caller";
 
 const FORGET: &str = "
 DELETE FROM himalia.usage
@@ -56,7 +59,13 @@ impl PostgresStore {
                     column(|row| row.executions),
                     column(|row| row.execution_ms),
                 );
-                let params: [Param<'_>; 8] = [&name, &me.epoch, &day, &owners, &callers, &cpu, &count, &ran];
+                let (sent, received) = (
+                    column(|row| row.network_sent_bytes),
+                    column(|row| row.network_received_bytes),
+                );
+                let params: [Param<'_>; 10] = [
+                    &name, &me.epoch, &day, &owners, &callers, &cpu, &count, &ran, &sent, &received,
+                ];
                 if link.execute(ADD, &params).await? == 0 {
                     return Err(StoreError::LeaseLost.into());
                 }
@@ -76,6 +85,8 @@ impl PostgresStore {
                         cpu_ms: row.try_get("cpu_ms")?,
                         executions: row.try_get("executions")?,
                         execution_ms: row.try_get("execution_ms")?,
+                        network_sent_bytes: row.try_get("network_sent_bytes")?,
+                        network_received_bytes: row.try_get("network_received_bytes")?,
                     })
                 };
                 rows.iter().map(read).collect()

@@ -6,10 +6,12 @@ use super::SqliteStore;
 use crate::{StoreError, UsageRecord};
 
 const ADD: &str = "
-INSERT INTO usage (day, owner, caller, cpu_ms, executions, execution_ms)
-VALUES (:day, :owner, :caller, :cpu_ms, :executions, :execution_ms)
+INSERT INTO usage (day, owner, caller, cpu_ms, executions, execution_ms, network_sent_bytes, network_received_bytes)
+VALUES (:day, :owner, :caller, :cpu_ms, :executions, :execution_ms, :sent, :received)
 ON CONFLICT (day, owner, caller) DO UPDATE SET cpu_ms = cpu_ms + excluded.cpu_ms,
-    executions = executions + excluded.executions, execution_ms = execution_ms + excluded.execution_ms";
+    executions = executions + excluded.executions, execution_ms = execution_ms + excluded.execution_ms,
+    network_sent_bytes = network_sent_bytes + excluded.network_sent_bytes,
+    network_received_bytes = network_received_bytes + excluded.network_received_bytes";
 
 impl SqliteStore {
     pub(super) async fn do_count_kernels(&self, owner: String) -> Result<usize, StoreError> {
@@ -33,6 +35,8 @@ impl SqliteStore {
                     ":cpu_ms": row.cpu_ms,
                     ":executions": row.executions,
                     ":execution_ms": row.execution_ms,
+                    ":sent": row.network_sent_bytes,
+                    ":received": row.network_received_bytes,
                 })?;
             }
             Ok(())
@@ -51,6 +55,8 @@ impl SqliteStore {
                         cpu_ms: row.get("cpu_ms")?,
                         executions: row.get("executions")?,
                         execution_ms: row.get("execution_ms")?,
+                        network_sent_bytes: row.get("network_sent_bytes")?,
+                        network_received_bytes: row.get("network_received_bytes")?,
                     })
                 })?
                 .map(|row| Ok(row?))

@@ -338,6 +338,8 @@ pub(crate) async fn what_was_used_adds_up_over_replicas_and_is_forgotten<P: Fixt
         cpu_ms: n,
         executions: 2 * n,
         execution_ms: 3 * n,
+        network_sent_bytes: 4 * n,
+        network_received_bytes: 5 * n,
     };
     a.add_usage(7, vec![row("acme", "", 1), row("acme", "acme/ada", 10)])
         .await

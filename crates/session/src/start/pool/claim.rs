@@ -116,6 +116,7 @@ impl SessionManager {
             pooled.end().await;
             return Err("the one that was ready could not be noted".to_owned());
         }
+        self.set_account(&handle);
         Ok(handle)
     }
 }

@@ -1,0 +1,42 @@
+//! What the connections of a session count for, and what they may use.
+
+use std::time::Duration;
+
+/// A place for a connection, until it is dropped.
+pub type ConnectionPermit = Box<dyn Send + Sync>;
+
+/// Bounds the connections of a session, together with those of others. It is asked for every piece of bytes, so it must be quick.
+pub trait Account: Send + Sync {
+    /// A place for one more connection.
+    ///
+    /// # Errors
+    /// Which bound is reached.
+    fn connection(&self) -> Result<ConnectionPermit, String>;
+
+    /// So many bytes were carried, from the sandbox and to it.
+    ///
+    /// # Errors
+    /// Which bound is reached: the connection is cut, and others are refused.
+    fn carried(&self, sent: u64, received: u64) -> Result<(), String>;
+
+    /// How long one connection may last.
+    fn longest(&self) -> Option<Duration>;
+}
+
+/// Without any bound.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unbounded;
+
+impl Account for Unbounded {
+    fn connection(&self) -> Result<ConnectionPermit, String> {
+        Ok(Box::new(()))
+    }
+
+    fn carried(&self, _: u64, _: u64) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn longest(&self) -> Option<Duration> {
+        None
+    }
+}

@@ -1,0 +1,85 @@
+//! Services of the gateway itself, which sessions reach by plain HTTP at names of their own, such as `packages.internal`.
+//!
+//! They are a door of the proxy: a service gets the request of a session with what that session may reach, and answers it. No
+//! resolver is asked for such a name.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{Request, Response};
+use http_body_util::combinators::BoxBody;
+use hyper::body::{Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::denial::Denial;
+use crate::gate::NetworkAccess;
+use crate::meter::Meter;
+
+/// Why a body ends early.
+pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A body of a request or a response.
+pub type Body = BoxBody<Bytes, BodyError>;
+
+/// A service of the gateway for sessions.
+pub trait InternalService: Send + Sync {
+    /// Whether it is at this name, which is in lower case and has no dot at its end.
+    fn is_at(&self, name: &str) -> bool;
+
+    /// Answers a request for its name, whose URL is whole. What it reaches for the session, the session must be permitted
+    /// ([`NetworkAccess::permits`]).
+    fn respond(
+        self: Arc<Self>,
+        request: Request<Body>,
+        session: Arc<NetworkAccess>,
+    ) -> BoxFuture<'static, Result<Response<Body>, Denial>>;
+}
+
+/// A body whose bytes are counted, and which ends when they are too many.
+pub(crate) struct Counted<B> {
+    pub(crate) body: B,
+    pub(crate) meter: Arc<Meter>,
+    /// Which way it goes.
+    pub(crate) to_sandbox: bool,
+    /// That of a request, until its response has ended.
+    #[allow(dead_code, reason = "held, not read")]
+    pub(crate) turn: Option<OwnedSemaphorePermit>,
+}
+
+impl<B> hyper::body::Body for Counted<B>
+where
+    B: hyper::body::Body<Data = Bytes> + Unpin,
+    B::Error: Into<BodyError>,
+{
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        let Some(frame) = ready!(Pin::new(&mut this.body).poll_frame(cx)) else {
+            return Poll::Ready(None);
+        };
+        let frame = frame.map_err(Into::into)?;
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        let counted = if this.to_sandbox {
+            this.meter.received(bytes)
+        } else {
+            this.meter.sent(bytes)
+        };
+        Poll::Ready(Some(counted.map(|()| frame).map_err(Into::into)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
