@@ -122,6 +122,44 @@ export interface CreatedToken {
   token: string;
 }
 
+/** A credential, without its secret. */
+export interface Credential {
+  /** Of `aws_sigv4`: the id of the key. */
+  access_key?: string | null | undefined;
+  /** The host behind the internal name, one of `hosts`. Default: the first one that is no pattern. */
+  base_url?: string | null | undefined;
+  /** Of `header`: its name. */
+  header?: string | null | undefined;
+  /** Hosts that it is sent to: `api.example.org`, `*.example.org`, `api.example.org:8443`, or `http://…` for plain text. */
+  hosts: string[];
+  /** `header`, `query`, `bearer`, `basic` or `aws_sigv4`. */
+  kind: string;
+  name: string;
+  /** Its tenant, or `operator`. */
+  owner: string;
+  /** Of `query`: the name of the parameter. */
+  parameter?: string | null | undefined;
+  /** Of `header`: what precedes the value. */
+  prefix?: string | null | undefined;
+  /** Of `aws_sigv4`. Default: that of the request's own signature. */
+  region?: string | null | undefined;
+  /** Of `aws_sigv4`. Default: that of the request's own signature. */
+  service?: string | null | undefined;
+  /** When it was set last; null: it is in the configuration. */
+  set: string | null;
+  /** Who set it last; null: it is in the configuration. */
+  set_by: string | null;
+  /** Of `basic`: the user. */
+  user?: string | null | undefined;
+}
+
+/** A page of the list. */
+export interface CredentialPage {
+  credentials: Credential[];
+  /** The cursor of the next page; null at the end. */
+  next: string | null;
+}
+
 /** The death of a kernel under an execution. */
 export interface Death {
   /** `oom`, `exit(3)`, `signal(11)`, `restart`, `killed_by_user`, `execution_timeout` … */
@@ -666,6 +704,8 @@ export interface ListedSession {
   allow: AllowList;
   connections: number;
   created: string;
+  /** Names of the credentials that it may use. */
+  credentials: string[];
   cwd: string;
   /** Time of its end; null while it lives. */
   ended: string | null;
@@ -792,6 +832,39 @@ export interface NewBranches {
   policy?: "strict" | "report" | null | undefined;
 }
 
+/** The requested credential. Which members are needed follows from `kind`. */
+export interface NewCredential {
+  /** Of `aws_sigv4`: the id of the key. */
+  access_key?: string | null | undefined;
+  /** The host behind `http://NAME.credential.internal/`, one of `hosts`. Default: the first one that is no pattern. */
+  base_url?: string | null | undefined;
+  /** Of `header`: its name. */
+  header?: string | null | undefined;
+  /**
+   * The only hosts that it is sent to: `api.example.org`, `*.example.org` for the names below it, `api.example.org:8443`, or
+   * `http://api.example.org` for plain text.
+   */
+  hosts: string[];
+  /** `header`, `query`, `bearer`, `basic` or `aws_sigv4`. */
+  kind: string;
+  /** Of `query`: the name of the parameter. */
+  parameter?: string | null | undefined;
+  /** Of `header`: what precedes the value. */
+  prefix?: string | null | undefined;
+  /** Of `aws_sigv4`. Default: that of the request's own signature. */
+  region?: string | null | undefined;
+  /** Of `aws_sigv4`. Default: that of the request's own signature. */
+  service?: string | null | undefined;
+  /** Of `aws_sigv4`: the token of a session. */
+  session_token?: string | null | undefined;
+  /** A tenant of the configuration. Default: that of the caller. Only the operator may name another one. */
+  tenant?: string | null | undefined;
+  /** Of `basic`: the user. */
+  user?: string | null | undefined;
+  /** The secret: token, value of the header or the parameter, password or secret key. */
+  value: string;
+}
+
 /** Code to run. */
 export interface NewExecution {
   /** Whether the code may ask for input; default false. */
@@ -859,6 +932,8 @@ export interface NewKernel {
 
 /** The requested session; every member is optional. */
 export interface NewSessionWithId {
+  /** Names of credentials that it may use: some of those of the template. Default: all of them. */
+  credentials?: string[] | null | undefined;
   /** The first directory of its kernel. */
   cwd?: string | null | undefined;
   /** Environment variables of its processes. */
@@ -910,6 +985,8 @@ export interface NewSessionWithId {
 
 /** The requested session; every member is optional. */
 export interface NewSessionWithNoId {
+  /** Names of credentials that it may use: some of those of the template. Default: all of them. */
+  credentials?: string[] | null | undefined;
   /** The first directory of its kernel. */
   cwd?: string | null | undefined;
   /** Environment variables of its processes. */
@@ -1245,6 +1322,8 @@ export interface Session {
   allow: AllowList;
   connections: number;
   created: string;
+  /** Names of the credentials that it may use. */
+  credentials: string[];
   cwd: string;
   /** Time of its end; null while it lives. */
   ended: string | null;
@@ -1482,6 +1561,8 @@ export type TableOrArtifact = ArtifactReference | TableHead;
 
 /** Something that sessions can be started from, as far as the caller may use it. */
 export interface Template {
+  /** Names of credentials that its sessions may use. */
+  credentials: string[];
   /** The kernelspec's name for people. */
   display_name: string | null;
   files: FilesMode;
@@ -1742,6 +1823,45 @@ export interface Operations {
       path: {
         /** The SHA-256 of the content, with or without `sha256:` before it. */
         sha256: string;
+      };
+    };
+    result: undefined;
+  };
+  /** List credentials, without their secrets */
+  list_credentials: {
+    input: {
+      query?: {
+        /** The `next` of the page before. */
+        cursor?: string | undefined;
+        /** Credentials of a page; default 1,000. */
+        limit?: number | undefined;
+        /** Only those of this tenant, or `operator`. */
+        tenant?: string | undefined;
+      };
+    };
+    result: CredentialPage;
+  };
+  /** Set a credential */
+  set_credential: {
+    input: {
+      path: {
+        /** The credential's name. */
+        credential: string;
+      };
+      body: NewCredential;
+    };
+    result: Credential;
+  };
+  /** Delete a credential */
+  delete_credential: {
+    input: {
+      path: {
+        /** The credential's name. */
+        credential: string;
+      };
+      query?: {
+        /** A tenant of the configuration. Default: that of the caller. Only the operator may name another one. */
+        tenant?: string | undefined;
       };
     };
     result: undefined;
@@ -2383,6 +2503,9 @@ export interface Operations {
 /** The method and the path of each operation. */
 export const ROUTES: { readonly [O in keyof Operations]: string } = {
   get_artifact: 'GET /v1/artifacts/{sha256}',
+  list_credentials: 'GET /v1/credentials',
+  set_credential: 'PUT /v1/credentials/{credential}',
+  delete_credential: 'DELETE /v1/credentials/{credential}',
   get_execution: 'GET /v1/executions/{execution_id}',
   stream_execution_events: 'GET /v1/executions/{execution_id}/events',
   answer_execution: 'POST /v1/executions/{execution_id}/input',

@@ -41,6 +41,10 @@ pub enum DenialKind {
     Limit,
     /// The host was not reached: `egress_unreachable`.
     Unreachable,
+    /// A credential cannot be used, or not so: `credential_denied`.
+    Credential,
+    /// Credentials cannot be read at present: `credential_unavailable`.
+    CredentialUnavailable,
 }
 
 impl DenialKind {
@@ -51,6 +55,8 @@ impl DenialKind {
             Self::Request => "egress_request",
             Self::Limit => "egress_limit",
             Self::Unreachable => "egress_unreachable",
+            Self::Credential => "credential_denied",
+            Self::CredentialUnavailable => "credential_unavailable",
         }
     }
 
@@ -88,6 +94,14 @@ impl Denial {
     /// As much as may be is in use.
     pub fn limit(text: impl fmt::Display) -> Self {
         DenialKind::Limit.says(text)
+    }
+
+    pub(crate) fn credential(text: impl fmt::Display) -> Self {
+        DenialKind::Credential.says(text)
+    }
+
+    pub(crate) fn credential_unavailable(text: impl fmt::Display) -> Self {
+        DenialKind::CredentialUnavailable.says(text)
     }
 
     /// The host was not reached.

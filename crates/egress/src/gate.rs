@@ -8,11 +8,12 @@ use std::time::Duration;
 use himalia_model::network::{Access, AllowList, Host};
 use parking_lot::{Mutex, RwLock};
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 use tokio::time::sleep;
 
 use crate::account::{Account, Unbounded};
 use crate::connect::connect;
+use crate::credentials::{CredentialAccess, InterceptAuthority, Roots};
 use crate::denial::{Denial, Target};
 use crate::internal::InternalService;
 use crate::meter::{Meter, Metered, Reports};
@@ -22,6 +23,10 @@ use crate::serve::Egress;
 pub const MAX_CONNECTIONS: usize = 256;
 /// Requests of one session to services of the gateway that are answered at once; the next ones wait.
 const MAX_SERVICE_REQUESTS: usize = 8;
+/// Questions for credentials that one session may ask at once.
+const LOOKING: usize = 4;
+/// Bodies of one session that may be in memory at once, to be signed.
+const SIGNING: usize = 2;
 /// A connection on which nothing is sent or received for so long is cut.
 const IDLE_TIME: Duration = Duration::from_mins(30);
 /// How often that is looked at.
@@ -34,6 +39,11 @@ pub struct NetworkAccess {
     /// Requests to services of the gateway.
     services: Arc<Semaphore>,
     account: RwLock<Arc<dyn Account>>,
+    credentials: RwLock<Option<Arc<CredentialAccess>>>,
+    /// Bodies that are read before their requests are signed.
+    signing: Semaphore,
+    /// Questions for credentials.
+    looking: Semaphore,
     reports: Arc<dyn Reports>,
 }
 
@@ -45,8 +55,16 @@ impl NetworkAccess {
             open: Semaphore::new(MAX_CONNECTIONS),
             services: Arc::new(Semaphore::new(MAX_SERVICE_REQUESTS)),
             account: RwLock::new(Arc::new(Unbounded)),
+            credentials: RwLock::new(None),
+            signing: Semaphore::new(SIGNING),
+            looking: Semaphore::new(LOOKING),
             reports,
         }
+    }
+
+    /// From now on it may use these credentials.
+    pub fn set_credentials(&self, access: Option<CredentialAccess>) {
+        *self.credentials.write() = access.map(Arc::new);
     }
 
     /// What its connections count for from now on.
@@ -105,14 +123,18 @@ pub(crate) enum Purpose {
     Tunnel,
     Http,
     Request(String),
+    /// HTTP in TLS that the gateway reads.
+    SecureHost,
+    /// A request in it, with this method.
+    SecureRequest(String),
 }
 
 impl Purpose {
     fn access(&self) -> Access<'_> {
         match self {
             Self::Tunnel => Access::Tunnel,
-            Self::Http => Access::Http,
-            Self::Request(method) => Access::Request(method),
+            Self::Http | Self::SecureHost => Access::Http,
+            Self::Request(method) | Self::SecureRequest(method) => Access::Request(method),
         }
     }
 }
@@ -174,6 +196,41 @@ impl Gate {
         &self.access
     }
 
+    /// Whether the list allows this now.
+    pub(crate) fn lists(&self, target: &Target, purpose: &Purpose) -> bool {
+        self.check(target, purpose).is_ok()
+    }
+
+    /// The credentials of the session.
+    pub(crate) fn credentials(&self) -> Option<Arc<CredentialAccess>> {
+        self.access.credentials.read().clone()
+    }
+
+    /// What hosts of credentials are verified by.
+    pub(crate) fn roots(&self) -> Result<&Roots, Denial> {
+        let roots = self.egress.roots.as_ref();
+        roots.ok_or_else(|| {
+            Denial::credential_unavailable("the gateway has no certificates to verify hosts by")
+        })
+    }
+
+    /// What signs the certificates of hosts whose TLS is read.
+    pub(crate) fn authority(&self) -> Option<&InterceptAuthority> {
+        self.egress.authority.as_ref()
+    }
+
+    /// Waits until this session may ask for its credentials.
+    pub(crate) async fn turn_to_look(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.access.looking.acquire().await.ok()
+    }
+
+    /// Waits until a body of this session may be read into memory.
+    pub(crate) async fn turn_to_sign(&self) -> Option<SemaphorePermit<'_>> {
+        // It is never closed.
+        self.access.signing.acquire().await.ok()
+    }
+
     /// Connects to a host, if the session may.
     pub(crate) async fn connect(
         &self,
@@ -184,7 +241,7 @@ impl Gate {
         let connected = async {
             self.check(target, &purpose)?;
             meter.check()?;
-            let http = !matches!(purpose, Purpose::Tunnel);
+            let http = matches!(purpose, Purpose::Http | Purpose::Request(_));
             let connected = connect(&self.egress, target, http).await?;
             self.reaches(target, &purpose, &meter)?;
             Ok(connected)

@@ -10,6 +10,7 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName, PROXY_AUTHORIZATION,
     TRANSFER_ENCODING,
 };
+use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use http_body_util::{BodyExt, Full};
@@ -24,18 +25,19 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::credentials::relay::{self, Relay};
 use crate::denial::{Denial, DenialKind, Target};
+use crate::destination::Destination;
 use crate::gate::{Gate, Purpose};
 use crate::internal::{Body, Counted, InternalService};
 use crate::meter::{Meter, Metered};
 use crate::prefixed::Prefixed;
-use crate::tunnel;
 use crate::upstream::Via;
 
 /// How long the head of a request may take, also after the request before it.
 const HEAD_TIME: Duration = Duration::from_mins(1);
 /// Most bytes of the head of a request, and of what is read ahead of a body.
-const HEAD_BYTES: usize = 64 * 1024;
+pub(crate) const HEAD_BYTES: usize = 64 * 1024;
 const HTTP_PORT: u16 = 80;
 
 /// Those of one connection, beside what its header `connection` names.
@@ -57,8 +59,10 @@ struct Client {
     tunnel: Option<Target>,
     /// The connection of the latest request.
     upstream: Mutex<Option<Upstream>>,
+    /// Its requests to internal names of credentials.
+    relay: Relay,
     /// Of a CONNECT that was answered.
-    connected: Mutex<Option<(OnUpgrade, Metered<TcpStream>, Target)>>,
+    connected: Mutex<Option<(OnUpgrade, Destination, Target)>>,
 }
 
 /// A connection to a host that speaks HTTP.
@@ -80,12 +84,13 @@ where
         gate: Arc::clone(gate),
         tunnel: None,
         upstream: Mutex::default(),
+        relay: Relay::default(),
         connected: Mutex::default(),
     });
     run::<S>(stream, &client).await;
     let connected = client.connected.lock().take();
     drop(client);
-    let Some((upgrade, upstream, target)) = connected else {
+    let Some((upgrade, destination, target)) = connected else {
         return;
     };
     let Ok(upgraded) = upgrade.await else { return };
@@ -99,7 +104,7 @@ where
     } else {
         [parts.read_buf, prefix].concat().into()
     };
-    tunnel::run(Prefixed { prefix, inner }, upstream, target, gate).await;
+    destination.serve(Prefixed { prefix, inner }, target, gate).await;
 }
 
 /// Serves a client in a tunnel to a host, which speaks HTTP to that host.
@@ -118,6 +123,7 @@ pub(crate) async fn serve_tunnel<S>(
         gate: Arc::clone(gate),
         tunnel: Some(target),
         upstream: Mutex::new(Some(upstream)),
+        relay: Relay::default(),
         connected: Mutex::default(),
     });
     run::<S>(stream, &client).await;
@@ -127,16 +133,23 @@ async fn run<S>(stream: Prefixed<S>, client: &Arc<Client>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let client = Arc::clone(client);
+    serve_requests(stream, move |request| {
+        let client = Arc::clone(&client);
+        async move { client.respond(request).await }
+    })
+    .await;
+}
+
+/// Serves the requests of a client. A refusal is its answer.
+pub(crate) async fn serve_requests<S, F>(stream: S, respond: impl Fn(Request<Incoming>) -> F)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    F: Future<Output = Result<Response<Body>, Denial>>,
+{
     let service = service_fn(|request| {
-        let client = Arc::clone(client);
-        async move {
-            Ok::<_, Infallible>(
-                client
-                    .respond(request)
-                    .await
-                    .unwrap_or_else(|denial| refused(&denial)),
-            )
-        }
+        let response = respond(request);
+        async move { Ok::<_, Infallible>(response.await.unwrap_or_else(|denial| refused(&denial))) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -155,13 +168,16 @@ impl Client {
             None if request.method() == Method::CONNECT => self.connect(request).await,
             None => {
                 let target = target_of_url(request.uri())?;
+                if relay::name_of(&target.host).is_some() {
+                    return self.relay.respond(&self.gate, &target, request).await;
+                }
                 match self.gate.service(&target) {
                     Some(service) => self.ask(service, request, target).await,
                     None => self.forward(request, target).await,
                 }
             }
             Some(target) => {
-                if let Err(denial) = check_host(&request, target) {
+                if let Err(denial) = check_host(&request, target, HTTP_PORT) {
                     self.gate.refused(target, &denial);
                     return Err(denial);
                 }
@@ -174,8 +190,8 @@ impl Client {
         let authority = request.uri().authority();
         let target = authority.and_then(|authority| target_of(authority, None).ok());
         let target = target.ok_or_else(|| Denial::request("CONNECT needs a host and a port"))?;
-        let upstream = self.gate.connect(&target, tunnel::purpose(&target)).await?;
-        *self.connected.lock() = Some((hyper::upgrade::on(request), upstream, target));
+        let destination = Destination::open(&self.gate, &target).await?;
+        *self.connected.lock() = Some((hyper::upgrade::on(request), destination, target));
         Ok(Response::new(empty()))
     }
 
@@ -221,22 +237,17 @@ impl Client {
         }
     }
 
-    async fn forward(
-        &self,
-        mut request: Request<Incoming>,
-        target: Target,
-    ) -> Result<Response<Body>, Denial> {
+    async fn forward(&self, request: Request<Incoming>, target: Target) -> Result<Response<Body>, Denial> {
         let purpose = Purpose::Request(request.method().as_str().to_owned());
         let mut upstream = self.upstream(&target, purpose).await?;
-        rewrite(&mut request, &target, upstream.via.as_ref())?;
+        let (mut head, body) = request.into_parts();
+        rewrite(&mut head, &target, HTTP_PORT, upstream.via.as_ref())?;
+        let request = Request::from_parts(head, body);
         let response = upstream.sender.send_request(request).await;
         let response = response.map_err(|error| Denial::unreachable(format_args!("{target}: {error}")))?;
         *self.upstream.lock() = Some(upstream);
         let (mut head, body) = response.into_parts();
-        if head.headers.contains_key(TRANSFER_ENCODING) {
-            head.headers.remove(CONTENT_LENGTH);
-        }
-        remove_of_connection(&mut head.headers);
+        end_to_end(&mut head.headers);
         head.extensions = http::Extensions::new();
         head.version = Version::HTTP_11;
         Ok(Response::from_parts(head, body.map_err(Into::into).boxed()))
@@ -295,7 +306,7 @@ fn target_of_url(url: &Uri) -> Result<Target, Denial> {
     target_of(authority, Some(HTTP_PORT))
 }
 
-fn target_of(authority: &Authority, port: Option<u16>) -> Result<Target, Denial> {
+pub(crate) fn target_of(authority: &Authority, port: Option<u16>) -> Result<Target, Denial> {
     // `host@other` is read in two ways by two readers.
     if authority.as_str().contains('@') {
         return Err(Denial::request("a host has no user name in front of it"));
@@ -315,7 +326,11 @@ fn target_of(authority: &Authority, port: Option<u16>) -> Result<Target, Denial>
 }
 
 /// A request in a tunnel must be for the host of the tunnel.
-fn check_host(request: &Request<Incoming>, target: &Target) -> Result<(), Denial> {
+pub(crate) fn check_host(
+    request: &Request<Incoming>,
+    target: &Target,
+    usual_port: u16,
+) -> Result<(), Denial> {
     let differs = |named: &str| {
         Denial::policy(format_args!(
             "a request in a tunnel to {target} is for the host {named:?}"
@@ -327,7 +342,7 @@ fn check_host(request: &Request<Incoming>, target: &Target) -> Result<(), Denial
         _ => return Err(Denial::request("a request has one host")),
     };
     let same =
-        |authority: &Authority| target_of(authority, Some(HTTP_PORT)).is_ok_and(|named| named == *target);
+        |authority: &Authority| target_of(authority, Some(usual_port)).is_ok_and(|named| named == *target);
     if !named.parse::<Authority>().is_ok_and(|authority| same(&authority)) {
         return Err(differs(named));
     }
@@ -338,23 +353,29 @@ fn check_host(request: &Request<Incoming>, target: &Target) -> Result<(), Denial
 }
 
 /// As the host gets it: its path, its host, and nothing of the connection to the proxy. Another proxy gets the whole URL.
-fn rewrite(request: &mut Request<Incoming>, target: &Target, via: Option<&Via>) -> Result<(), Denial> {
-    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+pub(crate) fn rewrite(
+    head: &mut Parts,
+    target: &Target,
+    usual_port: u16,
+    via: Option<&Via>,
+) -> Result<(), Denial> {
+    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
     let uri = match via {
         Some(_) => format!("http://{target}{path}").parse::<Uri>(),
         None => path.parse(),
     };
-    *request.uri_mut() = uri.map_err(|error| Denial::request(format_args!("the path is none: {error}")))?;
-    *request.version_mut() = Version::HTTP_11;
-    let headers = request.headers_mut();
+    head.uri = uri.map_err(|error| Denial::request(format_args!("the path is none: {error}")))?;
+    head.version = Version::HTTP_11;
+    let headers = &mut head.headers;
     remove_of_connection(headers);
     // hyper writes the length, or chunks, from the body that it has read.
     for name in [CONTENT_LENGTH, TRANSFER_ENCODING, EXPECT] {
         headers.remove(name);
     }
-    let host = match target.port {
-        HTTP_PORT => target.host.to_string(),
-        _ => target.to_string(),
+    let host = if target.port == usual_port {
+        target.host.to_string()
+    } else {
+        target.to_string()
     };
     let host = HeaderValue::try_from(host).map_err(|_| Denial::request("the host is none"))?;
     headers.insert(HOST, host);
@@ -362,6 +383,14 @@ fn rewrite(request: &mut Request<Incoming>, target: &Target, via: Option<&Via>) 
         headers.insert(PROXY_AUTHORIZATION, authorization);
     }
     Ok(())
+}
+
+/// Takes away what is of one connection alone from the head of a response.
+pub(crate) fn end_to_end(headers: &mut HeaderMap) {
+    if headers.contains_key(TRANSFER_ENCODING) {
+        headers.remove(CONTENT_LENGTH);
+    }
+    remove_of_connection(headers);
 }
 
 fn remove_of_connection(headers: &mut HeaderMap) {
@@ -386,9 +415,9 @@ fn empty() -> Body {
 
 fn status(denial: &Denial) -> StatusCode {
     match denial.kind {
-        DenialKind::Policy => StatusCode::FORBIDDEN,
+        DenialKind::Policy | DenialKind::Credential => StatusCode::FORBIDDEN,
         DenialKind::Request => StatusCode::BAD_REQUEST,
-        DenialKind::Limit => StatusCode::SERVICE_UNAVAILABLE,
+        DenialKind::Limit | DenialKind::CredentialUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         DenialKind::Unreachable => StatusCode::BAD_GATEWAY,
     }
 }

@@ -7,7 +7,8 @@
 //! serve (serve.rs)      the first byte tells:
 //!   |- http.rs          CONNECT, and requests with a whole URL, which are written anew
 //!   |- socks.rs         SOCKS5, names included
-//!   `- tunnel.rs        what follows a CONNECT: TLS whose server name is checked (client_hello.rs), plain HTTP, other bytes
+//!   |- destination.rs   what is at the name of a CONNECT; credentials.rs: requests that get a secret here
+//!   `- tunnel.rs        what follows a CONNECT to a host: TLS whose server name is checked (client_hello.rs), plain HTTP, other bytes
 //! each asks             Gate (gate.rs): the list, then connect (connect.rs): resolve once, address.rs, connect to that address,
 //!                         or to the proxy of the gateway's own network (upstream.rs)
 //! ```
@@ -18,7 +19,9 @@ mod account;
 mod address;
 mod client_hello;
 mod connect;
+mod credentials;
 mod denial;
+mod destination;
 mod gate;
 mod http;
 mod internal;
@@ -34,6 +37,9 @@ mod tunnel;
 mod upstream;
 
 pub use account::{Account, ConnectionPermit, Unbounded};
+pub use credentials::{
+    CredentialAccess, CredentialSource, InterceptAuthority, InterceptKey, Roots, SourceError,
+};
 pub use denial::{Denial, DenialKind, Target};
 pub use gate::{MAX_CONNECTIONS, NetworkAccess};
 pub use internal::{Body, BodyError, InternalService};

@@ -1,5 +1,6 @@
 //! What one connection to a host carried, and what became of it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ use crate::upstream::Via;
 pub struct Report {
     /// What it was to.
     pub target: Target,
+    /// Names of the credentials whose secrets were sent, in their order.
+    pub credentials: Vec<String>,
     /// Why it was refused, not made, or cut; `None`: it has ended by itself.
     pub denial: Option<Denial>,
     /// Bytes from the sandbox.
@@ -46,6 +49,7 @@ pub(crate) struct Meter {
     latest: AtomicU64,
     denial: Mutex<Option<Denial>>,
     account: Arc<dyn Account>,
+    credentials: Mutex<BTreeSet<String>>,
     reports: Arc<dyn Reports>,
 }
 
@@ -59,6 +63,7 @@ impl Meter {
             received: AtomicU64::new(0),
             latest: AtomicU64::new(0),
             denial: Mutex::new(None),
+            credentials: Mutex::default(),
             reports,
         }
     }
@@ -66,6 +71,14 @@ impl Meter {
     /// Why it is refused, or cut. The first reason counts.
     pub(crate) fn deny(&self, denial: &Denial) {
         self.denial.lock().get_or_insert_with(|| denial.clone());
+    }
+
+    /// The secret of a credential is sent.
+    pub(crate) fn used(&self, credential: &str) {
+        let mut credentials = self.credentials.lock();
+        if !credentials.contains(credential) {
+            credentials.insert(credential.to_owned());
+        }
     }
 
     /// How long nothing was sent or received.
@@ -122,6 +135,7 @@ impl Drop for Meter {
     fn drop(&mut self) {
         self.reports.report(Report {
             target: self.target.clone(),
+            credentials: std::mem::take(self.credentials.get_mut()).into_iter().collect(),
             denial: self.denial.get_mut().take(),
             sent_bytes: *self.sent.get_mut(),
             received_bytes: *self.received.get_mut(),

@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::SemaphorePermit;
 
 use crate::account::{Account, ConnectionPermit};
+use crate::credentials::{InterceptAuthority, Roots};
 use crate::denial::Denial;
 use crate::gate::{Gate, MAX_CONNECTIONS, NetworkAccess};
 use crate::internal::InternalService;
@@ -29,6 +30,8 @@ pub struct Egress {
     pub(crate) exceptions: Vec<PrivateAddresses>,
     pub(crate) proxies: Matcher,
     pub(crate) services: Vec<Arc<dyn InternalService>>,
+    pub(crate) roots: Option<Roots>,
+    pub(crate) authority: Option<InterceptAuthority>,
 }
 
 impl Egress {
@@ -39,6 +42,19 @@ impl Egress {
             exceptions,
             proxies: Matcher::from_env(),
             services: Vec::new(),
+            roots: None,
+            authority: None,
+        }
+    }
+
+    /// The same, which also sends the secrets of credentials to hosts that these authorities have certified. With an authority of its own,
+    /// it reads the TLS of sessions.
+    #[must_use]
+    pub fn with_credentials(self, roots: Roots, authority: Option<InterceptAuthority>) -> Self {
+        Self {
+            roots: Some(roots),
+            authority,
+            ..self
         }
     }
 

@@ -9,9 +9,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::denial::{Denial, DenialKind, Target};
+use crate::destination::Destination;
 use crate::gate::Gate;
 use crate::prefixed::Prefixed;
-use crate::tunnel;
 
 /// How long a client may take to say what it wants.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
@@ -41,10 +41,10 @@ where
         Ok(Ok(Err(reply))) => return answer(client, reply).await,
         Ok(Err(_)) | Err(_) => return,
     };
-    match gate.connect(&target, tunnel::purpose(&target)).await {
-        Ok(upstream) => {
+    match Destination::open(gate, &target).await {
+        Ok(destination) => {
             if client.write_all(&bytes_of(Reply::Succeeded)).await.is_ok() {
-                tunnel::run(client, upstream, target, gate).await;
+                destination.serve(client, target, gate).await;
             }
         }
         Err(denial) => answer(client, reply_to(&denial)).await,
@@ -53,8 +53,10 @@ where
 
 fn reply_to(denial: &Denial) -> Reply {
     match denial.kind {
-        DenialKind::Policy | DenialKind::Limit | DenialKind::Request => Reply::NotAllowed,
-        DenialKind::Unreachable => Reply::HostUnreachable,
+        DenialKind::Policy | DenialKind::Limit | DenialKind::Request | DenialKind::Credential => {
+            Reply::NotAllowed
+        }
+        DenialKind::Unreachable | DenialKind::CredentialUnavailable => Reply::HostUnreachable,
     }
 }
 

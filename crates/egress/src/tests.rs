@@ -3,6 +3,7 @@
 mod support;
 
 mod bounded;
+mod credentials;
 mod hostile;
 mod internal;
 mod narrowed;

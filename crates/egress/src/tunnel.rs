@@ -15,26 +15,17 @@ use tokio::time::timeout;
 
 use crate::client_hello::{ClientHello, HELLO_BYTES, Seen, UNRECOGNIZED_NAME, look};
 use crate::denial::{Denial, Target};
-use crate::gate::{Gate, Purpose};
+use crate::gate::Gate;
 use crate::http;
 use crate::meter::Metered;
 use crate::prefixed::Prefixed;
 
-const HTTP_PORT: u16 = 80;
+pub(crate) const HTTP_PORT: u16 = 80;
 const TLS_PORT: u16 = 443;
 /// How long a TLS client may take for its first message once it has begun it.
 const HELLO_TIME: Duration = Duration::from_secs(30);
 /// Room for the first message.
 const FIRST_BYTES: usize = 4096;
-
-/// What a tunnel to there is for.
-pub(crate) fn purpose(target: &Target) -> Purpose {
-    if target.port == HTTP_PORT {
-        Purpose::Http
-    } else {
-        Purpose::Tunnel
-    }
-}
 
 /// Carries bytes between a client and a host until both have ended.
 pub(crate) async fn run<S>(

@@ -11,7 +11,7 @@ pub(crate) fn authorise(
 ) -> Result<(), EngineError> {
     let allowed = match object {
         _ if principal.is_read_only() && action != Action::Read => false,
-        Object::Tokens => principal.scope() >= Scope::Admin,
+        Object::Tokens | Object::Credentials => principal.scope() >= Scope::Admin,
         // What all tenants share is changed by few.
         Object::Upkeep | Object::Gateway if action != Action::Read && principal.scope() < Scope::Admin => {
             false
@@ -76,11 +76,9 @@ mod tests {
                 let principal = principal.clone().with_scope(scope);
                 let may = |action, object| authorise(&principal, action, object).is_ok();
                 for action in [Action::Read, Action::Create, Action::Delete] {
-                    assert_eq!(
-                        may(action, Object::Tokens),
-                        scope == Admin,
-                        "{scope:?} {action:?}"
-                    );
+                    for object in [Object::Tokens, Object::Credentials] {
+                        assert_eq!(may(action, object), scope == Admin, "{scope:?} {action:?}");
+                    }
                 }
                 let shared = principal.is_operator();
                 assert_eq!(may(Action::Read, Object::Upkeep), shared);

@@ -12,6 +12,7 @@ use himalia_executions::{
     ExecutionId, ExecutionResult, ExecutionText, History, HistoryPosition, Inspection, OutputPage,
     Provenance, SessionFeed, StoredArtifact, Submitted, VariablePage, VariableQuery, VariablesReply,
 };
+use himalia_model::credential::CredentialInfo;
 use himalia_model::{
     AccessToken, Branch, Collected, EngineError, ForkKernel, GatewayStatus, JupyterSessionId, KernelId,
     KernelModel, KernelSpec, KernelSpecs, NewKernel, NewSession, NewToken, OwnerUsage, PoolStatus, Principal,
@@ -22,7 +23,7 @@ use himalia_session::{ByteRange, FileDownload, FileListing, FileUpload, ListedFi
 use himalia_shim_protocol::RunProcess;
 use uuid::Uuid;
 
-use crate::api::{Commands, Drain, SessionUsage};
+use crate::api::{Commands, Drain, NewCredential, SessionUsage};
 use crate::audit::{Audit, Effect, Subject};
 use crate::traced::Traced;
 
@@ -266,6 +267,14 @@ commands! {
         Change create_token(new: NewToken) -> (AccessToken, String), Subject::Gateway;
         /// Revokes an access token: its next request is refused, and what its holder has open is ended.
         Change revoke_token(id: Uuid) -> (), Subject::Gateway;
+        /// Sets a credential of the principal's tenant, or for the operator of any, in the place of the one of its name. All requests
+        /// after this use it. [`EngineError::Forbidden`], [`EngineError::BadRequest`] on `name` or a member; [`EngineError::Conflict`] for
+        /// one of the configuration, or when there are too many; [`EngineError::Unsupported`] where none can be stored.
+        Change set_credential(name: &str, new: NewCredential) -> CredentialInfo, Subject::Credential(name);
+        /// Deletes a credential: the next request with it is refused.
+        Change delete_credential(name: &str, tenant: Option<&str>) -> (), Subject::Credential(name);
+        /// The credentials of the principal's tenant, or for the operator all, without their values.
+        Look credentials(tenant: Option<&str>) -> Vec<CredentialInfo>, Subject::Gateway;
     }
     immediate {
         /// What each tenant and the operator use now, and what they were refused, by their names. For the operator.

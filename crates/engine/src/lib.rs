@@ -12,7 +12,7 @@ mod jupyter_sessions;
 mod tokens;
 mod traced;
 
-pub use api::{Drain, MAX_INPUT_BYTES, Search, SessionUsage};
+pub use api::{Drain, MAX_INPUT_BYTES, NewCredential, Search, SessionUsage};
 pub use audit::{Audit, AuditRecord, AuditSink, AuditTarget, Door, Effect};
 pub use engine::{COMMANDS, Engine};
 pub use himalia_budget::{BudgetUse, Held};
@@ -28,6 +28,11 @@ pub use himalia_executions::{
 };
 pub use himalia_metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Clients, Counter, Metrics};
 pub use himalia_model::MountTemplate;
+pub use himalia_model::credential::{
+    ConfiguredCredential, CredentialDefinition, CredentialFields, CredentialInfo, CredentialKeys,
+    CredentialSettings, Intercept, MAX_CREDENTIAL_HOSTS, TemplateCredential, ValueSource,
+    check_credential_name,
+};
 pub use himalia_model::network::{AllowList, PrivateAddresses};
 pub use himalia_model::{
     AccessToken, Action, Branch, CallerUsage, Clock, Collected, CollectedSession, CullConfig, EndedSession,
@@ -39,14 +44,14 @@ pub use himalia_model::{
     Retention, Role, SandboxConfig, Scope, Secrets, Session, SessionChange, SessionEnd, SessionId,
     SessionInfo, SessionLimits, SessionModel, SessionOwner, SessionPatch, Share, SharedStore, Sought,
     SpecFile, StartPath, StartSession, Template, TemplateInfo, TenantLimits, TimeChange, TimeSource,
-    TraceContext, Unanswered, Unresponsive, Used, UsualSizes, Via,
+    TraceContext, Unanswered, Unresponsive, Used, UsualSizes, Via, from_micros,
 };
 pub use himalia_session::{
-    ByteRange, Elsewhere, FileDownload, FileInfo, FileKind, FileListing, FileUpload, ListedFile, MAX_LISTED,
-    MAX_NAME_CHARS, MAX_PROCESSES, MAX_SESSION_KERNELS, MAX_START_KEY_BYTES, MAX_TRANSFER_BYTES,
-    MAX_TRANSFERS, NAME_PATTERN, ObjectStoreUrl, PackedFiles, PostgresUrl, Process, ProcessEvent,
-    ProcessEvents, ProcessWriter, Provisioners, REPLICA_FILE, RemovedFiles, WrittenFiles, check_replica_name,
-    name_of_key,
+    ByteRange, CredentialValue, Elsewhere, FileDownload, FileInfo, FileKind, FileListing, FileUpload,
+    ListedFile, MAX_LISTED, MAX_NAME_CHARS, MAX_PROCESSES, MAX_SESSION_KERNELS, MAX_START_KEY_BYTES,
+    MAX_TRANSFER_BYTES, MAX_TRANSFERS, NAME_PATTERN, ObjectStoreUrl, PackedFiles, PostgresUrl, Process,
+    ProcessEvent, ProcessEvents, ProcessWriter, Provisioners, REPLICA_FILE, RemovedFiles, SecretText,
+    WrittenFiles, check_replica_name, name_of_key,
 };
 pub use himalia_shim_protocol::{ProcessExit, ProcessOrder, ProcessSource, RunProcess, TerminalSize};
 pub use himalia_store::{copy_database, detach_sandboxes};

@@ -20,13 +20,13 @@ impl Traced {
         name: &'static str,
         effect: Effect,
         principal: &Principal,
-        subject: Subject,
+        subject: Subject<'_>,
     ) -> Option<Self> {
         let parent = principal.trace().filter(|_| effect == Effect::Change)?;
         let mut span = engine.traces().begin(name, SpanKind::Internal, Some(parent))?;
         span.set("himalia.tenant", principal.owner().to_owned());
         match subject {
-            Subject::Gateway => {}
+            Subject::Gateway | Subject::Credential(_) => {}
             Subject::Kernel(id) => span.set("himalia.kernel.id", id.to_string()),
             Subject::JupyterSession(id) => span.set("himalia.jupyter_session.id", id.to_string()),
         }

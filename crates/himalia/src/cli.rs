@@ -74,6 +74,17 @@ Examples:
   himalia token list
   himalia token revoke 6f9619ff-8b86-4d01-b42d-00cf4fc964ff";
 
+const CREDENTIAL_EXAMPLES: &str = "\
+Examples:
+  himalia credential set stripe --kind bearer --host api.stripe.com < stripe-key
+  himalia credential set search --kind header --header X-Api-Key --host search.example.org < key
+  himalia credential set s3 --kind aws_sigv4 --access-key AKIA… --region eu-central-1 --service s3 \\
+                         --host '*.s3.eu-central-1.amazonaws.com' < secret-key
+  himalia credential ls
+  himalia credential rm stripe
+
+The value is the first line of standard input. It is never shown. With aws_sigv4, a second line is the session token.";
+
 const SERVE_EXAMPLES: &str = "\
 Examples:
   himalia serve
@@ -115,6 +126,9 @@ pub(crate) enum Command {
     /// Access tokens of a running gateway
     #[command(subcommand, after_help = TOKEN_EXAMPLES)]
     Token(TokenCommand),
+    /// Secrets that a running gateway adds to requests of sessions
+    #[command(subcommand, after_help = CREDENTIAL_EXAMPLES)]
+    Credential(CredentialCommand),
     /// Run code in a session and show what it prints
     #[command(after_help = EXEC_EXAMPLES)]
     Exec(ExecArgs),
@@ -141,7 +155,8 @@ pub(crate) enum Command {
     },
     /// Copy a data directory into one tar file, while its gateway runs or not
     ///
-    /// It has the database, logs, artifacts, kept files, the token that was made, and sign-ins. It has no memory of kernels,
+    /// It has the database, logs, artifacts, kept files, the token that was made, the key of
+    /// credentials, and sign-ins. It has no memory of kernels,
     /// no volumes of Docker, and no files from elsewhere that the configuration names.
     Backup {
         /// The new file; it contains secrets, and only you can read it
@@ -303,6 +318,75 @@ pub(crate) enum TokenCommand {
         #[command(flatten)]
         gateway: GatewayArgs,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CredentialCommand {
+    /// Set a credential, in the place of the one of its name; the value comes from standard input
+    Set(Box<CredentialArgs>),
+    /// List credentials, without their values
+    #[command(name = "ls")]
+    List {
+        /// Tenant of the configuration, or operator [default: all for the operator, else that of the token]
+        #[arg(long, value_name = "NAME")]
+        tenant: Option<String>,
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
+    /// Delete credentials; the next request with them is refused
+    #[command(name = "rm")]
+    Remove {
+        /// Their names
+        #[arg(required = true)]
+        names: Vec<String>,
+        /// Tenant of the configuration [default: that of the token]
+        #[arg(long, value_name = "NAME")]
+        tenant: Option<String>,
+        #[command(flatten)]
+        gateway: GatewayArgs,
+    },
+}
+
+/// A credential.
+#[derive(Debug, Args)]
+pub(crate) struct CredentialArgs {
+    /// Lower-case letters, digits and hyphens
+    pub(crate) name: String,
+    /// Where the value goes in a request
+    #[arg(long, value_name = "KIND", value_parser = ["header", "query", "bearer", "basic", "aws_sigv4"])]
+    pub(crate) kind: String,
+    /// Host that it is sent to: api.example.org, *.example.org, api.example.org:8443, http://… for plain text; may be repeated
+    #[arg(long = "host", value_name = "HOST", required = true)]
+    pub(crate) hosts: Vec<String>,
+    /// Host behind http://NAME.credential.internal/ [default: the first --host that is no pattern]
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// header: its name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) header: Option<String>,
+    /// header: what precedes the value, such as 'Token '
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) prefix: Option<String>,
+    /// query: the name of the parameter
+    #[arg(long, value_name = "NAME")]
+    pub(crate) parameter: Option<String>,
+    /// basic: the user
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// aws_sigv4: the id of the key
+    #[arg(long, value_name = "ID")]
+    pub(crate) access_key: Option<String>,
+    /// aws_sigv4: the region [default: that of the request's own signature]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) region: Option<String>,
+    /// aws_sigv4: the service [default: that of the request's own signature]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service: Option<String>,
+    /// Tenant of the configuration [default: that of the token]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tenant: Option<String>,
+    #[command(flatten)]
+    pub(crate) gateway: GatewayArgs,
 }
 
 /// What to run, and where.

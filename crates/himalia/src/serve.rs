@@ -73,7 +73,13 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
         env.refresh()?;
     }
     let chosen = Box::pin(sandboxes::choose(&config, &run_dir, address.ip())).await?;
-    let engine = Box::pin(Engine::open(engine_config(&config), chosen.provisioners)).await?;
+    let settings = EngineConfig {
+        credentials: config
+            .credentials
+            .settings(&config.data_dir, config.replica.store.is_some())?,
+        ..engine_config(&config)
+    };
+    let engine = Box::pin(Engine::open(settings, chosen.provisioners)).await?;
     let telemetry = Telemetry::new(&config);
     let audit = telemetry.audit(&config, &engine).context("audit_log")?;
     let engine = engine.with_audit(audit);

@@ -50,7 +50,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("himalia-kernelspecs", &["himalia-model"]),
     ("himalia-budget", &["himalia-model", "himalia-journal"]),
-    ("himalia-egress", &["himalia-model", "himalia-splice"]),
+    ("himalia-credentials", &["himalia-model"]),
+    (
+        "himalia-egress",
+        &["himalia-credentials", "himalia-model", "himalia-splice"],
+    ),
     ("himalia-splice", &[]),
     ("himalia-packages", &["himalia-egress", "himalia-model"]),
     ("himalia-connect", &["himalia-wire"]),
@@ -85,6 +89,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-model",
             "himalia-kernelspecs",
             "himalia-budget",
+            "himalia-credentials",
             "himalia-egress",
             "himalia-kernel",
             "himalia-executions",
@@ -176,6 +181,10 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ),
     ("himalia-kernelspecs", &["axum", "hyper", "himalia-sandbox"]),
     ("himalia-budget", &["axum", "hyper", "himalia-store"]),
+    (
+        "himalia-credentials",
+        &["tokio", "axum", "hyper", "himalia-store"],
+    ),
     ("himalia-egress", &["axum", "reqwest", "himalia-link"]),
     ("himalia-packages", &["axum", "reqwest", "himalia-link"]),
     (

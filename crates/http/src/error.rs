@@ -8,7 +8,7 @@
 //! | `NoSuchKernelspec` | 400; 501 for sessions; 404 where the kernelspec itself is asked for | 404 `kernelspec_not_found` |
 //! | `Forbidden` | 403 | 403 `forbidden` |
 //! | `KernelLimit` | 403, reason `Resource Limit` | 429 `kernel_limit` |
-//! | `NotOffered` | 400 | 422 `isolation_unavailable`, `network_unsupported`, `image_not_allowed`, `limit_exceeded`, `provisioner_unavailable` |
+//! | `NotOffered` | 400 | 422 `isolation_unavailable`, `network_unsupported`, `image_not_allowed`, `limit_exceeded`, `provisioner_unavailable`, `credential_not_allowed` |
 //! | `Fork` | | 409 `session_busy`, `fork_hazard`, `fork_undone`; 501 `unsupported`; 413 `files_too_large`; 500 `fork_probe_failed`, `fork_failed` |
 //! | `OverBudget` | 429 | 429 `over_budget` |
 //! | `DiskFull` | 507 | 507 `disk_full` |

@@ -16,6 +16,9 @@ pub struct NetworkRecord {
     pub port: u16,
     /// What became of it.
     pub outcome: NetworkOutcome,
+    /// The credential whose secret the gateway has added, or several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential: Option<String>,
     /// Why, unless it has ended by itself: one line that begins with a code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,

@@ -17,7 +17,7 @@ impl Network {
                 "himalia_network_connections_total",
                 "Connections of sandboxes to the network that have ended or were refused, by what became of them",
                 ["outcome"],
-                &["ended", "denied", "limit", "unreachable", "request"].map(|outcome| [outcome]),
+                &["ended", "denied", "limit", "unreachable", "request", "credential"].map(|outcome| [outcome]),
             ),
             sent: catalog.counter(
                 "himalia_network_sent_bytes_total",
@@ -30,7 +30,7 @@ impl Network {
         }
     }
 
-    /// A connection has ended, or was refused: `ended`, `denied`, `limit`, `unreachable`, `request`.
+    /// A connection has ended, or was refused: `ended`, `denied`, `limit`, `unreachable`, `request`, `credential`.
     pub fn ended(&self, outcome: &'static str) {
         self.connections.inc([outcome]);
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::credential::CredentialSettings;
 use crate::network::PrivateAddresses;
 use crate::{Clock, MountTemplate, PackageIndex, Principal, Retention, Template};
 
@@ -71,6 +72,8 @@ pub struct EngineConfig {
     pub packages: Option<PackageIndex>,
     /// What bounds the connections of one session to the network.
     pub network: NetworkLimits,
+    /// Secrets that are added to requests of sessions.
+    pub credentials: CredentialSettings,
     /// Limits of single tenants, by their names.
     pub tenants: BTreeMap<String, TenantLimits>,
     /// What ages are counted by; tests have their own.
@@ -217,6 +220,7 @@ impl EngineConfig {
             private_addresses: Vec::new(),
             packages: None,
             network: NetworkLimits::default(),
+            credentials: CredentialSettings::default(),
             tenants: BTreeMap::new(),
             clock: Clock::default(),
             min_free_bytes: 1 << 30,

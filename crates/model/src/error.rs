@@ -250,6 +250,8 @@ pub enum NotOffered {
     Limit,
     /// No such provisioner is configured.
     Provisioner,
+    /// The session may not use the credential, or not so.
+    Credential,
 }
 
 impl NotOffered {
@@ -261,6 +263,7 @@ impl NotOffered {
             Self::Image => "image_not_allowed",
             Self::Limit => "limit_exceeded",
             Self::Provisioner => "provisioner_unavailable",
+            Self::Credential => "credential_not_allowed",
         }
     }
 }
@@ -375,6 +378,7 @@ impl EngineError {
                 "Artifact" => "artifact_not_found",
                 "Variable" => "variable_not_found",
                 "Token" => "token_not_found",
+                "Credential" => "credential_not_found",
                 _ => "not_found",
             },
             Self::NameEnded { .. } => "session_not_found",

@@ -5,6 +5,7 @@
 mod clock;
 mod collect;
 mod config;
+pub mod credential;
 mod error;
 mod file_error;
 mod fork;
@@ -45,7 +46,7 @@ pub use kernelspec::{InterruptMode, KernelJson, KernelSpec, KernelSpecs, SpecFil
 pub use mount::MountTemplate;
 pub use packages::PackageIndex;
 pub use peer_sessions::PeerSessions;
-pub use principal::{Action, MAX_PRINCIPAL_CHARS, Object, Principal, Scope, Via};
+pub use principal::{Action, MAX_PRINCIPAL_CHARS, OPERATOR, Object, Principal, Scope, Via};
 pub use session::{
     GivenVariables, Origin, Role, SandboxConfig, Secrets, Session, SessionChange, SessionEnd, SessionInfo,
     SessionOwner, Sought, StartKey, StartPath, StartSession, TimeChange,

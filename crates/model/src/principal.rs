@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use crate::{EngineError, HeldKernel, JupyterSessionId, KernelId, TraceContext};
 
 /// The owner of what the holder of the gateway's token makes. No tenant has this name.
-const OPERATOR: &str = "operator";
+pub const OPERATOR: &str = "operator";
 /// Characters of the name of a tenant or of a caller.
 pub const MAX_PRINCIPAL_CHARS: usize = 64;
 
@@ -335,6 +335,8 @@ pub enum Object<'a> {
     Upkeep,
     /// Access tokens.
     Tokens,
+    /// Credentials that sessions use.
+    Credentials,
     /// All kernels, for creating one.
     Kernels,
     /// One kernel.

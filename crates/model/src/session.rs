@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
+use crate::credential::Intercept;
 use crate::network::AllowList;
 use crate::{
     FilesMode, JupyterSessionId, KernelId, KernelModel, MAX_LOST_NAMES, SessionId, SessionLimits, from_micros,
@@ -86,6 +87,8 @@ pub struct StartSession {
     pub network: Option<Network>,
     /// With [`Network::Allow`]: less than what the template allows.
     pub allow: Option<AllowList>,
+    /// Names of credentials: fewer than those of the template.
+    pub credentials: Option<Vec<String>>,
     /// Idle for so long, it is ended.
     pub idle_timeout: Option<Duration>,
     /// Ended after this time, whatever it does.
@@ -241,6 +244,10 @@ pub struct SandboxConfig {
     pub network: Network,
     /// With [`Network::Allow`]: what it may reach.
     pub allow: AllowList,
+    /// Names of the credentials that it may use.
+    pub credentials: Vec<String>,
+    /// Hosts whose TLS the gateway reads.
+    pub intercept: Intercept,
     /// Its image, where one was named.
     pub image: Option<String>,
     /// Of the image that the sandbox was started from.

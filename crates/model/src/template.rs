@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::MountTemplate;
+use crate::credential::{Intercept, TemplateCredential};
 use crate::network::AllowList;
 
 /// What a kernel is made from: a kernelspec, the sandbox around it, its limits, and how many are kept warm.
@@ -34,6 +35,10 @@ pub struct Template {
     pub network: Network,
     /// What kernels may reach through the gateway, if `network` is [`Network::Allow`]. Callers may ask for less.
     pub allow: AllowList,
+    /// Credentials that kernels may use, if `network` is [`Network::Allow`]. Callers may ask for less.
+    pub credentials: Vec<TemplateCredential>,
+    /// Hosts whose TLS the gateway reads, to put secrets in the place of placeholders and to check methods.
+    pub intercept: Intercept,
     /// Networks that callers may ask for instead, in [`EngineConfig::networks`](crate::EngineConfig::networks); as
     /// [`Self::images`].
     pub networks: Vec<String>,
@@ -75,6 +80,8 @@ impl Default for Template {
             isolation: Isolation::None,
             network: Network::None,
             allow: AllowList::default(),
+            credentials: Vec::new(),
+            intercept: Intercept::None,
             networks: Vec::new(),
             mounts: Vec::new(),
             limits: SessionLimits::default(),

@@ -10,6 +10,7 @@
 //! All of it is one object, [`SessionManager`]. It authorises no caller: the engine has done that before.
 
 mod change;
+mod credentials;
 mod disk;
 mod end;
 mod files;
@@ -35,6 +36,7 @@ mod templates;
 #[cfg(test)]
 mod testing;
 
+pub use credentials::{Credentials, MAX_CREDENTIALS_OF_OWNER};
 pub use disk::free;
 pub use end::{
     Bounds, EndedSessionSnapshot, EndedSessions, MAX_KEPT, WHOLE, ended_info, ended_session, over,
@@ -44,6 +46,8 @@ pub use files::{
     MAX_TRANSFER_BYTES, MAX_TRANSFERS, PackedFiles, RemovedFiles, Transfer, WrittenFiles,
 };
 pub use gate::{Gate, Turn};
+// What a credential is set with.
+pub use himalia_credentials::{CredentialValue, SecretText};
 // A stream that a sandbox has opened.
 pub use himalia_link::StreamConnection as SandboxStream;
 pub use log_cache::{Remembered, Shared};

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use bytes::Bytes;
 use himalia_budget::Budget;
 use himalia_egress::Egress;
 use himalia_executions::{Known, Past};
@@ -30,7 +31,8 @@ use crate::readiness::LastCheck;
 use crate::sandbox_lease::Share;
 use crate::start::{KernelLimits, Taking};
 use crate::{
-    EndedSessions, Gate, Lease, MemoryGauge, Meter, Pool, Provisioners, Registry, Remembered, Templates,
+    Credentials, EndedSessions, Gate, Lease, MemoryGauge, Meter, Pool, Provisioners, Registry, Remembered,
+    Templates,
 };
 
 /// Memory for the newest records of a log that is only read.
@@ -83,6 +85,10 @@ pub struct SessionManager {
     pub(crate) kernel_limits: KernelLimits,
     /// What callers without a key may cost.
     pub(crate) unproven: Arc<Unproven>,
+    /// The credentials of sessions.
+    pub credentials: Arc<Credentials>,
+    /// What programs verify hosts by, where TLS of sessions is read; PEM.
+    pub(crate) certificates: Option<Bytes>,
     /// What sessions reach the network by.
     pub(crate) egress: Arc<Egress>,
     /// What principals take of what there is for all of them.

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use himalia_budget::Budget;
-use himalia_egress::{Egress, Outbound};
+use himalia_egress::{Egress, InterceptAuthority, Outbound, Roots};
 use himalia_kernel::Command;
 use himalia_kernelspecs::{Catalog, HostEnvironment};
 use himalia_metrics::Metrics;
@@ -28,8 +29,8 @@ use crate::readiness::LastCheck;
 use crate::start::KernelLimits;
 use crate::start::{Taking, WANTS};
 use crate::{
-    EndedSessions, MemoryGauge, Pool, Provisioners, Registry, Remembered, SessionManager, Templates,
-    templates,
+    Credentials, EndedSessions, MemoryGauge, Pool, Provisioners, Registry, Remembered, SessionManager,
+    Templates, templates,
 };
 
 /// Files of packages, below the data directory.
@@ -80,6 +81,10 @@ impl SessionManager {
         let metrics = Metrics::new();
         let (store, shared_logs) = open_store(&config, &metrics).await?;
         let store: Arc<dyn Store> = Arc::new(Measured::new(store, metrics.store().clone()));
+        let credentials = Credentials::new(store.clone(), &config.credentials, config.clock.clone())?;
+        credentials.seal_again().await?;
+        let egress = egress(&config).await?;
+        let (egress, certificates) = with_credentials(egress, &config, &credentials).await?;
         let ended = store.ended_sessions(Scope::Own).await;
         let ended =
             ended.map_err(|error| EngineError::internal("cannot read the list of ended sessions", error))?;
@@ -108,7 +113,9 @@ impl SessionManager {
             last_command: AtomicU64::new(config.clock.micros()),
             kernel_limits: KernelLimits::of(&config),
             unproven: Arc::default(),
-            egress: Arc::new(egress(&config).await?),
+            credentials: Arc::new(credentials),
+            certificates,
+            egress: Arc::new(egress),
             budget: Budget::of(&config),
             memory: MemoryGauge::default(),
             meter: Arc::default(),
@@ -251,6 +258,34 @@ impl SessionManager {
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
+}
+
+/// What sessions reach hosts by, and the certificates for sandboxes whose TLS is read. The authority for interception is made when a template needs it.
+async fn with_credentials(
+    egress: Egress,
+    config: &EngineConfig,
+    credentials: &Credentials,
+) -> Result<(Egress, Option<Bytes>), EngineError> {
+    let templates = || config.templates.values().chain([&config.defaults]);
+    let intercepts = templates().any(|template| !template.intercept.is_none());
+    if !intercepts && templates().all(|template| template.credentials.is_empty()) {
+        return Ok((egress, None));
+    }
+    let bad = |error| EngineError::internal("cannot set up TLS to the hosts of credentials", error);
+    let roots = tokio::task::spawn_blocking(Roots::of_this_machine).await;
+    let roots = roots.map_err(|error| bad(error.into()))?.map_err(bad)?;
+    if !intercepts {
+        return Ok((egress.with_credentials(roots, None), None));
+    }
+    let key = credentials.authority().await.map_err(|error| match error {
+        EngineError::Unsupported { reason } => {
+            EngineError::bad_request("templates", format!("intercept: {reason}"))
+        }
+        other => other,
+    })?;
+    let authority = InterceptAuthority::new(&key).map_err(bad)?;
+    let bundle = Bytes::from(roots.bundle(&key.certificate));
+    Ok((egress.with_credentials(roots, Some(authority)), Some(bundle)))
 }
 
 /// The store of the data directory, or the one that several replicas share.

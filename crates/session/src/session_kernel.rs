@@ -13,9 +13,9 @@ use himalia_model::{
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
 
-use crate::Lease;
 use crate::network::{Notes, write};
 use crate::start::KernelPermit;
+use crate::{Credentials, Lease};
 
 /// What is known of a kernel when it is decided whether it is idle for too long.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +53,8 @@ pub struct SessionKernel {
     lease: RwLock<Arc<Lease>>,
     /// What its sandbox may reach.
     network: Arc<NetworkAccess>,
+    /// Whose values it may have sent.
+    credentials: Arc<Credentials>,
     notes: Arc<Notes>,
     /// The kernel's place under the limit of kernels; given back at its end.
     pub(crate) permit: Mutex<Option<KernelPermit>>,
@@ -72,12 +74,16 @@ impl SessionKernel {
         cull_timeout: Option<f64>,
         lease: Arc<Lease>,
         handle: Arc<Handle>,
+        credentials: Arc<Credentials>,
     ) -> Self {
         let notes = Arc::<Notes>::default();
         let reports: Arc<dyn Reports> = notes.clone();
+        let network = NetworkAccess::new(session.sandbox.allow.clone(), reports);
+        network.set_credentials(credentials.access_of(&session));
         Self {
             handle,
-            network: Arc::new(NetworkAccess::new(session.sandbox.allow.clone(), reports)),
+            network: Arc::new(network),
+            credentials,
             notes,
             session: RwLock::new(Arc::new(session)),
             cull_timeout,
@@ -106,7 +112,13 @@ impl SessionKernel {
     /// Changes what is known of the session.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Session)) {
         change(Arc::make_mut(&mut self.session.write()));
-        self.network.set(&self.session().sandbox.allow);
+        self.reaches(&self.session());
+    }
+
+    /// Its sandbox reaches what this session may, from now on.
+    fn reaches(&self, session: &Session) {
+        self.network.set(&session.sandbox.allow);
+        self.network.set_credentials(self.credentials.access_of(session));
     }
 
     /// Counts what becomes of its connections.
@@ -126,7 +138,7 @@ impl SessionKernel {
 
     /// It becomes another session: it was claimed.
     pub(crate) fn assign(&self, id: KernelId, session: Session) {
-        self.network.set(&session.sandbox.allow);
+        self.reaches(&session);
         *self.session.write() = Arc::new(session);
         self.handle.set_id(id);
     }

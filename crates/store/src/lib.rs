@@ -1,8 +1,8 @@
 //! The gateway's durable state that is not output.
 //!
 //! What is here commits before its caller is answered. Output and executions are not here, nor are the idempotency keys of
-//! these: they are in the journal. Rows hold no keys and no values of secrets, so a copy of the store
-//! reveals names, paths and the variables that callers gave.
+//! these: they are in the journal. Rows hold no keys, and values of secrets
+//! sealed only, so a copy of the store reveals names, paths and the variables that callers gave.
 //!
 //! [`Store`] is the interface. [`SqliteStore`] is for one gateway and needs no service, [`PostgresStore`] is for several replicas
 //! of it, and [`Measured`] times the calls of either. The tests in `tests/contract.rs` are written against the interface, and run on both.
@@ -18,6 +18,7 @@
 //! lives, and lists are of this replica or of all ([`Scope`]).
 
 mod claims;
+mod credentials;
 mod ended;
 mod error;
 mod jupyter_sessions;
@@ -37,6 +38,7 @@ use std::pin::Pin;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+pub use credentials::{CredentialRecord, PutCredential};
 pub use ended::{EndedRecord, Space};
 pub use error::StoreError;
 pub use himalia_lease::{DeadReplica, TakeOver};
@@ -186,6 +188,22 @@ pub trait Store: Debug + Send + Sync + 'static {
 
     /// Every access token, oldest first.
     fn tokens(&self) -> StoreFuture<'_, Vec<TokenRecord>>;
+
+    /// Writes a credential in the place of the one of its owner and name, if there is one; `false` when it was not written.
+    fn put_credential(&self, record: CredentialRecord, when: PutCredential) -> StoreFuture<'_, bool>;
+
+    /// Forgets a credential; `false` when there was none.
+    fn delete_credential(&self, owner: String, name: String) -> StoreFuture<'_, bool>;
+
+    /// The credentials of these names that these owners have, in any order.
+    fn find_credentials(
+        &self,
+        owners: Vec<String>,
+        names: Vec<String>,
+    ) -> StoreFuture<'_, Vec<CredentialRecord>>;
+
+    /// Every credential, by owner and name.
+    fn credentials(&self) -> StoreFuture<'_, Vec<CredentialRecord>>;
 
     /// Kernels of this owner, of all replicas, those included that have no process.
     fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize>;

@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::{
-    DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner,
-    ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture,
-    TakeOver, Taken, TokenRecord, UsageRecord,
+    CredentialRecord, DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location,
+    Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space,
+    Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord, UsageRecord,
 };
 
 /// Times each call of another store, the wait in its queue included. Calls whose caller stopped waiting are not counted.
@@ -110,6 +110,10 @@ timed! {
     fn delete_token(id: Uuid) -> bool;
     fn delete_expired_tokens(micros: i64) -> usize;
     fn tokens() -> Vec<TokenRecord>;
+    fn put_credential(record: CredentialRecord, when: PutCredential) -> bool;
+    fn delete_credential(owner: String, name: String) -> bool;
+    fn find_credentials(owners: Vec<String>, names: Vec<String>) -> Vec<CredentialRecord>;
+    fn credentials() -> Vec<CredentialRecord>;
     fn count_kernels(owner: String) -> usize;
     fn add_usage(day: i64, used: Vec<UsageRecord>) -> ();
     fn usage(day: i64) -> Vec<UsageRecord>;

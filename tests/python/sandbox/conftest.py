@@ -16,7 +16,7 @@ from levels import ENGINE, LEVELS, USER, AsOrdinaryUser, AtLevel
 from waiting import eventually
 
 # What is not for an engine, or needs one; what stops and starts an engine of the tests' own.
-collect_ignore = [] if ENGINE else ["test_gateway_in_container.py", "test_kept_volumes.py", "test_images.py"]
+collect_ignore = ["test_credentials.py"] if ENGINE else ["test_gateway_in_container.py", "test_kept_volumes.py", "test_images.py"]
 if not os.environ.get("HIMALIA_TEST_OWN_ENGINE"):
     collect_ignore.append("test_engine_restart.py")
 

@@ -423,7 +423,8 @@ export class SessionLog {
     const bytes = (name: string) => number(detail[name]) ?? 0;
     const omitted = bytes('omitted');
     const did = `${bytes('sent_bytes')} bytes sent, ${bytes('received_bytes')} bytes received`;
-    const said = text(detail.reason) || `${text(detail.host)}:${bytes('port')}: ${did}`;
+    const used = text(detail.credential) ? ` with the credential ${text(detail.credential)}` : '';
+    const said = text(detail.reason) || `${text(detail.host)}:${bytes('port')}${used}: ${did}`;
     this.life(record, `Network: ${said}${omitted > 0 ? `, and ${omitted} other connections` : ''}`, false);
   }
 

@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::resolve::Resolve;
-use crate::{Egress, InternalService, NetworkAccess, Report, Reports};
+use crate::{Egress, InterceptAuthority, InternalService, NetworkAccess, Report, Reports, Roots};
 
 /// Names of the test. Those that are asked for again can have another address.
 #[derive(Clone, Default)]
@@ -86,6 +86,8 @@ impl Proxy {
             egress: Arc::new(Egress {
                 resolver: Box::new(names.clone()),
                 exceptions: private,
+                roots: None,
+                authority: None,
                 proxies: Matcher::builder().http(proxy).https(proxy).no("b.test").build(),
                 services: Vec::new(),
             }),
@@ -100,6 +102,15 @@ impl Proxy {
             egress.services.push(service);
         }
         proxy
+    }
+
+    /// The same, which sends secrets to hosts that these authorities have certified.
+    pub(super) fn with_credentials(self, roots: Roots, authority: InterceptAuthority) -> Self {
+        let egress = Arc::into_inner(self.egress).unwrap();
+        Self {
+            egress: Arc::new(egress.with_credentials(roots, Some(authority))),
+            ..self
+        }
     }
 
     pub(super) fn egress(&self) -> &Arc<Egress> {

@@ -4,6 +4,7 @@
 mod artifacts;
 mod budget;
 mod collect;
+mod credentials;
 mod ended;
 mod executions;
 mod files;
@@ -23,6 +24,7 @@ mod usage;
 
 use std::sync::Arc;
 
+pub use credentials::NewCredential;
 pub use executions::MAX_INPUT_BYTES;
 pub use pooled::Search;
 pub use sandboxes::SessionUsage;

@@ -18,6 +18,8 @@ pub(super) struct Entry {
     /// The session, or one of its kernels.
     pub(super) session: Option<String>,
     pub(super) jupyter_session: Option<String>,
+    /// What else it is about.
+    pub(super) object: Option<String>,
     pub(super) route: Option<String>,
     pub(super) peer: Option<String>,
     pub(super) credential: Option<String>,
@@ -45,6 +47,7 @@ impl Entry {
             tenant: principal.map(|one| one.owner().to_owned()),
             session: None,
             jupyter_session: None,
+            object: None,
             route: None,
             peer: via.and_then(|via| via.peer).map(|peer| peer.to_string()),
             credential: via.and_then(|via| via.credential.clone()),
@@ -70,6 +73,7 @@ impl Entry {
         put("tenant", self.tenant.as_deref());
         put("session", self.session.as_deref());
         put("jupyter_session", self.jupyter_session.as_deref());
+        put("object", self.object.as_deref());
         put("route", self.route.as_deref());
         put("peer", self.peer.as_deref());
         put("credential", self.credential.as_deref());
@@ -92,6 +96,7 @@ impl Entry {
             principal = self.principal,
             session = self.session,
             jupyter_session = self.jupyter_session,
+            object = self.object,
             route = self.route,
             peer = self.peer,
             credential = self.credential,

@@ -46,8 +46,10 @@ impl Effect {
 
 /// What a command is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
+pub(crate) enum Subject<'a> {
     Gateway,
+    /// By its name.
+    Credential(&'a str),
     Kernel(KernelId),
     JupyterSession(JupyterSessionId),
 }
@@ -165,7 +167,7 @@ impl Audit {
         command: &'static str,
         effect: Effect,
         principal: &'a Principal,
-        subject: Subject,
+        subject: Subject<'a>,
     ) -> Call<'a> {
         Call {
             audit: self,
@@ -194,7 +196,7 @@ pub(crate) struct Call<'a> {
     command: &'static str,
     effect: Effect,
     principal: &'a Principal,
-    subject: Subject,
+    subject: Subject<'a>,
     begun: Instant,
     ended: bool,
 }
@@ -233,6 +235,7 @@ impl Call<'_> {
         );
         match self.subject {
             Subject::Gateway => {}
+            Subject::Credential(name) => entry.object = Some(format!("credential {}", shown(name))),
             Subject::Kernel(id) => entry.session = Some(id.to_string()),
             Subject::JupyterSession(id) => entry.jupyter_session = Some(id.to_string()),
         }
@@ -240,6 +243,11 @@ impl Call<'_> {
         entry.millis = Some(u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX));
         self.audit.write(entry);
     }
+}
+
+/// The beginning of a text of a caller.
+fn shown(text: &str) -> String {
+    text.chars().take(64).flat_map(char::escape_debug).collect()
 }
 
 impl Drop for Call<'_> {

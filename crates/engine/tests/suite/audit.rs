@@ -11,9 +11,10 @@ use crate::common;
 
 use common::{TestEngine, op, settled, start, stop};
 use himalia_engine::{
-    Attach, Audit, AuditTarget, COMMANDS, Drain, Effect, Engine, EngineError, Execute, ForkKernel,
-    JupyterSessionId, KernelId, NewKernel, NewSession, NewToken, Principal, RunProcess, Scope, SessionChange,
-    SessionId, SessionPatch, Sought, StartSession, VariableQuery, Via,
+    Attach, Audit, AuditTarget, COMMANDS, CredentialFields, Drain, Effect, Engine, EngineError, Execute,
+    ForkKernel, JupyterSessionId, KernelId, NewCredential, NewKernel, NewSession, NewToken, Principal,
+    RunProcess, Scope, SecretText, SessionChange, SessionId, SessionPatch, Sought, StartSession,
+    VariableQuery, Via,
 };
 use himalia_testkit::patience::within;
 use serde_json::Value;
@@ -63,6 +64,12 @@ async fn call_all(engine: &Engine, who: &Principal) {
         scope: Scope::Read,
         description: "canary".into(),
         lifetime: None,
+    };
+    let new_credential = NewCredential {
+        tenant: None,
+        definition: CredentialFields::default(),
+        value: SecretText::new("canary".into()),
+        session_token: None,
     };
     let named = StartSession {
         session_name: Some("x".into()),
@@ -164,9 +171,12 @@ async fn call_all(engine: &Engine, who: &Principal) {
             engine.kernelspec_file(who, "none", "x").await.err(),
             engine.create_token(who, new_token).await.err(),
             engine.revoke_token(who, Uuid::from_u128(1)).await.err(),
+            engine.set_credential(who, "stripe", new_credential).await.err(),
+            engine.delete_credential(who, "stripe", None).await.err(),
+            engine.credentials(who, None).await.err(),
         ]
     };
-    let worked: [Option<EngineError>; 59] = within("all commands", Box::pin(work)).await.unwrap();
+    let worked: [Option<EngineError>; 62] = within("all commands", Box::pin(work)).await.unwrap();
     assert_eq!(
         lists.len() + worked.len() + 1,
         COMMANDS.len(),

@@ -1,7 +1,8 @@
-//! `himalia session`, `himalia token`, `himalia exec`, `himalia connect`, `himalia gc` and `himalia mcp`: clients of a running gateway.
+//! `himalia session`, `himalia token`, `himalia credential`, `himalia exec`, `himalia connect`, `himalia gc` and `himalia mcp`: clients of a running gateway.
 
 mod connect;
 mod console;
+mod credentials;
 mod exec;
 mod gateway;
 mod http;
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::cli::{ConnectArgs, ExecArgs, GatewayArgs, SessionCommand, TokenCommand};
+use crate::cli::{ConnectArgs, CredentialCommand, ExecArgs, GatewayArgs, SessionCommand, TokenCommand};
 use http::{Client, Reply};
 pub(crate) use target::find as find_gateway;
 
@@ -33,6 +34,11 @@ pub(crate) fn run(command: SessionCommand) -> anyhow::Result<ExitCode> {
 /// Runs one command on access tokens.
 pub(crate) fn token(command: TokenCommand) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(Box::pin(tokens::call(command)))
+}
+
+/// Runs one command on credentials.
+pub(crate) fn credential(command: CredentialCommand) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(Box::pin(credentials::call(command)))
 }
 
 /// Runs code in a session; the exit code is that of its result.

@@ -119,6 +119,30 @@ const TOKENS: [Column; 8] = [
     ("DESCRIPTION", |token| word(token, "description")),
 ];
 
+const CREDENTIALS: [Column; 6] = [
+    ("NAME", |credential| word(credential, "name")),
+    ("OWNER", |credential| word(credential, "owner")),
+    ("KIND", |credential| word(credential, "kind")),
+    ("HOSTS", |credential| {
+        let hosts = credential["hosts"].as_array().into_iter().flatten();
+        let hosts: Vec<&str> = hosts.filter_map(Value::as_str).collect();
+        clean(&hosts.join(","))
+    }),
+    ("SET BY", |credential| match credential["set_by"].as_str() {
+        Some(by) => clean(by),
+        None => "configuration".to_owned(),
+    }),
+    ("AGE", |credential| since(&credential["set"])),
+];
+
+/// A table of credentials.
+pub(super) fn credentials(credentials: &[Value]) -> String {
+    if credentials.is_empty() {
+        return "no credentials\n".to_owned();
+    }
+    table(credentials, &CREDENTIALS)
+}
+
 /// A table of access tokens.
 pub(super) fn tokens(tokens: &[Value]) -> String {
     if tokens.is_empty() {

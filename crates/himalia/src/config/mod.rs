@@ -1,5 +1,6 @@
 //! Settings, checked: defaults, then the file, then variables and flags.
 
+mod credentials;
 mod error;
 mod kubernetes;
 mod mounts;
@@ -21,6 +22,7 @@ use himalia_engine::{
 };
 use himalia_otlp::{BadCollector, Collector};
 
+pub(crate) use credentials::Credentials;
 pub(crate) use error::ConfigError;
 pub(crate) use kubernetes::Kubernetes;
 pub(crate) use oidc::OidcSettings;
@@ -61,6 +63,7 @@ pub(crate) struct Config {
     pub(crate) private_addresses: Vec<PrivateAddresses>,
     pub(crate) packages: Option<PackageIndex>,
     pub(crate) network: NetworkLimits,
+    pub(crate) credentials: Credentials,
     pub(crate) kernelspec_dirs: Vec<PathBuf>,
     pub(crate) only_these_kernelspecs: bool,
     pub(crate) allowed_kernelspecs: Vec<String>,
@@ -126,6 +129,11 @@ impl Config {
             settings.max_kernels,
             &sandboxes.docker,
         )?;
+        let credentials = Credentials::check(
+            settings.credentials.unwrap_or_default(),
+            settings.credentials_key_file,
+            &tenants.limits,
+        )?;
         if settings.default_kernel.is_empty() {
             return Err(ConfigError::new("default_kernel", "is empty"));
         }
@@ -177,6 +185,7 @@ impl Config {
             jail: settings.jail,
             sandboxes,
             mounts,
+            credentials,
             private_addresses: private_addresses(&settings.private_addresses.unwrap_or_default())?,
             packages: packages(settings.package_index, settings.package_cache)?,
             network: NetworkLimits {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use himalia_engine::{FilesMode, ProvisionerChoice, SessionLimits, Template, UsualSizes};
+use himalia_engine::{FilesMode, Intercept, ProvisionerChoice, SessionLimits, Template, UsualSizes};
 use himalia_sandbox::{Isolation, Network, ProvisionerKind};
 
 use super::ConfigError;
@@ -68,6 +68,21 @@ impl Reader<'_> {
         if network != Network::Allow && own.allow.is_some() {
             return bad("allow", "needs network = \"allow\"".to_owned());
         }
+        let credentials = own.credentials.as_ref().or(base.credentials.as_ref());
+        let credentials = credentials.cloned().unwrap_or_default();
+        let intercept = own.intercept.as_ref().or(base.intercept.as_ref());
+        let intercept = intercept.cloned().unwrap_or_default();
+        let is_allow = network == Network::Allow;
+        let wants = [
+            (
+                "credentials",
+                own.credentials.is_some() && !credentials.is_empty(),
+            ),
+            ("intercept", own.intercept.is_some() && !intercept.is_none()),
+        ];
+        if let Some((field, _)) = wants.iter().find(|(_, wanted)| *wanted && !is_allow) {
+            return bad(field, "needs network = \"allow\"".to_owned());
+        }
         let image = own.image.clone().or_else(|| base.image.clone());
         if let Some(image) = image.as_ref().filter(|image| !self.docker.images.contains(image)) {
             return bad(
@@ -129,6 +144,8 @@ impl Reader<'_> {
             isolation: own.isolation.or(base.isolation).unwrap_or_default(),
             network,
             allow,
+            credentials: if is_allow { credentials } else { Vec::new() },
+            intercept: if is_allow { intercept } else { Intercept::None },
             networks,
             mounts: mounts.cloned().unwrap_or_default(),
             limits,

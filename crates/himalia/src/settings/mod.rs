@@ -7,6 +7,7 @@
     reason = "the texts of the help are plain, not Markdown"
 )]
 
+mod credentials;
 #[macro_use]
 mod declare;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+pub(crate) use credentials::CredentialTable;
 pub(crate) use declare::Flags;
 pub(crate) use oidc::{GrantTable, OidcTable};
 pub(crate) use tables::{
@@ -106,6 +108,9 @@ settings! {
         package_index("URL", hide_env_values = true): Secret;
         /// Disk for the files of packages that are kept for all sessions; above it the least recently used go
         package_cache("SIZE"): ByteSize = "5GiB";
+        /// File with the keys that secrets in the store are sealed with: 64 hexadecimal digits on a line. The first one seals, the others
+        /// still open. Gateways that share a store have the same file
+        credentials_key_file("FILE"): PathBuf, or "credentials.key in the data directory, made at the first start; none with --store";
     }
     "Kernels" {
         /// Directory of kernelspecs (DIR/<name>/kernel.json) to look in first; may be repeated
@@ -167,6 +172,8 @@ settings! {
         oidc: OidcTable;
         /// As root: host user ids, one for each living sandbox
         host_uids: HostUids;
+        /// Secrets that are added to requests of sessions, by name
+        credentials: BTreeMap<String, CredentialTable>;
         /// The Docker engine
         docker: DockerTable;
         /// A Kubernetes cluster: sandboxes are its pods
@@ -197,7 +204,10 @@ impl Given {
             &mut self.shim,
             &mut self.jail,
             &mut self.otlp_headers,
+            &mut self.credentials_key_file,
         ];
+        let credentials = self.credentials.iter_mut().flat_map(BTreeMap::values_mut);
+        let credentials = credentials.flat_map(CredentialTable::files);
         let oidc = self.oidc.iter_mut().flat_map(OidcTable::files);
         // Standard output and the collector are no files.
         let is_file = |path: &&mut PathBuf| path.as_os_str() != STDOUT && path.as_os_str() != OTLP;
@@ -217,6 +227,7 @@ impl Given {
             .chain(listed)
             .chain(tokens)
             .chain(oidc)
+            .chain(credentials)
         {
             *path = base.join(&path);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use himalia_engine::{AllowList, FilesMode, ProvisionerChoice};
+use himalia_engine::{AllowList, FilesMode, Intercept, ProvisionerChoice, TemplateCredential};
 use himalia_sandbox::Isolation;
 use serde::Deserialize;
 
@@ -106,6 +106,10 @@ pub(crate) struct TemplateTable {
     pub(crate) network: Option<String>,
     /// What may be reached with `allow`.
     pub(crate) allow: Option<AllowList>,
+    /// Credentials that its sessions may use.
+    pub(crate) credentials: Option<Vec<TemplateCredential>>,
+    /// Hosts whose TLS the gateway reads.
+    pub(crate) intercept: Option<Intercept>,
     /// Networks that callers may ask for instead.
     pub(crate) networks: Option<Vec<String>>,
     /// At least.

@@ -16,7 +16,7 @@ pub(crate) const EVERY: Group = &[
     (503, "unavailable"),
 ];
 /// Of one whose path has this parameter.
-pub(super) const OF_PARAMETERS: [(&str, Group); 6] = [
+pub(super) const OF_PARAMETERS: [(&str, Group); 7] = [
     (
         "session_id",
         &[(404, "kernel_not_found"), (404, "session_not_found")],
@@ -26,6 +26,7 @@ pub(super) const OF_PARAMETERS: [(&str, Group); 6] = [
     ("sha256", &[(404, "artifact_not_found")]),
     ("name", &[(404, "variable_not_found")]),
     ("token_id", &[(404, "token_not_found")]),
+    ("credential", &[(404, "credential_not_found")]),
 ];
 /// Of one that reads a body.
 pub(crate) const BODY: Group = &[
@@ -44,6 +45,7 @@ pub(crate) const START: Group = &[
     (422, "image_not_allowed"),
     (422, "limit_exceeded"),
     (422, "provisioner_unavailable"),
+    (422, "credential_not_allowed"),
     (429, "kernel_limit"),
     (500, "kernel_start_failed"),
     (504, "timeout"),
@@ -51,8 +53,10 @@ pub(crate) const START: Group = &[
 ];
 /// Of one that changes what a session may have.
 pub(crate) const CHANGE: Group = &[(409, "conflict"), (422, "limit_exceeded")];
-/// Of one that creates an access token.
+/// Of one that changes access tokens or credentials.
 pub(crate) const TOKENS: Group = &[(409, "conflict")];
+/// Of one that stores a credential.
+pub(crate) const STORED: Group = &[(501, "unsupported")];
 /// Of one that a session's kernel has its part in.
 pub(crate) const KERNEL: Group = &[
     (409, "conflict"),

@@ -9,7 +9,7 @@ use super::schemas::Schemas;
 use crate::render::Problem;
 
 /// The groups of operations. The tag of an operation is the last of these words in its path.
-pub(super) const TAGS: [(&str, &str); 14] = [
+pub(super) const TAGS: [(&str, &str); 15] = [
     ("sessions", "Live kernels with their sandboxes."),
     ("kernels", "The kernels of a session."),
     ("executions", "Code that runs once, and its results."),
@@ -24,6 +24,10 @@ pub(super) const TAGS: [(&str, &str); 14] = [
     ("code", "Completion and inspection."),
     ("templates", "What sessions can be started from."),
     ("tokens", "Access tokens."),
+    (
+        "credentials",
+        "Secrets that the gateway adds to requests of sessions.",
+    ),
     ("usage", "What a tenant uses, and what it may use."),
     ("gateway", "Upkeep, for the operator."),
     ("description", "This description."),
@@ -56,7 +60,7 @@ fn tag_of(path: &str) -> &'static str {
 }
 
 /// The parameters that stand in paths.
-const IN_PATHS: [(&str, &str); 7] = [
+const IN_PATHS: [(&str, &str); 8] = [
     ("session_id", "The session's id or name."),
     ("kernel_id", "The kernel's id."),
     ("execution_id", "The execution's id."),
@@ -65,6 +69,7 @@ const IN_PATHS: [(&str, &str); 7] = [
         "The SHA-256 of the content, with or without `sha256:` before it.",
     ),
     ("token_id", "The token's id."),
+    ("credential", "The credential's name."),
     ("name", "The variable's name."),
     ("path", "A path relative to the session's work directory."),
 ];

@@ -4,6 +4,7 @@ mod answers;
 pub(crate) mod artifacts;
 pub(crate) mod code;
 pub(crate) mod collect;
+pub(crate) mod credentials;
 pub(crate) mod description;
 pub(crate) mod events;
 pub(crate) mod executions;

@@ -60,6 +60,8 @@ pub(crate) struct NewSession<I> {
     image: Option<String>,
     /// `none`, the name of an open network, `allow` for what the template allows, or a part of that.
     network: Option<WantedNetwork>,
+    /// Names of credentials that it may use: some of those of the template. Default: all of them.
+    credentials: Option<Vec<String>>,
     /// Seconds without activity after which it is ended.
     idle_timeout_s: Option<Seconds>,
     /// Seconds after its start when it is ended.
@@ -219,6 +221,7 @@ impl<I> NewSession<I> {
             image: filled(self.image),
             network,
             allow,
+            credentials: self.credentials,
             idle_timeout: self.idle_timeout_s.map(seconds),
             lifetime: self.lifetime_s.map(seconds),
             labels: self.labels,
@@ -284,6 +287,8 @@ pub(crate) struct Session {
     network: String,
     /// With `allow`: what it may reach.
     allow: AllowList,
+    /// Names of the credentials that it may use.
+    credentials: Vec<String>,
     image: Option<String>,
     files: FilesMode,
     cwd: String,
@@ -337,6 +342,7 @@ impl From<SessionInfo> for Session {
                 Network::Open(name) => name,
             },
             allow: sandbox.allow,
+            credentials: sandbox.credentials,
             image: sandbox.image,
             files: sandbox.files,
             cwd: session.cwd,

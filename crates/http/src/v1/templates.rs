@@ -49,6 +49,8 @@ struct Template {
     images: Vec<String>,
     /// `none`, `allow` (a list of what may be reached), or the name of an open network.
     network: String,
+    /// Names of credentials that its sessions may use.
+    credentials: Vec<String>,
     /// Other networks that the caller may ask for. `none` is always possible.
     networks: Vec<String>,
     /// Limits of a session that asks for none. Null: no limit.
@@ -154,6 +156,7 @@ impl Template {
                 Network::Allow => "allow".to_owned(),
                 Network::Open(name) => name,
             },
+            credentials: template.credentials.into_iter().map(|one| one.name).collect(),
             networks: template.networks,
             limits: LimitValues::from(&template.limits),
             max_limits: max,

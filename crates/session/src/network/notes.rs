@@ -93,6 +93,7 @@ impl Reports for Notes {
                 Some(DenialKind::Limit) => "limit",
                 Some(DenialKind::Unreachable) => "unreachable",
                 Some(DenialKind::Request) => "request",
+                Some(DenialKind::Credential | DenialKind::CredentialUnavailable) => "credential",
             });
         }
         self.waiting.lock().add(record(report), Instant::now());
@@ -103,13 +104,16 @@ impl Reports for Notes {
 fn record(report: Report) -> NetworkRecord {
     let outcome = match report.denial.as_ref().map(|denial| denial.kind) {
         None => NetworkOutcome::Ended,
-        Some(DenialKind::Unreachable) => NetworkOutcome::Unreachable,
-        Some(DenialKind::Policy | DenialKind::Request | DenialKind::Limit) => NetworkOutcome::Refused,
+        Some(DenialKind::Unreachable | DenialKind::CredentialUnavailable) => NetworkOutcome::Unreachable,
+        Some(DenialKind::Policy | DenialKind::Request | DenialKind::Limit | DenialKind::Credential) => {
+            NetworkOutcome::Refused
+        }
     };
     NetworkRecord {
         host: report.target.host.to_string(),
         port: report.target.port,
         outcome,
+        credential: Some(report.credentials.join(", ")).filter(|names| !names.is_empty()),
         reason: report.denial.map(|denial| denial.to_string()),
         sent_bytes: report.sent_bytes,
         received_bytes: report.received_bytes,
@@ -149,6 +153,7 @@ mod tests {
             host: "a.test".to_owned(),
             port,
             outcome: NetworkOutcome::Ended,
+            credential: None,
             reason: None,
             sent_bytes: 1,
             received_bytes: 10,

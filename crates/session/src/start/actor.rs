@@ -167,7 +167,13 @@ impl SessionManager {
             Arc::clone(self.metrics.kernels()),
             self.traces.clone(),
         );
-        let kernel = Arc::new(SessionKernel::new(session, cull_timeout, lease, handle));
+        let kernel = Arc::new(SessionKernel::new(
+            session,
+            cull_timeout,
+            lease,
+            handle,
+            Arc::clone(&self.credentials),
+        ));
         *kernel.permit.lock() = permit;
         self.serve_network(&kernel, &streams);
         let actor = Actor {

@@ -19,7 +19,7 @@ use super::new_session::millis_since;
 use super::plan::with_secrets;
 use super::sandbox::shim_spec;
 use crate::end::SESSION_ENDED;
-use crate::templates::{Plan, trust_domain, zygote_spec};
+use crate::templates::{Plan, trust_domain, with_placeholders, zygote_spec};
 use crate::{SessionKernel, SessionManager};
 
 /// Most kernels of a session, its first one included.
@@ -171,9 +171,9 @@ impl SessionManager {
             provisioner: Arc::clone(session.lease().provisioner()),
             runtime: None,
             lifetime: None,
-            env: template.env,
             // It is in the sandbox of its session.
             mounts: Vec::new(),
+            env: with_placeholders(&template, &of_session.sandbox.credentials),
             preload: template.preload,
             trust_domain,
             unlike_pool: None,

@@ -53,7 +53,7 @@ impl SessionManager {
             check_labels(labels)?;
         }
         let (manager, ending) = (Arc::clone(self), Arc::clone(self));
-        let work = async move { manager.branches(&parent, &fork).await };
+        let work = async move { Box::pin(manager.branches(&parent, &fork)).await };
         self.detached(
             work,
             move |branches: Vec<Result<Branch, EngineError>>| async move {

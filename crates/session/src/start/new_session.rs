@@ -51,6 +51,7 @@ impl SessionManager {
         self.check_quotas(principal, true).await?;
         let mut plan = self.plan(&start, Some(principal.owner())).await?;
         principal.caller().clone_into(&mut plan.session.started_by);
+        self.credentials.check_start(&plan.session, &start).await?;
         plan.session.start_key = start_key(principal, &start)?;
         let launch = self.launch(&plan, with_secrets(&start.env, &start.secrets)?, start.cwd)?;
         let accepted = Accepted {

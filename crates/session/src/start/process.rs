@@ -18,7 +18,10 @@ impl SessionManager {
     ) -> Result<(), EngineError> {
         let started = self.order_process(handle, Command::Start(Box::new(spec))).await;
         let failure = match started {
-            Ok(Some(Ok(_))) => return Ok(()),
+            Ok(Some(Ok(_))) => match Box::pin(self.put_certificates(handle)).await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            },
             Ok(Some(Err(CommandError::StartFailed { reason, stderr }))) => EngineError::KernelStart {
                 cause: reason,
                 stderr_tail: stderr,

@@ -190,6 +190,8 @@ impl SessionManager {
         // Never more than it had, nor than the template allows by now.
         plan.session.sandbox.allow = sandbox.allow.within(&plan.session.sandbox.allow);
         plan.session.started_by.clone_from(&before.started_by);
+        let names = &mut plan.session.sandbox.credentials;
+        names.retain(|name| sandbox.credentials.contains(name));
         if plan.provisioner.kind().as_str() != before.provisioner {
             return Err(EngineError::unavailable(format!(
                 "the provisioner {} of this session is not there any more",
@@ -321,7 +323,7 @@ impl SessionManager {
     ) -> Result<(), EngineError> {
         let start = Command::Start(Box::new(spec));
         match self.order_process(handle, start).await? {
-            Some(Ok(_)) => Ok(()),
+            Some(Ok(_)) => Box::pin(self.put_certificates(handle)).await,
             Some(Err(error)) => Err(self.not_revived(handle, error)),
             None => Err(self.over(handle)),
         }

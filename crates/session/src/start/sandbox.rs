@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::actor::PreparedKernel;
 use super::plan::cull_timeout;
+use crate::credentials::certificates;
 use crate::end::{new_name, remove_kept_files};
 use crate::sandbox_error::not_started;
 use crate::templates::{Plan, packages, sandbox_spec};
@@ -196,6 +197,9 @@ pub(super) fn shim_spec(
     if let Some(work_dir) = &sandbox.work_dir {
         let index = index.is_some_and(|index| index.is_permitted(&config.allow));
         for (name, value) in packages::variables(work_dir, &config.network, index) {
+            env.entry(name.to_owned()).or_insert(value);
+        }
+        for (name, value) in certificates::variables(work_dir, &plan.session) {
             env.entry(name.to_owned()).or_insert(value);
         }
     }

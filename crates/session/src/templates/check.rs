@@ -1,6 +1,9 @@
 //! Templates are checked once, when the engine opens: what is wrong with one is found before a caller finds it.
 
+use std::collections::BTreeSet;
+
 use himalia_kernelspecs::check_variables;
+use himalia_model::credential::MAX_CREDENTIALS_OF_TEMPLATE;
 use himalia_model::{EngineConfig, EngineError, FilesMode, ProvisionerChoice, SessionLimits, Template};
 use himalia_sandbox::Network;
 
@@ -69,6 +72,17 @@ fn one(config: &EngineConfig, provisioners: &Provisioners, template: &Template) 
         return Err(format!(
             "network is allow, which provisioner {kind} cannot enforce (network_unsupported)"
         ));
+    }
+    let has_credentials = !template.credentials.is_empty() || !template.intercept.is_none();
+    if has_credentials && template.network != Network::Allow {
+        return Err("credentials and intercept need network = \"allow\"".to_owned());
+    }
+    if template.credentials.len() > MAX_CREDENTIALS_OF_TEMPLATE {
+        return Err(format!("credentials are more than {MAX_CREDENTIALS_OF_TEMPLATE}"));
+    }
+    let names: BTreeSet<&String> = template.credentials.iter().map(|one| &one.name).collect();
+    if names.len() < template.credentials.len() {
+        return Err("credentials has a name twice".to_owned());
     }
     let runs_images = named.is_none_or(|(_, can)| can.images());
     if !runs_images && (template.image.is_some() || template.runtime.is_some()) {

@@ -48,6 +48,32 @@ impl Grants<'_> {
                 reason,
             ));
         }
+        let has = |name: &String| self.template.credentials.iter().any(|one| one.name == *name);
+        if let Some(name) = start.credentials.iter().flatten().find(|name| !has(name)) {
+            let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
+            let reason = format!(
+                "{shown} is not among the credentials of the template {}",
+                self.name
+            );
+            return Err(EngineError::not_offered(
+                NotOffered::Credential,
+                "credentials",
+                reason,
+            ));
+        }
+        if start.credentials.as_ref().is_some_and(|names| !names.is_empty())
+            && start
+                .network
+                .as_ref()
+                .is_some_and(|network| *network != Network::Allow)
+        {
+            let reason = "need network \"allow\"".to_owned();
+            return Err(EngineError::not_offered(
+                NotOffered::Credential,
+                "credentials",
+                reason,
+            ));
+        }
         if let Some(name) = &start.image
             && self.template.image.as_ref() != Some(name)
         {

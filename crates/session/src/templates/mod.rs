@@ -19,7 +19,7 @@ use himalia_model::{EngineConfig, EngineError, KernelSpec, MountTemplate, Origin
 
 pub(crate) use check::check;
 pub(crate) use mounts::check_sources;
-pub(crate) use plan::{Offer, Plan, check_labels, duration, plan, trust_domain};
+pub(crate) use plan::{Offer, Plan, check_labels, duration, plan, trust_domain, with_placeholders};
 pub(crate) use sandbox_spec::{sandbox_spec, warm_zygote, zygote_spec};
 
 /// The templates of a configuration.

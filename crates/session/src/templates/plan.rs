@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use himalia_model::credential::{Intercept, placeholder};
 use himalia_model::network::AllowList;
 use himalia_model::{
     EngineConfig, EngineError, FilesMode, GivenVariables, KernelSpec, MountTemplate, NotOffered, Origin,
@@ -114,6 +115,14 @@ pub(crate) fn plan(
         Network::Allow => start.allow.clone().unwrap_or_else(|| template.allow.clone()),
         Network::None | Network::Open(_) => AllowList::default(),
     };
+    let of_template = template.credentials.iter().map(|one| one.name.clone());
+    let (credentials, intercept) = match network {
+        Network::Allow => {
+            let names = start.credentials.clone().unwrap_or_else(|| of_template.collect());
+            (names, template.intercept.clone())
+        }
+        Network::None | Network::Open(_) => (Vec::new(), Intercept::None),
+    };
     let image = start.image.clone().or_else(|| template.image.clone());
     let mounts = template
         .mounts
@@ -147,6 +156,7 @@ pub(crate) fn plan(
         Origin::V1 => GivenVariables::of(&start.env, &start.secrets),
         Origin::Jupyter => GivenVariables::default(),
     };
+    let env = with_placeholders(&template, &credentials);
     let session = Session {
         owner: owner.unwrap_or_default().to_owned(),
         origin: start.origin,
@@ -159,6 +169,8 @@ pub(crate) fn plan(
             limits,
             network,
             allow,
+            credentials,
+            intercept,
             image,
             files: template.files,
             given,
@@ -174,12 +186,28 @@ pub(crate) fn plan(
         spec,
         provisioner,
         runtime: template.runtime,
-        env: template.env,
         mounts,
+        env,
         preload: template.preload,
         trust_domain,
         unlike_pool,
     })
+}
+
+/// The variables of a template, with placeholders for the credentials of these names.
+pub(crate) fn with_placeholders(template: &Template, credentials: &[String]) -> BTreeMap<String, String> {
+    let mut env = template.env.clone();
+    let used = template
+        .credentials
+        .iter()
+        .filter(|one| credentials.contains(&one.name));
+    for credential in used {
+        for variable in &credential.env {
+            env.entry(variable.clone())
+                .or_insert_with(|| placeholder(&credential.name));
+        }
+    }
+    env
 }
 
 /// What a provisioner is chosen by.
@@ -288,6 +316,14 @@ fn unlike(
     }
     if *wants.network != template.network {
         return Some("it has a network of its own".to_owned());
+    }
+    let of_template = template.credentials.iter().map(|one| &one.name);
+    if start
+        .credentials
+        .as_ref()
+        .is_some_and(|names| !names.iter().eq(of_template))
+    {
+        return Some("it has fewer credentials".to_owned());
     }
     let change = LimitChange {
         from: limits::of_sandbox(&of_pool),

@@ -13,6 +13,7 @@
 
 mod claims;
 mod connection;
+mod credentials;
 mod data_dir;
 mod ended;
 mod failure;
@@ -43,9 +44,9 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use crate::{
-    DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner,
-    ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture,
-    TakeOver, Taken, TokenRecord, UsageRecord,
+    CredentialRecord, DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location,
+    Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space,
+    Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord, UsageRecord,
 };
 use claims::Claims;
 use connection::{Connector, Link};
@@ -415,6 +416,26 @@ impl Store for PostgresStore {
 
     fn tokens(&self) -> StoreFuture<'_, Vec<TokenRecord>> {
         Box::pin(self.do_tokens())
+    }
+
+    fn put_credential(&self, record: CredentialRecord, when: PutCredential) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_put_credential(record, when))
+    }
+
+    fn delete_credential(&self, owner: String, name: String) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_delete_credential(owner, name))
+    }
+
+    fn find_credentials(
+        &self,
+        owners: Vec<String>,
+        names: Vec<String>,
+    ) -> StoreFuture<'_, Vec<CredentialRecord>> {
+        Box::pin(self.do_find_credentials(owners, names))
+    }
+
+    fn credentials(&self) -> StoreFuture<'_, Vec<CredentialRecord>> {
+        Box::pin(self.do_credentials())
     }
 
     fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize> {

@@ -8,10 +8,10 @@ use super::failure::Failure;
 use crate::StoreError;
 
 /// The schema version that this code writes.
-pub(super) const SCHEMA_VERSION: i64 = 5;
+pub(super) const SCHEMA_VERSION: i64 = 6;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5];
+const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6];
 
 /// "HIMA": held while a schema is made or changed, so that replicas that start at once do it once.
 const LOCK: i64 = 0x4849_4d41;
@@ -150,6 +150,20 @@ ALTER TABLE himalia.usage ADD COLUMN network_sent_bytes bigint NOT NULL DEFAULT 
 ALTER TABLE himalia.usage ADD COLUMN network_received_bytes bigint NOT NULL DEFAULT 0;
 ";
 
+/// Secrets, sealed.
+const V6: &str = "
+CREATE TABLE himalia.credentials (
+    owner      text NOT NULL,
+    name       text NOT NULL,
+    definition text NOT NULL,
+    key_id     text NOT NULL,
+    sealed     bytea NOT NULL,
+    set_by     text NOT NULL,
+    set_micros bigint NOT NULL,
+    PRIMARY KEY (owner, name)
+);
+";
+
 /// Applies the steps that are missing, all in one transaction and under an advisory lock, so that a crash leaves the earlier version
 /// or the newest. `database` is named in errors.
 pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), Failure> {
@@ -197,6 +211,6 @@ pub(super) async fn migrate(client: &mut Client, database: &str) -> Result<(), F
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 5 && SCHEMA_VERSION == 5,
+    MIGRATIONS.len() == 6 && SCHEMA_VERSION == 6,
     "a step and its version come together"
 );

@@ -12,6 +12,7 @@
 
 mod backup;
 mod claims;
+mod credentials;
 mod ended;
 mod failure;
 mod jupyter_sessions;
@@ -34,9 +35,9 @@ use uuid::Uuid;
 
 use crate::claims::Claims;
 use crate::{
-    DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location, Lookup, Owner,
-    ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space, Store, StoreError, StoreFuture,
-    TakeOver, Taken, TokenRecord, UsageRecord,
+    CredentialRecord, DeadReplica, EndedRecord, JupyterSessionRecord, KernelLife, KernelRecord, Location,
+    Lookup, Owner, PutCredential, ReadyReplica, ReplicaLease, ReplicaRecord, RuntimePaths, Scope, Space,
+    Store, StoreError, StoreFuture, TakeOver, Taken, TokenRecord, UsageRecord,
 };
 pub use backup::{copy_database, detach_sandboxes};
 use claims::Claim;
@@ -331,6 +332,26 @@ impl Store for SqliteStore {
 
     fn tokens(&self) -> StoreFuture<'_, Vec<TokenRecord>> {
         Box::pin(self.do_tokens())
+    }
+
+    fn put_credential(&self, record: CredentialRecord, when: PutCredential) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_put_credential(record, when))
+    }
+
+    fn delete_credential(&self, owner: String, name: String) -> StoreFuture<'_, bool> {
+        Box::pin(self.do_delete_credential(owner, name))
+    }
+
+    fn find_credentials(
+        &self,
+        owners: Vec<String>,
+        names: Vec<String>,
+    ) -> StoreFuture<'_, Vec<CredentialRecord>> {
+        Box::pin(self.do_find_credentials(owners, names))
+    }
+
+    fn credentials(&self) -> StoreFuture<'_, Vec<CredentialRecord>> {
+        Box::pin(self.do_credentials())
     }
 
     fn count_kernels(&self, owner: String) -> StoreFuture<'_, usize> {

@@ -8,10 +8,10 @@ use super::failure::Failure;
 pub(super) const APPLICATION_ID: i64 = 0x4849_4d41;
 
 /// The schema version that this code writes (`PRAGMA user_version`).
-pub const SCHEMA_VERSION: i64 = 11;
+pub const SCHEMA_VERSION: i64 = 12;
 
 /// Step `n` brings version `n` to `n + 1`. A released step never changes; a change is a new step.
-pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11];
+pub(super) const MIGRATIONS: &[&str] = &[V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12];
 
 const V1: &str = "
 CREATE TABLE meta (
@@ -162,6 +162,20 @@ ALTER TABLE usage ADD COLUMN network_sent_bytes INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE usage ADD COLUMN network_received_bytes INTEGER NOT NULL DEFAULT 0;
 ";
 
+/// Secrets, sealed.
+const V12: &str = "
+CREATE TABLE credentials (
+    owner      TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    definition TEXT NOT NULL,
+    key_id     TEXT NOT NULL,
+    sealed     BLOB NOT NULL,
+    set_by     TEXT NOT NULL,
+    set_micros INTEGER NOT NULL,
+    PRIMARY KEY (owner, name)
+) STRICT, WITHOUT ROWID;
+";
+
 /// The schema version of an open file.
 pub(super) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
@@ -191,6 +205,6 @@ pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(),
 }
 
 const _: () = assert!(
-    MIGRATIONS.len() == 11 && SCHEMA_VERSION == 11,
+    MIGRATIONS.len() == 12 && SCHEMA_VERSION == 12,
     "a step and its version come together"
 );

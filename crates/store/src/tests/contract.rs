@@ -329,6 +329,50 @@ pub(crate) async fn a_token_is_kept_until_it_is_revoked_or_expires<P: Fixture>()
     assert_eq!(store.tokens().await.unwrap(), [token(3, Some(51))]);
 }
 
+pub(crate) async fn a_credential_is_its_owners_and_all_replicas_have_the_latest<P: Fixture>() {
+    let row = |owner: &str, name: &str, n: u8| CredentialRecord {
+        owner: owner.into(),
+        name: name.into(),
+        definition: "{\"\u{fc}\"}".into(),
+        key_id: "k".into(),
+        sealed: vec![n, 0, 255],
+        set_by: "operator".into(),
+        set_micros: n.into(),
+    };
+    let place = P::new().await;
+    let (a, b) = (place.open("a").await, place.open("b").await);
+    let always = PutCredential::Always;
+    for record in [row("acme", "x", 1), row("acme", "y", 2), row("other", "x", 3)] {
+        assert!(a.put_credential(record, always.clone()).await.unwrap());
+    }
+    let find = |owners: &[&str], names: &[&str]| {
+        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        b.find_credentials(texts(owners), texts(names))
+    };
+    assert_eq!(find(&["acme"], &["x", "z"]).await.unwrap(), [row("acme", "x", 1)]);
+    assert_eq!(find(&["acme", "other"], &["x"]).await.unwrap().len(), 2);
+    assert!(find(&[], &["x"]).await.unwrap().is_empty());
+    assert!(
+        !a.put_credential(row("acme", "x", 9), PutCredential::Absent)
+            .await
+            .unwrap()
+    );
+    let holding = |n: u8| PutCredential::Holding(vec![n, 0, 255]);
+    assert!(!a.put_credential(row("acme", "x", 9), holding(2)).await.unwrap());
+    assert!(!a.put_credential(row("acme", "z", 9), holding(2)).await.unwrap());
+    assert!(a.put_credential(row("acme", "x", 4), holding(1)).await.unwrap());
+    assert!(
+        a.put_credential(row("", "ca", 5), PutCredential::Absent)
+            .await
+            .unwrap()
+    );
+    assert!(a.put_credential(row("acme", "y", 6), always).await.unwrap());
+    assert!(a.delete_credential("other".into(), "x".into()).await.unwrap());
+    assert!(!a.delete_credential("other".into(), "x".into()).await.unwrap());
+    let all = [row("", "ca", 5), row("acme", "x", 4), row("acme", "y", 6)];
+    assert_eq!(b.credentials().await.unwrap(), all);
+}
+
 pub(crate) async fn what_was_used_adds_up_over_replicas_and_is_forgotten<P: Fixture>() {
     let place = P::new().await;
     let (a, b) = (place.open("a").await, place.open("b").await);

@@ -1,0 +1,21 @@
+//! Secrets that are added to requests outside of sandboxes. Pure: nothing in here waits, or knows where secrets are stored or how requests
+//! are sent.
+//!
+//! ```text
+//! at rest      KeyRing (keyring.rs): seals a value, bound to its owner, its name and its definition
+//! requests     Credential::add, ::replace (apply.rs): in the place that its kind names; a signature is made by sigv4.rs
+//! responses    Mask (mask.rs): finds the secret and its usual encodings in a stream, wherever it is cut
+//! ```
+
+mod apply;
+mod credential;
+mod keyring;
+mod mask;
+mod secret;
+mod sigv4;
+
+pub use apply::{Applied, ApplyError, PayloadHash};
+pub use credential::{Credential, CredentialValue, MIN_VALUE_BYTES};
+pub use keyring::{KeyError, KeyRing, OpenError, Sealed};
+pub use mask::{Mask, MaskStream};
+pub use secret::SecretText;

@@ -1,0 +1,63 @@
+//! Which credentials a session may use, and where they come from.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use himalia_credentials::Credential;
+use himalia_model::credential::Intercept;
+
+use crate::denial::Denial;
+use crate::gate::Gate;
+
+/// Why credentials cannot be read now. What it is in detail is in the log of the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceError;
+
+/// Where credentials are.
+pub trait CredentialSource: Send + Sync {
+    /// The credentials of these names, as they are now, that sessions of this owner may use: its own, or else those of the operator.
+    /// One that does not exist is left out.
+    fn find<'a>(
+        &'a self,
+        owner: &'a str,
+        names: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<Credential>, SourceError>>;
+}
+
+/// What one session may use.
+#[derive(Clone)]
+pub struct CredentialAccess {
+    /// Whose session it is.
+    pub owner: String,
+    /// Names of credentials.
+    pub names: Vec<String>,
+    /// Hosts whose TLS is read.
+    pub intercept: Intercept,
+    /// Where they are.
+    pub source: Arc<dyn CredentialSource>,
+}
+
+impl CredentialAccess {
+    /// All of them, once it is the turn of the session.
+    pub(super) async fn find_all(&self, gate: &Gate) -> Result<Vec<Credential>, Denial> {
+        if self.names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let _turn = gate.turn_to_look().await;
+        let found = self.source.find(&self.owner, &self.names).await;
+        found.map_err(|SourceError| {
+            Denial::credential_unavailable("the gateway cannot read its credentials now")
+        })
+    }
+}
+
+impl fmt::Debug for CredentialAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CredentialAccess")
+            .field("owner", &self.owner)
+            .field("names", &self.names)
+            .field("intercept", &self.intercept)
+            .finish_non_exhaustive()
+    }
+}

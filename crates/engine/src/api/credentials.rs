@@ -1,0 +1,101 @@
+//! Credentials that sessions use.
+
+use himalia_model::credential::{CredentialDefinition, CredentialFields, CredentialInfo};
+use himalia_model::{Action, EngineError, Object, Principal};
+use himalia_session::{CredentialValue, SecretText};
+
+use super::Commands;
+
+/// A credential that a caller sets.
+#[derive(Clone, Debug)]
+pub struct NewCredential {
+    /// The tenant that it is for; `None`: that of the caller.
+    pub tenant: Option<String>,
+    /// What it is.
+    pub definition: CredentialFields,
+    /// Its secret.
+    pub value: SecretText,
+    /// Of `aws_sigv4`: the token of a session.
+    pub session_token: Option<SecretText>,
+}
+
+impl Commands {
+    pub(crate) async fn set_credential(
+        &self,
+        principal: &Principal,
+        name: &str,
+        new: NewCredential,
+    ) -> Result<CredentialInfo, EngineError> {
+        self.allow(principal, Action::Create, Object::Credentials)?;
+        let owner = self.credential_owner(principal, new.tenant.as_deref())?;
+        let definition = CredentialDefinition::try_from(new.definition).map_err(|reason| bad(&reason))?;
+        let value = CredentialValue::new(definition.kind(), new.value, new.session_token);
+        let value = value.map_err(|reason| bad(&reason))?;
+        let credentials = &self.inner.credentials;
+        credentials
+            .set((&owner, name), definition, &value, principal.name())
+            .await
+    }
+
+    pub(crate) async fn credentials(
+        &self,
+        principal: &Principal,
+        tenant: Option<&str>,
+    ) -> Result<Vec<CredentialInfo>, EngineError> {
+        self.allow(principal, Action::Read, Object::Credentials)?;
+        let owner = match tenant {
+            None if principal.is_operator() => None,
+            tenant => Some(self.credential_owner(principal, tenant)?),
+        };
+        self.inner.credentials.list(owner.as_deref()).await
+    }
+
+    pub(crate) async fn delete_credential(
+        &self,
+        principal: &Principal,
+        name: &str,
+        tenant: Option<&str>,
+    ) -> Result<(), EngineError> {
+        self.allow(principal, Action::Delete, Object::Credentials)?;
+        let owner = self.credential_owner(principal, tenant)?;
+        self.inner.credentials.delete(&owner, name).await
+    }
+
+    /// Whose it is: the caller's tenant, or the operator chooses one.
+    fn credential_owner(&self, principal: &Principal, tenant: Option<&str>) -> Result<String, EngineError> {
+        match tenant {
+            None => Ok(principal.owner().to_owned()),
+            Some(tenant) if tenant == principal.owner() => Ok(tenant.to_owned()),
+            // The same for a tenant that there is and for one that there is not.
+            Some(_) if !principal.is_operator() => Err(EngineError::Forbidden {
+                action: "manage credentials of another tenant",
+            }),
+            Some(tenant) if self.inner.config.tenants.contains_key(tenant) => Ok(tenant.to_owned()),
+            Some(_) => Err(EngineError::bad_request(
+                "tenant",
+                "is no tenant of the configuration",
+            )),
+        }
+    }
+}
+
+/// A reason that begins with the name of its member.
+fn bad(reason: &str) -> EngineError {
+    const MEMBERS: [&str; 12] = [
+        "kind",
+        "hosts",
+        "base_url",
+        "header",
+        "prefix",
+        "parameter",
+        "user",
+        "access_key",
+        "region",
+        "service",
+        "value",
+        "session_token",
+    ];
+    let (member, rest) = reason.split_once(": ").unwrap_or(("", reason));
+    let field = MEMBERS.into_iter().find(|known| *known == member);
+    EngineError::bad_request(field.unwrap_or("credential"), rest)
+}

@@ -1,0 +1,43 @@
+//! Values of credentials that the configuration names.
+
+use himalia_credentials::{Credential, CredentialValue, SecretText};
+use himalia_egress::SourceError;
+use himalia_model::credential::{ConfiguredCredential, ValueSource};
+use zeroize::Zeroizing;
+
+/// Reads a credential, as its value is now.
+pub(super) fn read(one: &ConfiguredCredential) -> Result<Credential, SourceError> {
+    let value = value(one).map_err(|reason| {
+        tracing::error!(owner = one.owner, name = one.name, "credentials: {reason}");
+        SourceError
+    })?;
+    Ok(Credential {
+        name: one.name.clone(),
+        definition: one.definition.clone(),
+        value,
+    })
+}
+
+/// Reads the value of a credential.
+///
+/// # Errors
+/// What is wrong, without a part of the value.
+pub(super) fn value(one: &ConfiguredCredential) -> Result<CredentialValue, String> {
+    let value = text(&one.value)?;
+    let token = one.session_token.as_ref().map(text).transpose()?;
+    CredentialValue::new(one.definition.kind(), value, token)
+}
+
+fn text(source: &ValueSource) -> Result<SecretText, String> {
+    match source {
+        ValueSource::File(path) => {
+            let text = std::fs::read_to_string(path);
+            let text = text.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            let text = Zeroizing::new(text);
+            Ok(SecretText::new(text.trim_end_matches(['\r', '\n']).to_owned()))
+        }
+        ValueSource::Variable(name) => std::env::var(name)
+            .map(SecretText::new)
+            .map_err(|_| format!("the variable {name} is not set")),
+    }
+}

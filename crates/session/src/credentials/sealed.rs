@@ -1,0 +1,177 @@
+//! Credentials in the store: the value is sealed for its owner, its name and its definition, so that none of the three can be
+//! exchanged there.
+
+use himalia_credentials::{Credential, CredentialValue, KeyRing, Sealed};
+use himalia_egress::{InterceptKey, SourceError};
+use himalia_model::EngineError;
+use himalia_model::credential::{CredentialDefinition, CredentialInfo};
+use himalia_store::{CredentialRecord, PutCredential, Store};
+use zeroize::Zeroizing;
+
+use super::{Credentials, not_read};
+
+/// The owner of what is the gateway's own. No tenant has this name.
+const GATEWAY: &str = "";
+/// The name of the authority for interception, which no credential can have.
+const AUTHORITY: &str = "interception.authority";
+
+/// A row for the store.
+pub(super) fn seal(
+    keys: &KeyRing,
+    info: &CredentialInfo,
+    value: &CredentialValue,
+) -> Result<CredentialRecord, EngineError> {
+    let definition = serde_json::to_string(&info.definition)
+        .map_err(|error| EngineError::internal("cannot write a credential", error))?;
+    let plain = serde_json::to_vec(value).map(Zeroizing::new);
+    let plain = plain.map_err(|error| EngineError::internal("cannot write a credential", error))?;
+    let record = CredentialRecord {
+        owner: info.owner.clone(),
+        name: info.name.clone(),
+        definition,
+        key_id: String::new(),
+        sealed: Vec::new(),
+        set_by: info.set_by.clone().unwrap_or_default(),
+        set_micros: info.set_micros.unwrap_or_default(),
+    };
+    with_value(keys, record, &plain)
+}
+
+fn with_value(
+    keys: &KeyRing,
+    record: CredentialRecord,
+    plain: &[u8],
+) -> Result<CredentialRecord, EngineError> {
+    let sealed = keys.seal(&bound(&record), plain);
+    let Sealed { key_id, bytes } =
+        sealed.map_err(|error| EngineError::internal("cannot seal a credential", error))?;
+    Ok(CredentialRecord {
+        key_id,
+        sealed: bytes,
+        ..record
+    })
+}
+
+fn bound(record: &CredentialRecord) -> [&str; 3] {
+    [&record.owner, &record.name, &record.definition]
+}
+
+fn plain(keys: &KeyRing, row: &CredentialRecord) -> Result<Zeroizing<Vec<u8>>, String> {
+    let sealed = Sealed {
+        key_id: row.key_id.clone(),
+        bytes: row.sealed.clone(),
+    };
+    keys.open(&bound(row), &sealed).map_err(|error| error.to_string())
+}
+
+/// What a row says beside its value.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn info(row: &CredentialRecord) -> Result<CredentialInfo, String> {
+    let definition: CredentialDefinition =
+        serde_json::from_str(&row.definition).map_err(|error| error.to_string())?;
+    Ok(CredentialInfo {
+        name: row.name.clone(),
+        owner: row.owner.clone(),
+        definition,
+        set_by: Some(row.set_by.clone()),
+        set_micros: Some(row.set_micros),
+    })
+}
+
+/// A credential with its value.
+pub(super) fn open(keys: Option<&KeyRing>, row: &CredentialRecord) -> Result<Credential, SourceError> {
+    let read = || {
+        let keys = keys.ok_or("the gateway has no credentials_key_file")?;
+        let info = info(row)?;
+        let plain = plain(keys, row)?;
+        // The text of an error could have a part of the value.
+        let value = serde_json::from_slice(&plain).map_err(|_| "its value is not well-formed")?;
+        Ok(Credential {
+            name: info.name,
+            definition: info.definition,
+            value,
+        })
+    };
+    read().map_err(|error: String| {
+        tracing::error!(
+            owner = row.owner,
+            name = row.name,
+            error,
+            "cannot open a credential"
+        );
+        SourceError
+    })
+}
+
+impl Credentials {
+    /// Seals all values with the current key that were sealed with an earlier one. Those whose key is missing stay.
+    pub(crate) async fn seal_again(&self) -> Result<(), EngineError> {
+        let Some(keys) = &self.keys else { return Ok(()) };
+        for row in self.store.credentials().await.map_err(not_read)? {
+            if row.key_id == keys.current() {
+                continue;
+            }
+            let opened = match plain(keys, &row) {
+                Ok(opened) => opened,
+                Err(error) => {
+                    tracing::error!(
+                        owner = row.owner,
+                        name = row.name,
+                        error,
+                        "cannot open a credential"
+                    );
+                    continue;
+                }
+            };
+            let held = PutCredential::Holding(row.sealed.clone());
+            let record = with_value(keys, row, &opened)?;
+            // Another replica may do the same.
+            put(&*self.store, record, held).await?;
+        }
+        Ok(())
+    }
+
+    /// The authority for interception, which is made once for all replicas.
+    ///
+    /// # Errors
+    /// [`EngineError::Unsupported`] without a key.
+    pub(crate) async fn authority(&self) -> Result<InterceptKey, EngineError> {
+        let keys = self.keys()?;
+        let damaged =
+            |error: String| EngineError::internal("cannot open the authority for interception", error);
+        for _ in 0..2 {
+            let found = self
+                .store
+                .find_credentials(vec![GATEWAY.to_owned()], vec![AUTHORITY.to_owned()]);
+            if let Some(row) = found.await.map_err(not_read)?.first() {
+                let key = plain(keys, row).map_err(damaged)?;
+                return Ok(InterceptKey {
+                    certificate: row.definition.clone(),
+                    key: String::from_utf8(key.to_vec()).map_err(|_| damaged("no text".to_owned()))?,
+                });
+            }
+            let made = InterceptKey::generate().map_err(|error| {
+                EngineError::internal("cannot make the authority for interception", error)
+            })?;
+            let record = CredentialRecord {
+                owner: GATEWAY.to_owned(),
+                name: AUTHORITY.to_owned(),
+                definition: made.certificate,
+                key_id: String::new(),
+                sealed: Vec::new(),
+                set_by: String::new(),
+                set_micros: self.clock.stored_micros(),
+            };
+            let record = with_value(keys, record, made.key.as_bytes())?;
+            put(&*self.store, record, PutCredential::Absent).await?;
+        }
+        Err(damaged("it is not stored".to_owned()))
+    }
+}
+
+async fn put(store: &dyn Store, record: CredentialRecord, when: PutCredential) -> Result<bool, EngineError> {
+    let put = store.put_credential(record, when).await;
+    put.map_err(|error| EngineError::internal("cannot store a credential", error))
+}
