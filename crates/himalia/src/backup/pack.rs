@@ -19,9 +19,9 @@ use tar::{Builder, EntryType, Header};
 use super::manifest::{self, Manifest};
 use super::{DATABASE, MANIFEST};
 
-/// What is not copied from the top of a data directory: the database, which is copied on its own, and what belongs to a process or to a
-/// machine.
-const LEFT_OUT: [&str; 7] = [
+/// What is not copied from the top of a data directory: the database, which is copied on its own, what belongs to a process or to a machine,
+/// and the cache of packages.
+const LEFT_OUT: [&str; 8] = [
     "himalia.db",
     "himalia.db-wal",
     "himalia.db-shm",
@@ -29,6 +29,7 @@ const LEFT_OUT: [&str; 7] = [
     "lock",
     "run-dir",
     "gateway.json",
+    "packages",
 ];
 
 /// Copies a data directory into a new file, while its gateway runs or not.
