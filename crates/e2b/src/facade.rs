@@ -10,7 +10,7 @@ use axum::{Router, routing};
 use himalia_engine::{Engine, Principal};
 use tokio_util::sync::CancellationToken;
 
-use crate::envd::Processes;
+use crate::envd::{Processes, Watchers};
 use crate::failure::{ControlFailure, Failure, IsLimit};
 use crate::{control, envd, interpreter};
 
@@ -26,6 +26,8 @@ pub(crate) struct Facade {
     pub(crate) shutdown: CancellationToken,
     /// The commands that run.
     pub(crate) processes: Processes,
+    /// The directories that clients ask about.
+    pub(crate) watchers: Watchers,
 }
 
 impl fmt::Debug for Facade {
@@ -42,6 +44,7 @@ pub fn service(engine: Engine, issue: Issuer, shutdown: CancellationToken) -> Ro
         issue,
         shutdown,
         processes: Processes::default(),
+        watchers: Watchers::default(),
     };
     Router::new()
         .merge(control::routes())

@@ -12,7 +12,8 @@
 //! * `caller` has who calls, and which sandbox a request is for.
 //! * `failure` gives errors the bodies that each of these clients reads.
 //!
-//! Invariants: there is no state between requests, but the commands that run (`envd::Processes`). What a client asks for that this gateway does not have is refused, and never
+//! Invariants: there is no state between requests, but the commands that run
+//! (`envd::Processes`) and the directories that clients ask about (`envd::Watchers`). What a client asks for that this gateway does not have is refused, and never
 //! ignored.
 
 mod caller;

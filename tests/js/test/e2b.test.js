@@ -8,6 +8,7 @@ import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { CommandExitError, FileNotFoundError, NotFoundError, Sandbox, SandboxError, TimeoutError } from '@e2b/code-interpreter';
 import { Gateway } from '../lib/gateway.js';
+import { until } from '../lib/until.js';
 
 let gateway;
 
@@ -101,7 +102,12 @@ test('files', () => inSandbox(async sandbox => {
   await sandbox.files.remove('e');
   assert.equal(await sandbox.files.exists('e'), false);
   await assert.rejects(sandbox.files.read('e/f'), FileNotFoundError);
-  await assert.rejects(sandbox.files.watchDir('a', () => {}), SandboxError);
+  const events = [];
+  const watched = await sandbox.files.watchDir('a', event => events.push([event.name, event.type]));
+  await sandbox.files.write('a/new', 'x');
+  await until('both events were heard', async () => events.length === 2);
+  assert.deepEqual(events, [['new', 'create'], ['new', 'write']]);
+  await watched.stop();
   const url = await sandbox.downloadUrl('a/b.txt', { useSignatureExpiration: 60 });
   assert.equal(await (await fetch(url)).text(), 'ä');
   assert.equal((await fetch(url.replace('b.txt', 'c.txt'))).status, 401);

@@ -186,7 +186,11 @@ class Cases:
         self.files.remove("c")
 
     def filesystem_watch_dir(self):
-        raise Refused(refused(lambda: self.files.watch_dir(".")))
+        handle = self.files.watch_dir(".")
+        self.files.write("watched", "1")
+        assert "watched" in {event.name for event in handle.get_new_events()}
+        handle.stop()
+        return "directories are compared twice a second, or when asked: a file that is moved is one removed and one created"
 
     # Commands
 

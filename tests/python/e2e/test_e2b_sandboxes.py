@@ -1,5 +1,6 @@
 """Files and commands of sandboxes, by E2B's own Python client, unmodified."""
 
+import contextlib
 import io
 import re
 import threading
@@ -77,8 +78,35 @@ def test_files_are_listed_moved_and_removed(sandbox):
         sandbox.files.rename("one", "one/two/three")
     with pytest.raises(e2b.InvalidArgumentException):
         sandbox.files.list("one/../..")
-    with pytest.raises(e2b.SandboxException, match="watch"):
-        sandbox.files.watch_dir("one")
+
+
+def test_directories_are_watched(sandbox):
+    sandbox.files.write("watched/old", "1")
+    with sandbox_watch(sandbox, "watched", recursive=False) as flat, sandbox_watch(sandbox, "watched", recursive=True) as deep:
+        assert flat.get_new_events() == []
+        sandbox.run_code("import os, pathlib; os.remove('watched/old'); os.makedirs('watched/a/b'); pathlib.Path('watched/a/b/new').write_text('x')")
+        found = [(event.name, event.type.value) for event in deep.get_new_events()]
+        assert found == [("old", "remove"), ("a", "create"), ("a/b", "create"), ("a/b/new", "create"), ("a/b/new", "write")]
+        assert [(event.name, event.type.value) for event in flat.get_new_events()] == [("old", "remove"), ("a", "create")]
+        sandbox.run_code("os.chmod('watched/a/b/new', 0o600); pathlib.Path('watched/a/b/new').write_text('xy')")
+        assert [(event.name, event.type.value) for event in deep.get_new_events()] == [("a/b/new", "write"), ("a/b/new", "chmod")]
+        for _ in range(6):
+            sandbox.files.watch_dir("watched")
+        with pytest.raises(e2b.SandboxException, match="at most 8 watchers"):
+            sandbox.files.watch_dir("watched")
+    with pytest.raises(e2b.SandboxException, match="stopped"):
+        flat.get_new_events()
+    with pytest.raises(e2b.FileNotFoundException):
+        sandbox.files.watch_dir("nothing")
+    with pytest.raises(e2b.InvalidArgumentException, match="not a directory"):
+        sandbox.files.watch_dir("watched/a/b/new")
+
+
+@contextlib.contextmanager
+def sandbox_watch(sandbox, path, recursive):
+    handle = sandbox.files.watch_dir(path, recursive=recursive)
+    yield handle
+    handle.stop()
 
 
 def test_signed_addresses_of_files(sandbox):

@@ -10,6 +10,7 @@ use axum::routing::{get, post};
 
 use crate::facade::Facade;
 
+pub(crate) use files::watch::Watchers;
 pub(crate) use process::Processes;
 
 pub(crate) fn routes() -> Router<Facade> {

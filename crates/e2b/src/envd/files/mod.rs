@@ -2,6 +2,7 @@
 
 pub(super) mod content;
 pub(super) mod service;
+pub(super) mod watch;
 
 use himalia_engine::{Engine, EngineError, FileKind, KernelId, ListedFile, Principal, SessionId};
 use serde::Serialize;

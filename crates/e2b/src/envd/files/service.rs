@@ -5,13 +5,14 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
-use himalia_engine::{EngineError, FileError, FileKind, MAX_LISTED};
+use himalia_engine::{EngineError, FileError, FileKind, MAX_LISTED, Principal};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::watch::{self, Watch};
 use super::{Entry, Files};
 use crate::caller::{Caller, Named, message};
-use crate::connect::{Code, RpcFailure, failed};
+use crate::connect::{Code, RpcFailure, deadline, failed, first, streamed};
 use crate::envd::user::check_header;
 use crate::facade::Facade;
 
@@ -23,6 +24,9 @@ struct Requested {
     depth: u32,
     source: String,
     destination: String,
+    recursive: bool,
+    #[serde(rename = "watcherId")]
+    watcher: String,
 }
 
 pub(in crate::envd) async fn call(
@@ -34,7 +38,8 @@ pub(in crate::envd) async fn call(
     body: Body,
 ) -> Response {
     if method == "WatchDir" {
-        return failed(no_watches());
+        let opened = watched(&facade, &principal, &named, &headers, body).await;
+        return opened.unwrap_or_else(failed);
     }
     let answered = async {
         check_header(&headers)?;
@@ -47,7 +52,13 @@ pub(in crate::envd) async fn call(
             "MakeDir" => files.make(&requested.path).await,
             "Move" => files.rename(&requested.source, &requested.destination).await,
             "Remove" => files.remove(&requested.path).await,
-            _ => Err(no_watches()),
+            "CreateWatcher" => facade.watchers.create(&files, session, requested.watch()).await,
+            "GetWatcherEvents" => facade.watchers.events(&files, session, &requested.watcher).await,
+            "RemoveWatcher" => facade.watchers.remove(session, &requested.watcher),
+            _ => Err(RpcFailure::new(
+                Code::Unimplemented,
+                "this gateway does not offer this",
+            )),
         }
     };
     match answered.await {
@@ -56,8 +67,30 @@ pub(in crate::envd) async fn call(
     }
 }
 
-fn no_watches() -> RpcFailure {
-    RpcFailure::new(Code::Unimplemented, "this gateway does not watch directories")
+/// `WatchDir`: a stream for as long as the client listens.
+async fn watched(
+    facade: &Facade,
+    principal: &Principal,
+    named: &Named,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Response, RpcFailure> {
+    check_header(headers)?;
+    let session = named.running(&facade.engine, principal)?;
+    let requested: Requested = first(body).await?;
+    let files = Files::of(&facade.engine, principal, session)?;
+    let shutdown = facade.shutdown.clone();
+    let events = watch::follow(&files, session, requested.watch(), deadline(headers), shutdown).await?;
+    Ok(streamed(events))
+}
+
+impl Requested {
+    fn watch(&self) -> Watch {
+        Watch {
+            path: self.path.clone(),
+            recursive: self.recursive,
+        }
+    }
 }
 
 impl Files<'_> {
