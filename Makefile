@@ -148,7 +148,7 @@ test-python-long: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_
 	  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m long tests/python
 
 .PHONY: test-examples
-test-examples: test-programs $(TEST_ENV)/ready $(AGENTS_ENV)/ready ## the examples of agents with a model that follows a script; their packages take 650 MB
+test-examples: test-programs $(TEST_ENV)/ready $(AGENTS_ENV)/ready ## the examples of agents with a model that follows a script, and unmodified clients of the facades; their packages take 700 MB
 	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_AGENTS_PYTHON=$(AGENTS_ENV)/bin/python $(TEST_ENV)/bin/python -m pytest -q tests/python/agents
 
 .PHONY: test-chaos

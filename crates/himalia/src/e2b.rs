@@ -27,7 +27,7 @@ pub(crate) fn open(
     engine: &Engine,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<Option<E2b>> {
-    if !config.e2b {
+    if !config.facades.e2b {
         return Ok(None);
     }
     let tokens = SandboxTokens::new(secret(config)?.as_bytes());

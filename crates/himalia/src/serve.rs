@@ -100,6 +100,8 @@ async fn serve(config: Config, said: Given) -> anyhow::Result<ExitCode> {
     let http_config = HttpConfig {
         cluster,
         e2b: e2b::open(&config, &engine, &shutdown)?,
+        azure: azure(&config, &engine),
+        openai: openai(&config, &engine),
         mcp: Some(Mounted::new(himalia_mcp::service(
             engine.clone(),
             shutdown.clone(),
@@ -319,4 +321,16 @@ fn raise_open_files() {
             tracing::warn!(%error, "cannot raise the limit on open files");
         }
     }
+}
+
+/// The facade of `OpenAI`'s containers, if it is wanted.
+fn openai(config: &Config, engine: &Engine) -> Option<Mounted> {
+    let service = || himalia_openai::service(engine.clone());
+    config.facades.openai_containers.then(|| Mounted::new(service()))
+}
+
+/// The facade of Azure's dynamic sessions, if it is wanted.
+fn azure(config: &Config, engine: &Engine) -> Option<Mounted> {
+    let service = || himalia_azure::service(engine.clone(), himalia_http::azure_session_name);
+    config.facades.azure_sessions.then(|| Mounted::new(service()))
 }

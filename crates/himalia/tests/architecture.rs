@@ -131,10 +131,13 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["himalia-wire", "himalia-engine", "himalia-oidc", "himalia-relay"],
     ),
     ("himalia-mcp", &["himalia-engine"]),
+    ("himalia-azure", &["himalia-engine"]),
+    ("himalia-openai", &["himalia-engine"]),
     ("himalia-e2b", &["himalia-engine"]),
     (
         "himalia",
         &[
+            "himalia-azure",
             "himalia-connect",
             "himalia-e2b",
             "himalia-egress",
@@ -144,6 +147,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "himalia-kubernetes",
             "himalia-mcp",
             "himalia-oidc",
+            "himalia-openai",
             "himalia-otlp",
             "himalia-relay",
             "himalia-sandbox",
@@ -220,6 +224,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         ],
     ),
     ("himalia-mcp", &["axum", "hyper", "zeromq", "rusqlite"]),
+    ("himalia-azure", &["hyper", "zeromq", "rusqlite"]),
+    ("himalia-openai", &["hyper", "zeromq", "rusqlite"]),
     ("himalia-e2b", &["hyper", "zeromq", "rusqlite"]),
     (
         "himalia-connect",

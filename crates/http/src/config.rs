@@ -58,6 +58,10 @@ pub struct HttpConfig {
     pub mcp: Option<Mounted>,
     /// What answers E2B's clients; `None`: its routes are 404.
     pub e2b: Option<E2b>,
+    /// What answers clients of Azure's dynamic sessions, below `/azure`; `None`: its routes are 404.
+    pub azure: Option<Mounted>,
+    /// What answers clients of `OpenAI`'s containers, below `/openai`; `None`: its routes are 404.
+    pub openai: Option<Mounted>,
     /// The replicas of which this is one; `None`: it is the only one.
     pub cluster: Option<Cluster>,
     /// The page at `/`; without files it says how to build it.
@@ -101,6 +105,8 @@ impl HttpConfig {
             drain_timeout: Duration::from_secs(10),
             mcp: None,
             e2b: None,
+            azure: None,
+            openai: None,
             cluster: None,
             viewer: Viewer::default(),
             oidc: None,

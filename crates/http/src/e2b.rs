@@ -3,15 +3,13 @@
 //! Files are at `/files` too: the address of a file that a client signs is made from host and port alone.
 
 use axum::extract::{Request, State};
-use axum::http::uri::PathAndQuery;
-use axum::http::{HeaderMap, Uri};
+use axum::http::HeaderMap;
 use axum::response::Response;
-use tower::ServiceExt as _;
 
 use crate::app::App;
-use crate::auth::{Caller, SANDBOX_ID, SandboxTokens, may_be_rebound};
+use crate::auth::{Caller, SANDBOX_ID, SandboxTokens};
 use crate::error::ApiError;
-use crate::mounted::{Mounted, OwnBody};
+use crate::mounted::{Mounted, forward};
 
 /// What the paths begin with.
 const PREFIX: &str = "/e2b";
@@ -34,28 +32,7 @@ pub(crate) async fn answer(
     let Some(E2b { service, .. }) = app.config().e2b.clone() else {
         return Err(ApiError::not_found("Not Found"));
     };
-    if may_be_rebound(request.headers(), &app.config().allow_origin) {
-        return Err(ApiError::forbidden("this origin is not allowed"));
-    }
-    let (parts, body) = request.into_parts();
-    // Without what this router has found: the service has routes of its own.
-    let mut request = Request::new(body);
-    *request.uri_mut() = inner(&parts.uri).unwrap_or(parts.uri);
-    *request.method_mut() = parts.method;
-    *request.headers_mut() = parts.headers;
-    request.extensions_mut().insert(principal);
-    let mut response = match service.0.oneshot(request).await {
-        Ok(response) => response,
-        Err(never) => match never {},
-    };
-    response.extensions_mut().insert(OwnBody);
-    Ok(response)
-}
-
-/// The address below the prefix; `None` for one that has none.
-fn inner(uri: &Uri) -> Option<Uri> {
-    let inner = uri.path_and_query()?.as_str().strip_prefix(PREFIX)?;
-    Some(Uri::from(PathAndQuery::try_from(inner).ok()?))
+    forward(&app, service, PREFIX, principal, request).await
 }
 
 /// The sandbox that a request names: in its path, or in its header.
@@ -81,8 +58,5 @@ mod tests {
         assert_eq!(of("/e2b/v2/sandboxes/a/connect").as_deref(), Some("a"));
         assert_eq!(of("/e2b/files").as_deref(), Some("h"));
         assert_eq!(sandbox("/e2b/sandboxes", &HeaderMap::new()), None);
-        let uri = "/e2b/files?path=%2Fe2b".parse().unwrap();
-        assert_eq!(inner(&uri).unwrap(), "/files?path=%2Fe2b");
-        assert_eq!(inner(&"/files".parse().unwrap()), None);
     }
 }

@@ -7,7 +7,7 @@
 //! * `error` maps engine errors to status codes, in one place; `render` gives them the dialect's body.
 //! * `openapi` describes the native API, from the types that its handlers take and answer with.
 //! * `mounted` is another facade's service, which `mcp` puts behind the same doors.
-//! * `e2b` does that for E2B's clients, whose credentials `auth::sandbox` knows.
+//! * `azure` does that for clients of Azure's dynamic sessions, `openai` for those of `OpenAI`'s containers, and `e2b` for E2B's, whose credentials `auth::sandbox` knows.
 //! * `cluster` relays what is about a session of another replica.
 //! * `oidc` signs people in whom an identity provider knows.
 //! * `viewer` serves the page at `/`, and signs browsers in.
@@ -20,6 +20,7 @@
 
 mod app;
 mod auth;
+mod azure;
 mod body;
 mod cluster;
 mod config;
@@ -32,6 +33,7 @@ mod listen;
 mod mcp;
 mod mounted;
 mod oidc;
+mod openai;
 mod openapi;
 mod prefix;
 mod query;
@@ -48,6 +50,7 @@ mod viewer;
 mod ws;
 
 pub use auth::{AllowedOrigins, SandboxTokens, Token, Tokens};
+pub use azure::azure_session_name;
 pub use cluster::{Cluster, Directory, Location};
 pub use config::{ConfigError, HttpConfig};
 pub use e2b::E2b;

@@ -47,13 +47,21 @@ enum Dialect {
     Jupyter,
     Native,
     E2b,
+    Azure,
+    OpenAi,
 }
 
 impl Dialect {
     /// By the path, base URL and token included.
     fn of(path: &str) -> Self {
-        let first = path.split('/').find(|part| matches!(*part, "api" | "v1" | "e2b"));
-        if path == "/files" || first == Some("e2b") {
+        let first = path
+            .split('/')
+            .find(|part| matches!(*part, "api" | "v1" | "e2b" | "azure" | "openai"));
+        if first == Some("azure") {
+            Self::Azure
+        } else if first == Some("openai") {
+            Self::OpenAi
+        } else if path == "/files" || first == Some("e2b") {
             Self::E2b
         } else if is_native(path) {
             Self::Native
@@ -100,6 +108,16 @@ fn write(response: &mut Response, error: &ApiError, dialect: Dialect, id: Option
         Dialect::Jupyter => (error.status, "application/json", jupyter(error)),
         Dialect::E2b => {
             let body = json!({ "code": error.status.as_u16(), "message": error.message });
+            (error.status, "application/json", body)
+        }
+        Dialect::OpenAi => {
+            let body = json!({ "error": {
+                "code": error.code, "message": error.message, "type": "invalid_request_error", "param": null
+            }});
+            (error.status, "application/json", body)
+        }
+        Dialect::Azure => {
+            let body = json!({ "error": { "code": error.code, "message": error.message } });
             (error.status, "application/json", body)
         }
     };
@@ -375,6 +393,8 @@ mod tests {
         assert!(!is_native("/nothing"));
         for (path, dialect) in [
             ("/e2b/sandboxes", Dialect::E2b),
+            ("/azure/python3/files", Dialect::Azure),
+            ("/openai/v1/containers", Dialect::OpenAi),
             ("/files", Dialect::E2b),
             ("/base/e2b/v2/sandboxes", Dialect::E2b),
             ("/v1/sessions/x/files/e2b/y", Dialect::Native),

@@ -10,7 +10,7 @@ use crate::auth::Caller;
 use crate::jupyter::{about, channels, kernels, kernelspecs, me, sessions};
 use crate::openapi::{codes, describe};
 use crate::route::{Access, Route};
-use crate::{e2b, health, mcp, oidc, v1, viewer};
+use crate::{azure, e2b, health, mcp, oidc, openai, v1, viewer};
 
 macro_rules! route {
     (V1 $method:ident $path:literal $id:ident, $summary:literal, $routing:ident($handler:path), [$($group:ident)*]) => {
@@ -141,6 +141,12 @@ pub static ROUTES: &[Route] = &[
     route!(V1 GET "/v1/pools" list_pools, "List pools of started kernels", get(v1::pools::list), []),
     route!(V1 GET "/v1/sessions/{session_id}/events" stream_session_events, "Stream the log of a kernel", get(v1::events::stream), [LOG RETENTION]),
     route!(POST "/mcp" Token, "Tools for agents (Model Context Protocol)", post(mcp::answer)),
+    route!(GET "/azure/{*path}" Token, "Azure: look at files", get(azure::answer)),
+    route!(POST "/azure/{*path}" Token, "Azure: run code, write files", post(azure::answer)),
+    route!(DELETE "/azure/{*path}" Token, "Azure: remove files, end sessions", delete(azure::answer)),
+    route!(GET "/openai/{*path}" Token, "OpenAI: look at containers and their files", get(openai::answer)),
+    route!(POST "/openai/{*path}" Token, "OpenAI: start containers, write files", post(openai::answer)),
+    route!(DELETE "/openai/{*path}" Token, "OpenAI: end containers, remove files", delete(openai::answer)),
     route!(GET "/e2b/{*path}" Token, "E2B: look at sandboxes", get(e2b::answer)),
     route!(POST "/e2b/{*path}" Token, "E2B: start and change sandboxes", post(e2b::answer)),
     route!(PUT "/e2b/{*path}" Token, "E2B: change sandboxes", put(e2b::answer)),

@@ -40,6 +40,14 @@ use crate::token::{self, TokenSource};
 /// The most kernels that can be asked for.
 const MAX_KERNELS: u32 = 10_000;
 
+/// The services of others whose API is served.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facades {
+    pub(crate) e2b: bool,
+    pub(crate) azure_sessions: bool,
+    pub(crate) openai_containers: bool,
+}
+
 /// The gateway's configuration. Everything in it can be used as it stands.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -51,7 +59,7 @@ pub(crate) struct Config {
     /// Begins and ends with `/`.
     pub(crate) base_url: String,
     pub(crate) allow_origin: Vec<String>,
-    pub(crate) e2b: bool,
+    pub(crate) facades: Facades,
     pub(crate) replica: Replica,
     pub(crate) data_dir: PathBuf,
     pub(crate) run_dir: Option<PathBuf>,
@@ -165,7 +173,11 @@ impl Config {
             tls: tls(settings.tls_cert, settings.tls_key)?,
             base_url,
             oidc,
-            e2b: settings.e2b,
+            facades: Facades {
+                e2b: settings.e2b,
+                azure_sessions: settings.azure_sessions,
+                openai_containers: settings.openai_containers,
+            },
             allow_origin: origins(settings.allow_origin.unwrap_or_default())?,
             replica: Replica::check(
                 settings.store,

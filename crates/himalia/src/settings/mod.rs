@@ -58,6 +58,10 @@ settings! {
         /// Serve the API of E2B below /e2b, so that its clients can use this gateway; `himalia env e2b` prints the variables
         /// that point them here
         e2b("BOOL"): bool = false;
+        /// Serve the API of Azure's dynamic sessions below /azure/TEMPLATE, so that its clients can use this gateway
+        azure_sessions("BOOL"): bool = false;
+        /// Serve the API of `OpenAI`'s containers and their files below /openai/v1
+        openai_containers("BOOL"): bool = false;
     }
     "Directories" {
         /// Durable state: output logs, tokens, the list of kernels

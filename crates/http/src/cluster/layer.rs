@@ -32,7 +32,7 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
     let served = match served_at(
         request.method(),
         pattern.as_str(),
-        request.uri().path(),
+        request.uri(),
         request.headers(),
     ) {
         ServedAt::Owner(sought) if relayed => judge(&cluster, &principal, &sought, request, next).await,

@@ -1,12 +1,12 @@
 //! Where a route is served.
 
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, Method, Uri};
 use himalia_engine::ExecutionId;
 
 use super::Sought;
 use super::starts::StartBody;
-use crate::e2b;
 use crate::prefix::decode;
+use crate::{azure, e2b, openai};
 
 /// Where a request is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +45,9 @@ pub(super) enum List {
     Sessions,
 }
 
-/// By method and pattern of the route; `path` is the request's.
-pub(super) fn served_at(method: &Method, pattern: &str, path: &str, headers: &HeaderMap) -> ServedAt {
+/// By method and pattern of the route; `uri` is the request's.
+pub(super) fn served_at(method: &Method, pattern: &str, uri: &Uri, headers: &HeaderMap) -> ServedAt {
+    let path = uri.path();
     let reads = matches!(*method, Method::GET | Method::HEAD);
     match pattern {
         "/api/kernels" | "/api/sessions" if reads => return ServedAt::All(List::Jupyter),
@@ -57,6 +58,14 @@ pub(super) fn served_at(method: &Method, pattern: &str, path: &str, headers: &He
         "/api/sessions" => return ServedAt::Body(Named::JupyterSession),
         "/mcp" => return ServedAt::Body(Named::Mcp),
         "/v1/artifacts/{sha256}" => return ServedAt::First,
+        _ if pattern.starts_with("/azure/") => {
+            let session = azure::session(uri);
+            return session.map_or(ServedAt::Here, |name| ServedAt::Owner(Sought::Session(name)));
+        }
+        _ if pattern.starts_with("/openai/") => {
+            let session = openai::session(path);
+            return session.map_or(ServedAt::Here, |id| ServedAt::Owner(Sought::Session(id)));
+        }
         _ if pattern.starts_with("/e2b/") => {
             let sandbox = e2b::sandbox(path, headers);
             return sandbox.map_or(ServedAt::Here, |id| ServedAt::Owner(Sought::Session(id)));
@@ -126,6 +135,10 @@ mod tests {
         ("GET", "/v1/tokens"),
         ("POST", "/v1/tokens"),
         ("DELETE", "/v1/tokens/{token_id}"),
+        // Without the id of a container.
+        ("GET", "/openai/{*path}"),
+        ("POST", "/openai/{*path}"),
+        ("DELETE", "/openai/{*path}"),
         // Without the header that names a sandbox.
         ("GET", "/e2b/{*path}"),
         ("POST", "/e2b/{*path}"),
@@ -154,7 +167,13 @@ mod tests {
                 HeaderMap::new()
             };
             let here = HERE.contains(&(route.method.as_str(), route.path));
-            let at = served_at(&route.method, route.path, &path, &named);
+            let named_by = if route.path.starts_with("/azure/") {
+                "?identifier=a"
+            } else {
+                ""
+            };
+            let uri = format!("{path}{named_by}").parse().unwrap();
+            let at = served_at(&route.method, route.path, &uri, &named);
             assert_eq!(
                 at == ServedAt::Here,
                 here,
@@ -167,7 +186,9 @@ mod tests {
 
     #[test]
     fn the_path_names_what_is_sought() {
-        let get = |pattern: &str, path: &str| served_at(&Method::GET, pattern, path, &HeaderMap::new());
+        let get = |pattern: &str, path: &str| {
+            served_at(&Method::GET, pattern, &path.parse().unwrap(), &HeaderMap::new())
+        };
         assert_eq!(
             get(
                 "/v1/sessions/{session_id}/files/{*path}",

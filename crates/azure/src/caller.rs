@@ -1,0 +1,115 @@
+//! Who calls, for which session, and with what.
+
+use axum::body::{Body, to_bytes};
+use axum::extract::{FromRequestParts, Path, Query, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use himalia_engine::{EngineError, KernelId, Origin, Principal, StartSession};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use crate::facade::Facade;
+use crate::failure::Failure;
+use crate::limits::{IDENTIFIER_CHARS, MESSAGE_BYTES, MESSAGE_TIME};
+
+/// The label of a session that has the identifier of its client.
+const LABEL: &str = "azure-identifier";
+
+/// Who sent the request, and which session it is for. A mount that forgets to authenticate fails closed.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    pub(crate) principal: Principal,
+    pool: String,
+    identifier: String,
+    /// The version of the API that the client speaks.
+    pub(crate) version: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Asked {
+    identifier: Option<String>,
+    #[serde(rename = "api-version", default)]
+    version: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let principal = parts.extensions.get::<Principal>().cloned();
+        let unknown = || {
+            Failure::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "internal",
+                "the request has no principal",
+            )
+        };
+        let principal = principal.ok_or_else(unknown)?;
+        let path = Path::<Vec<(String, String)>>::from_request_parts(parts, state).await;
+        let Path(path) = path.map_err(|error| Failure::field("path", error.body_text()))?;
+        let pool = path.into_iter().find(|(name, _)| name == "pool");
+        let Query(asked) = Query::<Asked>::try_from_uri(&parts.uri)
+            .map_err(|error| Failure::field("query", error.body_text()))?;
+        let identifier = asked.identifier.unwrap_or_default();
+        if identifier.is_empty() || identifier.chars().count() > IDENTIFIER_CHARS {
+            let reason = format!("must have 1 to {IDENTIFIER_CHARS} characters");
+            return Err(Failure::field("identifier", reason));
+        }
+        Ok(Self {
+            principal,
+            pool: pool.map(|(_, pool)| pool).unwrap_or_default(),
+            identifier,
+            version: asked.version,
+        })
+    }
+}
+
+impl Named {
+    /// Its session, started now if there is none.
+    pub(crate) async fn session(&self, facade: &Facade) -> Result<KernelId, Failure> {
+        let start = StartSession {
+            name: Some(self.pool.clone()),
+            session_name: Some((facade.name_of)(&self.pool, &self.identifier)),
+            origin: Origin::V1,
+            labels: [(LABEL.to_owned(), self.identifier.clone())].into(),
+            ..StartSession::default()
+        };
+        let (info, _) = facade.engine.put_session(&self.principal, start).await?;
+        Ok(info.kernel.id)
+    }
+}
+
+/// `DELETE session`: it ends, and the next request with its identifier starts another one.
+pub(crate) async fn end(State(facade): State<Facade>, named: Named) -> Result<StatusCode, Failure> {
+    let name = (facade.name_of)(&named.pool, &named.identifier);
+    let engine = &facade.engine;
+    match engine.find_session(&named.principal, &name) {
+        Ok(session) => {
+            let ended = engine
+                .shutdown_kernel(&named.principal, session.first_kernel())
+                .await;
+            ended.or_else(|error| if error.is_absent() { Ok(()) } else { Err(error) })?;
+            Ok(StatusCode::OK)
+        }
+        Err(EngineError::NameEnded { .. }) => Ok(StatusCode::NO_CONTENT),
+        Err(error) if error.is_absent() => Ok(StatusCode::NO_CONTENT),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reads a message.
+pub(crate) async fn message<T: DeserializeOwned>(body: Body) -> Result<T, Failure> {
+    let bytes = match timeout(MESSAGE_TIME, to_bytes(body, MESSAGE_BYTES)).await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(_)) => {
+            let reason = format!("the body is larger than {MESSAGE_BYTES} bytes, or broke off");
+            return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", reason));
+        }
+        Err(_) => {
+            let reason = "the body took too long";
+            return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "timeout", reason));
+        }
+    };
+    serde_json::from_slice(&bytes).map_err(|error| Failure::field("body", error))
+}

@@ -1,0 +1,65 @@
+//! The service, and what its handlers share.
+
+use std::fmt;
+
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use axum::{Router, routing};
+use himalia_engine::{Engine, Principal};
+
+use crate::failure::{Failure, IsLimit};
+use crate::{containers, files};
+
+/// What handlers work with. Clones are cheap.
+#[derive(Clone)]
+pub(crate) struct Facade {
+    pub(crate) engine: Engine,
+}
+
+impl fmt::Debug for Facade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Facade")
+    }
+}
+
+/// The facade over an engine. The request's extensions must hold the [`Principal`] on whose behalf it comes.
+pub fn service(engine: Engine) -> Router {
+    let facade = Facade { engine };
+    let one = "/v1/containers/{container}";
+    let its = "/v1/containers/{container}/files";
+    let file = "/v1/containers/{container}/files/{file}";
+    Router::new()
+        .route(
+            "/v1/containers",
+            routing::get(containers::list).post(containers::create),
+        )
+        .route(one, routing::get(containers::show).delete(containers::end))
+        .route(its, routing::get(files::list).post(files::create))
+        .route(file, routing::get(files::show).delete(files::remove))
+        .route(&format!("{file}/content"), routing::get(files::content))
+        .fallback(unknown)
+        // Each handler has bounds of its own; files have that of the sandbox.
+        .layer(DefaultBodyLimit::disable())
+        .layer(from_fn_with_state(facade.clone(), hold_back))
+        .with_state(facade)
+}
+
+/// A route of `OpenAI`'s API that this gateway does not have.
+async fn unknown(request: Request) -> Failure {
+    let (method, path) = (request.method(), request.uri().path());
+    let path: String = path.chars().take(200).collect();
+    let message = format!("{method} {path}: this gateway does not offer this");
+    Failure::new(StatusCode::NOT_IMPLEMENTED, "not_offered", message)
+}
+
+/// A tenant that met a limit waits for its answer.
+async fn hold_back(State(facade): State<Facade>, request: Request, next: Next) -> Response {
+    let principal = request.extensions().get::<Principal>().cloned();
+    let response = next.run(request).await;
+    if let (Some(principal), Some(IsLimit)) = (principal, response.extensions().get::<IsLimit>()) {
+        facade.engine.hold_back(&principal).await;
+    }
+    response
+}
