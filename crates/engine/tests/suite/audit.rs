@@ -83,6 +83,7 @@ async fn call_all(engine: &Engine, who: &Principal) {
         engine.metrics(who).err(),
         engine.status(who).err(),
         engine.events(who, kernel, None).err(),
+        engine.follow_executions(who, kernel, None).err(),
         engine.find_session(who, "no-such-session").err(),
         engine.session_infos(who).err(),
         engine.session_info(who, kernel).err(),
