@@ -87,7 +87,9 @@ async fn a_token_that_reads_gets_reads_and_streams_of_events_alone() {
 fn may(scope: Scope, operator: bool, route: &Route) -> bool {
     let reads = route.method == "GET" && !route.websocket;
     match route.path {
-        "/v1/tokens" | "/v1/tokens/{token_id}" => scope == Scope::Admin,
+        "/v1/tokens" | "/v1/tokens/{token_id}" | "/v1/credentials" | "/v1/credentials/{credential}" => {
+            scope == Scope::Admin
+        }
         "/v1/pools" | "/metrics" => operator,
         "/v1/gc" => operator && scope == Scope::Admin,
         _ => reads || scope >= Scope::Execute,
@@ -122,6 +124,9 @@ async fn every_route_with_every_scope() {
             }
             let body = match (route.method.as_str(), route.path) {
                 ("POST", "/v1/tokens") => "{\"caller\": \"ci\", \"scope\": \"read\"}",
+                ("PUT", "/v1/credentials/{credential}") => {
+                    r#"{"kind": "bearer", "hosts": ["api.example.org"], "value": "a-secret-value"}"#
+                }
                 ("GET" | "DELETE", _) => "",
                 _ => "{}",
             };

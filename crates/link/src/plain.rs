@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::UnixStream;
 
 use crate::tls::TlsSocket;
@@ -57,7 +57,7 @@ impl AsyncRead for PlainSocket {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let tls = match &mut self.get_mut().0 {
-            Kind::Unix(stream) => return Pin::new(stream).poll_read(cx, buffer),
+            Kind::Unix(stream) => return read_unix(stream, cx, buffer),
             Kind::Tls(tls) => tls,
         };
         if tls.read.is_empty() {
@@ -70,6 +70,24 @@ impl AsyncRead for PlainSocket {
         buffer.put_slice(&tls.read[..count]);
         tls.read.advance(count);
         Poll::Ready(Ok(()))
+    }
+}
+
+/// As tokio reads, but the socket counts as readable until a read finds nothing. Tokio expects an event for what comes after a
+/// read that did not fill the buffer; gVisor has none for an end that came together with the last bytes.
+fn read_unix(stream: &UnixStream, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    loop {
+        ready!(stream.poll_read_ready(cx))?;
+        let unfilled = buffer.initialize_unfilled();
+        match stream.try_io(Interest::READABLE, || Ok(rustix::io::read(stream, unfilled)?)) {
+            Ok(count) => {
+                buffer.advance(count);
+                return Poll::Ready(Ok(()));
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Poll::Ready(Err(error)),
+        }
     }
 }
 

@@ -48,7 +48,12 @@ def test_examples_of_configuration_are_taken(page, text, tmp_path):
     secret.write_text("a token that is certainly long enough")
     secret.chmod(0o600)
     file = tmp_path / "himalia.toml"
-    file.write_text(text.replace("sha256:…", "sha256:" + "5e" * 32).replace("/run/secrets/build-agent", str(secret)))
+    for name in ("data", "homes"):
+        (tmp_path / "srv" / name).mkdir(parents=True)
+    own = {"sha256:…": "sha256:" + "5e" * 32, "/run/secrets/build-agent": str(secret), '"/srv/': f'"{tmp_path}/srv/'}
+    for written, there in own.items():
+        text = text.replace(written, there)
+    file.write_text(text)
     env = {**os.environ, "HIMALIA_DATA_DIR": str(tmp_path / "data"), "HIMALIA_RUN_DIR": str(tmp_path / "run")}
     done = subprocess.run(
         [os.environ["HIMALIA_BIN"], "doctor", "--config", file], env=env, capture_output=True, text=True, timeout=100

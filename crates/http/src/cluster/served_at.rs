@@ -135,6 +135,9 @@ mod tests {
         ("GET", "/v1/tokens"),
         ("POST", "/v1/tokens"),
         ("DELETE", "/v1/tokens/{token_id}"),
+        ("GET", "/v1/credentials"),
+        ("PUT", "/v1/credentials/{credential}"),
+        ("DELETE", "/v1/credentials/{credential}"),
         // Without the id of a container.
         ("GET", "/openai/{*path}"),
         ("POST", "/openai/{*path}"),

@@ -51,9 +51,18 @@ fn whole(method: &str, path: &str) -> Option<Whole> {
         // Tools find sessions as the routes do; tests of agents look at them.
         ("POST", "/api/kernels" | "/api/sessions" | "/v1/sessions" | "/mcp") => Whole::Makes,
         ("GET", "/v1/pools" | "/metrics") | ("POST", "/v1/gc") => Whole::Operators,
-        ("GET" | "POST", "/v1/tokens") => Whole::Admins,
+        ("GET" | "POST", "/v1/tokens") | ("GET", "/v1/credentials") => Whole::Admins,
+        // A name is of its tenant: tests of credentials look at that.
+        (_, "/v1/credentials/{credential}") => Whole::Makes,
         // Another facade's, which this gateway does not serve: its own tests look at whose a sandbox is.
-        (_, path) if path.starts_with("/e2b/") || path == "/files" => Whole::Makes,
+        (_, path)
+            if ["/e2b/", "/azure/", "/openai/"]
+                .iter()
+                .any(|start| path.starts_with(start))
+                || path == "/files" =>
+        {
+            Whole::Makes
+        }
         _ => return None,
     })
 }
