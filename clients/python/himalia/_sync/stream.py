@@ -17,13 +17,38 @@ _NDJSON = {"Accept": "application/x-ndjson"}
 _SSE = {"Accept": "text/event-stream"}
 
 
+class _Attempts:
+    """The attempts of a stream without an event in between."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self.broken = ""
+
+    def survive(self, error: Exception) -> bool:
+        """Whether another attempt may do better."""
+        if isinstance(error, ApiError) and not error.retryable:
+            return False
+        self.broken = type(error).__name__ if isinstance(error, httpx.TransportError) else f"{error}"
+        return True
+
+    def pause(self, what: str) -> None:
+        """Waits before the next attempt. After the last one it raises.
+
+        Not to be called in a handler of an error: frames of the HTTP library hold the headers of the request.
+        """
+        self.failures += 1
+        if self.failures >= ATTEMPTS:
+            raise ConnectionFailed(f"{what} broke off: {self.broken}")
+        time.sleep(min(0.1 * 2**self.failures, LONGEST_PAUSE_S))
+
+
 def events(transport: Transport, start: tuple[str, dict[str, Any]] | None, execution_id: str | None, after: int) -> Iterator[Event]:
     """Each event after the number `after` once, the last one being `done`.
 
     `start` is the address and the body of a request that starts the execution and has an idempotency key; without it, `execution_id` is
     followed.
     """
-    failures, broken = 0, ""
+    attempts = _Attempts()
     while True:
         try:
             if execution_id is None and start is not None:
@@ -42,26 +67,19 @@ def events(transport: Transport, start: tuple[str, dict[str, Any]] | None, execu
                         break
                     event = Event(raw["event"], raw.get("seq"), raw)
                     after = event.seq if event.seq is not None else after
-                    failures = 0
+                    attempts.failures = 0
                     yield event
                     if event.event == "done":
                         return
-        except ApiError as error:
-            if not error.retryable:
+        except (ApiError, ConnectionFailed, httpx.TransportError) as error:
+            if not attempts.survive(error):
                 raise
-            broken = f"{error}"
-        except (ConnectionFailed, httpx.TransportError) as error:
-            broken = f"{error}" if isinstance(error, ConnectionFailed) else type(error).__name__
-        failures += 1
-        if failures >= ATTEMPTS:
-            # Not in the handler: frames of the HTTP library hold the headers of the request.
-            raise ConnectionFailed(f"the events of {execution_id or 'a new execution'} broke off: {broken}")
-        time.sleep(min(0.1 * 2**failures, LONGEST_PAUSE_S))
+        attempts.pause(f"the events of {execution_id or 'a new execution'}")
 
 
 def session_events(transport: Transport, session: str, after: int | None) -> Iterator[Event]:
     """The events of all executions of a session, each once, until the session ends."""
-    failures, broken = 0, ""
+    attempts = _Attempts()
     position, name = after, ""
     while True:
         try:
@@ -72,7 +90,7 @@ def session_events(transport: Transport, session: str, after: int | None) -> Ite
                     # The gateway writes each event as `id`, `event` and one line of `data`. A position alone has no data.
                     field, _, value = line.partition(": ")
                     if field == "id":
-                        position, failures = int(value), 0
+                        position, attempts.failures = int(value), 0
                     elif field == "event":
                         name = value
                     elif field == "data" and name == "end":
@@ -80,13 +98,7 @@ def session_events(transport: Transport, session: str, after: int | None) -> Ite
                             return
                     elif field == "data":
                         yield Event(name, position, json.loads(value))
-        except ApiError as error:
-            if not error.retryable:
+        except (ApiError, ConnectionFailed, httpx.TransportError) as error:
+            if not attempts.survive(error):
                 raise
-            broken = f"{error}"
-        except (ConnectionFailed, httpx.TransportError) as error:
-            broken = f"{error}" if isinstance(error, ConnectionFailed) else type(error).__name__
-        failures += 1
-        if failures >= ATTEMPTS:
-            raise ConnectionFailed(f"the events of session {session} broke off: {broken}")
-        time.sleep(min(0.1 * 2**failures, LONGEST_PAUSE_S))
+        attempts.pause(f"the events of session {session}")
