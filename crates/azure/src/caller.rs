@@ -1,17 +1,15 @@
-//! Who calls, for which session, and with what.
+//! Who calls, and for which session.
 
-use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use himalia_engine::{EngineError, KernelId, Origin, Principal, StartSession};
+use himalia_facade::Caller;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use tokio::time::timeout;
 
 use crate::facade::Facade;
 use crate::failure::Failure;
-use crate::limits::{IDENTIFIER_CHARS, MESSAGE_BYTES, MESSAGE_TIME};
+use crate::limits::IDENTIFIER_CHARS;
 
 /// The label of a session that has the identifier of its client.
 const LABEL: &str = "azure-identifier";
@@ -37,15 +35,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
-        let principal = parts.extensions.get::<Principal>().cloned();
-        let unknown = || {
-            Failure::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "internal",
-                "the request has no principal",
-            )
-        };
-        let principal = principal.ok_or_else(unknown)?;
+        let unknown = |status| Failure::new(status, "internal", "the request has no principal");
+        let Caller(principal) = Caller::from_request_parts(parts, state).await.map_err(unknown)?;
         let path = Path::<Vec<(String, String)>>::from_request_parts(parts, state).await;
         let Path(path) = path.map_err(|error| Failure::field("path", error.body_text()))?;
         let pool = path.into_iter().find(|(name, _)| name == "pool");
@@ -96,20 +87,4 @@ pub(crate) async fn end(State(facade): State<Facade>, named: Named) -> Result<St
         Err(error) if error.is_absent() => Ok(StatusCode::NO_CONTENT),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Reads a message.
-pub(crate) async fn message<T: DeserializeOwned>(body: Body) -> Result<T, Failure> {
-    let bytes = match timeout(MESSAGE_TIME, to_bytes(body, MESSAGE_BYTES)).await {
-        Ok(Ok(bytes)) => bytes,
-        Ok(Err(_)) => {
-            let reason = format!("the body is larger than {MESSAGE_BYTES} bytes, or broke off");
-            return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", reason));
-        }
-        Err(_) => {
-            let reason = "the body took too long";
-            return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "timeout", reason));
-        }
-    };
-    serde_json::from_slice(&bytes).map_err(|error| Failure::field("body", error))
 }

@@ -12,13 +12,14 @@ use himalia_engine::{
     ArtifactReference, Engine, EngineError, Execute, ExecutionEventKind, ExecutionFeed, ExecutionId,
     ExecutionResult, ExecutionStatus, MAX_TEXT_CHARS, OnTimeout, Principal,
 };
+use himalia_facade::message;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::caller::{Named, message};
+use crate::caller::Named;
 use crate::facade::Facade;
 use crate::failure::Failure;
-use crate::limits::{IMAGE_BYTES, RUN_TIME, TEXT_BYTES};
+use crate::limits::{IMAGE_BYTES, MESSAGE_BYTES, RUN_TIME, TEXT_BYTES};
 use crate::value::of_repr;
 
 /// What a client asks for.
@@ -57,7 +58,7 @@ pub(crate) async fn inline(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, Failure> {
-    let Properties { properties } = message(body).await?;
+    let Properties { properties } = message(body, MESSAGE_BYTES).await?;
     let outcome = run(&facade, &named, &headers, properties).await?;
     Ok(Json(json!({ "properties": {
         "status": if outcome.failed { "Failure" } else { "Success" },
@@ -75,7 +76,7 @@ pub(crate) async fn execution(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, Failure> {
-    let requested: Requested = message(body).await?;
+    let requested: Requested = message(body, MESSAGE_BYTES).await?;
     let is_shell = requested.shell_command.is_some();
     let outcome = run(&facade, &named, &headers, requested).await?;
     let status = if is_shell {
@@ -267,7 +268,7 @@ mod tests {
             json!({}),
         ] {
             let failure = read(refused.clone()).unwrap_err();
-            assert_eq!(failure.status, StatusCode::BAD_REQUEST, "{refused}");
+            assert_eq!(failure.answer.status, StatusCode::BAD_REQUEST, "{refused}");
         }
         assert!(serde_json::from_value::<Requested>(json!({ "code": "1", "more": 1 })).is_err());
     }

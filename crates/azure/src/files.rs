@@ -1,21 +1,18 @@
 //! Files of a session: those directly in its work directory and below it.
 
 use axum::Json;
-use axum::body::Body;
-use axum::extract::multipart::{Field, MultipartError};
+use axum::extract::multipart::Field;
 use axum::extract::{FromRequest as _, Multipart, Path, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::Response;
-use futures_util::stream;
-use himalia_engine::{EngineError, FileDownload, FileKind, KernelId, ListedFile, MAX_LISTED};
+use himalia_engine::{FileKind, KernelId, ListedFile, MAX_LISTED};
+use himalia_facade::{BodyError, attachment, in_time, in_work_dir, write_part};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
-use tokio::time::timeout;
 
 use crate::caller::Named;
 use crate::facade::Facade;
 use crate::failure::Failure;
-use crate::limits::SILENCE_OF_CLIENTS;
 
 /// The version of the API whose files have their attributes in `properties`.
 const FIRST_VERSION: &str = "2024-02-02-preview";
@@ -49,10 +46,7 @@ pub(crate) async fn upload(
     let form = Multipart::from_request(request, &()).await;
     let mut form = form.map_err(|error| Failure::field("body", error.body_text()))?;
     let mut written = Vec::new();
-    while let Some(field) = in_time(form.next_field())
-        .await?
-        .map_err(|error| of_form(&error))?
-    {
+    while let Some(field) = in_time(form.next_field()).await?.map_err(BodyError::from)? {
         if field.name() == Some("file") {
             let path = write(&facade, &named, session, field).await?;
             let file = facade.engine.stat_file(&named.principal, session, &path).await?;
@@ -73,14 +67,10 @@ async fn write(
     facade: &Facade,
     named: &Named,
     session: KernelId,
-    mut field: Field<'_>,
+    part: Field<'_>,
 ) -> Result<String, Failure> {
-    let path = relative(field.file_name().unwrap_or_default())?.to_owned();
-    let mut upload = facade.engine.write_file(&named.principal, session, &path).await?;
-    while let Some(bytes) = in_time(field.chunk()).await?.map_err(|error| of_form(&error))? {
-        upload.send(bytes).await?;
-    }
-    upload.finish().await?;
+    let path = relative(part.file_name().unwrap_or_default())?.to_owned();
+    write_part::<Failure>(&facade.engine, &named.principal, session, &path, part).await?;
     Ok(path)
 }
 
@@ -127,32 +117,12 @@ pub(crate) async fn remove(
 
 async fn sent(facade: &Facade, named: &Named, path: &str) -> Result<Response, Failure> {
     let session = named.session(facade).await?;
-    let engine = &facade.engine;
-    let file = engine
-        .read_file(&named.principal, session, relative(path)?, None)
+    let path = relative(path)?;
+    let file = facade
+        .engine
+        .read_file(&named.principal, session, path, None)
         .await?;
-    let size = file.info.as_ref().map(|info| info.bytes);
-    let body = stream::unfold(file, async |mut file: FileDownload| {
-        let next: Result<_, EngineError> = file.next().await?;
-        if let Err(error) = &next {
-            tracing::info!(%error, "a download was aborted");
-        }
-        Some((next, file))
-    });
-    let mut response = Response::new(Body::from_stream(body));
-    let headers = response.headers_mut();
-    let fixed = [
-        (header::CONTENT_TYPE, "application/octet-stream"),
-        (header::CONTENT_DISPOSITION, "attachment"),
-        (header::CACHE_CONTROL, "no-store"),
-    ];
-    for (name, value) in fixed {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    if let Some(size) = size {
-        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
-    }
-    Ok(response)
+    Ok(attachment(file))
 }
 
 impl Named {
@@ -181,24 +151,5 @@ impl Named {
 
 /// A path below the work directory, which clients know as `/mnt/data`.
 fn relative(path: &str) -> Result<&str, Failure> {
-    let path = path.strip_prefix(ROOT).unwrap_or(path).trim_start_matches('/');
-    if path.is_empty() {
-        return Err(Failure::field("file", "has no name"));
-    }
-    Ok(path)
-}
-
-async fn in_time<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
-    let late = |_| {
-        Failure::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "timeout",
-            "the body stopped arriving",
-        )
-    };
-    timeout(SILENCE_OF_CLIENTS, work).await.map_err(late)
-}
-
-fn of_form(error: &MultipartError) -> Failure {
-    Failure::field("body", error.body_text())
+    in_work_dir(path, ROOT).ok_or_else(|| Failure::field("file", "has no name"))
 }

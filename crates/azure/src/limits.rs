@@ -4,15 +4,11 @@ use std::time::Duration;
 
 /// Bytes of a message.
 pub(crate) const MESSAGE_BYTES: usize = 8 << 20;
-/// How long a message may take to arrive.
-pub(crate) const MESSAGE_TIME: Duration = Duration::from_secs(30);
 /// How long code may run, as in Azure.
 pub(crate) const RUN_TIME: Duration = Duration::from_secs(220);
 /// Bytes of each stream, and of the value, in a response.
 pub(crate) const TEXT_BYTES: usize = 4 << 20;
 /// Bytes of an image in a response.
 pub(crate) const IMAGE_BYTES: usize = 64 << 20;
-/// How long a client may send nothing in the middle of a file.
-pub(crate) const SILENCE_OF_CLIENTS: Duration = Duration::from_mins(1);
 /// Characters of an identifier.
 pub(crate) const IDENTIFIER_CHARS: usize = 256;

@@ -1,31 +1,19 @@
 //! Who calls, for which sandbox, and with what.
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::Body;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use himalia_engine::{Engine, Principal, SessionId};
+pub(crate) use himalia_facade::Caller;
+use himalia_facade::whole;
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
 
 use crate::failure::Failure;
-use crate::limits::{MESSAGE_BYTES, MESSAGE_TIME};
+use crate::limits::MESSAGE_BYTES;
 
 /// The header that names the sandbox.
 const SANDBOX_ID: &str = "e2b-sandbox-id";
-
-/// Who sent the request: the mount says it. A mount that forgets to authenticate fails closed.
-#[derive(Clone, Debug)]
-pub(crate) struct Caller(pub(crate) Principal);
-
-impl<S: Sync> FromRequestParts<S> for Caller {
-    type Rejection = StatusCode;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, StatusCode> {
-        let principal = parts.extensions.get::<Principal>().cloned();
-        principal.map(Self).ok_or(StatusCode::INTERNAL_SERVER_ERROR)
-    }
-}
 
 /// The name of a sandbox as the client has it, in the path or in the header.
 #[derive(Clone, Debug)]
@@ -72,7 +60,7 @@ impl Named {
 
 /// Reads a message: an empty body is one without members.
 pub(crate) async fn message<T: DeserializeOwned>(body: Body) -> Result<T, Failure> {
-    let bytes = whole(body).await?;
+    let bytes = whole(body, MESSAGE_BYTES).await?;
     let bytes: &[u8] = if bytes.trim_ascii().is_empty() {
         b"{}"
     } else {
@@ -84,19 +72,4 @@ pub(crate) async fn message<T: DeserializeOwned>(body: Body) -> Result<T, Failur
             format!("the body cannot be read: {error}"),
         )
     })
-}
-
-/// A body of bounded length and time.
-pub(crate) async fn whole(body: Body) -> Result<Bytes, Failure> {
-    match timeout(MESSAGE_TIME, to_bytes(body, MESSAGE_BYTES)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(_)) => Err(Failure::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the body is larger than {MESSAGE_BYTES} bytes, or broke off"),
-        )),
-        Err(_) => Err(Failure::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "the body took too long",
-        )),
-    }
 }

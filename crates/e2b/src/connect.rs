@@ -12,13 +12,13 @@ use axum::response::{IntoResponse, Response};
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use futures_util::{Stream, StreamExt as _, stream};
 use himalia_engine::{EngineError, FileError};
+use himalia_facade::{IsLimit, in_time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use crate::failure::Failure;
-use crate::limits::{MESSAGE_BYTES, SILENCE_OF_CLIENTS};
+use crate::limits::MESSAGE_BYTES;
 
 /// Bytes before the JSON of a frame.
 const HEAD: usize = 5;
@@ -96,7 +96,7 @@ impl RpcFailure {
 
 impl From<Failure> for RpcFailure {
     fn from(failure: Failure) -> Self {
-        let code = match failure.status {
+        let code = match failure.answer.status {
             StatusCode::BAD_REQUEST => Code::InvalidArgument,
             StatusCode::NOT_FOUND => Code::NotFound,
             StatusCode::CONFLICT => Code::FailedPrecondition,
@@ -111,7 +111,7 @@ impl From<Failure> for RpcFailure {
         };
         Self {
             code,
-            is_limit: failure.is_limit,
+            is_limit: failure.answer.is_limit,
             message: failure.message,
         }
     }
@@ -149,7 +149,7 @@ impl IntoResponse for RpcFailure {
     fn into_response(self) -> Response {
         let mut response = (self.code.status(), Json(self.to_json())).into_response();
         if self.is_limit {
-            response.extensions_mut().insert(crate::failure::IsLimit);
+            response.extensions_mut().insert(IsLimit);
         }
         response
     }
@@ -192,7 +192,7 @@ impl Frames {
                     read.map_err(|error| bad(format!("the message cannot be read: {error}")))?,
                 ));
             }
-            match timeout(SILENCE_OF_CLIENTS, self.body.next()).await {
+            match in_time(self.body.next()).await {
                 Ok(Some(Ok(bytes))) => self.buffer.extend_from_slice(&bytes),
                 Ok(Some(Err(_))) => return Err(bad("the request broke off".to_owned())),
                 Ok(None) if self.buffer.is_empty() => return Ok(None),
@@ -270,7 +270,7 @@ pub(crate) fn failed(failure: RpcFailure) -> Response {
     let is_limit = failure.is_limit;
     let mut response = streamed(stream::iter([Err::<Value, _>(failure)]));
     if is_limit {
-        response.extensions_mut().insert(crate::failure::IsLimit);
+        response.extensions_mut().insert(IsLimit);
     }
     response
 }

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::extract::Request;
+use axum::middleware::from_fn_with_state;
 use axum::{Router, routing};
 use himalia_engine::{Engine, Principal};
+use himalia_facade::{hold_back, not_offered};
 use tokio_util::sync::CancellationToken;
 
 use crate::envd::{Processes, Watchers};
-use crate::failure::{ControlFailure, Failure, IsLimit};
+use crate::failure::{ControlFailure, Failure};
 use crate::{control, envd, interpreter};
 
 /// Issues the token with which the caller reaches a sandbox, by its id. `None` where the caller has no credential.
@@ -54,25 +54,11 @@ pub fn service(engine: Engine, issue: Issuer, shutdown: CancellationToken) -> Ro
         .fallback(unknown)
         // Each handler has bounds of its own; files have that of the sandbox.
         .layer(axum::extract::DefaultBodyLimit::disable())
-        .layer(from_fn_with_state(facade.clone(), hold_back))
+        .layer(from_fn_with_state(facade.engine.clone(), hold_back))
         .with_state(facade)
 }
 
 /// A route of E2B's API that this gateway does not have.
 async fn unknown(request: Request) -> ControlFailure {
-    let (method, path) = (request.method(), request.uri().path());
-    let path: String = path.chars().take(200).collect();
-    ControlFailure(Failure::not_offered(format!(
-        "{method} {path}: this gateway does not offer this"
-    )))
-}
-
-/// A tenant that met a limit waits for its answer.
-async fn hold_back(State(facade): State<Facade>, request: Request, next: Next) -> Response {
-    let principal = request.extensions().get::<Principal>().cloned();
-    let response = next.run(request).await;
-    if let (Some(principal), Some(IsLimit)) = (principal, response.extensions().get::<IsLimit>()) {
-        facade.engine.hold_back(&principal).await;
-    }
-    response
+    ControlFailure(Failure::not_offered(not_offered(&request)))
 }

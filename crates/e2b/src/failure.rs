@@ -2,40 +2,32 @@
 //! interpreter.
 
 use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use himalia_engine::EngineError;
+use himalia_facade::{Answer, BodyError, shown};
 use serde_json::json;
 
 /// Why something was not done.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    pub(crate) status: StatusCode,
+    /// What it is over HTTP.
+    pub(crate) answer: Answer,
     /// One line for people.
     pub(crate) message: String,
-    /// Seconds after which to try again.
-    pub(crate) retry_after: Option<u64>,
-    pub(crate) is_limit: bool,
 }
-
-/// Marks a response that a limit is the reason of.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct IsLimit;
 
 impl Failure {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self {
-            status,
+            answer: Answer::new(status),
             message: message.into(),
-            retry_after: None,
-            is_limit: false,
         }
     }
 
     /// A field of the request that cannot be used.
     pub(crate) fn field(name: &str, reason: impl std::fmt::Display) -> Self {
-        let name: String = name.chars().take(100).flat_map(char::escape_debug).collect();
-        Self::new(StatusCode::BAD_REQUEST, format!("{name}: {reason}"))
+        Self::new(StatusCode::BAD_REQUEST, format!("{}: {reason}", shown(name, 100)))
     }
 
     /// Something that this gateway does not have.
@@ -45,14 +37,16 @@ impl Failure {
 
     /// A sandbox that is not there, as the control plane says it.
     pub(crate) fn no_sandbox(id: &str) -> Self {
-        let id: String = id.chars().take(64).flat_map(char::escape_debug).collect();
-        Self::new(StatusCode::NOT_FOUND, format!("sandbox {id:?} was not found"))
+        Self::new(
+            StatusCode::NOT_FOUND,
+            format!("sandbox {:?} was not found", shown(id, 64)),
+        )
     }
 
     /// A sandbox that does not run, as the proxy in front of it says it: 502. Clients look for these words.
     pub(crate) fn not_running(id: &str) -> Self {
         Self {
-            status: StatusCode::BAD_GATEWAY,
+            answer: Answer::new(StatusCode::BAD_GATEWAY),
             ..Self::no_sandbox(id)
         }
     }
@@ -72,63 +66,21 @@ impl Failure {
         }
         error.into()
     }
-
-    fn finish(&self, mut response: Response) -> Response {
-        *response.status_mut() = self.status;
-        let headers = response.headers_mut();
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if let Some(seconds) = self.retry_after {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        if self.is_limit {
-            response.extensions_mut().insert(IsLimit);
-        }
-        response
-    }
 }
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
-        let (status, retry_after) = status(&error);
         Self {
-            status,
-            retry_after,
-            is_limit: error.is_limit(),
+            answer: Answer::from(&error),
             message: error.to_string(),
         }
     }
 }
 
-fn status(error: &EngineError) -> (StatusCode, Option<u64>) {
-    let status = match error {
-        EngineError::NotFound { .. }
-        | EngineError::NameEnded { .. }
-        | EngineError::SessionEnded(_)
-        | EngineError::Removed { .. }
-        | EngineError::NoSuchKernelspec { .. }
-        | EngineError::NoSuchTemplate { .. } => StatusCode::NOT_FOUND,
-        EngineError::BadRequest { .. }
-        | EngineError::LanguageNotSupported { .. }
-        | EngineError::NotOffered { .. } => StatusCode::BAD_REQUEST,
-        EngineError::Forbidden { .. } => StatusCode::FORBIDDEN,
-        EngineError::Conflict { .. } | EngineError::KernelDead { .. } | EngineError::Fork { .. } => {
-            StatusCode::CONFLICT
-        }
-        EngineError::KernelLimit { .. } | EngineError::QueueFull { .. } => {
-            return (StatusCode::TOO_MANY_REQUESTS, Some(1));
-        }
-        EngineError::OverBudget { retry_after, .. } | EngineError::QuotaExceeded { retry_after, .. } => {
-            return (StatusCode::TOO_MANY_REQUESTS, Some(*retry_after));
-        }
-        EngineError::Unavailable { .. } | EngineError::Busy { .. } => {
-            return (StatusCode::SERVICE_UNAVAILABLE, Some(1));
-        }
-        EngineError::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
-        EngineError::Timeout { .. } => StatusCode::GATEWAY_TIMEOUT,
-        EngineError::Unsupported { .. } => StatusCode::NOT_IMPLEMENTED,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
-    };
-    (status, None)
+impl From<BodyError> for Failure {
+    fn from(error: BodyError) -> Self {
+        Self::new(error.status(), error.text())
+    }
 }
 
 /// As the control plane, and the HTTP routes of a sandbox, say it.
@@ -144,8 +96,8 @@ impl<E: Into<Failure>> From<E> for ControlFailure {
 impl IntoResponse for ControlFailure {
     fn into_response(self) -> Response {
         let Self(failure) = self;
-        let body = Json(json!({ "code": failure.status.as_u16(), "message": failure.message }));
-        failure.finish(body.into_response())
+        let body = Json(json!({ "code": failure.answer.status.as_u16(), "message": failure.message }));
+        failure.answer.finish(body.into_response())
     }
 }
 
@@ -162,23 +114,29 @@ impl<E: Into<Failure>> From<E> for TextFailure {
 impl IntoResponse for TextFailure {
     fn into_response(self) -> Response {
         let Self(failure) = self;
-        failure.finish(failure.message.clone().into_response())
+        failure.answer.finish(failure.message.into_response())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header;
+    use himalia_facade::IsLimit;
+
     use super::*;
 
     #[test]
     fn a_sandbox_that_is_absent_is_404_to_the_control_plane_and_502_on_the_way_to_it() {
         let absent = || EngineError::no_session("x");
-        assert_eq!(Failure::of_sandbox(absent(), "x").status, StatusCode::NOT_FOUND);
+        assert_eq!(
+            Failure::of_sandbox(absent(), "x").answer.status,
+            StatusCode::NOT_FOUND
+        );
         let failure = Failure::at_sandbox(absent(), "x");
-        assert_eq!(failure.status, StatusCode::BAD_GATEWAY);
+        assert_eq!(failure.answer.status, StatusCode::BAD_GATEWAY);
         assert!(failure.message.contains("was not found"), "{}", failure.message);
         let busy = Failure::at_sandbox(EngineError::unavailable("busy"), "x");
-        assert_eq!(busy.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(busy.answer.status, StatusCode::SERVICE_UNAVAILABLE);
     }
 
     #[test]

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 /// Bytes of a message: JSON of any route.
 pub(crate) const MESSAGE_BYTES: usize = 8 << 20;
-/// How long a message may take to arrive.
-pub(crate) const MESSAGE_TIME: Duration = Duration::from_secs(30);
 /// Lifetime of a sandbox whose client does not say one, seconds.
 pub(crate) const TIMEOUT_S: u64 = 300;
 /// Longest lifetime, seconds.
@@ -31,8 +29,6 @@ pub(crate) const WATCHERS_PER_OWNER: usize = 64;
 pub(crate) const WATCH_UNUSED: Duration = Duration::from_mins(10);
 /// Bytes of one image or other large value of a result.
 pub(crate) const VALUE_BYTES: usize = 64 << 20;
-/// How long a client may send nothing in the middle of a body.
-pub(crate) const SILENCE_OF_CLIENTS: Duration = Duration::from_mins(1);
 /// Files in one form.
 pub(crate) const FILES_PER_REQUEST: usize = 1000;
 /// Bytes that a part of a compressed body may become.

@@ -131,9 +131,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["himalia-wire", "himalia-engine", "himalia-oidc", "himalia-relay"],
     ),
     ("himalia-mcp", &["himalia-engine"]),
-    ("himalia-azure", &["himalia-engine"]),
-    ("himalia-openai", &["himalia-engine"]),
-    ("himalia-e2b", &["himalia-engine"]),
+    ("himalia-facade", &["himalia-engine"]),
+    ("himalia-azure", &["himalia-engine", "himalia-facade"]),
+    ("himalia-openai", &["himalia-engine", "himalia-facade"]),
+    ("himalia-e2b", &["himalia-engine", "himalia-facade"]),
     (
         "himalia",
         &[
@@ -224,6 +225,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
         ],
     ),
     ("himalia-mcp", &["axum", "hyper", "zeromq", "rusqlite"]),
+    ("himalia-facade", &["hyper", "zeromq", "rusqlite"]),
     ("himalia-azure", &["hyper", "zeromq", "rusqlite"]),
     ("himalia-openai", &["hyper", "zeromq", "rusqlite"]),
     ("himalia-e2b", &["hyper", "zeromq", "rusqlite"]),

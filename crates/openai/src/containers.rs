@@ -8,14 +8,14 @@ use axum::extract::{Path, Query, State};
 use himalia_engine::{
     Engine, EngineError, KernelId, Network, Origin, Principal, SessionInfo, SessionLimits, StartSession,
 };
+use himalia_facade::{Caller, message};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::caller::{Caller, message};
 use crate::facade::Facade;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::ids;
-use crate::limits::{MINUTES, MINUTES_MOST, NAME_CHARS};
+use crate::limits::{MESSAGE_BYTES, MINUTES, MINUTES_MOST, NAME_CHARS};
 use crate::page::{Asked, page};
 
 /// The label of a session that has the name of its container.
@@ -56,7 +56,7 @@ pub(crate) async fn create(
     Caller(principal): Caller,
     body: Body,
 ) -> Result<Json<Value>, Failure> {
-    let requested: Requested = message(body).await?;
+    let requested: Requested = message(body, MESSAGE_BYTES).await?;
     let info = facade.engine.start_session(&principal, requested.read()?).await?;
     Ok(Json(shown(&info)))
 }
@@ -105,7 +105,7 @@ pub(crate) fn found(
     principal: &Principal,
     container: &str,
 ) -> Result<(KernelId, SessionInfo), Failure> {
-    let absent = || Failure::absent("container", container);
+    let absent = || failure::absent("container", container);
     let id = ids::session(container).ok_or_else(absent)?.first_kernel();
     let info = engine.session_info(principal, id);
     let info = info.map_err(|error: EngineError| if error.is_absent() { absent() } else { error.into() })?;
@@ -217,7 +217,7 @@ mod tests {
             json!({ "name": "a", "expires_after": { "anchor": "last_active_at", "minutes": 0 } }),
         ] {
             assert_eq!(
-                read(refused.clone()).unwrap_err().status,
+                read(refused.clone()).unwrap_err().answer.status,
                 StatusCode::BAD_REQUEST,
                 "{refused}"
             );

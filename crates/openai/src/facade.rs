@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::middleware::from_fn_with_state;
 use axum::{Router, routing};
-use himalia_engine::{Engine, Principal};
+use himalia_engine::Engine;
+use himalia_facade::{hold_back, not_offered};
 
-use crate::failure::{Failure, IsLimit};
+use crate::failure::Failure;
 use crate::{containers, files};
 
 /// What handlers work with. Clones are cheap.
@@ -24,7 +24,7 @@ impl fmt::Debug for Facade {
     }
 }
 
-/// The facade over an engine. The request's extensions must hold the [`Principal`] on whose behalf it comes.
+/// The facade over an engine. The request's extensions must hold the [`Principal`](himalia_engine::Principal) on whose behalf it comes.
 pub fn service(engine: Engine) -> Router {
     let facade = Facade { engine };
     let one = "/v1/containers/{container}";
@@ -42,24 +42,11 @@ pub fn service(engine: Engine) -> Router {
         .fallback(unknown)
         // Each handler has bounds of its own; files have that of the sandbox.
         .layer(DefaultBodyLimit::disable())
-        .layer(from_fn_with_state(facade.clone(), hold_back))
+        .layer(from_fn_with_state(facade.engine.clone(), hold_back))
         .with_state(facade)
 }
 
 /// A route of `OpenAI`'s API that this gateway does not have.
 async fn unknown(request: Request) -> Failure {
-    let (method, path) = (request.method(), request.uri().path());
-    let path: String = path.chars().take(200).collect();
-    let message = format!("{method} {path}: this gateway does not offer this");
-    Failure::new(StatusCode::NOT_IMPLEMENTED, "not_offered", message)
-}
-
-/// A tenant that met a limit waits for its answer.
-async fn hold_back(State(facade): State<Facade>, request: Request, next: Next) -> Response {
-    let principal = request.extensions().get::<Principal>().cloned();
-    let response = next.run(request).await;
-    if let (Some(principal), Some(IsLimit)) = (principal, response.extensions().get::<IsLimit>()) {
-        facade.engine.hold_back(&principal).await;
-    }
-    response
+    Failure::new(StatusCode::NOT_IMPLEMENTED, "not_offered", not_offered(&request))
 }

@@ -1,24 +1,19 @@
 //! Files of a container: those in its work directory and below it, which clients know as `/mnt/data`.
 
 use axum::Json;
-use axum::body::Body;
-use axum::extract::multipart::{Field, MultipartError};
+use axum::extract::multipart::Field;
 use axum::extract::{FromRequest as _, Multipart, Path, Query, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::Response;
-use futures_util::stream;
-use himalia_engine::{
-    Engine, EngineError, FileDownload, FileError, FileKind, KernelId, ListedFile, MAX_LISTED, Principal,
-};
+use himalia_engine::{Engine, EngineError, FileError, FileKind, KernelId, ListedFile, MAX_LISTED, Principal};
+use himalia_facade::{BodyError, Caller, attachment, in_time, in_work_dir, write_part};
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
-use crate::caller::Caller;
 use crate::containers::found;
 use crate::facade::Facade;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::ids;
-use crate::limits::{DEPTH, SILENCE_OF_CLIENTS};
+use crate::limits::DEPTH;
 use crate::page::{Asked, page};
 
 /// Where the work directory is for clients.
@@ -65,10 +60,7 @@ pub(crate) async fn create(
     }
     let form = Multipart::from_request(request, &()).await;
     let mut form = form.map_err(|error| Failure::field("body", error.body_text()))?;
-    while let Some(field) = in_time(form.next_field())
-        .await?
-        .map_err(|error| of_form(&error))?
-    {
+    while let Some(field) = in_time(form.next_field()).await?.map_err(BodyError::from)? {
         if field.name() == Some("file") {
             let path = write(&facade.engine, &principal, session, field).await?;
             let file = facade.engine.stat_file(&principal, session, &path).await?;
@@ -82,22 +74,13 @@ async fn write(
     engine: &Engine,
     principal: &Principal,
     session: KernelId,
-    mut field: Field<'_>,
+    part: Field<'_>,
 ) -> Result<String, Failure> {
-    let name = field.file_name().unwrap_or_default();
-    let path = name
-        .strip_prefix(ROOT)
-        .unwrap_or(name)
-        .trim_start_matches('/')
+    let path = in_work_dir(part.file_name().unwrap_or_default(), ROOT);
+    let path = path
+        .ok_or_else(|| Failure::field("file", "has no name"))?
         .to_owned();
-    if path.is_empty() {
-        return Err(Failure::field("file", "has no name"));
-    }
-    let mut upload = engine.write_file(principal, session, &path).await?;
-    while let Some(bytes) = in_time(field.chunk()).await?.map_err(|error| of_form(&error))? {
-        upload.send(bytes).await?;
-    }
-    upload.finish().await?;
+    write_part::<Failure>(engine, principal, session, &path, part).await?;
     Ok(path)
 }
 
@@ -137,29 +120,7 @@ pub(crate) async fn content(
 ) -> Result<Response, Failure> {
     let (session, path) = of(&facade.engine, &principal, &container, &file)?;
     let found = facade.engine.read_file(&principal, session, &path, None).await;
-    let found = found.map_err(|error| absent(error, &file))?;
-    let size = found.info.as_ref().map(|info| info.bytes);
-    let body = stream::unfold(found, async |mut file: FileDownload| {
-        let next: Result<_, EngineError> = file.next().await?;
-        if let Err(error) = &next {
-            tracing::info!(%error, "a download was aborted");
-        }
-        Some((next, file))
-    });
-    let mut response = Response::new(Body::from_stream(body));
-    let headers = response.headers_mut();
-    let fixed = [
-        (header::CONTENT_TYPE, "application/octet-stream"),
-        (header::CONTENT_DISPOSITION, "attachment"),
-        (header::CACHE_CONTROL, "no-store"),
-    ];
-    for (name, value) in fixed {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    if let Some(size) = size {
-        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
-    }
-    Ok(response)
+    Ok(attachment(found.map_err(|error| absent(error, &file))?))
 }
 
 /// The session and the path of a file.
@@ -170,7 +131,7 @@ fn of(
     file: &str,
 ) -> Result<(KernelId, String), Failure> {
     let (session, _) = found(engine, principal, container)?;
-    let path = ids::path(file).ok_or_else(|| Failure::absent("file", file))?;
+    let path = ids::path(file).ok_or_else(|| failure::absent("file", file))?;
     Ok((session, path))
 }
 
@@ -180,7 +141,7 @@ fn absent(error: EngineError, file: &str) -> Failure {
         EngineError::Files {
             code: FileError::NotFound,
             ..
-        } => Failure::absent("file", file),
+        } => failure::absent("file", file),
         other => other.into(),
     }
 }
@@ -195,19 +156,4 @@ fn shown(container: &str, file: &ListedFile) -> Value {
         "path": format!("{ROOT}/{}", file.path),
         "source": "user",
     })
-}
-
-async fn in_time<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
-    let late = |_| {
-        Failure::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "timeout",
-            "the body stopped arriving",
-        )
-    };
-    timeout(SILENCE_OF_CLIENTS, work).await.map_err(late)
-}
-
-fn of_form(error: &MultipartError) -> Failure {
-    Failure::field("body", error.body_text())
 }

@@ -10,12 +10,10 @@
 //! * `files` lists, reads, writes and removes their files. The id of a file is its path.
 //! * `ids` are the ids of both.
 //! * `page` is the form of a list.
-//! * `caller` has who calls, and reads messages.
 //! * `failure` gives errors the body that clients read.
 //!
 //! Invariant: there is no state between requests. What a client asks for that this gateway does not have is refused.
 
-mod caller;
 mod containers;
 mod facade;
 mod failure;

@@ -1,11 +1,7 @@
 //! Bounds of the facade, all in one place; `docs/limits.md` has them for people.
 
-use std::time::Duration;
-
 /// Bytes of a message.
 pub(crate) const MESSAGE_BYTES: usize = 1 << 20;
-/// How long a message may take to arrive.
-pub(crate) const MESSAGE_TIME: Duration = Duration::from_secs(30);
 /// Idle time of a container whose client does not say one, and the longest, in minutes.
 pub(crate) const MINUTES: u64 = 20;
 pub(crate) const MINUTES_MOST: u64 = 30 * 24 * 60;
@@ -16,5 +12,3 @@ pub(crate) const LISTED: usize = 20;
 pub(crate) const LISTED_MOST: usize = 100;
 /// Directories below the work directory in which files are listed.
 pub(crate) const DEPTH: u32 = 16;
-/// How long a client may send nothing in the middle of a file.
-pub(crate) const SILENCE_OF_CLIENTS: Duration = Duration::from_mins(1);

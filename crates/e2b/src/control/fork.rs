@@ -72,7 +72,7 @@ pub(super) async fn fork(
     let failure = failed.unwrap_or_else(|| Failure::new(StatusCode::CONFLICT, "an earlier copy failed"));
     while forked.len() < count as usize {
         forked.push(Forked::Error {
-            code: failure.status.as_u16(),
+            code: failure.answer.status.as_u16(),
             message: failure.message.clone(),
         });
     }

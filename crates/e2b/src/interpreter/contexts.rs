@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(of("R", "python3").unwrap(), "ir");
         assert_eq!(of("ts", "python3").unwrap(), "deno");
         let refused = of("java", "python3").unwrap_err();
-        assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+        assert_eq!(refused.answer.status, StatusCode::BAD_REQUEST);
         assert!(refused.message.starts_with("language: "), "{}", refused.message);
     }
 }

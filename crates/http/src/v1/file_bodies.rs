@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use futures_util::{StreamExt, stream};
-use himalia_engine::{ByteRange, EngineError, FileDownload, FileUpload, MAX_TRANSFER_BYTES, WrittenFiles};
+use futures_util::StreamExt;
+use himalia_engine::{ByteRange, FileDownload, FileUpload, MAX_TRANSFER_BYTES, WrittenFiles};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::artifacts;
@@ -111,7 +111,7 @@ pub(super) fn file(path: &str, file: FileDownload, is_part: bool, request: &Head
     let mut response = if is_known {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
-        Response::new(body(file))
+        Response::new(Body::from_stream(file.into_stream()))
     };
     if let Some(info) = info.filter(|_| !is_known) {
         let headers = response.headers_mut();
@@ -139,7 +139,7 @@ pub(super) fn file(path: &str, file: FileDownload, is_part: bool, request: &Head
 
 /// A tar archive. It has no length: one that breaks off ends without its last chunk.
 pub(super) fn archive(archive: FileDownload) -> Response {
-    let mut response = Response::new(body(archive));
+    let mut response = Response::new(Body::from_stream(archive.into_stream()));
     let headers = response.headers_mut();
     no_store(headers);
     artifacts::set_type(headers, "application/x-tar");
@@ -149,16 +149,6 @@ pub(super) fn archive(archive: FileDownload) -> Response {
 /// Files are other ones the moment after.
 pub(super) fn no_store(headers: &mut HeaderMap) {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-}
-
-fn body(download: FileDownload) -> Body {
-    Body::from_stream(stream::unfold(download, async |mut download| {
-        let next: Result<Bytes, EngineError> = download.next().await?;
-        if let Err(error) = &next {
-            tracing::info!(%error, "a download was aborted");
-        }
-        Some((next, download))
-    }))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, stream};
 use himalia_link::{StreamConnection, StreamError};
 use himalia_model::{EngineError, FileError};
 use himalia_shim_protocol::{CHUNK_BYTES, FileHead, Frame, ProtocolError, StreamDone, StreamFrame};
@@ -180,6 +181,17 @@ impl FileDownload {
             Ok(_) => Some(Err(lost("the sandbox sent something else than bytes"))),
             Err(error) => Some(Err(error)),
         }
+    }
+
+    /// The rest of its bytes, as the body of a response.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, EngineError>> + Send + 'static {
+        stream::unfold(self, async |mut download| {
+            let next = download.next().await?;
+            if let Err(error) = &next {
+                tracing::info!(%error, "a download was aborted");
+            }
+            Some((next, download))
+        })
     }
 
     /// What an archive has had, once it was read to its end.

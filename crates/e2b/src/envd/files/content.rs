@@ -3,23 +3,23 @@
 use std::io::Write as _;
 
 use axum::Json;
-use axum::body::{Body, Bytes};
-use axum::extract::multipart::{Field, MultipartError};
+use axum::body::Bytes;
+use axum::extract::multipart::Field;
 use axum::extract::{FromRequest as _, Multipart, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use flate2::write::GzDecoder;
-use futures_util::{StreamExt as _, stream};
-use himalia_engine::{EngineError, FileDownload, FileError, FileUpload, Principal};
+use futures_util::StreamExt as _;
+use himalia_engine::{EngineError, FileUpload, Principal};
+use himalia_facade::{BodyError, attachment, in_time};
 use serde::{Deserialize, Serialize};
-use tokio::time::timeout;
 
 use super::{Files, name};
 use crate::caller::{Caller, Named};
 use crate::envd::user;
 use crate::facade::Facade;
 use crate::failure::{ControlFailure, Failure};
-use crate::limits::{FILES_PER_REQUEST, SILENCE_OF_CLIENTS, UNPACKED_BYTES};
+use crate::limits::{FILES_PER_REQUEST, UNPACKED_BYTES};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -49,32 +49,7 @@ pub(in crate::envd) async fn read(
         .read_file(files.principal, files.kernel, relative, None)
         .await;
     let file = file.map_err(of_files)?;
-    let size = file.info.as_ref().map(|info| info.bytes);
-    let mut response = Response::new(sent(file));
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("application/octet-stream"),
-    );
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(
-        header::CONTENT_DISPOSITION,
-        HeaderValue::from_static("attachment"),
-    );
-    if let Some(size) = size {
-        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(size));
-    }
-    Ok(response)
-}
-
-fn sent(download: FileDownload) -> Body {
-    Body::from_stream(stream::unfold(download, async |mut download| {
-        let next: Result<Bytes, EngineError> = download.next().await?;
-        if let Err(error) = &next {
-            tracing::info!(%error, "a download was aborted");
-        }
-        Some((next, download))
-    }))
+    Ok(attachment(file))
 }
 
 /// The body is one file, or a form with files. In a form each has its path as its name, unless the request names the path of the one.
@@ -116,10 +91,7 @@ impl Files<'_> {
         let form = Multipart::from_request(request, &()).await;
         let mut form = form.map_err(|error| Failure::new(error.status(), error.body_text()))?;
         let mut written = Vec::new();
-        while let Some(field) = in_time(form.next_field())
-            .await?
-            .map_err(|error| of_form(&error))?
-        {
+        while let Some(field) = in_time(form.next_field()).await?.map_err(BodyError::from)? {
             if field.name() != Some("file") {
                 continue;
             }
@@ -145,7 +117,7 @@ impl Files<'_> {
 
     async fn field(&self, path: &str, mut field: Field<'_>) -> Result<Written, Failure> {
         let mut upload = self.begin(path).await?;
-        while let Some(bytes) = in_time(field.chunk()).await?.map_err(|error| of_form(&error))? {
+        while let Some(bytes) = in_time(field.chunk()).await?.map_err(BodyError::from)? {
             upload.send(bytes).await.map_err(of_files)?;
         }
         self.end(path, upload).await
@@ -232,38 +204,20 @@ fn is_packed(headers: &HeaderMap) -> Result<bool, Failure> {
     }
 }
 
-async fn in_time<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
-    let late = |_| Failure::new(StatusCode::REQUEST_TIMEOUT, "the body stopped arriving");
-    timeout(SILENCE_OF_CLIENTS, work).await.map_err(late)
-}
-
-fn of_form(error: &MultipartError) -> Failure {
-    Failure::new(error.status(), error.body_text())
-}
-
 fn of_packed(error: &std::io::Error) -> Failure {
     Failure::field("body", format!("is no gzip: {error}"))
 }
 
-/// Failures of files, with the status that clients know.
+/// Failures of files say their reason alone.
 fn of_files(error: EngineError) -> Failure {
-    let EngineError::Files { code, reason } = &error else {
-        return error.into();
+    let reason = match &error {
+        EngineError::Files { reason, .. } => Some(reason.clone()),
+        _ => None,
     };
-    let status = match code {
-        FileError::NotFound => StatusCode::NOT_FOUND,
-        FileError::Permission => StatusCode::FORBIDDEN,
-        FileError::TooMany => StatusCode::TOO_MANY_REQUESTS,
-        FileError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        FileError::NoSpace | FileError::Quota => StatusCode::INSUFFICIENT_STORAGE,
-        FileError::Failed => StatusCode::INTERNAL_SERVER_ERROR,
-        _ => StatusCode::BAD_REQUEST,
-    };
-    let reason = reason.clone();
+    let failure = Failure::from(error);
     Failure {
-        status,
-        message: reason,
-        ..error.into()
+        message: reason.unwrap_or(failure.message),
+        ..failure
     }
 }
 
