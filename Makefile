@@ -19,6 +19,8 @@ BENCH_ENV := $(TARGET)/bench-env
 S3_OPTIMISED := $(TARGET)/tools-optimised/bin/s3s-fs
 OTHER_KERNELS := $(TARGET)/other-kernels
 AGENTS_ENV := $(TARGET)/agents-env
+# Their tests run side by side; the directory of a suite is in tests/python.
+PYTHON_SUITES := docs kernel e2e client
 TEST_LIBRARIES := $(TARGET)/test-libraries
 NEXTEST := 0.9.143
 CARGO_DENY := 0.20.2
@@ -139,17 +141,17 @@ test-rust: check-rust-tests nextest ## unit, property, simulator and system test
 .PHONY: test-python
 test-python: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready s3 ## nbclient, differential, sandbox and behaviour tests on real kernels
 	export HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES); \
-	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" -n $(PYTEST_WORKERS) --dist loadfile $(addprefix tests/python/,docs kernel e2e client); \
+	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" -n $(PYTEST_WORKERS) --dist loadfile $(addprefix tests/python/,$(PYTHON_SUITES)); \
 	$(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m "not long" tests/python/sandbox
 
 .PHONY: test-python-long
 test-python-long: test-programs $(TEST_ENV)/ready $(OTHER_KERNELS)/ready $(TEST_LIBRARIES)/ready
 	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_OTHER_KERNELS=$(OTHER_KERNELS) HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) \
-	  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m long tests/python
+	  $(TEST_ENV)/bin/python -m pytest -q --reruns $(RERUNS) -m long $(addprefix tests/python/,$(PYTHON_SUITES))
 
 .PHONY: test-examples
 test-examples: test-programs $(TEST_ENV)/ready $(AGENTS_ENV)/ready ## the examples of agents with a model that follows a script, and unmodified clients of the facades; their packages take 700 MB
-	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_AGENTS_PYTHON=$(AGENTS_ENV)/bin/python $(TEST_ENV)/bin/python -m pytest -q tests/python/agents
+	HIMALIA_BIN=$(TEST_HIMALIA) HIMALIA_AGENTS_PYTHON=$(AGENTS_ENV)/bin/python $(TEST_ENV)/bin/python -m pytest -q tests/python/frameworks
 
 .PHONY: test-chaos
 test-chaos: test-programs $(TEST_ENV)/ready s3 ## three replicas with SESSIONS (100) sessions lose processes, database and object store ROUNDS (200) times at random
