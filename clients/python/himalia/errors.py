@@ -22,7 +22,6 @@ __all__ = [
     "ConnectionFailed",
     "Gone",
     "HimaliaError",
-    "InvalidResponse",
     "LimitExceeded",
     "NotFound",
     "PermissionDenied",
@@ -43,10 +42,6 @@ class ConfigurationError(HimaliaError):
 
 class ConnectionFailed(HimaliaError):
     """The gateway cannot be reached, or the connection broke off and may not be repeated."""
-
-
-class InvalidResponse(HimaliaError):
-    """Something answered that is no gateway of Himalia, such as a page of a proxy."""
 
 
 class StreamEnded(HimaliaError):

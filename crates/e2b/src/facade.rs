@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::middleware::from_fn_with_state;
 use axum::{Router, routing};
-use himalia_engine::{Engine, Principal};
+use himalia_engine::{Engine, KernelId, Principal};
 use himalia_facade::{hold_back, not_offered};
 use tokio_util::sync::CancellationToken;
 
@@ -17,11 +17,15 @@ use crate::{control, envd, interpreter};
 /// Issues the token with which the caller reaches a sandbox, by its id. `None` where the caller has no credential.
 pub type Issuer = Arc<dyn Fn(&Principal, &str) -> Option<String> + Send + Sync>;
 
+/// The id of the sandbox that its owner starts with an idempotency key.
+pub type OfKey = fn(&Principal, &[u8]) -> KernelId;
+
 /// What handlers work with. Clones are cheap.
 #[derive(Clone)]
 pub(crate) struct Facade {
     pub(crate) engine: Engine,
     pub(crate) issue: Issuer,
+    pub(crate) of_key: OfKey,
     /// Cancelled when the gateway stops.
     pub(crate) shutdown: CancellationToken,
     /// The commands that run.
@@ -38,10 +42,11 @@ impl fmt::Debug for Facade {
 
 /// The facade over an engine. The request's extensions must hold the [`Principal`] on whose behalf it comes. When `shutdown` is
 /// cancelled, streams end.
-pub fn service(engine: Engine, issue: Issuer, shutdown: CancellationToken) -> Router {
+pub fn service(engine: Engine, issue: Issuer, of_key: OfKey, shutdown: CancellationToken) -> Router {
     let facade = Facade {
         engine,
         issue,
+        of_key,
         shutdown,
         processes: Processes::default(),
         watchers: Watchers::default(),

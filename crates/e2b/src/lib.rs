@@ -25,4 +25,4 @@ mod failure;
 mod interpreter;
 mod limits;
 
-pub use facade::{Issuer, service};
+pub use facade::{Issuer, OfKey, service};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use himalia_engine::{Engine, Principal};
-use himalia_http::{E2b, Mounted, SandboxTokens};
+use himalia_http::{E2b, Mounted, SandboxTokens, e2b_sandbox_of_key};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::GatewayArgs;
@@ -33,7 +33,12 @@ pub(crate) fn open(
     let tokens = SandboxTokens::new(secret(config)?.as_bytes());
     let issuing = tokens.clone();
     let issue = move |principal: &Principal, sandbox: &str| issuing.issue(principal, sandbox);
-    let service = himalia_e2b::service(engine.clone(), Arc::new(issue), shutdown.clone());
+    let service = himalia_e2b::service(
+        engine.clone(),
+        Arc::new(issue),
+        e2b_sandbox_of_key,
+        shutdown.clone(),
+    );
     Ok(Some(E2b {
         service: Mounted::new(service),
         tokens,

@@ -2,15 +2,30 @@
 //!
 //! Files are at `/files` too: the address of a file that a client signs is made from host and port alone.
 
+use std::collections::BTreeMap;
+
+use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use axum::response::{IntoResponse as _, Response};
+use himalia_engine::{KernelId, Principal};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use uuid::Builder;
 
 use crate::app::App;
 use crate::auth::{Caller, SANDBOX_ID, SandboxTokens};
 use crate::error::ApiError;
 use crate::mounted::{Mounted, forward};
+use crate::query;
 
+/// The header with the place where the next page of a list begins.
+pub(crate) const NEXT: HeaderName = HeaderName::from_static("x-next-token");
+/// Sandboxes on a page whose request names no limit.
+const LISTED: usize = 100;
 /// What the paths begin with.
 const PREFIX: &str = "/e2b";
 
@@ -46,6 +61,77 @@ pub(crate) fn sandbox(path: &str, headers: &HeaderMap) -> Option<String> {
     named.filter(|named| !named.is_empty()).map(str::to_owned)
 }
 
+/// The id of the sandbox that this owner starts with an idempotency key, at any replica.
+pub fn e2b_sandbox_of_key(principal: &Principal, key: &[u8]) -> KernelId {
+    let digest = Sha256::new()
+        .chain_update(b"himalia e2b\0")
+        .chain_update(principal.owner())
+        .chain_update(b"\0")
+        .chain_update(key)
+        .finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    KernelId(Builder::from_custom_bytes(bytes).into_uuid())
+}
+
+/// The sandbox that a request starts, if another one with its key may have started it.
+pub(crate) fn keyed(method: &Method, path: &str, headers: &HeaderMap) -> Option<Vec<u8>> {
+    let key = headers.get("idempotency-key")?;
+    (*method == Method::POST && is_list(path)).then(|| key.as_bytes().to_owned())
+}
+
+/// Whether a path is that of the list of sandboxes.
+pub(crate) fn is_list(path: &str) -> bool {
+    let rest = path.strip_prefix(PREFIX).unwrap_or_default();
+    rest.strip_prefix("/v2").unwrap_or(rest) == "/sandboxes"
+}
+
+/// One page of the pages of all replicas, each with whether more comes after it. `uri` is that of the request.
+pub(crate) fn united<'a>(
+    uri: &Uri,
+    pages: impl Iterator<Item = (&'a [u8], bool)>,
+) -> Result<Response, ApiError> {
+    let (mut all, mut has_more) = (BTreeMap::new(), false);
+    for (page, more) in pages {
+        has_more |= more;
+        let read = || ApiError::internal("reading the list of a replica");
+        let page: Vec<&RawValue> = serde_json::from_slice(page).map_err(|_| read())?;
+        for sandbox in page {
+            // What has just moved is at two replicas.
+            all.insert(position(sandbox).ok_or_else(read)?, sandbox);
+        }
+    }
+    let mut all: Vec<_> = all.into_iter().collect();
+    if query::last(uri, "order").as_deref() != Some("asc") {
+        all.reverse();
+    }
+    let limit = query::last(uri, "limit").and_then(|limit| limit.parse().ok());
+    let limit = limit.unwrap_or(LISTED);
+    has_more |= all.len() > limit;
+    all.truncate(limit);
+    let mut response = Json(all.iter().map(|(_, sandbox)| sandbox).collect::<Vec<_>>()).into_response();
+    if let Some(((at, id), _)) = all.last().filter(|_| has_more)
+        && let Ok(token) = HeaderValue::from_str(&format!("{at}-{id}"))
+    {
+        response.headers_mut().insert(NEXT, token);
+    }
+    Ok(response)
+}
+
+/// What a list is ordered by: when a sandbox was started, in microseconds since 1970, and its id.
+fn position(sandbox: &RawValue) -> Option<(i128, String)> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Listed {
+        started_at: String,
+        #[serde(rename = "sandboxID")]
+        id: String,
+    }
+    let listed: Listed = serde_json::from_str(sandbox.get()).ok()?;
+    let started = OffsetDateTime::parse(&listed.started_at, &Rfc3339).ok()?;
+    Some((started.unix_timestamp_nanos() / 1000, listed.id))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +144,46 @@ mod tests {
         assert_eq!(of("/e2b/v2/sandboxes/a/connect").as_deref(), Some("a"));
         assert_eq!(of("/e2b/files").as_deref(), Some("h"));
         assert_eq!(sandbox("/e2b/sandboxes", &HeaderMap::new()), None);
+    }
+
+    #[tokio::test]
+    async fn a_page_of_all_replicas_ends_with_the_place_of_its_last_one() {
+        let sandbox = |second: u32, id: &str| {
+            format!(r#"{{"sandboxID":"{id}","startedAt":"1970-01-01T00:00:0{second}.5Z"}}"#)
+        };
+        let pages = [
+            format!("[{},{}]", sandbox(3, "c"), sandbox(1, "a")),
+            format!("[{},{}]", sandbox(3, "c"), sandbox(2, "b")),
+        ];
+        let united = |query: &str, more: bool| {
+            let pages = pages.iter().map(|page| (page.as_bytes(), more));
+            united(&format!("/e2b/v2/sandboxes{query}").parse().unwrap(), pages).unwrap()
+        };
+        let ids = async |response: Response| {
+            let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap();
+            let all: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            let all = all.as_array().unwrap().iter();
+            all.map(|one| one["sandboxID"].as_str().unwrap().to_owned())
+                .collect::<String>()
+        };
+        let all = united("", false);
+        assert!(!all.headers().contains_key(NEXT));
+        assert_eq!(ids(all).await, "cba");
+        let first = united("?limit=2&order=asc", false);
+        assert_eq!(first.headers()[NEXT], "2500000-b");
+        assert_eq!(ids(first).await, "ab");
+        assert_eq!(united("", true).headers()[NEXT], "1500000-a");
+    }
+
+    #[test]
+    fn a_key_is_one_sandbox_of_its_owner() {
+        let ada = Principal::of_tenant("acme", "ada").unwrap();
+        let eve = Principal::of_tenant("evil", "eve").unwrap();
+        assert_eq!(
+            e2b_sandbox_of_key(&ada, b"k"),
+            e2b_sandbox_of_key(&Principal::of_tenant("acme", "bob").unwrap(), b"k")
+        );
+        assert_ne!(e2b_sandbox_of_key(&ada, b"k"), e2b_sandbox_of_key(&eve, b"k"));
+        assert_ne!(e2b_sandbox_of_key(&ada, b"k"), e2b_sandbox_of_key(&ada, b"l"));
     }
 }

@@ -145,6 +145,15 @@ impl ApiError {
         )
     }
 
+    /// 401 for the signed address of a file that stands for no token.
+    pub(crate) fn wrong_signature() -> Self {
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "unauthenticated",
+            "the signature is wrong, has expired, or is for a sandbox of another replica",
+        )
+    }
+
     /// 429 after too many wrong tokens.
     pub(crate) fn too_many_wrong_tokens(wait: Duration) -> Self {
         Self {

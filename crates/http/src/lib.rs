@@ -53,7 +53,7 @@ pub use auth::{AllowedOrigins, SandboxTokens, Token, Tokens};
 pub use azure::azure_session_name;
 pub use cluster::{Cluster, Directory, Location};
 pub use config::{ConfigError, HttpConfig};
-pub use e2b::E2b;
+pub use e2b::{E2b, e2b_sandbox_of_key};
 pub use listen::{Listeners, Peers, ServeError, Tls, serve};
 pub use mounted::Mounted;
 pub use oidc::{Grant, Oidc};

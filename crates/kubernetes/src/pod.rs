@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use himalia_authority::KeyPairPem;
 use himalia_link::{CA_FILE, CERT_FILE, CERT_KEY_FILE, KEY_FILE};
-use himalia_sandbox::inside::{GATEWAY_DIR, HOSTNAME, KERNEL_DIR, RUNTIME_DIR, SHIM, WORK_DIR};
+use himalia_sandbox::inside::{DATA_DIR, GATEWAY_DIR, HOSTNAME, KERNEL_DIR, RUNTIME_DIR, SHIM, WORK_DIR};
 use himalia_sandbox::{
-    Isolation, Limits, MountSource, Network, SandboxError, SandboxId, SandboxSpec, SharedMount,
+    Isolation, Limits, MountSource, Network, SandboxError, SandboxId, SandboxSpec, SharedMount, shows_data,
 };
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{
@@ -221,6 +221,9 @@ fn kernel(parts: &Parts<'_>, spec: &SandboxSpec, resources: ResourceRequirements
         mount("work", WORK_DIR, false),
         mount("tmp", "/tmp", false),
     ];
+    if shows_data(spec) {
+        mounts.push(mount("work", DATA_DIR, false));
+    }
     if spec.limits.shm_bytes.is_some() {
         mounts.push(mount("shm", "/dev/shm", false));
     }

@@ -164,3 +164,15 @@ fn a_network_through_the_gateway_is_an_argument_of_the_shim() {
     assert!(arguments(Network::Allow).contains("\"--network\""));
     assert!(!arguments(Network::None).contains("\"--network\""));
 }
+
+#[test]
+fn the_work_directory_is_shown_where_clients_look_for_it() {
+    let places = |show_data: bool| {
+        let pod = built(|_, spec| spec.show_data = show_data);
+        let mounts = pod["spec"]["containers"][0]["volumeMounts"].as_array().unwrap();
+        let work = mounts.iter().filter(|mount| mount["name"] == "work");
+        work.map(|mount| mount["mountPath"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(places(true), ["/session", "/mnt/data"]);
+    assert_eq!(places(false), ["/session"]);
+}

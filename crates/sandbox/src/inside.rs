@@ -2,6 +2,8 @@
 
 /// Work directory: kernels start there, and it is their home.
 pub const WORK_DIR: &str = "/session";
+/// Where clients of other services have their files: the work directory again, where it is asked for.
+pub const DATA_DIR: &str = "/mnt/data";
 /// The directory of what is not the system's.
 pub const OWN_DIR: &str = "/himalia";
 /// The gateway's directory, read-only.

@@ -37,7 +37,7 @@ pub use level::{Enforcement, Isolation, LimitReport};
 pub use local::{LocalConfig, LocalProvisioner};
 pub use mount::{
     FileOwner, MAX_MOUNTS, MountKind, MountSource, SharedMount, check_kinds, check_mounts, check_target,
-    overlapping,
+    overlapping, shows_data,
 };
 pub use namespaces::{
     CgroupRoot, NamespacesConfig, NamespacesProvisioner, Sizes, TryOut, TryOutFailure, host_uids_in_use,

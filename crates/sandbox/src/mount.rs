@@ -4,7 +4,8 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::SandboxError;
+use crate::inside::DATA_DIR;
+use crate::{SandboxError, SandboxSpec};
 
 /// Mounts that one sandbox may have.
 pub const MAX_MOUNTS: usize = 16;
@@ -129,6 +130,13 @@ pub fn overlapping<'a>(targets: &[&'a Path]) -> Option<(&'a Path, &'a Path)> {
             .find(|other| one.starts_with(other) || other.starts_with(one));
         other.map(|other| (*other, *one))
     })
+}
+
+/// Whether a sandbox shows its work directory at [`DATA_DIR`] too: it is asked for, and no mount has that place.
+pub fn shows_data(spec: &SandboxSpec) -> bool {
+    let place = Path::new(DATA_DIR);
+    let mut targets = spec.mounts.iter().map(|mount| mount.target.as_path());
+    spec.show_data && !targets.any(|target| target.starts_with(place) || place.starts_with(target))
 }
 
 /// Refuses mounts of kinds that a provisioner does not have.

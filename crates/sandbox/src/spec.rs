@@ -32,6 +32,9 @@ pub struct SandboxSpec {
     pub names: BTreeMap<&'static str, PathBuf>,
     /// What the operator shares with it.
     pub mounts: Vec<SharedMount>,
+    /// Show the work directory at [`crate::inside::DATA_DIR`] too, where the sandbox has a root of its own and none of its mounts
+    /// or binds is there.
+    pub show_data: bool,
     /// Image of its root, for provisioners that run images; `None` is the configured one.
     pub image: Option<String>,
     /// Runtime of the container engine; `None` is the configured one.
@@ -61,6 +64,7 @@ impl SandboxSpec {
             binds: Vec::new(),
             names: BTreeMap::new(),
             mounts: Vec::new(),
+            show_data: false,
             image: None,
             runtime: None,
             files: Files::Ephemeral,

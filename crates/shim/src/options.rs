@@ -3,6 +3,7 @@ use std::fs;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
@@ -58,6 +59,9 @@ pub(crate) struct Options {
     /// Listen on 127.0.0.1:3128 for clients in the sandbox, and carry what they send to the gateway, which is their proxy.
     #[arg(long)]
     pub(crate) network: bool,
+    /// Make a symbolic link to the directory of the spill files here.
+    #[arg(long, value_name = "PATH", requires = "spill_dir")]
+    pub(crate) work_link: Option<PathBuf>,
     /// Give kernels the variables of this process too, which are those of the image. Those that their start names win.
     #[arg(long)]
     pub(crate) image_env: bool,
@@ -109,7 +113,7 @@ impl Options {
         Ok(Inherited { key, zygote })
     }
 
-    /// Checks the values, makes the directories and makes their paths absolute.
+    /// Checks the values, makes the directories and the link, and makes their paths absolute.
     pub(crate) fn prepare(mut self) -> anyhow::Result<Self> {
         if !(PROTOCOL_MIN..=PROTOCOL_MAX).contains(&self.protocol_max) {
             bail!("--protocol-max must be {PROTOCOL_MIN} to {PROTOCOL_MAX}");
@@ -123,6 +127,9 @@ impl Options {
         self.runtime_dir = absolute(&self.runtime_dir, "runtime-dir")?;
         if let Some(dir) = &mut self.spill_dir {
             *dir = absolute(dir, "spill-dir")?;
+        }
+        if let (Some(link), Some(dir)) = (&self.work_link, &self.spill_dir) {
+            symlink(dir, link).with_context(|| format!("--work-link {}", link.display()))?;
         }
         Ok(self)
     }

@@ -32,20 +32,31 @@ async function inSandbox(work, options) {
   }
 }
 
-test('the first example of its documentation, word for word', async () => {
-  const readme = readFileSync(new URL('../node_modules/@e2b/code-interpreter/README.md', import.meta.url), 'utf8');
-  const [, code] = /### 3\. Execute code[^]*?```ts\n([^]*?)```/.exec(readme);
-  assert.match(code, /console\.log\(execution\.text\) {2}\/\/ outputs 2/);
+/** The first example of a client's own documentation as a program of its own: what it prints. The sandbox that it leaves is ended. */
+async function firstExample(client, heading, line) {
+  const readme = readFileSync(new URL(`../node_modules/${client}/README.md`, import.meta.url), 'utf8');
+  const [, code] = new RegExp(`### 3\\. ${heading}[^]*?\`{3}ts\n([^]*?)\`{3}`).exec(readme);
+  assert.ok(code.includes(line), code);
   const file = fileURLToPath(new URL('./e2b-example.tmp.mjs', import.meta.url));
   writeFileSync(file, code);
   try {
     const { stdout } = await promisify(execFile)(process.execPath, [file], { timeout: 120_000 });
-    assert.equal(stdout, '2\n');
+    return stdout;
   } finally {
     rmSync(file);
+    const [left] = await Sandbox.list().nextItems();
+    assert.equal(await Sandbox.kill(left.sandboxId), true, 'the example leaves it');
   }
-  const [left] = await Sandbox.list().nextItems();
-  assert.equal(await Sandbox.kill(left.sandboxId), true, 'the example leaves it');
+}
+
+test('the first example of the code interpreter, word for word', async () => {
+  const printed = await firstExample('@e2b/code-interpreter', 'Execute code', 'console.log(execution.text)  // outputs 2');
+  assert.equal(printed, '2\n');
+});
+
+test('the first example of the client, word for word', async () => {
+  const printed = await firstExample('e2b', 'Start a sandbox', 'console.log(result.stdout) // Hello from E2B!');
+  assert.equal(printed, 'Hello from E2B!\n\n');
 });
 
 test('code, callbacks and contexts', () => inSandbox(async sandbox => {

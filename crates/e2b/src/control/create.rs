@@ -9,8 +9,6 @@ use axum::http::{HeaderMap, StatusCode};
 use himalia_engine::{Engine, EngineError, KernelId, Network, Origin, Principal, SessionInfo, StartSession};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
-use uuid::Builder;
 
 use super::shown::Sandbox;
 use super::{Answer, lifetime};
@@ -57,7 +55,7 @@ pub(super) async fn start(
 ) -> Answer<(StatusCode, Json<Sandbox>)> {
     let requested: Requested = message(body).await?;
     let key = key(&headers)?;
-    let id = key.map(|key| id_of(&principal, key));
+    let id = key.map(|key| (facade.of_key)(&principal, key));
     let start = StartSession {
         name: template(&facade.engine, &principal, &requested.template).await?,
         id,
@@ -108,19 +106,6 @@ fn key(headers: &HeaderMap) -> Result<Option<&[u8]>, Failure> {
         ));
     }
     Ok(Some(key.as_bytes()))
-}
-
-/// The id of the sandbox that this owner starts with a key.
-fn id_of(principal: &Principal, key: &[u8]) -> KernelId {
-    let digest = Sha256::new()
-        .chain_update(b"himalia e2b\0")
-        .chain_update(principal.owner())
-        .chain_update(b"\0")
-        .chain_update(key)
-        .finalize();
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&digest[..16]);
-    KernelId(Builder::from_custom_bytes(bytes).into_uuid())
 }
 
 impl Requested {
@@ -273,17 +258,5 @@ mod tests {
         assert_eq!(refused, "envVars.A=B: is no name of a variable");
         assert!(read(json!({"templateID": "base", "timeout": u64::MAX})).is_err());
         assert!(read(json!({})).is_err());
-    }
-
-    #[test]
-    fn a_key_is_one_sandbox_of_its_owner() {
-        let ada = Principal::of_tenant("acme", "ada").unwrap();
-        let eve = Principal::of_tenant("evil", "eve").unwrap();
-        assert_eq!(
-            id_of(&ada, b"k"),
-            id_of(&Principal::of_tenant("acme", "bob").unwrap(), b"k")
-        );
-        assert_ne!(id_of(&ada, b"k"), id_of(&eve, b"k"));
-        assert_ne!(id_of(&ada, b"k"), id_of(&ada, b"l"));
     }
 }

@@ -1,55 +1,111 @@
 //! Paths of clients: absolute ones as the sandbox sees them, and relative ones below the home of its user, which is the work directory.
 
-use himalia_engine::SessionInfo;
+use himalia_engine::{Isolation, SessionInfo};
 
 use crate::failure::Failure;
 
 /// The home that E2B's sandboxes have, which stands for the work directory.
 const HOME: &str = "/home/user";
 
+/// The work directory of every sandbox with a root of its own, also where the kernel was started below it.
+const OF_SANDBOXES: &str = "/session";
+/// Below a work directory: where those of forks are.
+const FORKS: &str = ".branches";
+
 /// The work directory of a sandbox, which its files are in.
 #[derive(Clone, Debug)]
-pub(super) struct WorkDir(String);
+pub(super) struct WorkDir {
+    /// Its path.
+    own: String,
+    /// Of a fork: the path of the directory that its files are a copy of. What a client knows by that path from before the
+    /// fork is the fork's own for this sandbox.
+    copied: Option<String>,
+}
 
 impl WorkDir {
     pub(super) fn of(info: &SessionInfo) -> Self {
-        Self(info.session.cwd.trim_end_matches('/').to_owned())
+        let has_root = info.session.sandbox.isolation != Isolation::None;
+        Self::at(&info.session.cwd, has_root)
+    }
+
+    /// By the directory that the kernel was started in, which may be one below that of a fork.
+    fn at(cwd: &str, has_root: bool) -> Self {
+        let cwd = cwd.trim_end_matches('/');
+        let fork = cwd.split_once(&format!("/{FORKS}/")).map(|(copied, rest)| {
+            let number = rest.split('/').next().unwrap_or_default();
+            (format!("{copied}/{FORKS}/{number}"), copied.to_owned())
+        });
+        match fork {
+            Some((own, copied)) => Self {
+                own,
+                copied: Some(copied),
+            },
+            None => Self {
+                own: if has_root { OF_SANDBOXES } else { cwd }.to_owned(),
+                copied: None,
+            },
+        }
     }
 
     /// The path below the work directory, empty for that itself.
     pub(super) fn relative<'a>(&self, path: &'a str) -> Result<&'a str, Failure> {
+        self.find(path).ok_or_else(|| {
+            let shown: String = path.chars().take(200).flat_map(char::escape_debug).collect();
+            let reason = format!(
+                "{shown} is not below {}, where the files of this sandbox are",
+                self.own
+            );
+            Failure::field("path", reason)
+        })
+    }
+
+    /// The directory that a command is to run in, as the sandbox sees it. It may be anywhere.
+    pub(super) fn for_command(&self, path: &str) -> String {
+        match self.find(path) {
+            Some(relative) if path.starts_with(['/', '~']) => self.absolute(relative),
+            _ => path.to_owned(),
+        }
+    }
+
+    fn find<'a>(&self, path: &'a str) -> Option<&'a str> {
         let path = if path == "~" {
             ""
         } else {
             path.strip_prefix("~/").unwrap_or(path)
         };
         if !path.starts_with('/') {
-            return Ok(path.trim_start_matches("./"));
+            return Some(path.trim_start_matches("./"));
         }
-        for root in [self.0.as_str(), HOME] {
-            match path.strip_prefix(root) {
-                Some("") => return Ok(""),
-                Some(rest) if rest.starts_with('/') => return Ok(rest.trim_start_matches('/')),
-                _ => {}
-            }
-        }
-        let shown: String = path.chars().take(200).flat_map(char::escape_debug).collect();
-        let reason = format!(
-            "{shown} is not below {}, where the files of this sandbox are",
-            self.0
-        );
-        Err(Failure::field("path", reason))
+        let roots = [Some(self.own.as_str()), Some(HOME), self.copied.as_deref()];
+        let found = roots
+            .into_iter()
+            .flatten()
+            .find_map(|root| below(path, root).map(|rest| (root, rest)));
+        let (root, rest) = found?;
+        let of_fork = self.copied.as_deref() == Some(root);
+        Some(of_fork.then(|| in_fork(rest)).flatten().unwrap_or(rest))
     }
 
     /// The same as the sandbox sees it.
     pub(super) fn absolute(&self, relative: &str) -> String {
         let relative = relative.trim_matches('/');
         if relative.is_empty() || relative == "." {
-            self.0.clone()
+            self.own.clone()
         } else {
-            format!("{}/{relative}", self.0)
+            format!("{}/{relative}", self.own)
         }
     }
+}
+
+fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
+    let rest = path.strip_prefix(root)?;
+    (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/'))
+}
+
+/// The path below the directory of a fork: one that this fork was made from, whose files it has too.
+fn in_fork(path: &str) -> Option<&str> {
+    let numbered = path.strip_prefix(FORKS)?.strip_prefix('/')?;
+    Some(numbered.split_once('/').map_or("", |(_, rest)| rest))
 }
 
 #[cfg(test)]
@@ -58,7 +114,7 @@ mod tests {
 
     #[test]
     fn paths_are_below_the_work_directory() {
-        let dir = WorkDir("/session".to_owned());
+        let dir = WorkDir::at("/session/sub", true);
         for (path, relative) in [
             ("a.txt", "a.txt"),
             ("./a", "a"),
@@ -78,5 +134,36 @@ mod tests {
         }
         assert_eq!(dir.absolute("a/b"), "/session/a/b");
         assert_eq!(dir.absolute(""), "/session");
+    }
+
+    #[test]
+    fn a_fork_has_what_its_parent_named() {
+        // The parent had changed its directory.
+        let fork = WorkDir::at("/session/.branches/2/sub", true);
+        for (path, relative) in [
+            ("a", "a"),
+            ("/session/a", "a"),
+            ("/session", ""),
+            ("/home/user/a", "a"),
+            ("/session/.branches/2/sub/a", "sub/a"),
+            // Of the fork that this one is a fork of.
+            ("/session/.branches/1/a", "a"),
+            ("/session/.branches/1", ""),
+        ] {
+            assert_eq!(fork.relative(path).unwrap(), relative, "{path}");
+        }
+        assert!(fork.relative("/tmp/a").is_err());
+        assert_eq!(fork.absolute("a"), "/session/.branches/2/a");
+        assert_eq!(fork.absolute(""), "/session/.branches/2");
+        for (path, command) in [
+            ("/session/sub", "/session/.branches/2/sub"),
+            ("~/sub", "/session/.branches/2/sub"),
+            ("/home/user", "/session/.branches/2"),
+            ("sub", "sub"),
+            ("/", "/"),
+            ("/tmp", "/tmp"),
+        ] {
+            assert_eq!(fork.for_command(path), command, "{path}");
+        }
     }
 }

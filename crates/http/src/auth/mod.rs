@@ -24,7 +24,7 @@ pub(crate) use known::Known;
 pub(crate) use layer::authenticate;
 pub use origin::AllowedOrigins;
 pub(crate) use origin::may_be_rebound;
-pub(crate) use sandbox::SANDBOX_ID;
+pub(crate) use sandbox::{E2B_CREDENTIALS, SANDBOX_ID};
 pub use sandbox_tokens::SandboxTokens;
 pub(crate) use sign_ins::SignIns;
 pub use token::Token;

@@ -7,7 +7,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD_NO_PAD;
 use himalia_engine::{Principal, SessionInfo};
@@ -32,6 +32,10 @@ pub(crate) const SANDBOX_ID: HeaderName = HeaderName::from_static("e2b-sandbox-i
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const ACCESS_TOKEN: HeaderName = HeaderName::from_static("x-access-token");
 const TRAFFIC_TOKEN: HeaderName = HeaderName::from_static("e2b-traffic-access-token");
+/// The headers with something secret.
+pub(crate) const E2B_CREDENTIALS: [HeaderName; 3] = [API_KEY, ACCESS_TOKEN, TRAFFIC_TOKEN];
+/// What a wrong signature stands for.
+const NO_TOKEN: &str = "-";
 /// Most pairs of a sandbox and a credential that one signature is compared with.
 const COMPARED: usize = 10_000;
 
@@ -65,7 +69,14 @@ pub(super) fn check(
         let principal = known.principal(key.as_bytes()).cloned();
         principal.map(|principal| (principal, Shown::Token(hash(key.as_bytes()))))
     };
-    Some(found.ok_or_else(|| wrong_token(app, request.extensions().get::<Peer>())))
+    Some(found.ok_or_else(|| {
+        let error = wrong_token(app, request.extensions().get::<Peer>());
+        let is_signed = FILES.contains(&pattern) && query::last(request.uri(), "signature").is_some();
+        if is_signed && error.status == StatusCode::UNAUTHORIZED {
+            return ApiError::wrong_signature();
+        }
+        error
+    }))
 }
 
 /// Gives a request for a signed address of a file the headers that its signature stands for. A wrong signature becomes a wrong
@@ -79,11 +90,11 @@ pub(super) fn unsign(app: &App, request: &mut Request, pattern: &str) {
     };
     let found = Signed::read(request, &signature)
         .and_then(|signed| signed.find(app, &e2b.tokens))
-        .unwrap_or_default();
+        .unwrap_or_else(|| (NO_TOKEN.to_owned(), NO_TOKEN.to_owned()));
     let headers = request.headers_mut();
     for (name, value) in [(SANDBOX_ID, found.0), (ACCESS_TOKEN, found.1)] {
         let value = HeaderValue::from_str(&value);
-        headers.insert(name, value.unwrap_or(HeaderValue::from_static("-")));
+        headers.insert(name, value.unwrap_or(HeaderValue::from_static(NO_TOKEN)));
     }
 }
 

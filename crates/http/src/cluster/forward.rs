@@ -83,8 +83,15 @@ impl Trip {
             }))
         };
         let mut headers = parts.headers;
-        for name in CREDENTIALS {
-            headers.remove(name);
+        // That of E2B's clients names the user of a file or command, and shows nothing.
+        let names_user = parts.uri.path().starts_with("/e2b/")
+            && headers
+                .get(header::AUTHORIZATION)
+                .is_some_and(|value| value.as_bytes().starts_with(b"Basic "));
+        for name in CREDENTIALS.iter().chain(&crate::auth::E2B_CREDENTIALS) {
+            if !(names_user && name == header::AUTHORIZATION) {
+                headers.remove(name);
+            }
         }
         headers.remove(HEADER);
         let uri = without_token(&parts.uri);

@@ -12,6 +12,7 @@ use super::starts::{self, Hold, StartBody};
 use super::{Cluster, Location, Relayed, Sought, attach, bodies, events, lists, peers};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::e2b::e2b_sandbox_of_key;
 use crate::error::ApiError;
 use crate::ws::Handshake;
 
@@ -39,6 +40,10 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
         // The peer has decided.
         _ if relayed => Ok(next.run(request).await),
         ServedAt::Here => Ok(next.run(request).await),
+        ServedAt::Keyed(key) => {
+            let sought = Sought::Kernel(e2b_sandbox_of_key(&principal, &key));
+            at_key_of_e2b(&app, &cluster, &principal, sought, request, next).await
+        }
         ServedAt::Start(StartBody::Session) => at_key(&app, &cluster, &principal, request, next).await,
         ServedAt::Start(body) => starts::begin(&app, &cluster, &principal, body, request, next).await,
         ServedAt::Owner(sought) => {
@@ -132,6 +137,9 @@ async fn at_owner(
         None if request.method() == Method::PUT => {
             return start_or_find(app, cluster, principal, sought, request, next).await;
         }
+        None if pattern.starts_with("/azure/") => {
+            return asked_or_found(app, cluster, principal, sought, request, next).await;
+        }
         None | Some(Location::Here) => return Ok(next.run(request).await),
     }
     if Handshake::is_asked(request.headers()) {
@@ -164,6 +172,22 @@ async fn at_key(
     }
 }
 
+/// The same for E2B's API, whose key is the id of the sandbox.
+async fn at_key_of_e2b(
+    app: &App,
+    cluster: &Cluster,
+    principal: &Principal,
+    sought: Sought,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    match cluster.locate(principal, &sought, false).await? {
+        Some(Location::Here) => Ok(next.run(request).await),
+        Some(_) => send(app, cluster, principal, "", sought, request, next).await,
+        None => asked_or_found(app, cluster, principal, sought, request, next).await,
+    }
+}
+
 /// `PUT` of a name that no session had: another replica may start it at the same time, and has it then.
 async fn start_or_find(
     app: &App,
@@ -173,13 +197,38 @@ async fn start_or_find(
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let mut trip = Trip::new(app, request).await?;
+    let trip = Trip::new(app, request).await?;
     let response = starts::serve(app, cluster, principal, StartBody::Session, &trip, next).await?;
+    found_elsewhere(cluster, principal, &sought, trip, response).await
+}
+
+/// The same for a request that starts its session by itself.
+async fn asked_or_found(
+    app: &App,
+    cluster: &Cluster,
+    principal: &Principal,
+    sought: Sought,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let trip = Trip::new(app, request).await?;
+    let response = next.run(trip.local()).await;
+    found_elsewhere(cluster, principal, &sought, trip, response).await
+}
+
+/// The answer of a replica that has started the session meanwhile; else what was answered here.
+async fn found_elsewhere(
+    cluster: &Cluster,
+    principal: &Principal,
+    sought: &Sought,
+    mut trip: Trip,
+    response: Response,
+) -> Result<Response, ApiError> {
     if response.status() != StatusCode::CONFLICT || !trip.is_complete() {
         return Ok(response);
     }
-    match cluster.locate(principal, &sought, true).await? {
-        Some(Location::At(_)) => match forward(cluster, principal, &sought, &mut trip).await? {
+    match cluster.locate(principal, sought, true).await? {
+        Some(Location::At(_)) => match forward(cluster, principal, sought, &mut trip).await? {
             Served::Response(found) => Ok(found),
             Served::Here(_) => Ok(response),
         },

@@ -21,6 +21,7 @@ use super::forward::{Trip, received};
 use super::served_at::List;
 use super::{Cluster, caller};
 use crate::app::App;
+use crate::e2b;
 use crate::error::ApiError;
 use crate::etag;
 use crate::v1::sessions::{next_of, page_key, page_size};
@@ -32,8 +33,21 @@ const PART_BYTES: usize = 64 << 20;
 /// The replicas whose part is missing.
 const UNANSWERED: HeaderName = HeaderName::from_static("x-himalia-unanswered");
 
-/// The part of one replica; `Err` names it.
-type Part = Result<Vec<u8>, String>;
+/// The part of one replica.
+struct Part {
+    bytes: Vec<u8>,
+    /// What it has beside its page, in a header: only the lists of E2B's API do.
+    has_more: bool,
+}
+
+impl Part {
+    fn new(headers: &HeaderMap, bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            has_more: headers.contains_key(e2b::NEXT),
+        }
+    }
+}
 
 /// One list of the parts of all replicas. A part that is missing is said: of `/v1/sessions` and `/api/status` in a header,
 /// and of the former in the list too. A Jupyter list without it is refused, since clients take an absent kernel for
@@ -52,7 +66,7 @@ pub(super) async fn unite(
     }
     let mut trip = Trip::new(app, request).await?;
     trip.method = Method::GET;
-    let (asked, limit) = (trip.headers.clone(), page_size(&trip.uri));
+    let (asked, uri) = (trip.headers.clone(), trip.uri.clone());
     for name in [header::IF_NONE_MATCH, header::ACCEPT_ENCODING] {
         trip.headers.remove(name);
     }
@@ -62,17 +76,18 @@ pub(super) async fn unite(
     if own.status() != StatusCode::OK {
         return Ok(own);
     }
-    let own = to_bytes(own.into_body(), PART_BYTES)
+    let (own, body) = own.into_parts();
+    let body = to_bytes(body, PART_BYTES)
         .await
         .map_err(|_| ApiError::internal("reading a list"))?;
-    let mut all = vec![own.to_vec()];
+    let mut all = vec![Part::new(&own.headers, body.to_vec())];
     all.extend(parts);
-    if list == List::Jupyter && !unanswered.is_empty() {
+    if matches!(list, List::Jupyter | List::Sandboxes) && !unanswered.is_empty() {
         let reason = format!("replicas do not respond: {}", unanswered.join(", "));
         return Err(EngineError::unavailable(reason).into());
     }
-    let bytes = all.iter().map(Vec::len).sum();
-    let made = || united(list, (&asked, limit), &all, &unanswered);
+    let bytes = all.iter().map(|part| part.bytes.len()).sum();
+    let made = || united(list, (&asked, &uri), &all, &unanswered);
     let mut response = app.engine().answer_in_turn(principal, bytes, made).await??;
     if !unanswered.is_empty()
         && let Ok(names) = HeaderValue::from_str(&unanswered.join(", "))
@@ -99,7 +114,7 @@ pub(super) async fn with_peers(
         let (parts, unanswered) = ask(cluster, &peers, principal, &caller, &trip).await;
         let mut sessions = Vec::new();
         for part in &parts {
-            for session in read::<SessionPage<'_>>(part)?.sessions {
+            for session in read::<SessionPage<'_>>(&part.bytes)?.sessions {
                 sessions.push(read(session.get().as_bytes())?);
             }
         }
@@ -117,7 +132,7 @@ async fn ask(
     principal: &Principal,
     caller: &str,
     trip: &Trip,
-) -> (Vec<Vec<u8>>, Vec<String>) {
+) -> (Vec<Part>, Vec<String>) {
     let asking = peers
         .iter()
         .map(|peer| part(cluster, peer, principal, caller, trip));
@@ -131,16 +146,25 @@ async fn ask(
     (parts, unanswered)
 }
 
-async fn part(cluster: &Cluster, peer: &Peer, principal: &Principal, caller: &str, trip: &Trip) -> Part {
+/// `Err` names the replica.
+async fn part(
+    cluster: &Cluster,
+    peer: &Peer,
+    principal: &Principal,
+    caller: &str,
+    trip: &Trip,
+) -> Result<Part, String> {
     let asking = async {
         let response = cluster.send(peer, principal, caller, trip.outgoing()).await;
         let response = response.map_err(|error| error.to_string())?;
         if response.status() != StatusCode::OK {
             return Err(response.status().to_string());
         }
-        let body = Body::new(response.into_body());
-        let bytes = to_bytes(body, PART_BYTES).await;
-        bytes.map(Vec::from).map_err(|error| error.to_string())
+        let (response, body) = response.into_parts();
+        let bytes = to_bytes(Body::new(body), PART_BYTES).await;
+        bytes
+            .map(|bytes| Part::new(&response.headers, bytes.into()))
+            .map_err(|error| error.to_string())
     };
     let asked = timeout(PART_TIME, asking).await;
     asked
@@ -153,22 +177,22 @@ async fn part(cluster: &Cluster, peer: &Peer, principal: &Principal, caller: &st
 
 fn united(
     list: List,
-    (asked, limit): (&HeaderMap, usize),
-    parts: &[Vec<u8>],
+    (asked, uri): (&HeaderMap, &Uri),
+    parts: &[Part],
     unanswered: &[String],
 ) -> Result<Response, ApiError> {
     match list {
         List::Jupyter => {
             let mut all = Vec::new();
             for part in parts {
-                all.extend(read::<Vec<&RawValue>>(part)?);
+                all.extend(read::<Vec<&RawValue>>(&part.bytes)?);
             }
             etag::json(asked, &once(all))
         }
         List::Sessions => {
-            let (mut all, mut more) = (Vec::new(), false);
+            let (mut all, mut more, limit) = (Vec::new(), false, page_size(uri));
             for part in parts {
-                let part = read::<SessionPage<'_>>(part)?;
+                let part = read::<SessionPage<'_>>(&part.bytes)?;
                 more |= part.next.is_some();
                 all.extend(part.sessions);
             }
@@ -186,8 +210,12 @@ fn united(
             };
             etag::json(asked, &united)
         }
+        List::Sandboxes => {
+            let parts = parts.iter().map(|part| (part.bytes.as_slice(), part.has_more));
+            e2b::united(uri, parts)
+        }
         List::Status => {
-            let statuses: Result<Vec<Status>, _> = parts.iter().map(|part| read(part)).collect();
+            let statuses: Result<Vec<Status>, _> = parts.iter().map(|part| read(&part.bytes)).collect();
             etag::json(asked, &sum(&statuses?))
         }
     }
@@ -288,6 +316,14 @@ pub(super) async fn first(
 mod tests {
     use super::*;
 
+    fn plain() -> Uri {
+        Uri::from_static("/")
+    }
+
+    fn part(bytes: &[u8]) -> Part {
+        Part::new(&HeaderMap::new(), bytes.to_vec())
+    }
+
     async fn text(response: Response) -> String {
         let bytes = to_bytes(response.into_body(), 1 << 20).await.unwrap();
         String::from_utf8(bytes.to_vec()).unwrap()
@@ -296,10 +332,11 @@ mod tests {
     #[tokio::test]
     async fn lists_are_one_and_have_each_thing_once() {
         let parts = [
-            br#"[{"id":"a","x":1},{"id":"b"}]"#.to_vec(),
-            br#"[{"id":"b"},{"id":"c"}]"#.to_vec(),
+            br#"[{"id":"a","x":1},{"id":"b"}]"#.as_slice(),
+            br#"[{"id":"b"},{"id":"c"}]"#,
         ];
-        let response = united(List::Jupyter, (&HeaderMap::new(), 9), &parts, &[]).unwrap();
+        let parts = parts.map(part);
+        let response = united(List::Jupyter, (&HeaderMap::new(), &plain()), &parts, &[]).unwrap();
         assert_eq!(
             text(response).await,
             r#"[{"id":"a","x":1},{"id":"b"},{"id":"c"}]"#
@@ -309,10 +346,17 @@ mod tests {
     #[tokio::test]
     async fn sessions_are_in_order_of_their_start() {
         let parts = [
-            br#"{"sessions":[{"id":"a","created":"2026-01-03"}]}"#.to_vec(),
-            br#"{"sessions":[{"id":"b","created":"2026-01-01"},{"id":"c","created":"2026-01-05"}]}"#.to_vec(),
+            br#"{"sessions":[{"id":"a","created":"2026-01-03"}]}"#.as_slice(),
+            br#"{"sessions":[{"id":"b","created":"2026-01-01"},{"id":"c","created":"2026-01-05"}]}"#,
         ];
-        let response = united(List::Sessions, (&HeaderMap::new(), 9), &parts, &["r2".into()]).unwrap();
+        let parts = parts.map(part);
+        let response = united(
+            List::Sessions,
+            (&HeaderMap::new(), &plain()),
+            &parts,
+            &["r2".into()],
+        )
+        .unwrap();
         let all: Value = serde_json::from_str(&text(response).await).unwrap();
         let ids: Vec<_> = all["sessions"]
             .as_array()
@@ -326,15 +370,22 @@ mod tests {
         );
         assert_eq!(all["next"], Value::Null);
         // A page of all is no longer than one of them, and what is cut off is on the next one.
-        let response = united(List::Sessions, (&HeaderMap::new(), 2), &parts, &[]).unwrap();
+        let response = united(
+            List::Sessions,
+            (&HeaderMap::new(), &Uri::from_static("/?limit=2")),
+            &parts,
+            &[],
+        )
+        .unwrap();
         let page: Value = serde_json::from_str(&text(response).await).unwrap();
         assert_eq!(page["sessions"].as_array().unwrap().len(), 2);
         assert_eq!(page["next"], next_of("2026-01-03 a"));
         let ended = [
-            br#"{"sessions":[{"id":"a","created":"1","ended":"2"}]}"#.to_vec(),
-            br#"{"sessions":[{"id":"b","created":"1","ended":"3"}]}"#.to_vec(),
+            br#"{"sessions":[{"id":"a","created":"1","ended":"2"}]}"#,
+            br#"{"sessions":[{"id":"b","created":"1","ended":"3"}]}"#,
         ];
-        let response = united(List::Sessions, (&HeaderMap::new(), 9), &ended, &[]).unwrap();
+        let ended = ended.map(|bytes| part(bytes));
+        let response = united(List::Sessions, (&HeaderMap::new(), &plain()), &ended, &[]).unwrap();
         let all = text(response).await;
         assert!(
             all.find("\"b\"") < all.find("\"a\"") && !all.contains("unanswered"),

@@ -17,6 +17,8 @@ pub(super) enum ServedAt {
     Start(StartBody),
     /// At the owner of what the path names.
     Owner(Sought),
+    /// At the owner of the sandbox that a start with this key of E2B's API has made; where it can be started, if there is none.
+    Keyed(Vec<u8>),
     /// At the owner of what the body names.
     Body(Named),
     /// At all replicas: their answers are one list.
@@ -43,6 +45,8 @@ pub(super) enum List {
     Status,
     /// `GET /v1/sessions`: an object with an array.
     Sessions,
+    /// `GET /e2b/v2/sandboxes`: an array, in pages.
+    Sandboxes,
 }
 
 /// By method and pattern of the route; `uri` is the request's.
@@ -66,10 +70,7 @@ pub(super) fn served_at(method: &Method, pattern: &str, uri: &Uri, headers: &Hea
             let session = openai::session(path);
             return session.map_or(ServedAt::Here, |id| ServedAt::Owner(Sought::Session(id)));
         }
-        _ if pattern.starts_with("/e2b/") => {
-            let sandbox = e2b::sandbox(path, headers);
-            return sandbox.map_or(ServedAt::Here, |id| ServedAt::Owner(Sought::Session(id)));
-        }
+        _ if pattern.starts_with("/e2b/") => return at_e2b(method, path, headers),
         _ => {}
     }
     let sought = |start: &str, make: fn(String) -> Option<Sought>| {
@@ -90,6 +91,18 @@ pub(super) fn served_at(method: &Method, pattern: &str, uri: &Uri, headers: &Hea
     .or_else(|| sought("/v1/sessions/{session_id}", |text| Some(Sought::Session(text))))
     .or_else(|| sought("/v1/executions/{execution_id}", |id| execution(&id)));
     found.map_or(ServedAt::Here, ServedAt::Owner)
+}
+
+/// A route of E2B's API.
+fn at_e2b(method: &Method, path: &str, headers: &HeaderMap) -> ServedAt {
+    if matches!(*method, Method::GET | Method::HEAD) && e2b::is_list(path) {
+        return ServedAt::All(List::Sandboxes);
+    }
+    if let Some(key) = e2b::keyed(method, path, headers) {
+        return ServedAt::Keyed(key);
+    }
+    let sandbox = e2b::sandbox(path, headers);
+    sandbox.map_or(ServedAt::Here, |id| ServedAt::Owner(Sought::Session(id)))
 }
 
 /// An execution is where its kernel is.
@@ -185,6 +198,27 @@ mod tests {
                 route.path
             );
         }
+    }
+
+    #[test]
+    fn a_start_of_e2b_with_a_key_is_where_the_first_one_was() {
+        let keyed: HeaderMap = [(
+            axum::http::HeaderName::from_static("idempotency-key"),
+            "k".parse().unwrap(),
+        )]
+        .into_iter()
+        .collect();
+        let at =
+            |method: Method, path: &str| served_at(&method, "/e2b/{*path}", &path.parse().unwrap(), &keyed);
+        assert_eq!(at(Method::POST, "/e2b/sandboxes"), ServedAt::Keyed(b"k".to_vec()));
+        assert_eq!(
+            at(Method::GET, "/e2b/v2/sandboxes"),
+            ServedAt::All(List::Sandboxes)
+        );
+        assert_eq!(
+            at(Method::POST, "/e2b/sandboxes/a/fork"),
+            ServedAt::Owner(Sought::Session("a".into()))
+        );
     }
 
     #[test]

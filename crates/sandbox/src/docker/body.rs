@@ -10,8 +10,8 @@ use bollard::models::{
 
 use super::client::Facts;
 use super::{seccomp, volume};
-use crate::inside::{GATEWAY_DIR, HOSTNAME, KERNEL_DIR, RUNTIME_DIR, SHIM, WORK_DIR};
-use crate::{Enforcement, Isolation, Limits, Network, SandboxError, SandboxSpec};
+use crate::inside::{DATA_DIR, GATEWAY_DIR, HOSTNAME, KERNEL_DIR, RUNTIME_DIR, SHIM, WORK_DIR};
+use crate::{Enforcement, Isolation, Limits, Network, SandboxError, SandboxSpec, shows_data};
 
 const MIB: u64 = 1 << 20;
 /// Sizes of what must have one although the caller wants no limit.
@@ -20,6 +20,8 @@ const SHM_BYTES: u64 = 64 * MIB;
 const WORK_BYTES: u64 = 1024 * MIB;
 /// Sockets, connection files and no more.
 const RUNTIME_BYTES: u64 = 16 * MIB;
+/// A directory with a link.
+const LINK_BYTES: u64 = 64 << 10;
 /// Processes and threads where the caller wants no limit: a container without one can exhaust the host.
 const PIDS: i64 = 1024;
 /// What gVisor's own kernel has beside the sandbox's: some 25 processes and threads on two processors, more on more. It
@@ -141,12 +143,19 @@ fn arguments(spec: &SandboxSpec) -> Vec<String> {
     if spec.network == Network::Allow {
         arguments.push("--network".to_owned());
     }
+    if shows_data(spec) {
+        arguments.extend(["--work-link".to_owned(), DATA_DIR.to_owned()]);
+    }
     arguments
 }
 
 fn host_config(spec: &SandboxSpec, facts: &Facts, parts: &Parts<'_>) -> HostConfig {
     let limits = &spec.limits;
-    let tmpfs = tmpfs(limits, parts.volume.is_some());
+    let mut tmpfs = tmpfs(limits, parts.volume.is_some());
+    if shows_data(spec) {
+        // The engine has no links: the shim makes it, and the root is read-only.
+        tmpfs.insert("/mnt", (LINK_BYTES, "mode=0755,noexec"));
+    }
     let memory = memory(limits, parts.volume.is_some());
     let mut mounts = vec![
         bind(parts.gateway_dir, GATEWAY_DIR),

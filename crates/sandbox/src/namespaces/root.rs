@@ -23,17 +23,10 @@ const SYSTEM: [&str; 8] = [
     "/nix/store",
 ];
 /// What programs and libraries read of `/etc`. None of it is secret; the rest of `/etc` does not exist inside.
-const ETC: [&str; 22] = [
-    // What Debian's R and Java have in their own directories are links to these.
-    "/etc/R",
+const ETC: [&str; 16] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
     "/etc/fonts",
-    "/etc/java-8-openjdk",
-    "/etc/java-11-openjdk",
-    "/etc/java-17-openjdk",
-    "/etc/java-21-openjdk",
-    "/etc/java-25-openjdk",
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
@@ -109,6 +102,8 @@ pub(super) struct Root<'a> {
     pub(super) names: &'a BTreeMap<&'static str, PathBuf>,
     /// What the operator shares.
     pub(super) shared: &'a [Shared],
+    /// The work directory is at [`inside::DATA_DIR`] too, if nothing else is.
+    pub(super) shows_data: bool,
 }
 
 impl Root<'_> {
@@ -125,11 +120,29 @@ impl Root<'_> {
         etc(&mut mounts);
         devices(&mut mounts, self.memory.shm);
         self.own(&mut mounts);
+        self.data(&mut mounts);
         Ok(Plan {
             host_ids: self.host_ids,
             hostname: inside::HOSTNAME.to_owned(),
             mounts,
         })
+    }
+
+    /// A host may have a Python environment there.
+    fn data(&self, mounts: &mut Vec<Mount>) {
+        let place = Path::new(inside::DATA_DIR);
+        let is_taken = mounts.iter().any(|mount| match mount {
+            Mount::Bind { target, .. } | Mount::Symlink { target, .. } => {
+                target.starts_with(place) || place.starts_with(target)
+            }
+            _ => false,
+        });
+        if self.shows_data && !is_taken {
+            mounts.push(Mount::Symlink {
+                target: place.to_owned(),
+                to: inside::WORK_DIR.into(),
+            });
+        }
     }
 
     fn own(&self, mounts: &mut Vec<Mount>) {

@@ -49,6 +49,7 @@ struct Form {
     network: Network,
     /// What the operator shares, likewise.
     mounts: Vec<(SharedMount, Option<(u64, u64)>)>,
+    show_data: bool,
     orphan_ttl: Option<Duration>,
     protocol_max: Option<u16>,
     zygote: ZygoteSpec,
@@ -77,6 +78,7 @@ impl Form {
             names: spec.names.clone(),
             network: spec.network.clone(),
             mounts: mounts.collect(),
+            show_data: spec.show_data,
             orphan_ttl: spec.orphan_ttl,
             protocol_max: spec.protocol_max,
             zygote: spec.zygote.clone()?,

@@ -24,7 +24,7 @@ use crate::host::proc::{Process, ProcessId};
 use crate::host::{MARK_VARIABLE, short};
 use crate::{
     Enforcement, Files, LimitReport, Limits, Network, SandboxError, SandboxId, SandboxSpec, check_mounts,
-    inside,
+    inside, shows_data,
 };
 
 /// Numbers of descriptors in `himalia-jail`.
@@ -184,6 +184,7 @@ impl Fresh {
             binds: &spec.binds,
             names: &spec.names,
             shared: &shared,
+            shows_data: shows_data(spec),
         };
         let shim = Shim {
             argv: argv(spec, &inner),

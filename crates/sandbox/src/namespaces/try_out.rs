@@ -122,6 +122,7 @@ pub(super) fn sandbox(
             binds: &[],
             names: &BTreeMap::new(),
             shared,
+            shows_data: false,
         };
         let plan = ExecPlan {
             place: root.plan()?,

@@ -21,7 +21,7 @@ use super::plan::cull_timeout;
 use crate::credentials::certificates;
 use crate::end::{new_name, remove_kept_files};
 use crate::sandbox_error::not_started;
-use crate::templates::{Plan, java, packages, sandbox_spec};
+use crate::templates::{Plan, packages, sandbox_spec};
 use crate::{Lease, SessionKernel, SessionManager};
 
 /// Connections of a shim that wait for the actor.
@@ -59,6 +59,7 @@ impl SessionManager {
         let key_hash: [u8; 32] = Sha256::digest(key.expose().as_bytes()).into();
         let mut spec = sandbox_spec(plan, launch, self.catalog.host(), id, kept_files.as_deref(), key)?;
         spec.orphan_ttl = self.config.orphan_ttl;
+        spec.show_data = self.config.show_data;
         let sandbox = plan
             .provisioner
             .start(spec)
@@ -201,9 +202,6 @@ pub(super) fn shim_spec(
         }
         for (name, value) in certificates::variables(work_dir, &plan.session) {
             env.entry(name.to_owned()).or_insert(value);
-        }
-        if let Some(options) = java::options(work_dir, &plan.session) {
-            env.entry(java::VARIABLE.to_owned()).or_insert(options);
         }
     }
     env.extend(sandbox.kernel_env.clone());

@@ -86,7 +86,7 @@ async fn attempt(
     shim: &Rc<Shim>,
     link: &Rc<Link>,
     parent: &Rc<Kernel>,
-    order: Fork,
+    mut order: Fork,
 ) -> Result<Made, Refusal> {
     let name = SocketName::reserve(shim, &order.socket)?;
     if order.cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
@@ -114,6 +114,9 @@ async fn attempt(
         .clone()
         .or_else(|| copy.map(|copy| parent_files.inside(copy)));
     let mut spec = (*parent_spec).clone();
+    if let Some((name, home)) = copy.and_then(|copy| parent_files.home(&spec, copy)) {
+        order.env.entry(name).or_insert(home);
+    }
     spec.env.extend(order.env.clone());
     spec.cwd = wanted.clone().unwrap_or_else(|| path_text(&parent_files.cwd));
     let spec = Rc::new(spec);

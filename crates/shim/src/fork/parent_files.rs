@@ -45,6 +45,13 @@ impl ParentFiles {
         path_text(inside.as_deref().unwrap_or(copy.path()).components().as_path())
     }
 
+    /// The variable with the home of the branch: its own directory, where that of the parent is the parent's.
+    pub(super) fn home(&self, parent: &KernelSpec, copy: &WorkCopy) -> Option<(String, String)> {
+        const HOME: &str = "HOME";
+        let home = parent.env.get(HOME)?;
+        (Path::new(home) == self.root).then(|| (HOME.to_owned(), path_text(copy.path())))
+    }
+
     pub(super) async fn copy(
         &self,
         shim: &Shim,

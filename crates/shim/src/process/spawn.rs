@@ -8,10 +8,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use himalia_shim_protocol::{KernelSpec, RunProcess, TerminalSize};
-use rustix::io::ioctl_fionbio;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::Pid;
-use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::exec_kernel::{Input, MODE, Plan};
@@ -123,15 +124,29 @@ fn attach_terminal(command: &mut Command, size: TerminalSize) -> io::Result<(Opt
     grantpt(&controller)?;
     unlockpt(&controller)?;
     resize(&controller, size)?;
-    let user = ioctl_tiocgptpeer(
-        &controller,
-        OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC,
-    )?;
+    let user = user_end(&controller)?;
     command
         .stdout(Stdio::from(user.try_clone()?))
         .stderr(Stdio::from(user));
     ioctl_fionbio(&controller, true)?;
     Ok((Some(controller.try_clone()?), Output::Terminal(controller)))
+}
+
+/// The end of a terminal that programs have.
+fn user_end(controller: &OwnedFd) -> io::Result<OwnedFd> {
+    let by_call = ioctl_tiocgptpeer(
+        controller,
+        OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC,
+    );
+    match by_call {
+        // gVisor has names alone.
+        Err(Errno::NOTTY | Errno::INVAL) => {
+            let name = ptsname(controller, Vec::new())?;
+            let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+            Ok(open(name, flags, Mode::empty())?)
+        }
+        user => Ok(user?),
+    }
 }
 
 /// Gives a terminal its size.

@@ -18,6 +18,7 @@ use super::messages::{Event, Selected, Start, StreamInput, signal};
 use crate::caller::{Caller, Named, message};
 use crate::connect::{Code, Frames, RpcFailure, deadline, failed, first, streamed};
 use crate::control::variables;
+use crate::envd::path::WorkDir;
 use crate::envd::user::check_header;
 use crate::facade::Facade;
 use crate::failure::Failure;
@@ -132,14 +133,18 @@ impl Call {
             ));
         }
         let env: BTreeMap<String, String> = config.envs.clone();
+        let engine = &self.facade.engine;
+        let info = engine.session_info(&self.principal, session.first_kernel());
+        let info = info.map_err(|error| Failure::at_sandbox(error, &self.named.0))?;
+        let cwd = config.cwd.as_deref().filter(|cwd| !cwd.is_empty());
+        let cwd = cwd.map(|cwd| WorkDir::of(&info).for_command(cwd));
         let wanted = RunProcess {
             argv,
             env,
-            cwd: config.cwd.clone().filter(|cwd| !cwd.is_empty()),
+            cwd,
             stdin: stdin.unwrap_or(true),
             terminal: pty.map(|pty| pty.size.read()).transpose()?,
         };
-        let engine = &self.facade.engine;
         let process = engine
             .start_process(&self.principal, session.first_kernel(), wanted)
             .await;

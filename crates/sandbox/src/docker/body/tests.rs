@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::super::mapping::Mapping;
 use super::*;
-use crate::{LimitReport, SandboxKey};
+use crate::{LimitReport, MountSource, SandboxKey, SharedMount};
 
 pub(in crate::docker) fn facts() -> Facts {
     Facts {
@@ -201,4 +201,40 @@ fn a_network_through_the_gateway_is_a_proxy_and_no_device() {
     assert!(body.cmd.unwrap().contains(&"--network".to_owned()));
     assert_eq!(body.network_disabled, Some(true));
     assert_eq!(body.host_config.unwrap().network_mode.as_deref(), Some("none"));
+}
+
+#[test]
+fn the_work_directory_is_shown_where_clients_look_for_it() {
+    let shown = |target: Option<&str>| {
+        let body = body(
+            |spec| {
+                spec.show_data = true;
+                spec.mounts.extend(target.map(|target| SharedMount {
+                    name: "a".to_owned(),
+                    source: MountSource::Volume("a".to_owned()),
+                    target: target.into(),
+                    read_only: true,
+                    owner: None,
+                }));
+            },
+            None,
+        );
+        let link = body.cmd.unwrap().join(" ").contains("--work-link /mnt/data");
+        assert_eq!(
+            body.host_config.unwrap().tmpfs.unwrap().contains_key("/mnt"),
+            link
+        );
+        link
+    };
+    assert!(shown(None) && shown(Some("/mnt/other")));
+    // The operator has the place.
+    for taken in ["/mnt", "/mnt/data", "/mnt/data/a"] {
+        assert!(!shown(Some(taken)), "{taken}");
+    }
+    assert!(
+        !body(|_| {}, None)
+            .cmd
+            .unwrap()
+            .contains(&"--work-link".to_owned())
+    );
 }
