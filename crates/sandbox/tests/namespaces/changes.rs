@@ -187,11 +187,12 @@ except OSError as error:
         assert!(quota.starts_with("50000"), "{quota}");
     }
     go(&provisioner, &handle).await;
-    eventually("the end of its work", || {
-        fixture.log(&handle).contains("stopped").then_some(())
+    // Its last line is written in parts.
+    let log = eventually("the end of its work", || {
+        let log = fixture.log(&handle);
+        (log.contains("stopped") && log.ends_with('\n')).then_some(log)
     })
     .await;
-    let log = fixture.log(&handle);
     for line in ["/session 28 24", "/tmp 28 2", "/dev/shm 28 3", "stopped 11 29"] {
         assert!(log.lines().any(|has| has == line), "{log}");
     }
