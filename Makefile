@@ -176,8 +176,8 @@ docker-images: build ## the images of kernels, of the gateway and of the init co
 	docker/build-images.sh kernel gateway agent
 
 .PHONY: test-docker
-test-docker: test-programs $(TEST_ENV)/ready ## sandboxes in containers, runc and gVisor, at an engine of its own if none answers
-	HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_TEST_SHIM=$(TEST_PROGRAMS)/himalia-shim tests/docker/run.sh
+test-docker: test-programs $(TEST_ENV)/ready $(TEST_LIBRARIES)/ready ## sandboxes in containers, runc and gVisor, at an engine of its own if none answers
+	HIMALIA_BIN=$(TEST_HIMALIA) TEST_PYTHON=$(TEST_ENV)/bin/python HIMALIA_TEST_SHIM=$(TEST_PROGRAMS)/himalia-shim HIMALIA_TEST_LIBRARIES=$(TEST_LIBRARIES) tests/docker/run.sh
 
 .PHONY: test-kubernetes
 test-kubernetes: test-programs $(TEST_ENV)/ready s3 check-kubernetes check-rust-tests ## sandboxes as pods of a real cluster: that of KUBECONFIG, or one built from Debian's archive

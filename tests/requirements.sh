@@ -14,4 +14,5 @@ lock agents
 lock other-kernels
 lock ../clients/python/zig
 # These are added to an environment that has what is left out.
-lock libraries --no-emit-package numpy --no-emit-package scipy --no-emit-package narwhals --no-emit-package typing-extensions
+lock libraries --no-emit-package numpy --no-emit-package scipy --no-emit-package narwhals --no-emit-package typing-extensions \
+  --no-emit-package urllib3 --no-emit-package six --no-emit-package python-dateutil

@@ -236,10 +236,19 @@ describe('a connection to the network', () => {
   it('is a line, with what it carried or why it was refused', () => {
     const writer = new LogWriter();
     writer.network({ host: 'pypi.org', port: 443, outcome: 'ended', sent_bytes: 8, received_bytes: 90, omitted: 3 });
+    writer.network({
+      host: 'api.org',
+      port: 443,
+      outcome: 'ended',
+      sent_bytes: 200,
+      received_bytes: 5125,
+      credential: 'stripe'
+    });
     writer.network({ host: 'a.b', port: 80, outcome: 'refused', reason: 'egress_denied: a.b:80 is not on the list' });
     const lines = read(writer).entries.map(entry => entry.type === 'life' && entry.event.text);
     expect(lines).toEqual([
-      'Network: pypi.org:443: 8 bytes sent, 90 bytes received, and 3 other connections',
+      'Network: pypi.org:443: 8 B sent, 90 B received, and 3 other connections',
+      'Network: api.org:443, with the credential stripe: 200 B sent, 5.0 KiB received',
       'Network: egress_denied: a.b:80 is not on the list'
     ]);
   });

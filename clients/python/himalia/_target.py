@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+
 from .errors import ConfigurationError
 
 
@@ -16,11 +18,15 @@ class Secret:
     __slots__ = ("_text",)
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._text = text.strip()
 
     def reveal(self) -> str:
         """The text."""
         return self._text
+
+    def is_sendable(self) -> bool:
+        """Whether a header can carry it: visible ASCII characters. An HTTP library would show another one in its error."""
+        return bool(self._text) and all("!" <= one <= "~" for one in self._text)
 
     def __repr__(self) -> str:
         return "Secret(…)"
@@ -52,7 +58,7 @@ def find(url: str | None, token: Secret | None, token_file: str | os.PathLike[st
     if url is not None:
         if said is None:
             raise ConfigurationError(f"a token is needed for {url}: `token_file`, `token`, HIMALIA_TOKEN_FILE or HIMALIA_TOKEN")
-        return Target(url.rstrip("/"), said)
+        return _target(url, said)
     directory = Path(data_dir or os.environ.get("HIMALIA_DATA_DIR") or _usual_data_dir())
     try:
         address = json.loads((directory / "gateway.json").read_text())
@@ -63,7 +69,23 @@ def find(url: str | None, token: Secret | None, token_file: str | os.PathLike[st
         if not address.get("token_file"):
             raise ConfigurationError("the token of the gateway is in no file: `token_file`, HIMALIA_TOKEN_FILE or HIMALIA_TOKEN")
         said = _read(Path(address["token_file"]))
-    return Target(address["url"].rstrip("/"), said)
+    return _target(address["url"], said)
+
+
+def _target(url: str, token: Secret) -> Target:
+    """Both checked, so that no request fails because of them. Neither is shown where it may have a secret in it."""
+    if not token.is_sendable():
+        raise ConfigurationError("the token is empty, or has characters other than visible ASCII ones")
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError):
+        parsed = None
+    # Not raised in the handler: frames of the HTTP library hold the URL.
+    if parsed is None or parsed.scheme not in ("http", "https") or not parsed.host:
+        raise ConfigurationError("the URL of the gateway has to be like http://127.0.0.1:8888")
+    if parsed.userinfo or parsed.query or parsed.fragment:
+        raise ConfigurationError("the URL of the gateway has no user, query or fragment: the token is `token` or `token_file`")
+    return Target(url.rstrip("/"), token)
 
 
 def _usual_data_dir() -> Path:

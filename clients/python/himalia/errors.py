@@ -22,6 +22,7 @@ __all__ = [
     "ConnectionFailed",
     "Gone",
     "HimaliaError",
+    "InvalidResponse",
     "LimitExceeded",
     "NotFound",
     "PermissionDenied",
@@ -42,6 +43,10 @@ class ConfigurationError(HimaliaError):
 
 class ConnectionFailed(HimaliaError):
     """The gateway cannot be reached, or the connection broke off and may not be repeated."""
+
+
+class InvalidResponse(HimaliaError):
+    """Something answered that is no gateway of Himalia, such as a page of a proxy."""
 
 
 class StreamEnded(HimaliaError):

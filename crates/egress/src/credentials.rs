@@ -13,6 +13,7 @@ mod access;
 mod authority;
 mod exchange;
 pub(crate) mod intercept;
+mod key_store;
 mod masked;
 pub(crate) mod relay;
 mod tls;
@@ -20,4 +21,4 @@ mod upstreams;
 
 pub use access::{CredentialAccess, CredentialSource, SourceError};
 pub use authority::{InterceptAuthority, InterceptKey};
-pub use tls::Roots;
+pub use tls::{Roots, Trusted};

@@ -38,7 +38,7 @@ mod upstream;
 
 pub use account::{Account, ConnectionPermit, Unbounded};
 pub use credentials::{
-    CredentialAccess, CredentialSource, InterceptAuthority, InterceptKey, Roots, SourceError,
+    CredentialAccess, CredentialSource, InterceptAuthority, InterceptKey, Roots, SourceError, Trusted,
 };
 pub use denial::{Denial, DenialKind, Target};
 pub use gate::{MAX_CONNECTIONS, NetworkAccess};

@@ -5,9 +5,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use bytes::Bytes;
 use himalia_budget::Budget;
-use himalia_egress::Egress;
+use himalia_egress::{Egress, Trusted};
 use himalia_executions::{Known, Past};
 use himalia_journal::{Journal, LogStore, Options, Recovery, SharedLogs};
 use himalia_kernel::{Now, Rules, Settings};
@@ -87,8 +86,8 @@ pub struct SessionManager {
     pub(crate) unproven: Arc<Unproven>,
     /// The credentials of sessions.
     pub credentials: Arc<Credentials>,
-    /// What programs verify hosts by, where TLS of sessions is read; PEM.
-    pub(crate) certificates: Option<Bytes>,
+    /// What programs verify hosts by, where TLS of sessions is read.
+    pub(crate) certificates: Option<Trusted>,
     /// What sessions reach the network by.
     pub(crate) egress: Arc<Egress>,
     /// What principals take of what there is for all of them.

@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use himalia_budget::Budget;
-use himalia_egress::{Egress, InterceptAuthority, Outbound, Roots};
+use himalia_egress::{Egress, InterceptAuthority, Outbound, Roots, Trusted};
 use himalia_kernel::Command;
 use himalia_kernelspecs::{Catalog, HostEnvironment};
 use himalia_metrics::Metrics;
@@ -265,7 +264,7 @@ async fn with_credentials(
     egress: Egress,
     config: &EngineConfig,
     credentials: &Credentials,
-) -> Result<(Egress, Option<Bytes>), EngineError> {
+) -> Result<(Egress, Option<Trusted>), EngineError> {
     let templates = || config.templates.values().chain([&config.defaults]);
     let intercepts = templates().any(|template| !template.intercept.is_none());
     if !intercepts && templates().all(|template| template.credentials.is_empty()) {
@@ -284,8 +283,8 @@ async fn with_credentials(
         other => other,
     })?;
     let authority = InterceptAuthority::new(&key).map_err(bad)?;
-    let bundle = Bytes::from(roots.bundle(&key.certificate));
-    Ok((egress.with_credentials(roots, Some(authority)), Some(bundle)))
+    let trusted = roots.trusted(&key.certificate).map_err(bad)?;
+    Ok((egress.with_credentials(roots, Some(authority)), Some(trusted)))
 }
 
 /// The store of the data directory, or the one that several replicas share.

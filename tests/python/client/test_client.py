@@ -1,9 +1,11 @@
 """What the Python client offers, on a real gateway and real kernels."""
 
 import asyncio
+import http.server
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import httpx
@@ -16,7 +18,9 @@ from himalia import (
     ConfigurationError,
     ConnectionFailed,
     Gateway,
+    InvalidResponse,
     NotFound,
+    Session,
 )
 
 PLOT = "import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.show()"
@@ -242,6 +246,13 @@ try:
 except ConfigurationError as error:
     print("".join(traceback.TracebackException.from_exception(error, capture_locals=True).format()))
 tried("http://127.0.0.1:9", lambda gateway: list(gateway.session("x").stream("1")))
+# What no header can carry would be in the errors of the HTTP library.
+token = open(os.environ["HIMALIA_TOKEN_FILE"]).read().strip()
+for ending in ("\\n", "\\r\\nX-Other: y", "\\0", "\\u00e9"):
+    try:
+        Gateway(sys.argv[1], token=token + ending).usage()
+    except HimaliaError as error:
+        print("".join(traceback.TracebackException.from_exception(error).format()))
 """
     path = [str(Path(__file__).parents[3] / "clients" / "python")]
     env = {**os.environ, "HIMALIA_TOKEN_FILE": str(shared.token_file), "PYTHONPATH": os.pathsep.join(path)}
@@ -262,5 +273,56 @@ def test_which_gateway_is_meant(shared, tmp_path, monkeypatch):
         Gateway(data_dir=tmp_path)
     with pytest.raises(AuthenticationError), Gateway(shared.url, token="wrong") as gateway:
         gateway.usage()
+    # A file read as it is has an end of line.
+    with Gateway(shared.url, token=f"{shared.token}\n", caller="Zoë") as gateway:
+        assert gateway.usage()
+    for token in ("", " ", "a b", "é", "a\r\nX: y"):
+        with pytest.raises(ConfigurationError, match="the token is empty, or has characters"):
+            Gateway(shared.url, token=token)
+    for url in ("nonsense", "ftp://host", "http://", "http://host:port"):
+        with pytest.raises(ConfigurationError, match="has to be like"):
+            Gateway(url, token="x")
+    for url in ("http://user:secret@host", "http://host/?token=secret", "http://host/#secret"):
+        with pytest.raises(ConfigurationError, match="no user, query or fragment") as refused:
+            Gateway(url, token="x")
+        assert "secret" not in str(refused.value)
+    with pytest.raises(ConfigurationError, match="caller"):
+        Gateway(shared.url, token="x", caller="a\nb")
     with pytest.raises(ConnectionFailed, match="ConnectError"), Gateway("http://127.0.0.1:9", token="x") as gateway:
         gateway.usage()
+
+
+class _Foreign(http.server.BaseHTTPRequestHandler):
+    """Answers everything as a page of a proxy does, and breaks off a file."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "100" if "/files/" in self.path else "6")
+        self.end_headers()
+        self.wfile.write(b"<html>")
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.do_GET()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_what_answers_in_the_place_of_a_gateway_is_a_typed_error(tmp_path):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Foreign)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with Gateway(f"http://127.0.0.1:{server.server_address[1]}", token="x") as gateway:
+            for call in (gateway.usage, gateway.templates, lambda: gateway.attach("x"), gateway.session):
+                with pytest.raises(InvalidResponse, match="not from a gateway of Himalia"):
+                    call()
+            session = Session(gateway._transport, {"id": "x"})
+            with pytest.raises(InvalidResponse, match="names no execution"):
+                list(session.stream("1"))
+            with pytest.raises(ConnectionFailed, match="the download of a broke off: RemoteProtocolError") as failed:
+                session.files.download("a", tmp_path / "a")
+            assert failed.value.__context__ is None and not list(tmp_path.iterdir())
+    finally:
+        server.shutdown()
+        server.server_close()

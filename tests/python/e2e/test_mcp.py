@@ -1,5 +1,6 @@
 """MCP: the tools of /mcp and of `himalia mcp`, with the official client in both eras of the protocol."""
 
+import ast
 import base64
 import json
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 from agents import DOORS, agent, kinds, run, text
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import ElicitResult
+from mcp_types import ElicitResult, Implementation
 from waiting import eventually
 
 PLOT = (
@@ -361,6 +362,33 @@ def test_two_agents_on_one_session_are_served_in_order(shared, session):
 
 
 @pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_a_busy_agent_does_not_delay_anothers_first_code(shared, session, transport, tmp_path):
+    """Both have one token, and differ in the names that they give themselves."""
+    gate = tmp_path / "gate"
+    hold = f"import os, time\nran = []\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)"
+
+    async def work():
+        names = [Implementation(name=name, version="1") for name in ("busy", "other")]
+        async with agent(shared, client_info=names[0]) as busy, agent(shared, transport, client_info=names[1]) as other:
+
+            async def queue(client, code):
+                call = {"session": session, "code": code, "background": True}
+                return (await client.call_tool("execute", call)).structured_content
+
+            await queue(busy, hold)
+            queued = [await queue(busy, f"ran.append('busy {number}')") for number in range(20)]
+            first = await queue(other, "ran.append('other')")
+            assert (queued[-1]["position"], first["position"]) == (20, 2), first
+            gate.touch()
+            await busy.call_tool("get_output", {"execution_id": queued[-1]["id"], "wait_s": 60})
+            ran = await busy.call_tool("execute", {"session": session, "code": "ran"})
+            return ran.structured_content["outputs"][0]["data"]["text/plain"]
+
+    wanted = [f"busy {number}" for number in range(20)]
+    assert ast.literal_eval(run(work)) == [wanted[0], "other", *wanted[1:]]
+
+
+@pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_a_client_that_leaves_stops_nothing(shared, session, transport, tmp_path):
     gate = tmp_path / "gate"
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)\n'done'"
@@ -417,7 +445,9 @@ def test_input_is_answered_by_a_later_call(shared, session, mode):
             plain = await client.call_tool("execute", {"session": session, "code": "input('Name? ')"})
             assert plain.is_error and "StdinNotImplementedError" in text(plain)
             code = "name = input('Name? ')\nword = __import__('getpass').getpass('Word? ')\n(name, word)"
-            waits = await client.call_tool("execute", {"session": session, "code": code, "allow_stdin": True})
+            # The other one is the name of earlier versions.
+            allows = "allow_input" if mode == "legacy" else "allow_stdin"
+            waits = await client.call_tool("execute", {"session": session, "code": code, allows: True})
             execution = waits.structured_content["id"]
             assert waits.structured_content["input"] == {"prompt": "Name? ", "password": False}
             assert execution in text(waits) and not waits.is_error

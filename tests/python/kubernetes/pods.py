@@ -41,7 +41,7 @@ class Gateway(Himalia):
 
     isolation = ()
 
-    def __init__(self, directory, *options, **tables):
+    def __init__(self, directory, *options, env=None, **tables):
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
         # Tests on one cluster do not see each other's pods.
@@ -70,6 +70,7 @@ class Gateway(Himalia):
             *("--kernelspec-dir", str(specs.parent)),
             "--only-these-kernelspecs",
             *options,
+            env=env,
         )
 
     def pods(self):

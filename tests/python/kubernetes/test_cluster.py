@@ -2,11 +2,13 @@
 
 import json
 import os
+import secrets
 import subprocess
 
 import pytest
 from events import follow
 from hosts import Host, Names
+from keeper import Keeper, authority
 from pods import Gateway
 from waiting import eventually
 
@@ -200,3 +202,43 @@ def test_a_pod_reaches_through_the_gateway_what_its_list_has(tmp_path):
     gateway.delete_session(session)
     gateway.stop()
     host.close()
+
+
+ASK = """
+import urllib.error, urllib.request
+def ask(url, key):
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers={"Authorization": "Bearer " + key}), timeout=60) as reply:
+            return reply.read().decode()
+    except urllib.error.HTTPError as error:
+        return f"{error.code} {error.reason} {error.read().decode()}"
+    except OSError as error:
+        return f"{type(error).__name__} {error}"
+"""
+
+
+def test_a_pod_uses_a_key_that_it_does_not_have(tmp_path):
+    ca, certificate = authority(tmp_path, "api.test")
+    keeper = Keeper(certificate)
+    WithNames.names = Names(tmp_path)
+    WithNames.names["api.test"] = ["127.0.0.2"]
+    place = f"api.test:{keeper.port}"
+    template = {"kernelspec": "python3", "network": "allow", "allow": [place], "credentials": ["api"], "intercept": True}
+    gateway = WithNames(tmp_path, f"--private-address=127.0.0.2:{keeper.port}", env={"SSL_CERT_FILE": ca}, **{"templates.keys": template})
+    secret = secrets.token_hex(20)
+    reply = gateway.http.put("v1/credentials/api", json={"kind": "bearer", "hosts": [place], "value": secret})
+    assert reply.status_code == 200, reply.text
+    session = gateway.session(template="keys")
+    print_of = lambda url: gateway.run(session, f"import os\n{ASK}\nprint(ask({url!r}, os.environ['API_KEY']))")["text"].strip()
+    for url in ("http://api.credential.internal/one", f"https://{place}/two"):
+        said = print_of(url)
+        assert keeper.requests[-1][1] == url[-4:] and keeper.last()["authorization"] == f"Bearer {secret}", said
+        assert "Bearer " + "*" * len(secret) in said and secret not in said, said
+    gateway.kill()
+    gateway.start()
+    eventually(lambda: "Bearer *" in print_of("http://api.credential.internal/"), "the network is back", 60)
+    assert gateway.http.delete("v1/credentials/api").status_code == 204
+    assert "credential_denied: the credential api does not exist, or was revoked" in print_of("http://api.credential.internal/")
+    gateway.delete_session(session)
+    gateway.stop()
+    keeper.close()

@@ -16,7 +16,10 @@ from levels import ENGINE, LEVELS, USER, AsOrdinaryUser, AtLevel
 from waiting import eventually
 
 # What is not for an engine, or needs one; what stops and starts an engine of the tests' own.
-collect_ignore = ["test_credentials.py"] if ENGINE else ["test_gateway_in_container.py", "test_kept_volumes.py", "test_images.py"]
+collect_ignore = ["test_credential_owners.py"] if ENGINE else ["test_gateway_in_container.py", "test_kept_volumes.py", "test_images.py"]
+# Programs of this machine run on the libraries of an image of the same Debian alone.
+if ENGINE and "VERSION_CODENAME=bookworm" not in Path("/etc/os-release").read_text().splitlines():
+    collect_ignore.append("test_credential_programs.py")
 if not os.environ.get("HIMALIA_TEST_OWN_ENGINE"):
     collect_ignore.append("test_engine_restart.py")
 

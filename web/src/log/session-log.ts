@@ -4,6 +4,7 @@
  * The same records in the same order give the same state, wherever they are cut into batches.
  */
 
+import { bytes } from '../ui/format';
 import { Cell, type CellStatus, type DisplayOutput } from './cell';
 import { type JsonObject, type LogRecord, number, object, text } from './records';
 import { WidgetModels } from './widgets';
@@ -420,11 +421,11 @@ export class SessionLog {
   /** A connection to the network that has ended or was refused. */
   private network(record: LogRecord): void {
     const detail = object(record.detail);
-    const bytes = (name: string) => number(detail[name]) ?? 0;
-    const omitted = bytes('omitted');
-    const did = `${bytes('sent_bytes')} bytes sent, ${bytes('received_bytes')} bytes received`;
-    const used = text(detail.credential) ? ` with the credential ${text(detail.credential)}` : '';
-    const said = text(detail.reason) || `${text(detail.host)}:${bytes('port')}${used}: ${did}`;
+    const count = (name: string) => number(detail[name]) ?? 0;
+    const omitted = count('omitted');
+    const did = `${bytes(count('sent_bytes'))} sent, ${bytes(count('received_bytes'))} received`;
+    const used = text(detail.credential) ? `, with the credential ${text(detail.credential)}` : '';
+    const said = text(detail.reason) || `${text(detail.host)}:${count('port')}${used}: ${did}`;
     this.life(record, `Network: ${said}${omitted > 0 ? `, and ${omitted} other connections` : ''}`, false);
   }
 

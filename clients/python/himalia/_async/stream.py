@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 
-from ..errors import ApiError, ConnectionFailed, StreamEnded
+from ..errors import ApiError, ConnectionFailed, InvalidResponse, StreamEnded
 from ..models import Event
-from .transport import ATTEMPTS, LONGEST_PAUSE_S, AsyncTransport, event_of
+from .transport import ATTEMPTS, LONGEST_PAUSE_S, AsyncTransport, event_of, object_of
 
 _NDJSON = {"Accept": "application/x-ndjson"}
 _SSE = {"Accept": "text/event-stream"}
@@ -28,7 +27,7 @@ class _Attempts:
         """Whether another attempt may do better."""
         if isinstance(error, ApiError) and not error.retryable:
             return False
-        self.broken = type(error).__name__ if isinstance(error, httpx.TransportError) else f"{error}"
+        self.broken = type(error).__name__ if isinstance(error, httpx.RequestError) else f"{error}"
         return True
 
     async def pause(self, what: str) -> None:
@@ -56,7 +55,9 @@ async def events(transport: AsyncTransport, start: tuple[str, dict[str, Any]] | 
             else:
                 opened = transport.stream("GET", f"/v1/executions/{execution_id}/events", params={"after": after}, headers=_NDJSON)
             async with opened as response:
-                execution_id = execution_id or response.headers["Location"].rpartition("/")[2]
+                execution_id = execution_id or response.headers.get("Location", "").rpartition("/")[2]
+                if not execution_id:
+                    raise InvalidResponse("the response names no execution, so it is not from a gateway of Himalia")
                 async for line in response.aiter_lines():
                     raw = event_of(line)
                     if raw is None or raw["event"] == "keep_alive":
@@ -71,7 +72,7 @@ async def events(transport: AsyncTransport, start: tuple[str, dict[str, Any]] | 
                     yield event
                     if event.event == "done":
                         return
-        except (ApiError, ConnectionFailed, httpx.TransportError) as error:
+        except (ApiError, ConnectionFailed, httpx.RequestError) as error:
             if not attempts.survive(error):
                 raise
         await attempts.pause(f"the events of {execution_id or 'a new execution'}")
@@ -94,11 +95,11 @@ async def session_events(transport: AsyncTransport, session: str, after: int | N
                     elif field == "event":
                         name = value
                     elif field == "data" and name == "end":
-                        if json.loads(value).get("reason") == "kernel_gone":
+                        if object_of(value, "an event").get("reason") == "kernel_gone":
                             return
                     elif field == "data":
-                        yield Event(name, position, json.loads(value))
-        except (ApiError, ConnectionFailed, httpx.TransportError) as error:
+                        yield Event(name, position, object_of(value, "an event"))
+        except (ApiError, ConnectionFailed, httpx.RequestError) as error:
             if not attempts.survive(error):
                 raise
         await attempts.pause(f"the events of session {session}")

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from .._target import Secret, Target
-from ..errors import ApiError, ConnectionFailed, HimaliaError, of_problem
+from ..errors import ApiError, ConfigurationError, ConnectionFailed, HimaliaError, InvalidResponse, of_problem
 
 # Attempts of one request, and the longest pause between two of them, in seconds.
 ATTEMPTS = 5
@@ -42,7 +42,10 @@ class AsyncTransport:
     def __init__(self, target: Target, caller: str | None, verify: Any, client: httpx.AsyncClient | None) -> None:
         self._url = target.url
         self._auth = TokenAuth(target.token)
-        self._headers = {"X-Himalia-Caller": caller} if caller else {}
+        if caller is not None and not caller.isprintable():
+            raise ConfigurationError("`caller` has characters that cannot be shown")
+        # As bytes, since the HTTP library takes no other characters than ASCII ones.
+        self._headers = {b"X-Himalia-Caller": caller.encode()} if caller else {}
         self._own = client is None
         self._client = client or httpx.AsyncClient(verify=verify)
 
@@ -52,9 +55,9 @@ class AsyncTransport:
             await self._client.aclose()
 
     async def call(self, method: str, path: str, **options: Any) -> Any:
-        """The JSON of a response, or `None` for one without a body."""
+        """The JSON object of a response, or `None` for one without a body."""
         response = await self.request(method, path, **options)
-        return response.json() if response.content else None
+        return object_of(response.content, f"{method} {path} at {self._url}") if response.content else None
 
     async def request(
         self,
@@ -124,7 +127,7 @@ class AsyncTransport:
     def _build(
         self, method: str, path: str, params: Any, body: Any, content: Any, headers: dict[str, str] | None, wait_s: float
     ) -> httpx.Request:
-        given = {**self._headers, **(headers or {})}
+        given = {**self._headers, **{name.encode(): value.encode() for name, value in (headers or {}).items()}}
         timeout = httpx.Timeout(PATIENCE_S, read=PATIENCE_S + wait_s)
         address = self._url + path
         if body is not None:
@@ -137,9 +140,11 @@ class AsyncTransport:
             if stream and not response.is_success:
                 await response.aread()
             return response
-        except httpx.TransportError as error:
-            # Not raised here: frames of the HTTP library, which hold the headers of the request, would be part of it.
-            failed = ConnectionFailed(f"{request.method} {request.url.path} at {self._url}: {type(error).__name__}: {error}")
+        except httpx.RequestError as error:
+            # Not raised here: frames of the HTTP library, which hold the headers of the request, would be part of it. The text of
+            # an error in the request itself has its headers too.
+            why = "" if isinstance(error, httpx.LocalProtocolError) else f": {error}"
+            failed = ConnectionFailed(f"{request.method} {request.url.path} at {self._url}: {type(error).__name__}{why}")
             return _NoResponse(failed, isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout)))
 
 
@@ -165,7 +170,18 @@ def _pause_of(refusal: ApiError, attempt: int) -> float | None:
 
 def event_of(line: str) -> dict[str, Any] | None:
     """The object of a line of NDJSON; `None` for an empty one."""
-    return json.loads(line) if line.strip() else None
+    return object_of(line, "an event") if line.strip() else None
+
+
+def object_of(text: str | bytes, what: str) -> dict[str, Any]:
+    """A JSON object."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidResponse(f"{what}: the response is no JSON object, so it is not from a gateway of Himalia")
+    return found
 
 
 def _problem(response: httpx.Response) -> dict[str, Any]:

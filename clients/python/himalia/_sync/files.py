@@ -6,6 +6,9 @@ import os
 from collections.abc import Iterator
 from urllib.parse import quote
 
+import httpx
+
+from ..errors import ConnectionFailed
 from ..models import FileEntry
 from .transport import Transport
 
@@ -35,16 +38,21 @@ class Files:
 
     def download(self, path: str, local: str | os.PathLike[str]) -> None:
         """Reads a file of any size into a local one, which is complete or absent."""
-        part = f"{os.fspath(local)}.part"
+        part, broken = f"{os.fspath(local)}.part", ""
         try:
             with self._transport.stream("GET", self._file(path)) as response:
                 with open(part, "wb") as file:
                     for chunk in response.iter_bytes(CHUNK):
                         file.write(chunk)
             os.replace(part, local)
+        except httpx.RequestError as error:
+            broken = type(error).__name__
         finally:
             if os.path.exists(part):
                 os.unlink(part)
+        # Not raised in the handler: frames of the HTTP library hold the headers of the request.
+        if broken:
+            raise ConnectionFailed(f"the download of {path} broke off: {broken}")
 
     def list(self, path: str = "", *, depth: int = 1) -> list[FileEntry]:
         """What is in a directory, `depth` directories deep, in the order of paths."""

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use himalia_model::network::Host;
+use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -15,10 +17,20 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::key_store;
 use crate::denial::{Denial, Target};
 
 /// How long a handshake may take.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// Certificates of authorities, as programs read them.
+#[derive(Clone, Debug)]
+pub struct Trusted {
+    /// PEM, one behind the other.
+    pub bundle: Bytes,
+    /// A key store of Java, JKS.
+    pub key_store: Bytes,
+}
 
 /// The certificates of authorities that hosts are verified by.
 #[derive(Clone)]
@@ -56,14 +68,26 @@ impl Roots {
         })
     }
 
-    /// All of them and another one, PEM.
-    pub fn bundle(&self, authority: &str) -> String {
+    /// All of them and another one, which is PEM.
+    ///
+    /// # Errors
+    /// The other one is damaged.
+    pub fn trusted(&self, authority: &str) -> io::Result<Trusted> {
+        let other = CertificateDer::from_pem_slice(authority.as_bytes()).map_err(io::Error::other)?;
+        let all: Vec<&[u8]> = self
+            .certificates
+            .iter()
+            .chain([&other])
+            .map(AsRef::as_ref)
+            .collect();
         let mut bundle = String::new();
-        for certificate in &*self.certificates {
+        for certificate in &all {
             pem(certificate, &mut bundle);
         }
-        bundle.push_str(authority);
-        bundle
+        Ok(Trusted {
+            bundle: bundle.into(),
+            key_store: key_store::of(all.into_iter())?.into(),
+        })
     }
 
     /// Speaks TLS on a connection to a host, as its client.
@@ -105,8 +129,6 @@ impl fmt::Debug for Roots {
 
 #[cfg(test)]
 mod tests {
-    use rustls::pki_types::pem::PemObject as _;
-
     use super::*;
 
     #[test]
@@ -116,8 +138,12 @@ mod tests {
             (made.cert.der().clone(), made.cert.pem())
         };
         let (first, own) = (made("a.test"), made("own.test"));
-        let bundle = Roots::new(vec![first.0.clone()]).unwrap().bundle(&own.1);
-        let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bundle.as_bytes()).collect();
-        assert_eq!(read.unwrap(), [first.0, own.0]);
+        let roots = Roots::new(vec![first.0.clone()]).unwrap();
+        let trusted = roots.trusted(&own.1).unwrap();
+        let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&trusted.bundle).collect();
+        assert_eq!(read.unwrap(), [first.0.clone(), own.0.clone()]);
+        let both = [first.0.as_ref(), own.0.as_ref()];
+        assert_eq!(trusted.key_store, key_store::of(both.into_iter()).unwrap());
+        assert!(roots.trusted("no certificate").is_err());
     }
 }

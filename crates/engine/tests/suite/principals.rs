@@ -324,6 +324,36 @@ async fn callers_of_one_session_take_turns_and_are_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn fifty_executions_of_one_caller_do_not_delay_anothers_first() {
+    let place = TestEngine::new();
+    let engine = place.open().await;
+    let kernel = session(&engine, &ada(), "shared").await;
+    let gate = place.data.path().join("gate");
+    let hold = format!("wait-file {}", gate.display());
+    let codes = std::iter::once(hold).chain((0..50).map(|number| format!("print {number}")));
+    let mut hers = Vec::new();
+    for code in codes {
+        let wanted = Execute {
+            code,
+            // What her client calls itself makes no other caller of it.
+            client: Some(format!("client {}", hers.len())),
+            ..Execute::default()
+        };
+        hers.push(engine.execute(&ada(), kernel, wanted).await.unwrap().id);
+    }
+    let his = engine.execute(&bob(), kernel, keyed("print his")).await.unwrap();
+    let position = engine.execution(&bob(), his.id).await.unwrap().position;
+    assert_eq!(position, Some(2), "behind the one that runs and one of the fifty");
+    std::fs::write(&gate, "").unwrap();
+    settled(&engine, &ada(), hers[50]).await;
+    let ran = engine.history(&ada(), kernel, None, 100).await.unwrap().history;
+    let ran: Vec<_> = ran.iter().map(|one| one.id.unwrap()).collect();
+    let wanted = [&hers[..2], &[his.id], &hers[2..]].concat();
+    assert_eq!(ran, wanted);
+    stop(engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_tenants_limit_binds_it_alone_and_outlives_the_gateway() {
     let place = TestEngine::with(|config| {
         config.tenants.insert(

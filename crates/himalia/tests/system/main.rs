@@ -17,6 +17,7 @@
 //! | `lifetimes` | culling, orphans, shims of an earlier version |
 //! | `logs` | logs of kernels that have ended |
 //! | `executions` | code over REST: waited for, streamed, read later, over a kill of the gateway; `himalia exec` |
+//! | `turns` | many callers of one session: who waits for whom, over REST and WebSockets |
 //! | `sessions` | the native API: templates, limits, branches, `himalia session` |
 //! | `session_kernels` | additional kernels of a session, over a kill of the gateway |
 //! | `files` | files of a session over REST: up, down, listed, removed; what leads out is refused |
@@ -48,5 +49,6 @@ mod sessions;
 mod silence;
 mod starts;
 mod stopping;
+mod turns;
 mod unproven;
 mod viewer;

@@ -58,6 +58,96 @@ fn every_route_has_an_operation_with_answers_and_errors() {
 }
 
 #[test]
+fn operations_have_names_and_tags_for_generators_and_types_for_json() {
+    let document = openapi("");
+    for (path, method, operation) in operations(&document) {
+        let id = operation["operationId"].as_str().unwrap();
+        let is_word = |word: &str| {
+            !word.is_empty()
+                && word
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        assert!(id.split('_').all(is_word), "{method} {path}: {id}");
+        assert_eq!(operation["tags"].as_array().unwrap().len(), 1, "{method} {path}");
+        for (status, answer) in operation["responses"].as_object().unwrap() {
+            let content = resolved(&document, answer)["content"].as_object();
+            for (kind, content) in content.into_iter().flatten() {
+                let schema = resolved(&document, &content["schema"]);
+                let typed = ["properties", "anyOf", "oneOf"]
+                    .iter()
+                    .any(|part| schema[part].is_object() || schema[part].is_array());
+                let is_ours = ["application/json", "application/x-ndjson", "text/event-stream"]
+                    .contains(&kind.as_str());
+                // The description itself is one of those of OpenAPI.
+                let is_open = !is_ours || path == "/v1/openapi.json";
+                assert!(typed || is_open, "{method} {path} {status} {kind}: {schema}");
+            }
+        }
+    }
+}
+
+/// Lists that are no lists of things: they are bounded, and complete in each answer.
+const PARTS: [(&str, &str); 6] = [
+    ("/v1/executions/{execution_id}", "outputs"),
+    ("/v1/sessions/{session_id}", "allow"),
+    ("/v1/sessions/{session_id}", "credentials"),
+    ("/v1/sessions/{session_id}/events", "buffers"),
+    ("/v1/sessions/{session_id}/events", "buffer_bytes"),
+    ("/v1/usage", "callers"),
+];
+
+#[test]
+fn every_list_is_read_in_pages() {
+    let document = openapi("");
+    let mut lists = 0;
+    for (path, _, operation) in operations(&document).filter(|(_, method, _)| *method == "get") {
+        for answer in operation["responses"]["200"]["content"]
+            .as_object()
+            .into_iter()
+            .flat_map(|content| content.values())
+        {
+            let members = &resolved(&document, &answer["schema"])["properties"];
+            let is_list = |member: &Value| resolved(&document, member)["type"].to_string().contains("array");
+            let names = members
+                .as_object()
+                .into_iter()
+                .flatten()
+                .filter(|(_, member)| is_list(member));
+            let names: Vec<_> = names
+                .map(|(name, _)| name.as_str())
+                .filter(|name| !PARTS.contains(&(path, name)))
+                .collect();
+            if names.is_empty() {
+                continue;
+            }
+            lists += 1;
+            assert!(members["next"].is_object(), "{path}: {names:?} without next");
+            let parameters = operation["parameters"].as_array().unwrap();
+            let parameters: Vec<_> = parameters
+                .iter()
+                .map(|one| resolved(&document, one)["name"].clone())
+                .collect();
+            for wanted in ["cursor", "limit"] {
+                assert!(parameters.contains(&wanted.into()), "{path} without {wanted}");
+            }
+        }
+    }
+    assert!(lists > 8, "{lists}");
+}
+
+/// Path, method and description.
+fn operations(document: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    paths.iter().flat_map(|(path, item)| {
+        let item = item.as_object().unwrap();
+        item.iter()
+            .filter(|(_, operation)| operation["operationId"].is_string())
+            .map(|(method, operation)| (path.as_str(), method.as_str(), operation))
+    })
+}
+
+#[test]
 fn streams_of_events_are_websockets_too() {
     let document = openapi("");
     for (path, event) in [

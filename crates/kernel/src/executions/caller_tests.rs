@@ -5,6 +5,7 @@ use himalia_shim_protocol::{Lane, ToGateway};
 use super::records::{End, ExecutionRecord};
 use crate::event::{Answer, Command, CommandError, Event};
 use crate::play::{Play, TIMEOUT, submission};
+use crate::sim::rng::Rng;
 
 #[test]
 fn a_key_runs_once_also_after_a_change_of_the_gateway() {
@@ -107,6 +108,80 @@ fn callers_take_turns_whatever_waits_of_one_of_them() {
         play.run_to("ok");
     }
     assert_eq!(play.codes()[7..], ["a5", "a6", "d1"]);
+}
+
+/// Callers come at random, one of them with bursts. What is promised holds for every caller, whatever the others do.
+fn random_callers(seed: u64) {
+    const CALLERS: [&str; 4] = ["ada", "ben", "cleo", "dan"];
+    let (mut rng, mut play) = (Rng::new(seed), Play::new());
+    // Whose it is, its number, and how many executions had been sent when it became the first one of its caller that waits.
+    let mut submitted: Vec<(usize, String, Option<usize>)> = Vec::new();
+    let waiting = |play: &Play, submitted: &[(usize, String, Option<usize>)], who: usize| {
+        let sent = play.codes();
+        let mine = submitted.iter().filter(|(caller, ..)| *caller == who);
+        mine.filter(|(_, code, _)| !sent.contains(code)).count()
+    };
+    for _ in 0..60 {
+        let open = submitted.len() > play.ends().len();
+        if open && rng.percent(45) {
+            play.run_to("ok");
+            continue;
+        }
+        let who = rng.index(CALLERS.len());
+        let burst = if who == 0 { 1 + rng.index(8) } else { 1 };
+        for _ in 0..burst {
+            let first = waiting(&play, &submitted, who) == 0;
+            let code = format!("{who}.{}", submitted.len());
+            let since = first.then(|| play.codes().len());
+            match play.submit(named(&code, CALLERS[who])) {
+                Ok(_) => submitted.push((who, code, since)),
+                // Only one with so many of its own.
+                Err(error) => assert!(
+                    who == 0 && matches!(error, CommandError::QueueFull(65..)),
+                    "seed {seed}: {error:?}"
+                ),
+            }
+        }
+    }
+    while submitted.len() > play.ends().len() {
+        play.run_to("ok");
+    }
+    let sent = play.codes();
+    let caller_of = |code: &str| code.split('.').next().unwrap().parse::<usize>().unwrap();
+    let place = |code: &str| sent.iter().position(|one| one == code).unwrap();
+    for who in 0..CALLERS.len() {
+        let mine = submitted.iter().filter(|(caller, ..)| *caller == who);
+        let asked: Vec<&str> = mine.clone().map(|(_, code, _)| code.as_str()).collect();
+        let ran: Vec<&str> = sent
+            .iter()
+            .map(String::as_str)
+            .filter(|code| caller_of(code) == who)
+            .collect();
+        assert_eq!(asked, ran, "seed {seed}: those of one caller run in their order");
+        let mut before = 0;
+        for (_, code, first) in mine {
+            // It waits for its caller's earlier one, or from when it came.
+            let (from, to) = (first.unwrap_or(before), place(code));
+            for other in (0..CALLERS.len()).filter(|other| *other != who) {
+                let overtook = sent[from..to]
+                    .iter()
+                    .filter(|code| caller_of(code) == other)
+                    .count();
+                assert!(
+                    overtook <= 2,
+                    "seed {seed}: {overtook} of {other} before {code}: {sent:?}"
+                );
+            }
+            before = to + 1;
+        }
+    }
+}
+
+#[test]
+fn a_callers_first_waits_for_two_executions_of_another_at_most() {
+    for seed in 0..100 {
+        random_callers(seed);
+    }
 }
 
 #[test]

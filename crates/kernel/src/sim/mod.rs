@@ -25,7 +25,7 @@ mod faults;
 mod network;
 mod process;
 mod replicas;
-mod rng;
+pub(crate) mod rng;
 mod sandboxes;
 mod shim;
 mod wire;

@@ -23,10 +23,17 @@ const SYSTEM: [&str; 8] = [
     "/nix/store",
 ];
 /// What programs and libraries read of `/etc`. None of it is secret; the rest of `/etc` does not exist inside.
-const ETC: [&str; 16] = [
+const ETC: [&str; 22] = [
+    // What Debian's R and Java have in their own directories are links to these.
+    "/etc/R",
     "/etc/alternatives",
     "/etc/ca-certificates",
     "/etc/fonts",
+    "/etc/java-8-openjdk",
+    "/etc/java-11-openjdk",
+    "/etc/java-17-openjdk",
+    "/etc/java-21-openjdk",
+    "/etc/java-25-openjdk",
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",

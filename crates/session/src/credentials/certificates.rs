@@ -1,5 +1,5 @@
 //! The certificates that programs in a sandbox verify hosts by, where the gateway reads TLS: those of the gateway's machine, and that of
-//! its own authority. They are a file in the work directory, which variables name.
+//! its own authority. They are files in the work directory, which variables name.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,9 +13,11 @@ use tokio::time::timeout;
 
 use crate::{FileUpload, SessionKernel, SessionManager, Transfer};
 
-/// The file, in the work directory.
+/// The file with all of them, in the work directory.
 const FILE: &str = ".certificates/bundle.pem";
-/// How long it may take to write it.
+/// The same for Java.
+const KEY_STORE: &str = ".certificates/trust.jks";
+/// How long it may take to write a file.
 const WRITE_TIME: Duration = Duration::from_secs(25);
 
 /// Where programs look for the file: OpenSSL and Python, `requests`, curl and R, pip, Node, git, the SDKs of AWS, cargo, gRPC, Deno.
@@ -41,34 +43,43 @@ pub(crate) fn variables(work_dir: &Path, session: &Session) -> BTreeMap<&'static
     VARIABLES.iter().map(|name| (*name, file.clone())).collect()
 }
 
+/// The file of the certificates for Java, in a sandbox with this work directory, if TLS of the session is read.
+pub(crate) fn key_store(work_dir: &Path, session: &Session) -> Option<String> {
+    let is_read = !session.sandbox.intercept.is_none();
+    is_read.then(|| work_dir.join(KEY_STORE).to_string_lossy().into_owned())
+}
+
 impl SessionManager {
-    /// Writes the file into the sandbox of a kernel, if its programs need it.
+    /// Writes the files into the sandbox of a kernel, if its programs need it.
     ///
     /// # Errors
-    /// It cannot be written: programs would not reach a host with TLS.
+    /// They cannot be written: programs would not reach a host with TLS.
     pub(crate) async fn put_certificates(&self, kernel: &SessionKernel) -> Result<(), EngineError> {
         if kernel.session().sandbox.intercept.is_none() {
             return Ok(());
         }
-        let Some(bundle) = self.certificates.clone() else {
+        let Some(trusted) = self.certificates.clone() else {
             return Ok(());
         };
-        let written = timeout(WRITE_TIME, write(kernel, bundle)).await;
-        written.unwrap_or(Err(EngineError::Timeout {
-            what: "writing the certificates of the sandbox",
-            seconds: WRITE_TIME.as_secs(),
-        }))
+        for (path, content) in [(FILE, trusted.bundle), (KEY_STORE, trusted.key_store)] {
+            let written = timeout(WRITE_TIME, write(kernel, path, content)).await;
+            written.unwrap_or(Err(EngineError::Timeout {
+                what: "writing the certificates of the sandbox",
+                seconds: WRITE_TIME.as_secs(),
+            }))?;
+        }
+        Ok(())
     }
 }
 
-async fn write(kernel: &SessionKernel, bundle: Bytes) -> Result<(), EngineError> {
+async fn write(kernel: &SessionKernel, path: &str, content: Bytes) -> Result<(), EngineError> {
     let gone = || EngineError::unavailable("the sandbox ended while its certificates were written");
     let permit = kernel.lease().transfers().clone().acquire_owned().await;
     let permit = permit.map_err(|_| gone())?;
     let expected = kernel.streams.expect();
     let task = FileTask::Put {
-        path: FILE.to_owned(),
-        max_bytes: u64::try_from(bundle.len()).unwrap_or(u64::MAX),
+        path: path.to_owned(),
+        max_bytes: u64::try_from(content.len()).unwrap_or(u64::MAX),
     };
     let open = Open {
         stream: expected.name().to_owned(),
@@ -81,6 +92,6 @@ async fn write(kernel: &SessionKernel, bundle: Bytes) -> Result<(), EngineError>
     }
     let stream = expected.arrival().await.ok_or_else(gone)?;
     let mut upload = FileUpload::new(Transfer::new(stream, permit), false);
-    upload.send(bundle).await?;
+    upload.send(content).await?;
     upload.finish().await.map(drop)
 }

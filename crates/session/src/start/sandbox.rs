@@ -21,7 +21,7 @@ use super::plan::cull_timeout;
 use crate::credentials::certificates;
 use crate::end::{new_name, remove_kept_files};
 use crate::sandbox_error::not_started;
-use crate::templates::{Plan, packages, sandbox_spec};
+use crate::templates::{Plan, java, packages, sandbox_spec};
 use crate::{Lease, SessionKernel, SessionManager};
 
 /// Connections of a shim that wait for the actor.
@@ -202,6 +202,9 @@ pub(super) fn shim_spec(
         }
         for (name, value) in certificates::variables(work_dir, &plan.session) {
             env.entry(name.to_owned()).or_insert(value);
+        }
+        if let Some(options) = java::options(work_dir, &plan.session) {
+            env.entry(java::VARIABLE.to_owned()).or_insert(options);
         }
     }
     env.extend(sandbox.kernel_env.clone());

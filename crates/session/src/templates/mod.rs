@@ -6,6 +6,7 @@
 mod binds;
 mod check;
 mod grants;
+pub(crate) mod java;
 mod limits;
 mod mounts;
 pub(crate) mod packages;

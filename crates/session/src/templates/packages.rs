@@ -13,6 +13,8 @@ const NO_INDEX: &str = "file:///this-session-has-no-network";
 
 /// Where the shim listens for clients of the network, in the sandbox.
 const PROXY: &str = "http://127.0.0.1:3128";
+pub(super) const PROXY_HOST: &str = "127.0.0.1";
+pub(super) const PROXY_PORT: &str = "3128";
 /// Hosts that are in the sandbox.
 const OWN_HOSTS: &str = "localhost,127.0.0.1,::1";
 
@@ -46,6 +48,8 @@ pub(crate) fn variables(work_dir: &Path, network: &Network, index: bool) -> BTre
         for name in ["NO_PROXY", "no_proxy"] {
             variables.insert(name, OWN_HOSTS.to_owned());
         }
+        // Otherwise Node does not look at those of the proxy.
+        variables.insert("NODE_USE_ENV_PROXY", "1".to_owned());
         if index {
             let url = format!("http://{}/simple/", himalia_packages::NAME);
             variables.extend([
