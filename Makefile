@@ -195,7 +195,7 @@ test-images: $(TEST_ENV)/ready ## the images of the gateway and of kernels from 
 WHEEL_ENV := $(TARGET)/wheel-env
 WHEEL_TARGET := $(TARGET)/wheel-build
 .PHONY: wheel
-wheel: PROFILE = release
+wheel: PROFILE = dist
 wheel: web static-programs $(WHEEL_ENV)/ready ## the Python client with the programs of the gateway in it, into target/wheels
 	PATH=$(WHEEL_ENV)/bin:$$PATH CARGO_TARGET_DIR=$(WHEEL_TARGET) cargo zigbuild --locked --profile $(PROFILE) -p himalia --target $(HOST).2.17
 	mkdir -p $(WHEEL_TARGET)/programs
@@ -242,6 +242,18 @@ test-long: check-test test-python-long bench-context ## what takes too long for 
 bench: PROFILE = dist
 bench: env $(BENCH_ENV)/ready ## Himalia, its peers and no gateway at all, in one run; writes docs/bench and the tables
 	HIMALIA_BIN=$(HIMALIA) $(BENCH_ENV)/bin/python tests/bench/run.py --out docs/bench/gateway.json
+	HIMALIA_BIN=$(HIMALIA) python3 tests/bench/network.py --out docs/bench/network.json
+	python3 tests/bench/readme.py --write
+
+.PHONY: bench-network
+bench-network: PROFILE = dist
+bench-network: env ## the proxy of sandboxes alone, against none and tinyproxy; writes docs/bench and the table
+	HIMALIA_BIN=$(HIMALIA) python3 tests/bench/network.py --out docs/bench/network.json
+	python3 tests/bench/readme.py --write
+
+.PHONY: bench-wheel
+bench-wheel: wheel ## the seconds of `test-wheel`; writes docs/bench and the table
+	python3 tests/bench/wheel.py $(TARGET)/wheels/*.whl --out docs/bench/wheel.json
 	python3 tests/bench/readme.py --write
 
 .PHONY: bench-sandboxes

@@ -234,8 +234,9 @@ def main():
     args = parser.parse_args()
     import tables
 
-    report = {**provenance.about(), "network": measure(args.rounds)}
-    print(tables.network(report["network"]))
+    program = Path(os.environ["HIMALIA_BIN"]).resolve()
+    report = {**provenance.about(), "program": os.path.relpath(program, provenance.ROOT), "network": measure(args.rounds)}
+    print(tables.network(report))
     if args.out:
         provenance.write(report, args.out)
 

@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import adoption
-import network
 import provenance
 import reading
 import tables
@@ -140,7 +139,6 @@ def main():
         report["display_bytes"] = args.display
         report["display"] = display_row(targets, args.rounds, args.display)
         report["reading"] = reading.measure(himalia, args.messages * 80_000, args.messages * 8_000, min(args.messages, 1_000))
-        report["network"] = network.measure(args.rounds)
         report["adoption"] = adoption.measure(himalia, args.kernels, args.kernels // 5)
     print("\n" + tables.gateway(report))
     reading.show(report["reading"])

@@ -45,13 +45,12 @@ def gateway(report):
     found = report["adoption"]
     lines.append(f"\nkill -9 of the gateway with {found['kernels']} live kernels, {found['printing']} of them printing, then a new start")
     lines.append(f"  ready {found['ready_s']:.2f} s, all adopted {found['adopted_s']:.2f} s after the start of the process")
-    if "network" in report:
-        lines.append("\n" + network(report["network"]))
     return "\n".join(lines)
 
 
-def network(rows):
+def network(report):
     """The proxy of sandboxes beside none and tinyproxy."""
+    rows = report["network"]
     direct = rows["direct"]
     lines = ["a download of 200 MB from loopback through the proxy of a sandbox (namespaces), and new connections"]
     lines.append(f"  {'':26}{'MB/s':>9}{'of direct':>11}{'CPU s / GB':>12}{'connect p50 ms':>16}{'added':>8}")
@@ -59,6 +58,13 @@ def network(rows):
         cpu = number(None if name == "direct" else row["cpu_s_per_gb"])
         added = row["connect_p50_ms"] - direct["connect_p50_ms"]
         lines.append(f"  {name:26}{row['mb_per_s']:9,.0f}{row['mb_per_s'] / direct['mb_per_s']:11.2f}{cpu:>12}{row['connect_p50_ms']:16.2f}{added:8.2f}")
+    return "\n".join(lines)
+
+
+def wheel(report):
+    """The seconds from an empty machine with Python to the first plot."""
+    lines = [f"a minimal Debian 12 with python3-venv, and the wheel ({report['bytes'] / 1e6:.0f} MB)", f"  {'':26}{'after s':>9}"]
+    lines += [f"  {step:26}{seconds:9}" for step, seconds in report["steps"]]
     return "\n".join(lines)
 
 

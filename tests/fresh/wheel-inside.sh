@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs in the minimal system that wheel.sh made: what the client's README tells a stranger to type, as an ordinary user.
+# Runs in the minimal system that wheel.sh made, as an ordinary user: what README tells a user of the wheel to type.
 set -euo pipefail
 if [ "$(id -u)" = 0 ]; then
   useradd --create-home --shell /bin/bash ada
@@ -10,9 +10,16 @@ cd
 started=$SECONDS
 step() { echo "$((SECONDS - started)) s: $1"; }
 
-python3 -m venv himalia
-. himalia/bin/activate
-pip install --quiet --disable-pip-version-check "$1"
+# The text of a block of README: the first one after a line with these words.
+block() { sed -n "/$1/,\$p" /opt/README.md | sed -n '/^```[a-z]*$/,$p' | sed 1d | sed '/^```$/,$d'; }
+
+# The block of the wheel; its last line starts the gateway.
+cp "$1" .
+block '^<!-- wheel -->' >install.sh
+[ "$(tail -n 1 install.sh)" = "himalia up" ] || { echo "README does not end with himalia up" >&2; exit 1; }
+sed -i '$d' install.sh
+export PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+. ./install.sh
 step "the wheel is installed"
 
 himalia up >up.log 2>&1 &
@@ -35,3 +42,12 @@ with Gateway() as gateway, gateway.session() as session:
 PY
 [ "$(head -c 4 plot.png | tail -c 3)" = PNG ] || { echo "no plot" >&2; exit 1; }
 step "the first plot is made"
+
+# What README shows next, on this gateway.
+printf 'region,amount\nnorth,3\n' >sales.csv
+block '^`himalia exec` creates the session' >exec.sh
+. ./exec.sh
+block '^There are typed clients for' >client.py
+[ "$(python3 client.py)" = 42 ] || { echo "README's client does not print 42" >&2; exit 1; }
+himalia doctor >doctor.log || { cat doctor.log >&2; exit 1; }
+echo "the commands of README work"
