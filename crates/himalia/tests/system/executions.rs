@@ -340,6 +340,7 @@ async fn a_retry_in_another_form_is_the_same_execution() {
         ("application/json", json!({})),
         ("application/json", json!({"background": true})),
         ("application/json", json!({"wait_s": 7})),
+        ("application/json", json!({"text_chars": 50})),
         ("text/event-stream", json!({})),
         ("application/x-ndjson", json!({})),
     ] {

@@ -121,10 +121,9 @@ impl Executions {
         let Some(key) = &wanted.key else {
             return Known::Nothing;
         };
-        let fingerprint = wanted.fingerprint();
         let found = self.keyed(key, &wanted.caller);
         if let Some((seq, print)) = found {
-            return if print == fingerprint {
+            return if wanted.has_fingerprint(print) {
                 Known::Same(seq)
             } else {
                 Known::Other
@@ -134,7 +133,9 @@ impl Executions {
             one.submission.key.as_ref() == Some(key) && one.submission.caller == wanted.caller
         });
         match writing {
-            Some(at) if self.submitting[at].submission.fingerprint() == fingerprint => Known::Writing(at),
+            Some(at) if wanted.has_fingerprint(self.submitting[at].submission.fingerprint()) => {
+                Known::Writing(at)
+            }
             Some(_) => Known::Other,
             None => Known::Nothing,
         }

@@ -39,14 +39,28 @@ fn digest(bytes: &[u8]) -> u64 {
 }
 
 impl Submission {
-    /// Of what is asked, whatever the client calls itself and whichever trace it is in.
+    /// Of what is to be done, whatever the client calls itself, whichever trace it is in and however long the answer may be.
     pub(super) fn fingerprint(&self) -> u64 {
+        Self {
+            text_chars: 0,
+            ..self.clone()
+        }
+        .earlier_fingerprint()
+    }
+
+    /// The one that earlier versions stored, which told requests for answers of different lengths apart.
+    fn earlier_fingerprint(&self) -> u64 {
         let asked = Self {
             client: None,
             trace: None,
             ..self.clone()
         };
         digest(&serde_json::to_vec(&asked).unwrap_or_default())
+    }
+
+    /// Whether this is the fingerprint of the same thing to do.
+    pub(super) fn has_fingerprint(&self, print: u64) -> bool {
+        print == self.fingerprint() || print == self.earlier_fingerprint()
     }
 
     /// Between whom the kernel's time is shared: the callers, and those clients of the operator that name themselves. What a
@@ -132,4 +146,23 @@ impl Queued {
 /// A message to the kernel on behalf of an execution.
 pub(super) fn message(seq: u64, channel: Channel, kind: RequestKind, parts: &Parts) -> Request {
     Request::ours(owner_of(seq), kind, Frame::new(channel, parts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_for_a_longer_answer_is_the_same_request() {
+        let submission = |code: &str, text_chars: u64| -> Submission {
+            let asked = json!({"code": code, "timeout_ms": null, "on_timeout": "interrupt", "text_chars": text_chars,
+                "allow_stdin": false, "store_history": true, "expect_incarnation": null, "key": "k", "caller": "ada"});
+            serde_json::from_value(asked).unwrap()
+        };
+        let (short, long) = (submission("x", 10), submission("x", 1000));
+        assert!(long.has_fingerprint(short.fingerprint()) && short.has_fingerprint(long.fingerprint()));
+        // Of a version that told them apart.
+        assert!(short.has_fingerprint(short.earlier_fingerprint()));
+        assert!(!submission("y", 10).has_fingerprint(short.fingerprint()));
+    }
 }
