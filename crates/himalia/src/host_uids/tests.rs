@@ -248,14 +248,14 @@ fn kept_files_of_earlier_versions_stay_usable_and_give_no_more_ids() {
     if !host.keep("a", low.start() + 7) || !host.keep("b", high.start() + 7) {
         return;
     }
-    let a = host.start("a", None, 100).unwrap();
-    assert_eq!((a.of_files.len(), &a.of_files[0]), (1, &low));
-    assert!(only(&a).start() >= DEFAULT_HOST_UIDS.start());
-    // A user got the part since: what is there stays, nothing new comes.
+    // A user got the part since: what is there stays, nothing new comes. It starts first, since the other one could get the part.
     let text = format!("u:{}:1", high.end());
     let b = host.start_beside("b", &text).unwrap();
     assert_eq!((b.of_files.len(), &b.of_files[0]), (1, &high));
     assert_ne!(only(&b), high);
+    let a = host.start("a", None, 100).unwrap();
+    assert_eq!((a.of_files.len(), &a.of_files[0]), (1, &low));
+    assert!(only(&a).start() >= DEFAULT_HOST_UIDS.start());
     // The notes of both parts go and stay as those of others do.
     host.end("a", a);
     assert_eq!(
