@@ -5,7 +5,7 @@ use axum::extract::multipart::Field;
 use axum::extract::{FromRequest as _, Multipart, Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use himalia_engine::{FileKind, KernelId, ListedFile, MAX_LISTED};
+use himalia_engine::{DATA_DIR, FileKind, KernelId, ListedFile, MAX_LISTED};
 use himalia_facade::{BodyError, attachment, in_time, in_work_dir, write_part};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
@@ -16,8 +16,6 @@ use crate::failure::Failure;
 
 /// The version of the API whose files have their attributes in `properties`.
 const FIRST_VERSION: &str = "2024-02-02-preview";
-/// Where the work directory is for clients.
-const ROOT: &str = "/mnt/data";
 
 /// `GET files`: what is in the work directory.
 pub(crate) async fn list(State(facade): State<Facade>, named: Named) -> Result<Json<Value>, Failure> {
@@ -151,5 +149,5 @@ impl Named {
 
 /// A path below the work directory, which clients know as `/mnt/data`.
 fn relative(path: &str) -> Result<&str, Failure> {
-    in_work_dir(path, ROOT).ok_or_else(|| Failure::field("file", "has no name"))
+    in_work_dir(path, DATA_DIR).ok_or_else(|| Failure::field("file", "has no name"))
 }

@@ -46,6 +46,7 @@ pub use himalia_model::{
     SpecFile, StartPath, StartSession, Template, TemplateInfo, TenantLimits, TimeChange, TimeSource,
     TraceContext, Unanswered, Unresponsive, Used, UsualSizes, Via, from_micros,
 };
+pub use himalia_sandbox::inside::{DATA_DIR, WORK_DIR};
 pub use himalia_session::{
     ByteRange, CredentialValue, Elsewhere, FileDownload, FileInfo, FileKind, FileListing, FileUpload,
     ListedFile, MAX_LISTED, MAX_NAME_CHARS, MAX_PROCESSES, MAX_SESSION_KERNELS, MAX_START_KEY_BYTES,
@@ -53,7 +54,9 @@ pub use himalia_session::{
     ProcessEvent, ProcessEvents, ProcessWriter, Provisioners, REPLICA_FILE, RemovedFiles, SecretText,
     WrittenFiles, check_replica_name, name_of_key,
 };
-pub use himalia_shim_protocol::{ProcessExit, ProcessOrder, ProcessSource, RunProcess, TerminalSize};
+pub use himalia_shim_protocol::{
+    BRANCHES, ProcessExit, ProcessOrder, ProcessSource, RunProcess, TerminalSize,
+};
 pub use himalia_store::{copy_database, detach_sandboxes};
 pub use himalia_traces::{Span, SpanKind, Traces};
 pub use tokens::{

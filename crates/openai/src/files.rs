@@ -5,7 +5,9 @@ use axum::extract::multipart::Field;
 use axum::extract::{FromRequest as _, Multipart, Path, Query, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::Response;
-use himalia_engine::{Engine, EngineError, FileError, FileKind, KernelId, ListedFile, MAX_LISTED, Principal};
+use himalia_engine::{
+    DATA_DIR, Engine, EngineError, FileError, FileKind, KernelId, ListedFile, MAX_LISTED, Principal,
+};
 use himalia_facade::{BodyError, Caller, attachment, in_time, in_work_dir, write_part};
 use serde_json::{Value, json};
 
@@ -15,9 +17,6 @@ use crate::failure::{self, Failure};
 use crate::ids;
 use crate::limits::DEPTH;
 use crate::page::{Asked, page};
-
-/// Where the work directory is for clients.
-const ROOT: &str = "/mnt/data";
 
 /// `GET …/files`.
 pub(crate) async fn list(
@@ -76,7 +75,7 @@ async fn write(
     session: KernelId,
     part: Field<'_>,
 ) -> Result<String, Failure> {
-    let path = in_work_dir(part.file_name().unwrap_or_default(), ROOT);
+    let path = in_work_dir(part.file_name().unwrap_or_default(), DATA_DIR);
     let path = path
         .ok_or_else(|| Failure::field("file", "has no name"))?
         .to_owned();
@@ -153,7 +152,7 @@ fn shown(container: &str, file: &ListedFile) -> Value {
         "bytes": file.bytes,
         "container_id": container,
         "created_at": file.modified.unix_timestamp(),
-        "path": format!("{ROOT}/{}", file.path),
+        "path": format!("{DATA_DIR}/{}", file.path),
         "source": "user",
     })
 }

@@ -7,6 +7,8 @@ use crate::RequestId;
 
 /// Most bytes of the file name of a branch's socket.
 const SOCKET_NAME_BYTES: usize = 32;
+/// Below the work directory of a sandbox: where its branches have their copies of it, each in a directory of its own.
+pub const BRANCHES: &str = ".branches";
 /// Most hazards in a `forked` or `fork_failed`.
 pub const HAZARDS_MAX: usize = 32;
 

@@ -115,8 +115,8 @@ mod stream;
 mod version;
 
 pub use branch::{
-    Bind, Bound, BranchFiles, Fork, ForkFailed, ForkFailure, ForkPolicy, ForkTimes, Forked, HAZARDS_MAX,
-    Hazard, Severity,
+    BRANCHES, Bind, Bound, BranchFiles, Fork, ForkFailed, ForkFailure, ForkPolicy, ForkTimes, Forked,
+    HAZARDS_MAX, Hazard, Severity,
 };
 pub use codec::{Decoder, Frame, HEAD_BYTES, encode_frame, encode_head};
 pub use command::{AddLink, Command, KernelSpec, ResourceLimits, Start, Stop};

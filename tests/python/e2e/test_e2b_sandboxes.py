@@ -10,7 +10,7 @@ import e2b
 import httpx
 import pytest
 from e2b import AsyncSandbox, FileType, Sandbox
-from e2b_gateway import example, pointed, run_example, sandbox, served  # noqa: F401 (fixtures)
+from e2b_gateway import check_a_terminal, example, pointed, run_example, sandbox, served  # noqa: F401 (fixtures)
 from waiting import eventually
 
 
@@ -211,19 +211,7 @@ def test_commands_run_beside_code_and_survive_a_restart_of_the_kernel(pointed):
 
 
 def test_a_terminal(sandbox):
-    seen = bytearray()
-    terminal = sandbox.pty.create(e2b.PtySize(rows=30, cols=100))
-    ended = []
-    waiting = threading.Thread(target=lambda: ended.append(terminal.wait(on_pty=seen.extend)))
-    waiting.start()
-    sandbox.pty.send_stdin(terminal.pid, b"stty size; tty\n")
-    eventually(lambda: b"30 100" in seen and b"/dev/pts/" in seen, lambda: seen, 30)
-    sandbox.pty.resize(terminal.pid, e2b.PtySize(rows=40, cols=120))
-    sandbox.pty.send_stdin(terminal.pid, b"stty size\n")
-    eventually(lambda: b"40 120" in seen, lambda: seen, 30)
-    sandbox.pty.send_stdin(terminal.pid, b"exit 0\n")
-    waiting.join(30)
-    assert [one.exit_code for one in ended] == [0]
+    check_a_terminal(sandbox)
 
 
 def test_a_sandbox_that_ends_ends_its_commands(pointed):

@@ -1,8 +1,10 @@
-"""A gateway whose sessions use keys without having them."""
+"""A gateway whose sessions use keys without having them. The fixtures are imported by the files that use them, which have a `world`."""
 
 import json
 import secrets
 
+import pytest
+from channels import Channels
 from hosts import Names
 from keeper import Keeper, authority
 from levels import LEVELS, place
@@ -97,6 +99,21 @@ class World:
         """Ends all."""
         self.gateway.stop()
         self.keeper.close()
+
+
+@pytest.fixture(scope="module")
+def session(world):
+    """A session that may use all of the keys."""
+    made = world.gateway.session("keys")["id"]
+    yield made
+    world.gateway.end(made)
+
+
+@pytest.fixture
+def client(world, session):
+    """A client of it."""
+    with Channels(world.gateway, session) as client:
+        yield client
 
 
 def says(client, code):

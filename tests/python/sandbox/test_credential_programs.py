@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from channels import Channels
 from keeper import signature
-from keys import AT, MOUNTED, SHELL, World, says
+from keys import AT, MOUNTED, SHELL, World, says, session  # noqa: F401 (fixtures)
 from levels import ENGINE, ROOT
 
 pytestmark = pytest.mark.timeout(300)
@@ -80,14 +80,6 @@ def world(request, tmp_path_factory, repository, kernel_python):
     made = World(tmp_path_factory.mktemp("programs"), request.param, mounts, repository[0])
     yield made
     made.close()
-
-
-@pytest.fixture(scope="module")
-def session(world):
-    """A session that may use all of the keys."""
-    made = world.gateway.session("keys")["id"]
-    yield made
-    world.gateway.end(made)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 from channels import Channels
-from keys import AT, PLACEHOLDER, PYTHON, World, asks, says
+from keys import AT, PLACEHOLDER, PYTHON, World, asks, client, says  # noqa: F401 (fixtures)
 from levels import ENGINE
 from processes import having_argument
 from waiting import eventually
@@ -139,13 +139,6 @@ def session(world):
         assert says(client, "print(os.environ['API_KEY'])") == PLACEHOLDER.format("api")
     yield made
     world.gateway.end(made)
-
-
-@pytest.fixture
-def client(world, session):
-    """A client of it."""
-    with Channels(world.gateway, session) as client:
-        yield client
 
 
 def keys_of(world):

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from channels import Channels
-from keys import AT, MOUNTED, PLACEHOLDER, PYTHON, World, asks, says
+from keys import AT, MOUNTED, PLACEHOLDER, PYTHON, World, asks, client, says, session  # noqa: F401 (fixtures)
 from levels import ROOT
 from waiting import eventually
 
@@ -23,21 +23,6 @@ def world(request, tmp_path_factory, kernel_python):
     made = World(tmp_path_factory.mktemp("credentials"), request.param, {"libraries": LIBRARIES})
     yield made
     made.close()
-
-
-@pytest.fixture(scope="module")
-def session(world):
-    """A session that may use all of the keys."""
-    made = world.gateway.session("keys")["id"]
-    yield made
-    world.gateway.end(made)
-
-
-@pytest.fixture
-def client(world, session):
-    """A client of it."""
-    with Channels(world.gateway, session) as client:
-        yield client
 
 
 @pytest.mark.parametrize("name", PYTHON)

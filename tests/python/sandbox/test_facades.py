@@ -1,13 +1,11 @@
 """E2B's own Python client, unmodified, and the requests of Azure's sessions, with sandboxes at every level."""
 
-import threading
 
 import e2b
 import pytest
 from e2b_code_interpreter import Sandbox
-from e2b_gateway import variables
+from e2b_gateway import check_a_terminal, variables
 from levels import LEVELS, AsOrdinaryUser, AtLevel
-from waiting import eventually
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -68,18 +66,7 @@ def test_commands_in_the_background_and_a_terminal(sandbox):
         sleeper.wait()
     assert sandbox.commands.list() == []
 
-    seen, ended = bytearray(), []
-    terminal = sandbox.pty.create(e2b.PtySize(rows=30, cols=100))
-    waiting = threading.Thread(target=lambda: ended.append(terminal.wait(on_pty=seen.extend)))
-    waiting.start()
-    sandbox.pty.send_stdin(terminal.pid, b"stty size; tty\n")
-    eventually(lambda: b"30 100" in seen and b"/dev/pts/" in seen, lambda: seen, 30)
-    sandbox.pty.resize(terminal.pid, e2b.PtySize(rows=40, cols=120))
-    sandbox.pty.send_stdin(terminal.pid, b"stty size\n")
-    eventually(lambda: b"40 120" in seen, lambda: seen, 30)
-    sandbox.pty.send_stdin(terminal.pid, b"exit 0\n")
-    waiting.join(30)
-    assert [one.exit_code for one in ended] == [0]
+    check_a_terminal(sandbox)
 
 
 @pytest.mark.parametrize("sandbox", ["plain"], indirect=True)

@@ -5,9 +5,11 @@ import json
 import re
 import subprocess
 import sys
+import threading
 
 import pytest
 from servers import Himalia
+from waiting import eventually
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +66,21 @@ def run_example(gateway, code):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def check_a_terminal(sandbox):
+    """A terminal has the size that is asked for, also a new one, and ends with its shell."""
+    from e2b import PtySize
+
+    seen, ended = bytearray(), []
+    terminal = sandbox.pty.create(PtySize(rows=30, cols=100))
+    waiting = threading.Thread(target=lambda: ended.append(terminal.wait(on_pty=seen.extend)))
+    waiting.start()
+    sandbox.pty.send_stdin(terminal.pid, b"stty size; tty\n")
+    eventually(lambda: b"30 100" in seen and b"/dev/pts/" in seen, lambda: seen, 30)
+    sandbox.pty.resize(terminal.pid, PtySize(rows=40, cols=120))
+    sandbox.pty.send_stdin(terminal.pid, b"stty size\n")
+    eventually(lambda: b"40 120" in seen, lambda: seen, 30)
+    sandbox.pty.send_stdin(terminal.pid, b"exit 0\n")
+    waiting.join(30)
+    assert [one.exit_code for one in ended] == [0]

@@ -1,16 +1,11 @@
 //! Paths of clients: absolute ones as the sandbox sees them, and relative ones below the home of its user, which is the work directory.
 
-use himalia_engine::{Isolation, SessionInfo};
+use himalia_engine::{BRANCHES, Isolation, SessionInfo, WORK_DIR};
 
 use crate::failure::Failure;
 
 /// The home that E2B's sandboxes have, which stands for the work directory.
 const HOME: &str = "/home/user";
-
-/// The work directory of every sandbox with a root of its own, also where the kernel was started below it.
-const OF_SANDBOXES: &str = "/session";
-/// Below a work directory: where those of forks are.
-const FORKS: &str = ".branches";
 
 /// The work directory of a sandbox, which its files are in.
 #[derive(Clone, Debug)]
@@ -31,9 +26,9 @@ impl WorkDir {
     /// By the directory that the kernel was started in, which may be one below that of a fork.
     fn at(cwd: &str, has_root: bool) -> Self {
         let cwd = cwd.trim_end_matches('/');
-        let fork = cwd.split_once(&format!("/{FORKS}/")).map(|(copied, rest)| {
+        let fork = cwd.split_once(&format!("/{BRANCHES}/")).map(|(copied, rest)| {
             let number = rest.split('/').next().unwrap_or_default();
-            (format!("{copied}/{FORKS}/{number}"), copied.to_owned())
+            (format!("{copied}/{BRANCHES}/{number}"), copied.to_owned())
         });
         match fork {
             Some((own, copied)) => Self {
@@ -41,7 +36,8 @@ impl WorkDir {
                 copied: Some(copied),
             },
             None => Self {
-                own: if has_root { OF_SANDBOXES } else { cwd }.to_owned(),
+                // Also where the kernel was started below it.
+                own: if has_root { WORK_DIR } else { cwd }.to_owned(),
                 copied: None,
             },
         }
@@ -104,7 +100,7 @@ fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
 
 /// The path below the directory of a fork: one that this fork was made from, whose files it has too.
 fn in_fork(path: &str) -> Option<&str> {
-    let numbered = path.strip_prefix(FORKS)?.strip_prefix('/')?;
+    let numbered = path.strip_prefix(BRANCHES)?.strip_prefix('/')?;
     Some(numbered.split_once('/').map_or("", |(_, rest)| rest))
 }
 

@@ -55,6 +55,14 @@ impl Shared {
         reply.expect(202).unwrap().json().unwrap()
     }
 
+    /// Queues what holds the kernel until its release, and fifty more of the same client, `busy`.
+    async fn queue_fifty(&self) {
+        self.queue("busy", &self.hold()).await;
+        for number in 0..50 {
+            self.queue("busy", &self.note(&format!("busy {number}"))).await;
+        }
+    }
+
     /// Waits until the request of a cell is in the log.
     async fn until_taken(&self, name: &str) {
         let mut log = Log::after(&self.gateway, &self.session, 0).await;
@@ -85,12 +93,7 @@ fn place(ran: &[String], name: &str) -> usize {
 #[tokio::test]
 async fn fifty_executions_of_one_caller_delay_anothers_first_by_two_at_most() {
     let shared = Shared::new().await;
-    shared.queue("busy", &shared.hold()).await;
-    for number in 0..50 {
-        shared
-            .queue("busy", &shared.note(&format!("busy {number}")))
-            .await;
-    }
+    shared.queue_fifty().await;
     let mut positions = Vec::new();
     for number in 0..3 {
         let queued = shared
@@ -119,12 +122,7 @@ async fn fifty_executions_of_one_caller_delay_anothers_first_by_two_at_most() {
 #[tokio::test]
 async fn a_cell_of_a_jupyter_client_does_not_wait_for_executions_that_wait() {
     let shared = Shared::new().await;
-    shared.queue("busy", &shared.hold()).await;
-    for number in 0..50 {
-        shared
-            .queue("busy", &shared.note(&format!("busy {number}")))
-            .await;
-    }
+    shared.queue_fifty().await;
     let mut notebook = shared.gateway.connect(&shared.session).await.unwrap();
     let cell = notebook.start(&shared.note("notebook")).await.unwrap();
     shared.until_taken("notebook").await;

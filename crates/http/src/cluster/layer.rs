@@ -42,7 +42,7 @@ pub(crate) async fn relay(State(app): State<App>, request: Request, next: Next) 
         ServedAt::Here => Ok(next.run(request).await),
         ServedAt::Keyed(key) => {
             let sought = Sought::Kernel(e2b_sandbox_of_key(&principal, &key));
-            at_key_of_e2b(&app, &cluster, &principal, sought, request, next).await
+            at_name(&app, &cluster, &principal, sought, None, request, next).await
         }
         ServedAt::Start(StartBody::Session) => at_key(&app, &cluster, &principal, request, next).await,
         ServedAt::Start(body) => starts::begin(&app, &cluster, &principal, body, request, next).await,
@@ -135,10 +135,11 @@ async fn at_owner(
             return lists::first(app, cluster, principal, request, next).await;
         }
         None if request.method() == Method::PUT => {
-            return start_or_find(app, cluster, principal, sought, request, next).await;
+            let start = Some(StartBody::Session);
+            return start_or_find(app, cluster, principal, sought, start, request, next).await;
         }
         None if pattern.starts_with("/azure/") => {
-            return asked_or_found(app, cluster, principal, sought, request, next).await;
+            return start_or_find(app, cluster, principal, sought, None, request, next).await;
         }
         None | Some(Location::Here) => return Ok(next.run(request).await),
     }
@@ -165,70 +166,48 @@ async fn at_key(
     let Some(sought) = sought else {
         return starts::begin(app, cluster, principal, StartBody::Session, request, next).await;
     };
-    match cluster.locate(principal, &sought, false).await? {
-        Some(Location::Here) => Ok(next.run(request).await),
-        Some(_) => send(app, cluster, principal, "", sought, request, next).await,
-        None => start_or_find(app, cluster, principal, sought, request, next).await,
-    }
+    let start = Some(StartBody::Session);
+    at_name(app, cluster, principal, sought, start, request, next).await
 }
 
-/// The same for E2B's API, whose key is the id of the sandbox.
-async fn at_key_of_e2b(
+/// Where what a request starts was started before; here, if it was not.
+async fn at_name(
     app: &App,
     cluster: &Cluster,
     principal: &Principal,
     sought: Sought,
+    start: Option<StartBody>,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
     match cluster.locate(principal, &sought, false).await? {
         Some(Location::Here) => Ok(next.run(request).await),
         Some(_) => send(app, cluster, principal, "", sought, request, next).await,
-        None => asked_or_found(app, cluster, principal, sought, request, next).await,
+        None => start_or_find(app, cluster, principal, sought, start, request, next).await,
     }
 }
 
-/// `PUT` of a name that no session had: another replica may start it at the same time, and has it then.
+/// A request for a name that no session had: another replica may start it at the same time, and has it then. Without `start`
+/// the handler starts the session by itself.
 async fn start_or_find(
     app: &App,
     cluster: &Cluster,
     principal: &Principal,
     sought: Sought,
+    start: Option<StartBody>,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let trip = Trip::new(app, request).await?;
-    let response = starts::serve(app, cluster, principal, StartBody::Session, &trip, next).await?;
-    found_elsewhere(cluster, principal, &sought, trip, response).await
-}
-
-/// The same for a request that starts its session by itself.
-async fn asked_or_found(
-    app: &App,
-    cluster: &Cluster,
-    principal: &Principal,
-    sought: Sought,
-    request: Request,
-    next: Next,
-) -> Result<Response, ApiError> {
-    let trip = Trip::new(app, request).await?;
-    let response = next.run(trip.local()).await;
-    found_elsewhere(cluster, principal, &sought, trip, response).await
-}
-
-/// The answer of a replica that has started the session meanwhile; else what was answered here.
-async fn found_elsewhere(
-    cluster: &Cluster,
-    principal: &Principal,
-    sought: &Sought,
-    mut trip: Trip,
-    response: Response,
-) -> Result<Response, ApiError> {
+    let mut trip = Trip::new(app, request).await?;
+    let response = match start {
+        Some(body) => starts::serve(app, cluster, principal, body, &trip, next).await?,
+        None => next.run(trip.local()).await,
+    };
     if response.status() != StatusCode::CONFLICT || !trip.is_complete() {
         return Ok(response);
     }
-    match cluster.locate(principal, sought, true).await? {
-        Some(Location::At(_)) => match forward(cluster, principal, sought, &mut trip).await? {
+    match cluster.locate(principal, &sought, true).await? {
+        Some(Location::At(_)) => match forward(cluster, principal, &sought, &mut trip).await? {
             Served::Response(found) => Ok(found),
             Served::Here(_) => Ok(response),
         },

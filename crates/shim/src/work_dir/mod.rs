@@ -10,8 +10,8 @@ use crate::options::Options;
 
 pub(crate) use copy::{Copied, CopyError, copy};
 
-/// Below the work directory of the first link: where the copies are. It is not copied itself.
-pub(crate) const BRANCHES: &str = ".branches";
+/// Of the first link. It is not copied itself.
+pub(crate) use himalia_shim_protocol::BRANCHES;
 
 /// The work directory of a session whose kernel was started in `started_in`: the copy that its branch has, or the
 /// sandbox's. In a sandbox the spill files are in the work directory; elsewhere it is where the kernel was started.
