@@ -4,6 +4,7 @@
 //! ```text
 //! at rest      KeyRing (keyring.rs): seals a value, bound to its owner, its name and its definition
 //! requests     Credential::add, ::replace (apply.rs): in the place that its kind names; a signature is made by sigv4.rs
+//! where from   CredentialSource (source.rs): what the owner of the values implements
 //! responses    Mask (mask.rs): finds the secret and its usual encodings in a stream, wherever it is cut
 //! ```
 
@@ -13,9 +14,11 @@ mod keyring;
 mod mask;
 mod secret;
 mod sigv4;
+mod source;
 
 pub use apply::{Applied, ApplyError, PayloadHash};
 pub use credential::{Credential, CredentialValue, MIN_VALUE_BYTES};
 pub use keyring::{KeyError, KeyRing, OpenError, Sealed};
 pub use mask::{Mask, MaskStream};
 pub use secret::SecretText;
+pub use source::{CredentialSource, FoundCredentials, SourceError};

@@ -7,7 +7,7 @@
 //! both -> Exchange (exchange.rs): the list, the connection (upstreams.rs), the secret (crate credentials), the response (masked.rs)
 //! ```
 //!
-//! The secret is read for each request ([`CredentialSource`]): one that was changed or revoked counts at once.
+//! The secret is read for each request (`CredentialSource`): one that was changed or revoked counts at once.
 
 mod access;
 mod authority;
@@ -19,6 +19,6 @@ pub(crate) mod relay;
 mod tls;
 mod upstreams;
 
-pub use access::{CredentialAccess, CredentialSource, SourceError};
+pub use access::CredentialAccess;
 pub use authority::{InterceptAuthority, InterceptKey};
 pub use tls::{Roots, Trusted};

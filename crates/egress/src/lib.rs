@@ -37,9 +37,7 @@ mod tunnel;
 mod upstream;
 
 pub use account::{Account, ConnectionPermit, Unbounded};
-pub use credentials::{
-    CredentialAccess, CredentialSource, InterceptAuthority, InterceptKey, Roots, SourceError, Trusted,
-};
+pub use credentials::{CredentialAccess, InterceptAuthority, InterceptKey, Roots, Trusted};
 pub use denial::{Denial, DenialKind, Target};
 pub use gate::{MAX_CONNECTIONS, NetworkAccess};
 pub use internal::{Body, BodyError, InternalService};

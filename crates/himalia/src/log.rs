@@ -42,7 +42,7 @@ pub(crate) fn start(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Below `info` the MCP SDK writes whole messages, with all arguments.
+/// From `info` on the MCP SDK writes whole messages: those of upstream servers, and arguments of callers.
 fn is_ours_to_tell(metadata: &Metadata<'_>) -> bool {
-    !metadata.target().starts_with("rmcp") || *metadata.level() <= Level::INFO
+    !metadata.target().starts_with("rmcp") || *metadata.level() <= Level::WARN
 }

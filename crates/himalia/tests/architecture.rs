@@ -56,6 +56,11 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["himalia-credentials", "himalia-model", "himalia-splice"],
     ),
     ("himalia-splice", &[]),
+    ("himalia-tools", &[]),
+    (
+        "himalia-tool-servers",
+        &["himalia-credentials", "himalia-model", "himalia-tools"],
+    ),
     ("himalia-packages", &["himalia-egress", "himalia-model"]),
     ("himalia-connect", &["himalia-wire"]),
     (
@@ -192,6 +197,11 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ),
     ("himalia-egress", &["axum", "reqwest", "himalia-link"]),
     ("himalia-packages", &["axum", "reqwest", "himalia-link"]),
+    ("himalia-tools", &["tokio", "axum", "hyper", "reqwest", "rmcp"]),
+    (
+        "himalia-tool-servers",
+        &["axum", "rusqlite", "himalia-egress", "himalia-store"],
+    ),
     (
         "himalia-executions",
         &["axum", "hyper", "himalia-store", "himalia-sandbox"],

@@ -25,6 +25,7 @@ mod status;
 mod template;
 mod time;
 mod token;
+mod tool_server;
 mod trace;
 mod usage;
 
@@ -57,5 +58,6 @@ pub use template::{
 };
 pub use time::{from_micros, now_micros, wall_micros};
 pub use token::{AccessToken, NewToken};
+pub use tool_server::{DescriptionSource, HttpUrl, ToolServerConfig, ToolServerFields, ToolServerKind};
 pub use trace::{NoTraceContext, TraceContext};
 pub use usage::{CallerUsage, OwnerUsage, Used};

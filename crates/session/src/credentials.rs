@@ -14,9 +14,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
-use himalia_credentials::{Credential, CredentialValue, KeyRing};
-use himalia_egress::{CredentialAccess, CredentialSource, SourceError};
+use himalia_credentials::{
+    Credential, CredentialSource, CredentialValue, FoundCredentials, KeyRing, SourceError,
+};
+use himalia_egress::CredentialAccess;
 use himalia_model::credential::{
     ConfiguredCredential, CredentialDefinition, CredentialInfo, CredentialSettings, check_credential_name,
 };
@@ -187,11 +188,7 @@ impl Credentials {
 }
 
 impl CredentialSource for Credentials {
-    fn find<'a>(
-        &'a self,
-        owner: &'a str,
-        names: &'a [String],
-    ) -> BoxFuture<'a, Result<Vec<Credential>, SourceError>> {
+    fn find<'a>(&'a self, owner: &'a str, names: &'a [String]) -> FoundCredentials<'a> {
         Box::pin(async move {
             // What waits in a pool has no owner yet.
             let mut owners = vec![OPERATOR.to_owned()];

@@ -1,29 +1,13 @@
-//! Which credentials a session may use, and where they come from.
+//! Which credentials a session may use.
 
 use std::fmt;
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
-use himalia_credentials::Credential;
+use himalia_credentials::{Credential, CredentialSource, SourceError};
 use himalia_model::credential::Intercept;
 
 use crate::denial::Denial;
 use crate::gate::Gate;
-
-/// Why credentials cannot be read now. What it is in detail is in the log of the gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SourceError;
-
-/// Where credentials are.
-pub trait CredentialSource: Send + Sync {
-    /// The credentials of these names, as they are now, that sessions of this owner may use: its own, or else those of the operator.
-    /// One that does not exist is left out.
-    fn find<'a>(
-        &'a self,
-        owner: &'a str,
-        names: &'a [String],
-    ) -> BoxFuture<'a, Result<Vec<Credential>, SourceError>>;
-}
 
 /// What one session may use.
 #[derive(Clone)]

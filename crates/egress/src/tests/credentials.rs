@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
-use himalia_credentials::{Credential, CredentialValue, SecretText};
+use himalia_credentials::{
+    Credential, CredentialSource, CredentialValue, FoundCredentials, SecretText, SourceError,
+};
 use himalia_model::credential::{CredentialFields, Intercept};
 use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -16,9 +17,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::support::{Client, Proxy, within};
-use crate::{
-    CredentialAccess, CredentialSource, DenialKind, InterceptAuthority, InterceptKey, Roots, SourceError,
-};
+use crate::{CredentialAccess, DenialKind, InterceptAuthority, InterceptKey, Roots};
 
 const SECRET: &str = "s3cret-of-the-test";
 const PLACEHOLDER: &str = "himalia-credential-api-placeholder";
@@ -45,11 +44,7 @@ impl Source {
 }
 
 impl CredentialSource for Source {
-    fn find<'a>(
-        &'a self,
-        _owner: &'a str,
-        names: &'a [String],
-    ) -> BoxFuture<'a, Result<Vec<Credential>, SourceError>> {
+    fn find<'a>(&'a self, _owner: &'a str, names: &'a [String]) -> FoundCredentials<'a> {
         Box::pin(async move {
             if *self.fails.lock() {
                 return Err(SourceError);

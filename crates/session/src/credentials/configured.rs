@@ -1,7 +1,6 @@
 //! Values of credentials that the configuration names.
 
-use himalia_credentials::{Credential, CredentialValue, SecretText};
-use himalia_egress::SourceError;
+use himalia_credentials::{Credential, CredentialValue, SecretText, SourceError};
 use himalia_model::credential::{ConfiguredCredential, ValueSource};
 use zeroize::Zeroizing;
 

@@ -1,7 +1,7 @@
 //! What a start says about credentials.
 
 use himalia_credentials::Credential;
-use himalia_egress::CredentialSource as _;
+use himalia_credentials::CredentialSource as _;
 use himalia_model::credential::BoundHost;
 use himalia_model::network::{Access, AllowList};
 use himalia_model::{EngineError, NotOffered, Session, StartSession};

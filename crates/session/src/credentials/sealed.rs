@@ -1,8 +1,8 @@
 //! Credentials in the store: the value is sealed for its owner, its name and its definition, so that none of the three can be
 //! exchanged there.
 
-use himalia_credentials::{Credential, CredentialValue, KeyRing, Sealed};
-use himalia_egress::{InterceptKey, SourceError};
+use himalia_credentials::{Credential, CredentialValue, KeyRing, Sealed, SourceError};
+use himalia_egress::InterceptKey;
 use himalia_model::EngineError;
 use himalia_model::credential::{CredentialDefinition, CredentialInfo};
 use himalia_store::{CredentialRecord, PutCredential, Store};

@@ -1,0 +1,363 @@
+//! Upstream servers of tools, as the operator configures them.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use url::Url;
+
+use crate::credential::{UrlScheme, check_credential_name};
+use crate::network::Host;
+use crate::principal::{MAX_PRINCIPAL_CHARS, OPERATOR};
+
+/// Most characters of the name of a server.
+const MAX_NAME: usize = 64;
+/// Most bytes of a description of one.
+const MAX_DESCRIPTION: usize = 2048;
+/// How long a call may take by default, and at most.
+const CALL_TIME: Duration = Duration::from_mins(1);
+const MAX_CALL_TIME: Duration = Duration::from_hours(1);
+/// Bytes of a reply by default, at least and at most.
+const REPLY_BYTES: usize = 16 << 20;
+const REPLY_RANGE: std::ops::RangeInclusive<usize> = 1024..=256 << 20;
+
+/// An upstream server of tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolServerConfig {
+    /// Its name: `[a-z][a-z0-9_]{0,63}`.
+    pub name: String,
+    /// How it is spoken to.
+    pub kind: ToolServerKind,
+    /// What it is for, for a model.
+    pub description: String,
+    /// The name of the credential that is added to its requests.
+    pub credential: Option<String>,
+    /// Whose sessions may use it: a tenant, or `operator` for all.
+    pub owner: String,
+    /// Longest wait for a call.
+    pub call_time: Duration,
+    /// Most bytes of a reply.
+    pub reply_bytes: usize,
+}
+
+/// How a server is spoken to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolServerKind {
+    /// The Model Context Protocol, over streamable HTTP.
+    Mcp {
+        /// Its endpoint.
+        url: HttpUrl,
+    },
+    /// HTTP, as an OpenAPI description says. Each operation is a tool.
+    OpenApi {
+        /// Where the description is.
+        description: DescriptionSource,
+        /// Below which the operations are. `None`: the first server of the description says it.
+        base_url: Option<HttpUrl>,
+    },
+}
+
+/// Where an OpenAPI description is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DescriptionSource {
+    /// In a file.
+    File(PathBuf),
+    /// At a URL.
+    Url(HttpUrl),
+}
+
+/// A URL of `http` or `https` with a host, without a user and a fragment.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HttpUrl {
+    url: Url,
+    scheme: UrlScheme,
+    host: Host,
+    port: u16,
+}
+
+impl HttpUrl {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL: {error}"))?;
+        Self::try_from(url).map_err(|reason| format!("{text:?} {reason}"))
+    }
+
+    /// The URL that a reference from this one leads to, such as a path.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn join(&self, reference: &str) -> Result<Self, String> {
+        let url = self.url.join(reference);
+        let url = url.map_err(|error| format!("{reference:?} is no URL: {error}"))?;
+        Self::try_from(url).map_err(|reason| format!("{reference:?} {reason}"))
+    }
+
+    /// Whether scheme, host and port are those of another one.
+    pub fn has_origin_of(&self, other: &Self) -> bool {
+        (self.scheme, &self.host, self.port) == (other.scheme, &other.host, other.port)
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        self.url.as_str()
+    }
+
+    /// How the host is spoken to.
+    pub fn scheme(&self) -> UrlScheme {
+        self.scheme
+    }
+
+    /// The host.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl TryFrom<Url> for HttpUrl {
+    type Error = String;
+
+    fn try_from(url: Url) -> Result<Self, String> {
+        let scheme = match url.scheme() {
+            "https" => UrlScheme::Https,
+            "http" => UrlScheme::Http,
+            _ => return Err("is neither https:// nor http://".to_owned()),
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("has a user; name a credential instead".to_owned());
+        }
+        if url.fragment().is_some() {
+            return Err("has a fragment (#)".to_owned());
+        }
+        let host = Host::parse(url.host_str().unwrap_or_default())?;
+        let port = url.port().unwrap_or(scheme.port());
+        Ok(Self {
+            url,
+            scheme,
+            host,
+            port,
+        })
+    }
+}
+
+impl fmt::Debug for HttpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.url.as_str(), f)
+    }
+}
+
+impl fmt::Display for HttpUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.url.as_str())
+    }
+}
+
+/// The members of a server, as they are written in the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolServerFields {
+    /// The endpoint of an MCP server.
+    pub url: Option<String>,
+    /// A URL or a path of an OpenAPI description, in JSON. Instead of `url`.
+    pub openapi: Option<String>,
+    /// Of `openapi`: the URL below which its operations are. Default: the first server of the description.
+    pub base_url: Option<String>,
+    /// What it is for, for a model.
+    pub description: Option<String>,
+    /// The name of a credential.
+    pub credential: Option<String>,
+    /// The tenant whose sessions may use it. Default: all may.
+    pub tenant: Option<String>,
+    /// Seconds that a call may take. Default: 60.
+    pub call_time: Option<u64>,
+    /// Bytes that a reply may have. Default: 16 MiB.
+    pub reply_bytes: Option<usize>,
+}
+
+impl ToolServerConfig {
+    /// Checks the members of a server.
+    ///
+    /// # Errors
+    /// What is wrong, beginning with the name of the member.
+    pub fn new(name: &str, fields: ToolServerFields) -> Result<Self, String> {
+        check_name(name).map_err(|reason| format!("name: {reason}"))?;
+        let url =
+            |member: &str, text: &str| HttpUrl::parse(text).map_err(|reason| format!("{member}: {reason}"));
+        let kind = match (&fields.url, &fields.openapi) {
+            (Some(_), Some(_)) => return Err("openapi: is instead of url, not beside it".to_owned()),
+            (None, None) => {
+                return Err(
+                    "url: is needed, or openapi: the endpoint of an MCP server, or an OpenAPI description"
+                        .to_owned(),
+                );
+            }
+            (Some(text), None) => ToolServerKind::Mcp {
+                url: url("url", text)?,
+            },
+            (None, Some(text)) => ToolServerKind::OpenApi {
+                description: match text.split_once("://") {
+                    Some(_) => DescriptionSource::Url(url("openapi", text)?),
+                    None if text.is_empty() => return Err("openapi: is empty".to_owned()),
+                    None => DescriptionSource::File(text.into()),
+                },
+                base_url: fields.base_url.as_deref().map(base).transpose()?,
+            },
+        };
+        if fields.base_url.is_some() && fields.openapi.is_none() {
+            return Err("base_url: is for openapi alone".to_owned());
+        }
+        if let Some(credential) = &fields.credential {
+            check_credential_name(credential).map_err(|reason| format!("credential: {reason}"))?;
+        }
+        let description = fields.description.unwrap_or_default();
+        if description.len() > MAX_DESCRIPTION {
+            return Err(format!("description: has more than {MAX_DESCRIPTION} bytes"));
+        }
+        let owner = fields.tenant.unwrap_or_else(|| OPERATOR.to_owned());
+        if owner.is_empty() || owner.chars().count() > MAX_PRINCIPAL_CHARS {
+            return Err(format!("tenant: has not 1 to {MAX_PRINCIPAL_CHARS} characters"));
+        }
+        let call_time = fields.call_time.map_or(CALL_TIME, Duration::from_secs);
+        if call_time.is_zero() || call_time > MAX_CALL_TIME {
+            return Err(format!(
+                "call_time: is not 1 to {} seconds",
+                MAX_CALL_TIME.as_secs()
+            ));
+        }
+        let reply_bytes = fields.reply_bytes.unwrap_or(REPLY_BYTES);
+        if !REPLY_RANGE.contains(&reply_bytes) {
+            return Err(format!(
+                "reply_bytes: is not {} to {}",
+                REPLY_RANGE.start(),
+                REPLY_RANGE.end()
+            ));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            kind,
+            description,
+            credential: fields.credential,
+            owner,
+            call_time,
+            reply_bytes,
+        })
+    }
+}
+
+fn base(text: &str) -> Result<HttpUrl, String> {
+    let url = HttpUrl::parse(text).map_err(|reason| format!("base_url: {reason}"))?;
+    if url.url.query().is_some() {
+        return Err(format!("base_url: {text:?} has a query (?)"));
+    }
+    Ok(url)
+}
+
+/// A name is a part of a module's name in Python, and of `server.tool`.
+fn check_name(name: &str) -> Result<(), String> {
+    let plain = |byte: u8| byte == b'_' || byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
+    if begins && name.len() <= MAX_NAME && name.bytes().all(plain) {
+        return Ok(());
+    }
+    Err(format!(
+        "{:?} has not 1 to {MAX_NAME} lower-case letters, digits and underscores, with a letter first",
+        name.chars().take(MAX_NAME).collect::<String>()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn server(name: &str, fields: Value) -> Result<ToolServerConfig, String> {
+        ToolServerConfig::new(name, serde_json::from_value(fields).unwrap())
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_documentation() {
+        let made = server("stripe_api", json!({"url": "https://mcp.example.org/mcp"})).unwrap();
+        assert_eq!((made.call_time.as_secs(), made.reply_bytes), (60, 16 << 20));
+        assert_eq!((made.owner.as_str(), made.credential), (OPERATOR, None));
+        let ToolServerKind::Mcp { url } = made.kind else {
+            panic!("{:?}", made.kind)
+        };
+        assert_eq!((url.as_str(), url.port()), ("https://mcp.example.org/mcp", 443));
+    }
+
+    #[test]
+    fn a_description_is_a_file_or_at_a_url() {
+        let kind = |text: &str| server("a", json!({"openapi": text})).unwrap().kind;
+        let source = |text: &str| match kind(text) {
+            ToolServerKind::OpenApi { description, .. } => description,
+            ToolServerKind::Mcp { .. } => panic!("{text}"),
+        };
+        assert_eq!(
+            source("/etc/a.json"),
+            DescriptionSource::File("/etc/a.json".into())
+        );
+        let url = HttpUrl::parse("http://a.test/openapi.json").unwrap();
+        assert_eq!(source("http://a.test/openapi.json"), DescriptionSource::Url(url));
+    }
+
+    #[test]
+    fn an_error_names_its_member() {
+        let url = "https://a.test/";
+        let long = "x".repeat(MAX_DESCRIPTION + 1);
+        for (member, fields) in [
+            ("url", json!({})),
+            ("url", json!({"url": "ftp://a.test"})),
+            ("url", json!({"url": "https://user:secret@a.test"})),
+            ("url", json!({"url": "https://a.test/#b"})),
+            ("url", json!({"url": "a.test"})),
+            ("openapi", json!({"url": url, "openapi": "a.json"})),
+            ("openapi", json!({"openapi": "ftp://a.test/a.json"})),
+            ("openapi", json!({"openapi": ""})),
+            ("base_url", json!({"url": url, "base_url": url})),
+            (
+                "base_url",
+                json!({"openapi": "a.json", "base_url": "https://a.test/?b"}),
+            ),
+            ("credential", json!({"url": url, "credential": "A B"})),
+            ("description", json!({"url": url, "description": long})),
+            ("tenant", json!({"url": url, "tenant": ""})),
+            ("call_time", json!({"url": url, "call_time": 0})),
+            ("call_time", json!({"url": url, "call_time": 3601})),
+            ("reply_bytes", json!({"url": url, "reply_bytes": 10})),
+        ] {
+            let error = server("a", fields).unwrap_err();
+            assert!(error.starts_with(&format!("{member}: ")), "{member}: {error}");
+        }
+        for name in ["", "A", "1a", "a-b", "a.b", "_a", &"a".repeat(MAX_NAME + 1)] {
+            let error = server(name, json!({"url": url})).unwrap_err();
+            assert!(error.starts_with("name: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_scheme_host_and_port() {
+        let url = |text: &str| HttpUrl::parse(text).unwrap();
+        let one = url("https://API.test/openapi.json");
+        for same in ["https://api.test:443/x", "https://api.test?y"] {
+            assert!(one.has_origin_of(&url(same)), "{same}");
+        }
+        for other in [
+            "http://api.test/",
+            "https://api.test:8443/",
+            "https://api.test.evil/",
+        ] {
+            assert!(!one.has_origin_of(&url(other)), "{other}");
+        }
+        assert_eq!(one.join("/v1").unwrap().as_str(), "https://api.test/v1");
+        assert!(one.join("ftp://x/").is_err());
+    }
+}

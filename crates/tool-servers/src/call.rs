@@ -1,0 +1,150 @@
+//! A call, its bounds, and what becomes of it.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::Value;
+use thiserror::Error;
+
+/// Characters of a text of a server in an error.
+const TEXT_CHARS: usize = 2000;
+
+/// The bounds of one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// From its start to its end. A wait for other calls counts.
+    pub time: Duration,
+    /// Bytes of the body of the response. What is longer is not read further.
+    pub reply_bytes: usize,
+}
+
+impl Limits {
+    /// The smaller of both, each.
+    #[must_use]
+    pub fn min(self, other: Self) -> Self {
+        Self {
+            time: self.time.min(other.time),
+            reply_bytes: self.reply_bytes.min(other.reply_bytes),
+        }
+    }
+}
+
+/// What a tool returned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// Structured content, if the server gave some; else JSON, if that is what its text is; else its text. `null`: there is none.
+    pub content: Value,
+    /// Images, audio and other files.
+    pub blobs: Vec<Blob>,
+    /// The tool says that it failed; `content` says why.
+    pub is_error: bool,
+    /// Bytes of the response.
+    pub bytes: usize,
+}
+
+/// A file in a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blob {
+    /// Its type, as the server says. Not checked.
+    pub mime_type: String,
+    /// Its bytes.
+    pub bytes: Bytes,
+}
+
+/// Why a call has no reply. No text has a secret of the credential.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CallError {
+    /// Nothing was sent, or the server refused the connection's session as a whole: it was not done.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The arguments cannot be written into a request. Nothing was sent.
+    #[error("{0}")]
+    BadArguments(String),
+    /// No reply in time. Whether it was done is unknown.
+    #[error("no reply within {:.1} s; whether it was done is unknown", .0.as_secs_f64())]
+    Timeout(Duration),
+    /// The connection ended before the reply. Whether it was done is unknown.
+    #[error("{0}; whether it was done is unknown")]
+    Lost(String),
+    /// The reply is longer than the limit, or has too many values. It was done, and the rest of the reply was not read.
+    #[error("the reply {0}; it was not read further")]
+    TooLarge(String),
+    /// The server answered that it does not do it.
+    #[error("{code}: {text}")]
+    Refused {
+        /// An HTTP status, or a code of JSON-RPC, which is negative.
+        code: i64,
+        /// What it says, cut.
+        text: String,
+    },
+    /// The server answered something that is no reply.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl CallError {
+    pub(crate) fn unavailable(reason: impl fmt::Display) -> Self {
+        Self::Unavailable(reason.to_string())
+    }
+
+    pub(crate) fn failed(reason: impl fmt::Display) -> Self {
+        Self::Failed(reason.to_string())
+    }
+
+    pub(crate) fn refused(code: i64, text: &str) -> Self {
+        let text = clip(text.trim());
+        let text = if text.is_empty() {
+            "the server gives no reason".to_owned()
+        } else {
+            text
+        };
+        Self::Refused { code, text }
+    }
+
+    pub(crate) fn too_long(most: usize) -> Self {
+        Self::TooLarge(format!("has more than {most} bytes"))
+    }
+
+    /// Whether it is unknown if the tool has done it.
+    pub fn is_outcome_unknown(&self) -> bool {
+        matches!(self, Self::Timeout(_) | Self::Lost(_))
+    }
+}
+
+/// A text of a server, short enough for an error, on one line.
+pub(crate) fn clip(text: &str) -> String {
+    let plain = text
+        .chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter });
+    let mut cut: String = plain.take(TEXT_CHARS).collect();
+    if cut.len() < text.len() && text.chars().nth(TEXT_CHARS).is_some() {
+        cut.push('…');
+    }
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_servers_are_cut_and_have_no_control_characters() {
+        let CallError::Refused { code, text } = CallError::refused(500, &"\u{1b}[31mé\n".repeat(TEXT_CHARS))
+        else {
+            panic!()
+        };
+        assert_eq!((code, text.chars().count()), (500, TEXT_CHARS + 1));
+        assert!(!text.contains(char::is_control) && text.ends_with('…'));
+        assert_eq!(clip("short"), "short");
+    }
+
+    #[test]
+    fn the_smaller_limits_hold() {
+        let limits = |seconds, reply_bytes| Limits {
+            time: Duration::from_secs(seconds),
+            reply_bytes,
+        };
+        assert_eq!(limits(1, 20).min(limits(2, 10)), limits(1, 10));
+    }
+}

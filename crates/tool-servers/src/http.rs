@@ -1,0 +1,296 @@
+//! Requests to one server: with its credential, without redirects, and with what is read of a response in bounds.
+
+mod body;
+mod sent;
+
+use std::error::Error as _;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use himalia_credentials::{Applied, Credential, CredentialSource, Mask};
+use himalia_model::{HttpUrl, ToolServerConfig, credential::UrlScheme};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, HOST, LOCATION, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Request, StatusCode};
+use reqwest::{Client, redirect};
+use sha2::{Digest, Sha256};
+use time::OffsetDateTime;
+
+pub(crate) use body::{Body, BodyError};
+pub(crate) use sent::Sent;
+
+use crate::call::{CallError, clip};
+
+/// Longest wait for a connection, its TLS handshake included.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+/// How long a connection without a request is kept.
+const KEPT_TIME: Duration = Duration::from_secs(30);
+/// Bytes of a response that is an error, which are read for its text.
+pub(crate) const ERROR_BYTES: usize = 16 * 1024;
+
+/// The client of one server.
+pub(crate) struct Http {
+    client: Client,
+    credential: Option<CredentialRef>,
+}
+
+/// A credential, by its name.
+struct CredentialRef {
+    owner: String,
+    names: [String; 1],
+    source: Arc<dyn CredentialSource>,
+}
+
+/// A response whose head has come.
+pub(crate) struct Incoming {
+    pub(crate) status: StatusCode,
+    headers: HeaderMap,
+    pub(crate) body: Body,
+}
+
+/// Whether a request goes without the credential to a host that it is not bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Secret {
+    /// It does not.
+    Needed,
+    /// It does.
+    IfBound,
+}
+
+/// Why there is no response.
+#[derive(Debug)]
+pub(crate) enum SendError {
+    /// Nothing was sent.
+    NotSent(String),
+    /// Something may have been sent.
+    Lost(String),
+    /// There is one, which cannot be read.
+    Unreadable(String),
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSent(reason) | Self::Lost(reason) | Self::Unreadable(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl From<SendError> for CallError {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::NotSent(reason) => Self::Unavailable(reason),
+            SendError::Lost(reason) => Self::Lost(reason),
+            SendError::Unreadable(reason) => Self::Failed(reason),
+        }
+    }
+}
+
+impl Http {
+    /// # Errors
+    /// When TLS cannot be set up.
+    pub(crate) fn new(
+        config: &ToolServerConfig,
+        credentials: &Arc<dyn CredentialSource>,
+        needs_tls: bool,
+    ) -> Result<Self, String> {
+        // An error says that there is a provider already, which is this one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let builder = Client::builder()
+            .connect_timeout(CONNECT_TIME)
+            .pool_idle_timeout(KEPT_TIME)
+            .redirect(redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            // One connection for each call: the one of a call that is given up is closed.
+            .http1_only();
+        // The certificates of the system are read for https only. Plain text is for the own network, without its proxy.
+        let builder = if needs_tls {
+            builder
+        } else {
+            builder.no_proxy().tls_certs_only([])
+        };
+        let client = builder
+            .build()
+            .map_err(|error| format!("TLS cannot be set up: {}", innermost(&error)))?;
+        let credential = config.credential.clone().map(|name| CredentialRef {
+            owner: config.owner.clone(),
+            names: [name],
+            source: Arc::clone(credentials),
+        });
+        Ok(Self { client, credential })
+    }
+
+    /// Sends a request whose URL is whole, to the host of `url`, once, with the credential, and waits for the head of the response, of
+    /// whose body at most so many bytes are read. A wait ends when this is dropped, and the connection with it.
+    pub(crate) async fn send(
+        &self,
+        url: &HttpUrl,
+        mut request: Request<Bytes>,
+        secret: Secret,
+        most: usize,
+        sent: &Sent,
+    ) -> Result<Incoming, SendError> {
+        let headers = request.headers_mut();
+        headers.insert(HOST, host_of(url).map_err(SendError::NotSent)?);
+        // A compressed body cannot be counted before it is unpacked, nor searched for the secret.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("himalia/", env!("CARGO_PKG_VERSION"))),
+        );
+        let (mut head, body) = request.into_parts();
+        let credential = self.credential(url, secret).await.map_err(SendError::NotSent)?;
+        let mask = match &credential {
+            Some(credential) => {
+                let hash = Some(Sha256::digest(&body).into());
+                let added = credential.add(&mut head, hash, OffsetDateTime::now_utc());
+                if !matches!(added, Ok(Applied::Done)) {
+                    let reason = added.err().map_or_else(String::new, |error| format!(": {error}"));
+                    return Err(SendError::NotSent(format!(
+                        "the credential {} cannot be added{reason}",
+                        credential.name
+                    )));
+                }
+                Some(Arc::new(Mask::new([credential])))
+            }
+            None => None,
+        };
+        let request = Request::from_parts(head, sent.watched(body));
+        let request = reqwest::Request::try_from(request)
+            .map_err(|error| SendError::NotSent(format!("the request: {}", innermost(&error))))?;
+        let response = self.client.execute(request).await.map_err(|error| {
+            let reason = masked(mask.as_deref(), innermost(&error));
+            if error.is_connect() || !sent.is_sent() {
+                SendError::NotSent(format!("{}: {reason}", host_text(url)))
+            } else {
+                SendError::Lost(format!("{}: the connection ended ({reason})", host_text(url)))
+            }
+        })?;
+        let incoming = Incoming {
+            status: response.status(),
+            headers: masked_headers(response.headers(), mask.as_deref()),
+            body: Body::new(response, mask, most),
+        };
+        let encoding = incoming.header(&CONTENT_ENCODING).unwrap_or_default();
+        if !encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity") {
+            return Err(SendError::Unreadable(format!(
+                "the response is encoded ({}), though it was asked not to be",
+                clip(encoding)
+            )));
+        }
+        Ok(incoming)
+    }
+
+    /// The credential of the server as it is now.
+    async fn credential(&self, url: &HttpUrl, secret: Secret) -> Result<Option<Credential>, String> {
+        let Some(CredentialRef { owner, names, source }) = &self.credential else {
+            return Ok(None);
+        };
+        let [name] = names;
+        let found = source.find(owner, names).await;
+        let found = found.map_err(|_| "the gateway cannot read its credentials now".to_owned())?;
+        let found = found.into_iter().find(|credential| credential.name == *name);
+        let credential =
+            found.ok_or_else(|| format!("the credential {name} does not exist, or was revoked"))?;
+        if !credential.is_bound_to(url.scheme(), url.host(), url.port()) {
+            if secret == Secret::IfBound {
+                return Ok(None);
+            }
+            return Err(format!(
+                "the credential {name} is not bound to {}",
+                host_text(url)
+            ));
+        }
+        Ok(Some(credential))
+    }
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Http")
+    }
+}
+
+impl Incoming {
+    /// The value of a header, without secrets.
+    pub(crate) fn header(&self, name: impl http::header::AsHeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// The type of the body, without parameters, in lower case.
+    pub(crate) fn media_type(&self) -> String {
+        let whole = self.header(CONTENT_TYPE).unwrap_or_default();
+        whole
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_ascii_lowercase()
+    }
+
+    /// What a response that is no success says.
+    pub(crate) async fn refusal(self) -> CallError {
+        let code = i64::from(self.status.as_u16());
+        if self.status.is_redirection() {
+            let to = self.header(LOCATION).unwrap_or("nowhere");
+            return CallError::refused(
+                code,
+                &format!("a redirect to {}, which is not followed", clip(to)),
+            );
+        }
+        let text = self.body.start(ERROR_BYTES).await;
+        CallError::refused(code, &String::from_utf8_lossy(&text))
+    }
+}
+
+/// Whether a type of a body is JSON.
+pub(crate) fn is_json(media_type: &str) -> bool {
+    media_type == "application/json" || media_type.ends_with("+json") || media_type == "text/json"
+}
+
+/// Those headers that are looked at, without secrets.
+fn masked_headers(headers: &HeaderMap, mask: Option<&Mask>) -> HeaderMap {
+    let mut kept = headers.clone();
+    for value in kept.values_mut() {
+        if let Some(masked) = mask.and_then(|mask| mask.text(value.as_bytes())) {
+            *value = HeaderValue::from_bytes(&masked).unwrap_or(HeaderValue::from_static("***"));
+        }
+    }
+    kept
+}
+
+fn masked(mask: Option<&Mask>, text: String) -> String {
+    let masked = mask.and_then(|mask| mask.text(text.as_bytes()));
+    masked.map_or(text, |bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn host_text(url: &HttpUrl) -> String {
+    if url.port() == url.scheme().port() {
+        url.host().to_string()
+    } else {
+        format!("{}:{}", url.host(), url.port())
+    }
+}
+
+fn host_of(url: &HttpUrl) -> Result<HeaderValue, String> {
+    HeaderValue::try_from(host_text(url)).map_err(|error| error.to_string())
+}
+
+/// Whether TLS is needed for one of these.
+pub(crate) fn needs_tls<'a>(urls: impl IntoIterator<Item = &'a HttpUrl>) -> bool {
+    urls.into_iter().any(|url| url.scheme() == UrlScheme::Https)
+}
+
+/// The cause at the bottom: the text of the error itself is the URL.
+fn innermost(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    if error.source().is_none() {
+        "failed".to_owned()
+    } else {
+        cause.to_string()
+    }
+}

@@ -1,0 +1,103 @@
+//! The body of a response: counted, without secrets, never longer in memory than its bound.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use himalia_credentials::{Mask, MaskStream};
+
+use crate::call::CallError;
+
+/// A body that is read piece by piece. When it is dropped before its end, its connection is closed.
+pub(crate) struct Body {
+    response: reqwest::Response,
+    mask: Option<Arc<Mask>>,
+    held: MaskStream,
+    most: usize,
+    read: usize,
+    ended: bool,
+}
+
+/// Why a body ends early.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum BodyError {
+    /// It is longer than this.
+    TooLong(usize),
+    /// The connection ended.
+    Lost,
+}
+
+impl From<BodyError> for CallError {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLong(most) => Self::too_long(most),
+            BodyError::Lost => Self::Lost("the connection ended within the reply".to_owned()),
+        }
+    }
+}
+
+impl Body {
+    pub(super) fn new(response: reqwest::Response, mask: Option<Arc<Mask>>, most: usize) -> Self {
+        Self {
+            response,
+            mask,
+            held: MaskStream::default(),
+            most,
+            read: 0,
+            ended: false,
+        }
+    }
+
+    /// Bytes that were read.
+    pub(crate) fn read(&self) -> usize {
+        self.read
+    }
+
+    /// The next piece, or `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, BodyError> {
+        while !self.ended {
+            let length = self.response.content_length();
+            if length.is_some_and(|length| length > self.most as u64) {
+                return Err(BodyError::TooLong(self.most));
+            }
+            let Some(piece) = self.response.chunk().await.map_err(|_| BodyError::Lost)? else {
+                self.ended = true;
+                let rest = self.held.finish();
+                return Ok((!rest.is_empty()).then_some(rest));
+            };
+            self.read = self.read.saturating_add(piece.len());
+            if self.read > self.most {
+                return Err(BodyError::TooLong(self.most));
+            }
+            let passed = match &self.mask {
+                Some(mask) => self.held.next(mask, piece),
+                None => piece,
+            };
+            if !passed.is_empty() {
+                return Ok(Some(passed));
+            }
+        }
+        Ok(None)
+    }
+
+    /// All of it.
+    pub(crate) async fn all(&mut self) -> Result<Bytes, BodyError> {
+        let mut all = BytesMut::new();
+        while let Some(piece) = self.next().await? {
+            all.extend_from_slice(&piece);
+        }
+        Ok(all.freeze())
+    }
+
+    /// Its first bytes, as far as they come.
+    pub(crate) async fn start(mut self, most: usize) -> Bytes {
+        let mut start = BytesMut::new();
+        // Of an endless one too.
+        self.most = usize::MAX;
+        while start.len() < most {
+            let Ok(Some(piece)) = self.next().await else { break };
+            start.extend_from_slice(&piece);
+        }
+        start.truncate(most);
+        start.freeze()
+    }
+}

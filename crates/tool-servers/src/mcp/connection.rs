@@ -1,0 +1,370 @@
+//! One connection to a server: how it begins, lists, calls, and whether it is still there.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use himalia_model::HttpUrl;
+use himalia_tools::{Effect, MAX_TOOLS, ToolDefinition};
+use rmcp::ClientHandler;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest,
+    GetExtensions as _, Implementation, JsonObject, ListToolsRequest, PaginatedRequestParams, PingRequest,
+    ProtocolVersion, SubscriptionFilter,
+};
+use rmcp::service::{
+    ClientLifecycleMode, ClientServiceExt as _, Peer, PeerRequestOptions, RoleClient, RunningService,
+};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::reply::reply;
+use super::ticket::{Answer, Ticket};
+use super::transport::Transport;
+use crate::MAX_CALLS;
+use crate::call::{CallError, Limits, Reply};
+use crate::http::Http;
+use crate::json;
+use crate::listing::{Listing, MAX_LIST_BYTES};
+
+/// Longest wait for all pages of a list.
+const LIST_TIME: Duration = Duration::from_mins(1);
+/// Pages of a list.
+const MAX_PAGES: usize = 1000;
+/// Longest wait for the sign that a server is there.
+const ALIVE_TIME: Duration = Duration::from_secs(10);
+/// Bytes of that sign.
+const PING_BYTES: usize = 64 * 1024;
+/// Longest pause before the stream of notifications is opened anew.
+const STREAM_PAUSE: Duration = Duration::from_mins(1);
+/// Calls that were given up and of which the server is being notified. Of more it is not; their connections are closed as well.
+const MAX_CANCELS: usize = 8;
+
+/// What a connection tells the task of its server.
+#[derive(Debug, Default)]
+pub(crate) struct Signals {
+    /// The list of tools is another one.
+    pub(crate) changed: Notify,
+    /// A request failed on its way: the server may be gone.
+    pub(crate) suspected: Notify,
+    /// The server does not know the session any more.
+    pub(crate) lost: Notify,
+}
+
+impl Signals {
+    pub(super) fn list_changed(&self) {
+        self.changed.notify_one();
+    }
+
+    pub(super) fn suspect(&self) {
+        self.suspected.notify_one();
+    }
+
+    pub(super) fn session_lost(&self) {
+        self.lost.notify_one();
+    }
+}
+
+/// A connection. It ends when this is dropped.
+pub(crate) struct Mcp {
+    service: RunningService<RoleClient, Client>,
+    signals: Arc<Signals>,
+    cancels: Arc<Semaphore>,
+    _subscription: Option<AbortOnDropHandle<()>>,
+}
+
+/// We offer a server nothing.
+struct Client;
+
+impl ClientHandler for Client {
+    fn get_info(&self) -> ClientConfig {
+        let name = Implementation::new("himalia", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), name)
+    }
+}
+
+impl Mcp {
+    /// Connects. `only_initialize`: a server is not asked whether it speaks a version of the protocol without `initialize`.
+    ///
+    /// # Errors
+    /// What the server said, or that it did not.
+    pub(crate) async fn connect(
+        http: Arc<Http>,
+        url: HttpUrl,
+        signals: Arc<Signals>,
+        only_initialize: bool,
+    ) -> Result<Self, String> {
+        let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str().to_owned())
+            .max_concurrent_requests(MAX_CALLS + 16);
+        // A message that may have been sent is not sent again.
+        config.reinit_on_expired_session = false;
+        let mut pauses = ExponentialBackoff::default();
+        pauses.max_delay = Some(STREAM_PAUSE);
+        config.retry_config = Arc::new(pauses);
+        let transport = Transport::new(http, url, Arc::clone(&signals));
+        let worker = StreamableHttpClientTransport::with_client(transport.clone(), config);
+        let lifecycle = if only_initialize {
+            ClientLifecycleMode::Initialize
+        } else {
+            ClientLifecycleMode::Auto {
+                preferred_versions: vec![ProtocolVersion::LATEST],
+                legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+            }
+        };
+        let begun = Client.serve_with_lifecycle(worker, lifecycle).await;
+        let service = begun.map_err(|error| transport.take_failure().unwrap_or_else(|| error.to_string()))?;
+        let info = service.peer().peer_info();
+        let is_sessionless = info
+            .as_ref()
+            .is_some_and(|info| !info.protocol_version.has_initialize());
+        let changes = info.is_some_and(|info| {
+            info.capabilities
+                .tools
+                .as_ref()
+                .and_then(|tools| tools.list_changed)
+                == Some(true)
+        });
+        let subscription = (is_sessionless && changes).then(|| {
+            let peer = service.peer().clone();
+            AbortOnDropHandle::new(tokio::spawn(subscribe(peer)))
+        });
+        Ok(Self {
+            service,
+            signals,
+            cancels: Arc::new(Semaphore::new(MAX_CANCELS)),
+            _subscription: subscription,
+        })
+    }
+
+    /// Whether the server answers. A `ping` it may refuse, as a server without sessions does. (`server/discover` would be answered from the
+    /// cache of `rmcp`, and holds up calls.)
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) async fn alive(&self) -> Result<(), String> {
+        let request = ClientRequest::PingRequest(PingRequest::default());
+        let answer = self
+            .ask(request, PING_BYTES, Instant::now() + ALIVE_TIME, ALIVE_TIME)
+            .await;
+        match answer {
+            // Something before it says so.
+            Err(CallError::Refused { code, text }) if code >= 500 => Err(format!("{code}: {text}")),
+            Ok(_) | Err(CallError::Refused { .. } | CallError::Failed(_) | CallError::TooLarge(_)) => Ok(()),
+            Err(CallError::Timeout(time)) => Err(format!("no answer to a ping within {} s", time.as_secs())),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// All of its tools.
+    ///
+    /// # Errors
+    /// What the server said, or that it did not.
+    pub(crate) async fn list(&self) -> Result<Listing, String> {
+        let deadline = Instant::now() + LIST_TIME;
+        let (mut listing, mut cursor, mut count, mut bytes) = (Listing::default(), None, 0, 0);
+        for _ in 0..MAX_PAGES {
+            let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
+            let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
+            let answer = self
+                .ask(request, MAX_LIST_BYTES.saturating_sub(bytes), deadline, LIST_TIME)
+                .await;
+            let answer = answer.map_err(|error| format!("its list of tools: {error}"))?;
+            bytes += answer.bytes;
+            let page: Page =
+                json::parse(&answer.result).map_err(|reason| format!("its list of tools {reason}"))?;
+            for tool in page.tools {
+                count += 1;
+                if count > MAX_TOOLS {
+                    listing.leave_out("…", &format!("a server has at most {MAX_TOOLS} tools"));
+                    return Ok(listing);
+                }
+                add(&mut listing, &tool, count);
+            }
+            match page.next_cursor.filter(|next| !next.is_empty()) {
+                None => return Ok(listing),
+                next if next == cursor => return Err("its list of tools repeats a page".to_owned()),
+                next => cursor = next,
+            }
+        }
+        Err(format!("its list of tools has more than {MAX_PAGES} pages"))
+    }
+
+    /// Calls a tool, once.
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        arguments: JsonObject,
+        limits: Limits,
+        deadline: Instant,
+    ) -> Result<Reply, CallError> {
+        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let answer = self
+            .ask(request, limits.reply_bytes, deadline, limits.time)
+            .await?;
+        reply(&answer)
+    }
+
+    async fn ask(
+        &self,
+        mut request: ClientRequest,
+        most: usize,
+        deadline: Instant,
+        time: Duration,
+    ) -> Result<Answer, CallError> {
+        let (ticket, _guard) = Ticket::new(most);
+        request.extensions_mut().insert(ticket.clone());
+        let queued = self
+            .service
+            .peer()
+            .send_request_with_option(request, PeerRequestOptions::no_options());
+        let mut handle = match timeout_at(deadline, queued).await {
+            Ok(Ok(handle)) => handle,
+            Ok(Err(_)) => return Err(self.closed()),
+            Err(_) => return Err(not_sent(time)),
+        };
+        let ended = timeout_at(deadline, &mut handle.rx).await;
+        match (ended, ticket.take()) {
+            (_, Some(answer)) => answer,
+            (Ok(_), None) if ticket.sent().is_sent() => Err(CallError::Lost(
+                "the connection to the server has ended".to_owned(),
+            )),
+            (Ok(_), None) => Err(self.closed()),
+            (Err(_), None) if ticket.sent().is_sent() => {
+                // The server is notified, if it listens.
+                if let Ok(permit) = Arc::clone(&self.cancels).try_acquire_owned() {
+                    tokio::spawn(async move {
+                        let _ = timeout(ALIVE_TIME, handle.cancel(Some("no reply in time".to_owned()))).await;
+                        drop(permit);
+                    });
+                }
+                Err(CallError::Timeout(time))
+            }
+            (Err(_), None) => Err(not_sent(time)),
+        }
+    }
+
+    fn closed(&self) -> CallError {
+        self.signals.suspect();
+        CallError::unavailable("the connection to the server has ended")
+    }
+}
+
+fn not_sent(time: Duration) -> CallError {
+    CallError::unavailable(format_args!(
+        "the call could not be sent within {:.1} s",
+        time.as_secs_f64()
+    ))
+}
+
+impl fmt::Debug for Mcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Mcp")
+    }
+}
+
+/// Hears of changes of the list, which the transport notes, as long as the server speaks of them.
+async fn subscribe(peer: Peer<RoleClient>) {
+    let mut pause = Duration::from_secs(1);
+    while !peer.is_transport_closed() {
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        if let Ok(mut subscription) = peer.listen(filter).await {
+            while let Ok(Some(_)) = subscription.next().await {
+                pause = Duration::from_secs(1);
+            }
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(STREAM_PAUSE);
+    }
+}
+
+/// A page of a list.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    tools: Vec<Box<RawValue>>,
+    #[serde(default)]
+    next_cursor: Option<String>,
+}
+
+/// A tool, as a server lists it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed {
+    name: String,
+    #[serde(default)]
+    title: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+    input_schema: Value,
+    #[serde(default)]
+    output_schema: Option<Value>,
+    #[serde(default)]
+    annotations: Annotations,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[allow(clippy::struct_field_names, reason = "the names of the protocol")]
+struct Annotations {
+    read_only_hint: Option<bool>,
+    destructive_hint: Option<bool>,
+    idempotent_hint: Option<bool>,
+}
+
+fn add(listing: &mut Listing, tool: &RawValue, number: usize) {
+    match serde_json::from_str::<Listed>(tool.get()) {
+        Ok(listed) => {
+            let read_only = listed.annotations.read_only_hint.unwrap_or(false);
+            let definition = ToolDefinition {
+                name: listed.name,
+                description: listed.description.or(listed.title).unwrap_or_default(),
+                input_schema: listed.input_schema,
+                output_schema: listed.output_schema,
+                effect: Effect {
+                    read_only,
+                    destructive: !read_only && listed.annotations.destructive_hint.unwrap_or(true),
+                    idempotent: read_only || listed.annotations.idempotent_hint.unwrap_or(false),
+                },
+            };
+            listing.add(definition, tool.get().len());
+        }
+        Err(error) => listing.leave_out(&format!("number {number}"), &format!("it is no tool: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_tool_that_is_none_takes_no_other_with_it() {
+        let mut listing = Listing::default();
+        let page = r#"{"tools": [
+            {"name": "a", "title": "A", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true, "title": "x"}},
+            {"name": "b"}, 5,
+            {"name": "c", "description": "C", "inputSchema": {}, "extra": [1]}
+        ], "nextCursor": null}"#;
+        let page: Page = json::parse(page.as_bytes()).unwrap();
+        for (number, tool) in page.tools.iter().enumerate() {
+            add(&mut listing, tool, number + 1);
+        }
+        let (tools, left_out) = listing.into_tools("s", "");
+        let described: Vec<_> = tools
+            .tools()
+            .iter()
+            .map(|tool| tool.definition().description.as_str())
+            .collect();
+        assert_eq!((described, left_out.count), (vec!["A", "C"], 2));
+        let effect = |name: &str| tools.get(name).unwrap().definition().effect;
+        assert!(effect("a").read_only && !effect("a").destructive);
+        assert_eq!(effect("c"), Effect::default());
+    }
+}

@@ -1,0 +1,69 @@
+//! A question of ours, as it passes `rmcp` on its way to the transport: with its bounds, and with a place for the answer.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::call::CallError;
+use crate::http::Sent;
+
+/// The result of a request as JSON, and the bytes of its response.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) result: Bytes,
+    pub(super) bytes: usize,
+}
+
+/// Rides in the extensions of a request, which are not sent. Clones are the same.
+#[derive(Clone, Debug)]
+pub(super) struct Ticket(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    most: usize,
+    sent: Sent,
+    given_up: CancellationToken,
+    answer: Mutex<Option<Result<Answer, CallError>>>,
+}
+
+impl Ticket {
+    /// For an answer of at most so many bytes. When the guard is dropped, the request is not sent any more, or its connection is closed.
+    pub(super) fn new(most: usize) -> (Self, DropGuard) {
+        let given_up = CancellationToken::new();
+        let guard = given_up.clone().drop_guard();
+        let inner = Inner {
+            most,
+            sent: Sent::default(),
+            given_up,
+            answer: Mutex::new(None),
+        };
+        (Self(Arc::new(inner)), guard)
+    }
+
+    pub(super) fn most(&self) -> usize {
+        self.0.most
+    }
+
+    pub(super) fn sent(&self) -> &Sent {
+        &self.0.sent
+    }
+
+    /// Ends when the caller no longer waits.
+    pub(super) async fn given_up(&self) {
+        self.0.given_up.cancelled().await;
+    }
+
+    /// Puts the answer down, before `rmcp` hears that there is one.
+    pub(super) fn answer(&self, answer: Result<Answer, CallError>) {
+        *self.0.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+    }
+
+    pub(super) fn take(&self) -> Option<Result<Answer, CallError>> {
+        self.0
+            .answer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+}

@@ -1,0 +1,162 @@
+//! Calls and lists: sent once, and their results as bytes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use http::StatusCode;
+use rmcp::model::RequestId;
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+
+use super::{CONTROL_TIME, EVENT_STREAM, Headers, MAX_REQUESTS, Transport};
+use crate::call::CallError;
+use crate::http::{BodyError, ERROR_BYTES, Incoming, Sent, is_json};
+use crate::mcp::events::{EventError, data, events};
+use crate::mcp::message::{Kind, Message};
+use crate::mcp::ticket::{Answer, Ticket};
+
+/// How often the response to one call may be resumed on another connection, as the server asks for.
+const MAX_RESUMES: usize = 32;
+/// The pause before that, if the server asks for none, and the shortest one.
+const PAUSE: Duration = Duration::from_secs(1);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+
+impl Transport {
+    /// A call or a list: sent once, and its result as bytes.
+    pub(super) async fn ask(
+        &self,
+        id: &RequestId,
+        session: Option<&str>,
+        headers: &Headers,
+        message: Vec<u8>,
+        ticket: &Ticket,
+    ) -> Result<Answer, CallError> {
+        let most = ticket.most();
+        let mut incoming = self.post(session, headers, message, most, ticket.sent()).await?;
+        if incoming.status == StatusCode::NOT_FOUND && session.is_some() {
+            return Err(CallError::unavailable(
+                "the server has ended the session; connecting anew",
+            ));
+        }
+        let media_type = incoming.media_type();
+        if media_type == EVENT_STREAM && incoming.status.is_success() {
+            return self.result_in_events(id, session, headers, incoming, most).await;
+        }
+        if !is_json(&media_type) {
+            if incoming.status.is_success() {
+                return Err(CallError::failed(format_args!(
+                    "the answer is neither JSON nor events, but {media_type:?}"
+                )));
+            }
+            return Err(incoming.refusal().await);
+        }
+        if !incoming.status.is_success() && incoming.status.is_redirection() {
+            return Err(incoming.refusal().await);
+        }
+        let body = incoming.body.all().await?;
+        let bytes = incoming.body.read();
+        match Message::parse(&body).map(|message| message.kind(Some(id))) {
+            Some(Kind::Response(Ok(result))) if incoming.status.is_success() => Ok(Answer {
+                result: body.slice_ref(result.get().as_bytes()),
+                bytes,
+            }),
+            Some(Kind::Response(Err(error))) => Err(CallError::refused(error.code, &error.message)),
+            _ if incoming.status.is_success() => {
+                Err(CallError::failed("the answer is no message of JSON-RPC"))
+            }
+            _ => {
+                let text = String::from_utf8_lossy(&body[..body.len().min(ERROR_BYTES)]);
+                Err(CallError::refused(i64::from(incoming.status.as_u16()), &text))
+            }
+        }
+    }
+
+    /// The result in a stream of events. A server may end it before, and asks to resume it on another connection with the id of an event.
+    async fn result_in_events(
+        &self,
+        id: &RequestId,
+        session: Option<&str>,
+        headers: &Headers,
+        incoming: Incoming,
+        most: usize,
+    ) -> Result<Answer, CallError> {
+        let (mut last, mut pause) = (None, PAUSE);
+        let (mut requests, mut bytes) = (0, 0_usize);
+        let mut stream = events(incoming.body);
+        for resumed in 0..=MAX_RESUMES {
+            if resumed > 0 {
+                let Some(last) = last.as_deref() else { break };
+                sleep(pause).await;
+                let left = most.saturating_sub(bytes);
+                // Whatever it fails of now, the call was sent.
+                let lost = |reason: &dyn std::fmt::Display| {
+                    CallError::Lost(format!("the response was not resumed: {reason}"))
+                };
+                let again = self.get(session, headers, Some(last), left).await;
+                let again = again.map_err(|error| lost(&error))?;
+                if !again.status.is_success() || again.media_type() != EVENT_STREAM {
+                    return Err(lost(&again.status));
+                }
+                stream = events(again.body);
+            }
+            while let Some(event) = stream.next().await {
+                let event = match event {
+                    Ok(event) => event,
+                    Err(EventError::Body(BodyError::Lost)) => break,
+                    Err(EventError::Body(error)) => return Err(error.into()),
+                    Err(EventError::Malformed(reason)) => {
+                        return Err(CallError::failed(format_args!(
+                            "the answer is no stream of events: {reason}"
+                        )));
+                    }
+                };
+                if let Some(asked) = event.retry {
+                    pause = Duration::from_millis(asked).max(SHORTEST_PAUSE);
+                }
+                if event.id.as_deref().is_some_and(|id| !id.is_empty()) {
+                    last.clone_from(&event.id);
+                }
+                let Some(data) = data(event) else { continue };
+                bytes = bytes.saturating_add(data.len());
+                let data = Bytes::from(data);
+                match Message::parse(&data).map(|message| message.kind(Some(id))) {
+                    Some(Kind::Response(Ok(result))) => {
+                        let result = data.slice_ref(result.get().as_bytes());
+                        return Ok(Answer { result, bytes });
+                    }
+                    Some(Kind::Response(Err(error))) => {
+                        return Err(CallError::refused(error.code, &error.message));
+                    }
+                    Some(Kind::Request { id, method }) if requests < MAX_REQUESTS => {
+                        requests += 1;
+                        self.answer_request(session, headers, id.get(), &method).await;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Err(CallError::Lost(
+            "the connection ended before the reply".to_owned(),
+        ))
+    }
+
+    /// Answers a request that a server makes within a call. It is offered nothing, and so may only ask whether we are there.
+    async fn answer_request(&self, session: Option<&str>, headers: &Headers, id: &str, method: &str) {
+        let answer = if method == "ping" {
+            json!({"result": {}})
+        } else {
+            json!({"error": {"code": -32601, "message": "not offered"}})
+        };
+        let Ok(id) = serde_json::from_str::<serde_json::Value>(id) else {
+            return;
+        };
+        let mut message = json!({"jsonrpc": "2.0", "id": id});
+        if let (Some(message), serde_json::Value::Object(answer)) = (message.as_object_mut(), answer) {
+            message.extend(answer);
+        }
+        let sent = Sent::default();
+        let posted = self.post(session, headers, message.to_string().into_bytes(), 0, &sent);
+        let _ = timeout(CONTROL_TIME, posted).await;
+    }
+}

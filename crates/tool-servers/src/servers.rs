@@ -1,0 +1,183 @@
+//! All of the configured servers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use himalia_credentials::CredentialSource;
+use himalia_model::{Clock, ToolServerConfig};
+use serde_json::{Map, Value};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::call::{CallError, Limits, Reply};
+use crate::http::Http;
+use crate::state::{OwnedTools, ServerState, ServerStatus, View};
+use crate::task::{Task, Timing};
+use crate::upstream::{described, uses_tls};
+
+/// Calls of one server at once. The next ones wait within their time.
+pub const MAX_CALLS: usize = 64;
+/// Calls of one server that wait. More are refused.
+pub const MAX_WAITING: usize = 1024;
+
+/// The configured servers of tools. Connections end when this is dropped.
+pub struct ToolServers {
+    by_name: BTreeMap<String, Server>,
+}
+
+struct Server {
+    config: Arc<ToolServerConfig>,
+    view: watch::Receiver<View>,
+    /// Calls in progress.
+    calls: Semaphore,
+    /// Those, and those that wait.
+    places: Semaphore,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl ToolServers {
+    /// Begins to connect to each of these, whose names differ. Does not wait for them. Needs a runtime; blocks on the disk, for the
+    /// certificates of this machine.
+    ///
+    /// # Errors
+    /// Two have one name, or TLS cannot be set up. Begins with the name of the server.
+    pub fn start(
+        configs: impl IntoIterator<Item = ToolServerConfig>,
+        credentials: &Arc<dyn CredentialSource>,
+        clock: &Clock,
+    ) -> Result<Self, String> {
+        Self::start_with(configs, credentials, clock, Timing::default())
+    }
+
+    pub(crate) fn start_with(
+        configs: impl IntoIterator<Item = ToolServerConfig>,
+        credentials: &Arc<dyn CredentialSource>,
+        clock: &Clock,
+        timing: Timing,
+    ) -> Result<Self, String> {
+        let mut by_name = BTreeMap::new();
+        for config in configs {
+            let name = config.name.clone();
+            if by_name.contains_key(&name) {
+                return Err(format!("{name}: there are two servers of this name"));
+            }
+            let http = Http::new(&config, credentials, uses_tls(&config))
+                .map_err(|reason| format!("{name}: {reason}"))?;
+            let config = Arc::new(config);
+            let (sender, view) = watch::channel(View {
+                state: ServerState::Connecting,
+                tools: None,
+                upstream: None,
+            });
+            let task = Task {
+                config: Arc::clone(&config),
+                http: Arc::new(http),
+                clock: clock.clone(),
+                timing,
+                view: sender,
+            };
+            let server = Server {
+                config,
+                view,
+                calls: Semaphore::new(MAX_CALLS),
+                places: Semaphore::new(MAX_CALLS + MAX_WAITING),
+                _task: AbortOnDropHandle::new(tokio::spawn(task.run())),
+            };
+            by_name.insert(name, server);
+        }
+        Ok(Self { by_name })
+    }
+
+    /// The tools of the servers that have listed some, by name. Those of a server that has failed since are as it listed them last.
+    pub fn snapshot(&self) -> Vec<OwnedTools> {
+        let servers = self.by_name.values().filter_map(|server| {
+            let tools = server.view.borrow().tools.clone()?;
+            Some(OwnedTools {
+                owner: server.config.owner.clone(),
+                tools,
+            })
+        });
+        servers.collect()
+    }
+
+    /// The servers, by name, and whether they can be called.
+    pub fn states(&self) -> Vec<ServerStatus> {
+        let status = |server: &Server| {
+            let (kind, location) = described(&server.config.kind);
+            ServerStatus {
+                name: server.config.name.clone(),
+                owner: server.config.owner.clone(),
+                kind,
+                location,
+                state: server.view.borrow().state.clone(),
+                calls: (MAX_CALLS + MAX_WAITING).saturating_sub(server.places.available_permits()),
+            }
+        };
+        self.by_name.values().map(status).collect()
+    }
+
+    /// The bounds of calls of a server, as they are configured.
+    pub fn limits(&self, server: &str) -> Option<Limits> {
+        self.by_name.get(server).map(Server::limits)
+    }
+
+    /// Calls a tool, once, within these limits and those of its server. Arguments are an object; whether they fit the schema is checked
+    /// before ([`himalia_tools::Tool::check`]). When this is dropped, the connection of the call is closed.
+    ///
+    /// # Errors
+    /// [`CallError`] says whether it was done.
+    pub async fn call(
+        &self,
+        server: &str,
+        tool: &str,
+        arguments: Map<String, Value>,
+        limits: Limits,
+    ) -> Result<Reply, CallError> {
+        let found = self.by_name.get(server);
+        let found =
+            found.ok_or_else(|| CallError::unavailable(format_args!("there is no server {server:.64}")))?;
+        let limits = limits.min(found.limits());
+        let deadline = Instant::now() + limits.time;
+        let busy = || {
+            CallError::unavailable(format_args!(
+                "{server} has {MAX_CALLS} calls in progress, and none of them ended in time"
+            ))
+        };
+        let Ok(_place) = found.places.try_acquire() else {
+            return Err(CallError::unavailable(format_args!(
+                "{server} has too many calls that wait"
+            )));
+        };
+        let _turn = timeout_at(deadline, found.calls.acquire())
+            .await
+            .map_err(|_| busy())?;
+        let (upstream, state) = {
+            let view = found.view.borrow();
+            (view.upstream.clone(), view.state.clone())
+        };
+        let Some(upstream) = upstream else {
+            return Err(CallError::unavailable(match state {
+                ServerState::Failed { reason, .. } => format!("{server} cannot be called now: {reason}"),
+                _ => format!("{server} cannot be called now: it is being connected"),
+            }));
+        };
+        upstream.call(tool, arguments, limits, deadline).await
+    }
+}
+
+impl Server {
+    fn limits(&self) -> Limits {
+        Limits {
+            time: self.config.call_time,
+            reply_bytes: self.config.reply_bytes,
+        }
+    }
+}
+
+impl fmt::Debug for ToolServers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.by_name.keys()).finish()
+    }
+}

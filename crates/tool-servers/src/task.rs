@@ -1,0 +1,177 @@
+//! The task of one server, which owns its state: it connects, lists, watches, and connects anew.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use himalia_model::{Clock, ToolServerConfig};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::backoff::{Backoff, chance};
+use crate::call::clip;
+use crate::http::Http;
+use crate::listing::Listing;
+use crate::mcp::Signals;
+use crate::state::{ServerState, View};
+use crate::upstream::Upstream;
+
+/// How often what is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    /// The pause after the first failure, and the longest one.
+    pub(crate) backoff: (Duration, Duration),
+    /// Longest time to connect and to list.
+    pub(crate) open: Duration,
+    /// From one list to the next, if nothing says that it has changed.
+    pub(crate) refresh: Duration,
+    /// From a list to one that the server asks for, at least.
+    pub(crate) changed: Duration,
+    /// From one look whether the server is there to the next.
+    pub(crate) health: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            backoff: (Duration::from_secs(1), Duration::from_mins(1)),
+            open: Duration::from_secs(90),
+            refresh: Duration::from_mins(10),
+            changed: Duration::from_secs(5),
+            health: Duration::from_mins(1),
+        }
+    }
+}
+
+/// The state of a server, and what changes it.
+pub(crate) struct Task {
+    pub(crate) config: Arc<ToolServerConfig>,
+    pub(crate) http: Arc<Http>,
+    pub(crate) clock: Clock,
+    pub(crate) timing: Timing,
+    pub(crate) view: watch::Sender<View>,
+}
+
+impl Task {
+    /// Runs until it is dropped.
+    pub(crate) async fn run(self) {
+        let mut backoff = Backoff::new(self.timing.backoff.0, self.timing.backoff.1);
+        let (mut attempt, mut failed_since) = (0, None);
+        loop {
+            // What an earlier connection still says is not about this one.
+            let signals = Arc::new(Signals::default());
+            let opened = Upstream::open(&self.config.kind, &self.http, &signals, attempt);
+            let opened = timeout(self.timing.open, opened).await;
+            let opened = opened
+                .unwrap_or_else(|_| Err(format!("did not answer within {} s", self.timing.open.as_secs())));
+            let reason = match opened {
+                Ok((upstream, listing)) => {
+                    (attempt, failed_since) = (0, None);
+                    let upstream = Arc::new(upstream);
+                    self.ready(&upstream, listing).await;
+                    let reason = self.watch(&upstream, &signals, &mut backoff).await;
+                    // Calls in progress keep it until they end.
+                    self.view.send_modify(|view| view.upstream = None);
+                    reason
+                }
+                Err(reason) => reason,
+            };
+            attempt += 1;
+            let pause = backoff.next(chance());
+            let now = self.clock.stored_micros();
+            let since = *failed_since.get_or_insert(now);
+            let pause_micros = i64::try_from(pause.as_micros()).unwrap_or(i64::MAX);
+            let reason = clip(&reason);
+            tracing::warn!(server = self.config.name, %reason, pause_s = pause.as_secs_f32(), "a server of tools cannot be used");
+            self.view.send_modify(|view| {
+                view.upstream = None;
+                view.state = ServerState::Failed {
+                    reason,
+                    since_micros: since,
+                    next_attempt_micros: now.saturating_add(pause_micros),
+                };
+            });
+            sleep(pause).await;
+        }
+    }
+
+    /// Publishes a list. What stays as it was stays the same for its readers.
+    async fn ready(&self, upstream: &Arc<Upstream>, listing: Listing) {
+        let config = Arc::clone(&self.config);
+        // Thousands of schemas take a while.
+        let made = tokio::task::spawn_blocking(move || listing.into_tools(&config.name, &config.description));
+        let Ok((tools, left_out)) = made.await else {
+            tracing::error!(server = self.config.name, "its list of tools was not read");
+            return;
+        };
+        tracing::info!(
+            server = self.config.name,
+            tools = tools.tools().len(),
+            left_out = left_out.count,
+            "a server of tools is ready"
+        );
+        let now = self.clock.stored_micros();
+        self.view.send_modify(|view| {
+            let since_micros = match view.state {
+                ServerState::Ready { since_micros, .. } => since_micros,
+                _ => now,
+            };
+            view.state = ServerState::Ready {
+                since_micros,
+                tools: tools.tools().len(),
+                left_out,
+            };
+            view.tools = Some(Arc::new(tools));
+            view.upstream = Some(Arc::clone(upstream));
+        });
+    }
+
+    /// Looks after a server that is ready. Gives why it is so no longer.
+    async fn watch(&self, upstream: &Arc<Upstream>, signals: &Arc<Signals>, backoff: &mut Backoff) -> String {
+        let mut upstream = Arc::clone(upstream);
+        let mut refresh = Instant::now() + self.timing.refresh;
+        let mut health = Instant::now() + self.timing.health;
+        loop {
+            let must_list = tokio::select! {
+                () = signals.lost.notified() => return "it has ended the session".to_owned(),
+                () = signals.suspected.notified() => false,
+                () = signals.changed.notified() => {
+                    // A server that changes all the time is not asked all the time.
+                    sleep(self.timing.changed).await;
+                    true
+                }
+                () = sleep_until(health) => false,
+                () = sleep_until(refresh) => true,
+            };
+            let looked = match (&*upstream, must_list) {
+                (Upstream::Mcp(mcp), false) => mcp.alive().await.map(|()| None),
+                (Upstream::Mcp(mcp), true) => mcp
+                    .list()
+                    .await
+                    .map(|listing| Some((Arc::clone(&upstream), listing))),
+                // It has no connection that could be lost: each call says for itself whether the server is there.
+                (Upstream::OpenApi(_), false) => Ok(None),
+                (Upstream::OpenApi(_), true) => {
+                    let opened = Upstream::open(&self.config.kind, &self.http, signals, 0).await;
+                    let opened = opened.inspect_err(|reason| {
+                        // What was read before stays true of the server, wherever its description is now.
+                        tracing::warn!(server = self.config.name, %reason, "its description was not read again");
+                    });
+                    refresh = Instant::now() + self.timing.refresh;
+                    Ok(opened.ok().map(|(opened, listing)| (Arc::new(opened), listing)))
+                }
+            };
+            match looked {
+                Ok(listed) => {
+                    if let Some((listed, listing)) = listed {
+                        self.ready(&listed, listing).await;
+                        upstream = listed;
+                        refresh = Instant::now() + self.timing.refresh;
+                    }
+                    backoff.reset();
+                    health = Instant::now() + self.timing.health;
+                }
+                Err(reason) => return reason,
+            }
+        }
+    }
+}

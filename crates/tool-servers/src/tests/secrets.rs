@@ -1,0 +1,153 @@
+//! Credentials: where they go, and where they do not.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use himalia_credentials::{Credential, CredentialValue, SecretText};
+use himalia_model::credential::{CredentialDefinition, CredentialFields};
+use serde_json::{Value, json};
+
+use super::support::*;
+use crate::call::CallError;
+
+const SECRET: &str = "s3cret-s3cret-s3cret";
+
+fn credential(definition: Value, value: &str) -> Credential {
+    let fields: CredentialFields = serde_json::from_value(definition).unwrap();
+    let definition: CredentialDefinition = fields.try_into().unwrap();
+    let value = CredentialValue::new(definition.kind(), SecretText::new(value.to_owned()), None).unwrap();
+    Credential {
+        name: "api".to_owned(),
+        definition,
+        value,
+    }
+}
+
+/// A server that says which secret it received, in its reply or in its error.
+async fn telltale() -> Raw {
+    calls(&["reply", "refuse", "html"], |request, mut stream| {
+        Box::pin(async move {
+            let told = request.headers.get("authorization").cloned().unwrap_or_default();
+            match request.tool().unwrap().as_str() {
+                "reply" => respond_json(&mut stream, &result(&request, &text(&told))).await,
+                "refuse" => respond(&mut stream, "403 Forbidden", "", told.as_bytes()).await,
+                _ => {
+                    let header = format!("content-type: text/{told}\r\n");
+                    respond(&mut stream, "200 OK", &header, b"").await;
+                }
+            }
+        })
+    })
+    .await
+}
+
+async fn ready_with(source: &Arc<Source>, url: &str) -> crate::ToolServers {
+    let fields = json!({"url": url, "credential": "api"});
+    let servers = start_with(vec![config("a", fields)], Arc::clone(source));
+    until(&servers, |servers| is_ready(&servers.states()[0].state)).await;
+    servers
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_is_added_to_each_request_and_masked_in_each_answer() {
+    let server = telltale().await;
+    let source = Arc::new(Source::default());
+    let bearer = json!({"kind": "bearer", "hosts": [server.url]});
+    *source.all.lock().unwrap() = vec![credential(bearer.clone(), SECRET)];
+    let servers = ready_with(&source, &server.url).await;
+    let masked = format!("Bearer {}", "*".repeat(SECRET.len()));
+    assert_eq!(call(&servers, "a", "reply").await.unwrap().content, json!(masked));
+    for tool in ["refuse", "html"] {
+        let error = call(&servers, "a", tool).await.unwrap_err().to_string();
+        assert!(error.contains("***") && !error.contains("s3cret"), "{error}");
+    }
+    // Another value counts at once, and so does a revocation.
+    let other = "0ther-0ther-0ther";
+    *source.all.lock().unwrap() = vec![credential(bearer, other)];
+    let reply = call(&servers, "a", "reply").await.unwrap();
+    assert_eq!(
+        reply.content,
+        json!(format!("Bearer {}", "*".repeat(other.len())))
+    );
+    source.all.lock().unwrap().clear();
+    let before = server.requests.load(Ordering::SeqCst);
+    let error = call(&servers, "a", "reply").await.unwrap_err();
+    assert!(
+        matches!(&error, CallError::Unavailable(reason) if reason.contains("revoked")),
+        "{error}"
+    );
+    assert_eq!(server.requests.load(Ordering::SeqCst), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_goes_to_no_other_host() {
+    let server = telltale().await;
+    let source = Arc::new(Source::default());
+    let elsewhere = json!({"kind": "bearer", "hosts": ["api.example.org"]});
+    *source.all.lock().unwrap() = vec![credential(elsewhere, SECRET)];
+    let fields = json!({"url": server.url, "credential": "api"});
+    let servers = start_with(vec![config("a", fields.clone())], Arc::clone(&source));
+    until(&servers, |servers| {
+        failure(servers, "a").is_some_and(|reason| reason.contains("not bound"))
+    })
+    .await;
+    source.fails.store(true, Ordering::SeqCst);
+    until(&servers, |servers| {
+        failure(servers, "a").is_some_and(|reason| reason.contains("cannot read"))
+    })
+    .await;
+    assert_eq!(server.requests.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_in_the_query_is_in_no_error() {
+    let source = Arc::new(Source::default());
+    let gone = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}", listener.local_addr().unwrap())
+    };
+    let query = json!({"kind": "query", "parameter": "key", "hosts": [gone]});
+    *source.all.lock().unwrap() = vec![credential(query, SECRET)];
+    let fields = json!({"url": gone, "credential": "api"});
+    let servers = start_with(vec![config("a", fields)], Arc::clone(&source));
+    until(&servers, |servers| failure(servers, "a").is_some()).await;
+    let reason = failure(&servers, "a").unwrap();
+    assert!(
+        !reason.contains("s3cret") && reason.contains("127.0.0.1"),
+        "{reason}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_description_elsewhere_is_read_without_the_secret() {
+    let api = Raw::start(|request, mut stream| {
+        Box::pin(async move {
+            let told =
+                json!({"told": request.headers.get("x-api-key"), "accept": request.headers.get("accept")});
+            respond_json(&mut stream, &told).await;
+        })
+    })
+    .await;
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let noted = Arc::clone(&told);
+    let descriptions = Raw::start(move |request, mut stream| {
+        noted.lock().unwrap().push(request.headers.contains_key("x-api-key"));
+        Box::pin(async move {
+            let key = json!({"name": "X-Api-Key", "in": "header", "schema": {"type": "string"}});
+            let description = json!({"openapi": "3.1.0", "paths": {"/x": {"get": {"operationId": "x", "parameters": [key]}}}});
+            respond_json(&mut stream, &description).await;
+        })
+    })
+    .await;
+    let source = Arc::new(Source::default());
+    let header = json!({"kind": "header", "header": "X-Api-Key", "hosts": [api.url]});
+    *source.all.lock().unwrap() = vec![credential(header, SECRET)];
+    let fields = json!({"openapi": descriptions.url, "base_url": api.url, "credential": "api"});
+    let servers = start_with(vec![config("a", fields)], Arc::clone(&source));
+    until(&servers, |servers| is_ready(&servers.states()[0].state)).await;
+    assert_eq!(*told.lock().unwrap(), [false]);
+    // An argument does not take its place.
+    let own = arguments(json!({"X-Api-Key": "of the caller"}));
+    let reply = servers.call("a", "x", own, LIMITS).await.unwrap();
+    assert_eq!(reply.content["told"], json!("*".repeat(SECRET.len())));
+}

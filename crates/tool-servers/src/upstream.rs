@@ -1,0 +1,103 @@
+//! A server of either kind, once it was reached.
+
+use std::sync::Arc;
+
+use himalia_model::{DescriptionSource, ToolServerConfig, ToolServerKind};
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use crate::call::{CallError, Limits, Reply};
+use crate::http::{Http, needs_tls};
+use crate::listing::Listing;
+use crate::mcp::{Mcp, Signals};
+use crate::openapi::OpenApi;
+
+/// A server that was reached. A connection to it ends when this is dropped.
+#[derive(Debug)]
+pub(crate) enum Upstream {
+    Mcp(Mcp),
+    OpenApi(OpenApi),
+}
+
+impl Upstream {
+    /// Reaches a server, and lists its tools. `attempt` counts those before that failed.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub(crate) async fn open(
+        kind: &ToolServerKind,
+        http: &Arc<Http>,
+        signals: &Arc<Signals>,
+        attempt: usize,
+    ) -> Result<(Self, Listing), String> {
+        match kind {
+            ToolServerKind::Mcp { url } => {
+                // Some servers fail at a question of a later version than their own.
+                let only_initialize = attempt % 2 == 1;
+                let connected = Mcp::connect(
+                    Arc::clone(http),
+                    url.clone(),
+                    Arc::clone(signals),
+                    only_initialize,
+                );
+                let connected = connected.await?;
+                let listing = connected.list().await?;
+                Ok((Self::Mcp(connected), listing))
+            }
+            ToolServerKind::OpenApi {
+                description,
+                base_url,
+            } => {
+                let (made, listing) = OpenApi::read(Arc::clone(http), description, base_url.as_ref()).await?;
+                Ok((Self::OpenApi(made), listing))
+            }
+        }
+    }
+
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        limits: Limits,
+        deadline: Instant,
+    ) -> Result<Reply, CallError> {
+        match self {
+            Self::Mcp(mcp) => mcp.call(tool, arguments, limits, deadline).await,
+            Self::OpenApi(openapi) => openapi.call(tool, &arguments, limits, deadline).await,
+        }
+    }
+}
+
+/// Whether a server, or its description, is reached over TLS. What a description names may be.
+pub(crate) fn uses_tls(config: &ToolServerConfig) -> bool {
+    match &config.kind {
+        ToolServerKind::Mcp { url } => needs_tls([url]),
+        ToolServerKind::OpenApi {
+            description,
+            base_url,
+        } => {
+            let of_description = match description {
+                DescriptionSource::Url(url) => Some(url),
+                DescriptionSource::File(_) => None,
+            };
+            match (of_description, base_url) {
+                (None, None) => true,
+                (description, base) => needs_tls(description.into_iter().chain(base)),
+            }
+        }
+    }
+}
+
+/// The kind of a server, and where it is.
+pub(crate) fn described(kind: &ToolServerKind) -> (&'static str, String) {
+    match kind {
+        ToolServerKind::Mcp { url } => ("mcp", url.to_string()),
+        ToolServerKind::OpenApi { description, .. } => (
+            "openapi",
+            match description {
+                DescriptionSource::Url(url) => url.to_string(),
+                DescriptionSource::File(path) => path.display().to_string(),
+            },
+        ),
+    }
+}

@@ -1,0 +1,265 @@
+//! What a session may use: some servers, and some of the tools of each.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::index::Rarity;
+use crate::nearest::nearest;
+use crate::server::ServerTools;
+use crate::tool::{Tool, ToolId};
+use crate::words::words;
+
+/// Words of a query that are looked for. The next ones count nothing.
+const MAX_QUERY_WORDS: usize = 32;
+
+/// Whether a session may use a tool.
+type Permits = dyn Fn(ToolId<'_>) -> bool + Send + Sync;
+
+/// The servers and tools of one session, as they are known now.
+#[derive(Clone)]
+pub struct Catalog {
+    servers: Vec<Arc<ServerTools>>,
+    permits: Arc<Permits>,
+}
+
+/// A tool that was found.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// Its server.
+    pub server: &'a ServerTools,
+    /// The tool.
+    pub tool: &'a Tool,
+    /// How well it fits what was searched for; higher is better. Comparable within one search only.
+    pub score: f32,
+}
+
+impl Found<'_> {
+    /// Its name.
+    pub fn id(&self) -> ToolId<'_> {
+        ToolId {
+            server: self.server.name(),
+            tool: &self.tool.definition().name,
+        }
+    }
+}
+
+/// A name that means nothing here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// No server of this name.
+    Server {
+        /// The name.
+        name: String,
+        /// All of the servers, in order.
+        servers: Vec<String>,
+    },
+    /// The server has no such tool.
+    Tool {
+        /// The server.
+        server: String,
+        /// The name.
+        name: String,
+        /// Tools whose names are like it, with their servers.
+        nearest: Vec<String>,
+    },
+    /// It is not the name of a server and a tool with a dot between them.
+    Form {
+        /// What was given.
+        name: String,
+        /// Tools whose names are like it, with their servers.
+        nearest: Vec<String>,
+    },
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let like = |names: &[String]| match names {
+            [] => String::new(),
+            names => format!("; like it: {}", names.join(", ")),
+        };
+        match self {
+            Self::Server { name, servers } if servers.is_empty() => {
+                write!(f, "there is no server {name}: this session has none")
+            }
+            Self::Server { name, servers } => {
+                write!(f, "there is no server {name}; there are: {}", servers.join(", "))
+            }
+            Self::Tool {
+                server,
+                name,
+                nearest,
+            } => write!(f, "{server} has no tool {name}{}", like(nearest)),
+            Self::Form { name, nearest } => {
+                write!(f, "{name} is not SERVER.TOOL{}", like(nearest))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unknown {}
+
+impl Catalog {
+    /// Of these servers, whose names differ, the tools that are permitted.
+    pub fn new(
+        mut servers: Vec<Arc<ServerTools>>,
+        permits: impl Fn(ToolId<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        servers.sort_by(|one, other| one.name().cmp(other.name()));
+        Self {
+            servers,
+            permits: Arc::new(permits),
+        }
+    }
+
+    /// The servers by name, each with the number of its tools that the session may use.
+    pub fn servers(&self) -> impl Iterator<Item = (&ServerTools, usize)> {
+        self.servers
+            .iter()
+            .map(|server| (&**server, self.tools(server).count()))
+    }
+
+    /// The tools of a server that the session may use, in the order of the server.
+    pub fn tools<'a>(&'a self, server: &'a ServerTools) -> impl Iterator<Item = &'a Tool> {
+        server.tools().iter().filter(|tool| self.may(server, tool))
+    }
+
+    fn may(&self, server: &ServerTools, tool: &Tool) -> bool {
+        (self.permits)(ToolId {
+            server: server.name(),
+            tool: &tool.definition().name,
+        })
+    }
+
+    /// The server of this name.
+    ///
+    /// # Errors
+    /// There is none; the error names those that there are.
+    pub fn server(&self, name: &str) -> Result<&ServerTools, Unknown> {
+        let found = self.servers.iter().find(|server| server.name() == name);
+        found.map(|found| &**found).ok_or_else(|| Unknown::Server {
+            name: clip(name),
+            servers: self
+                .servers
+                .iter()
+                .map(|server| server.name().to_owned())
+                .collect(),
+        })
+    }
+
+    /// The tool of this name, `server.tool`.
+    ///
+    /// # Errors
+    /// There is none, or the session may not use it, which makes no difference here. The error names those that are like it.
+    pub fn get(&self, name: &str) -> Result<Found<'_>, Unknown> {
+        let Some(id) = ToolId::parse(name) else {
+            return Err(Unknown::Form {
+                name: clip(name),
+                nearest: self.nearest(&self.servers, name),
+            });
+        };
+        let server = self.server(id.server)?;
+        let tool = server.get(id.tool).filter(|tool| self.may(server, tool));
+        match tool {
+            Some(tool) => Ok(Found {
+                server,
+                tool,
+                score: 0.0,
+            }),
+            None => Err(Unknown::Tool {
+                server: server.name().to_owned(),
+                name: clip(id.tool),
+                nearest: {
+                    let own = self.servers.iter().filter(|other| other.name() == server.name());
+                    let own: Vec<_> = own.cloned().collect();
+                    self.nearest(&own, id.tool)
+                },
+            }),
+        }
+    }
+
+    fn nearest(&self, servers: &[Arc<ServerTools>], name: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        for server in servers {
+            let names = self.tools(server).map(|tool| tool.definition().name.as_str());
+            found.extend(nearest(name, names).into_iter().map(|tool| {
+                let id = ToolId {
+                    server: server.name(),
+                    tool,
+                };
+                id.to_string()
+            }));
+        }
+        found.truncate(3);
+        found
+    }
+
+    /// The tools that fit some words best, at most `limit`, of one server or of all. Without words: the first ones.
+    ///
+    /// # Errors
+    /// There is no such server.
+    pub fn search(&self, server: Option<&str>, query: &str, limit: usize) -> Result<Vec<Found<'_>>, Unknown> {
+        let servers: Vec<&ServerTools> = match server {
+            Some(name) => vec![self.server(name)?],
+            None => self.servers.iter().map(|server| &**server).collect(),
+        };
+        let mut query = words(query);
+        query.sort_unstable();
+        query.dedup();
+        query.truncate(MAX_QUERY_WORDS);
+        if query.is_empty() {
+            let all = servers.iter().flat_map(|server| {
+                self.tools(server).map(|tool| Found {
+                    server,
+                    tool,
+                    score: 0.0,
+                })
+            });
+            return Ok(all.take(limit).collect());
+        }
+        let mut rarity = Rarity::default();
+        for server in &servers {
+            server.index().count(&query, &mut rarity);
+        }
+        let mut found = Vec::new();
+        for server in servers {
+            for (number, score) in server.index().scores(&query, &rarity) {
+                if let Some(tool) = server.at(number).filter(|tool| self.may(server, tool)) {
+                    found.push(Found { server, tool, score });
+                }
+            }
+        }
+        found.sort_by(better);
+        found.truncate(limit);
+        Ok(found)
+    }
+}
+
+/// The better one first; of equal ones that whose name is first.
+fn better(one: &Found<'_>, other: &Found<'_>) -> Ordering {
+    let names = |found: &Found<'_>| {
+        (
+            found.server.name().to_owned(),
+            found.tool.definition().name.clone(),
+        )
+    };
+    other
+        .score
+        .total_cmp(&one.score)
+        .then_with(|| names(one).cmp(&names(other)))
+}
+
+/// A name of a caller, short enough for an error.
+fn clip(name: &str) -> String {
+    name.chars().take(128).collect()
+}
+
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.servers).finish()
+    }
+}
+
+#[cfg(test)]
+#[path = "catalog_tests.rs"]
+mod tests;

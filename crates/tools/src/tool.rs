@@ -1,0 +1,129 @@
+//! One tool.
+
+use std::fmt;
+
+use jsonschema::Validator;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::check::{Violation, violations};
+use crate::example::example;
+
+/// What a server says of a tool.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolDefinition {
+    /// Its name, unique in its server.
+    pub name: String,
+    /// What it does, for a model.
+    pub description: String,
+    /// JSON Schema of its arguments, which are an object.
+    pub input_schema: Value,
+    /// JSON Schema of what it returns, if the server says it.
+    pub output_schema: Option<Value>,
+    /// What a call changes.
+    pub effect: Effect,
+}
+
+/// What a call changes, as far as the server says. From the annotations of MCP (2025-06-18, `ToolAnnotations`), whose defaults these are, or
+/// from the method of an HTTP request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Effect {
+    /// It only reads.
+    pub read_only: bool,
+    /// It may delete or overwrite.
+    pub destructive: bool,
+    /// A second call with the same arguments changes nothing more.
+    pub idempotent: bool,
+}
+
+impl Default for Effect {
+    fn default() -> Self {
+        Self {
+            read_only: false,
+            destructive: true,
+            idempotent: false,
+        }
+    }
+}
+
+/// A tool by its server and its name: `server.name`. The name of a server has no dot, that of a tool may have some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ToolId<'a> {
+    /// The server.
+    pub server: &'a str,
+    /// The tool.
+    pub tool: &'a str,
+}
+
+impl<'a> ToolId<'a> {
+    /// From `server.name`.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let (server, tool) = text.split_once('.')?;
+        (!server.is_empty() && !tool.is_empty()).then_some(Self { server, tool })
+    }
+}
+
+impl fmt::Display for ToolId<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.server, self.tool)
+    }
+}
+
+/// A tool that can be called: its schema is valid.
+pub struct Tool {
+    definition: ToolDefinition,
+    validator: Validator,
+}
+
+impl Tool {
+    pub(crate) fn new(definition: ToolDefinition, validator: Validator) -> Self {
+        Self {
+            definition,
+            validator,
+        }
+    }
+
+    /// What its server says of it.
+    pub fn definition(&self) -> &ToolDefinition {
+        &self.definition
+    }
+
+    /// What is wrong with the arguments of a call. Nothing, if it may be sent.
+    pub fn check(&self, arguments: &Value) -> Vec<Violation> {
+        violations(&self.validator, arguments)
+    }
+
+    /// Arguments that show the form of a call. Those that the schema names as an example, if they fit.
+    pub fn example(&self) -> Value {
+        let named = self
+            .definition
+            .input_schema
+            .get("examples")
+            .and_then(|all| all.get(0));
+        match named {
+            Some(named) if self.validator.is_valid(named) => named.clone(),
+            _ => example(&self.definition.input_schema),
+        }
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Tool").field(&self.definition.name).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_dot_ends_the_name_of_the_server() {
+        let id = ToolId::parse("files.read.all").unwrap();
+        assert_eq!((id.server, id.tool), ("files", "read.all"));
+        assert_eq!(id.to_string(), "files.read.all");
+        for bad in ["files", ".read", "files.", ""] {
+            assert_eq!(ToolId::parse(bad), None);
+        }
+    }
+}
