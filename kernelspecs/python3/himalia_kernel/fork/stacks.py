@@ -2,10 +2,12 @@
 
 Every thread ends in the function that it was started with, so the outermost return address on its stack that leads into
 a library names its owner. The innermost does not: the frames of a wait hold remains of earlier calls, for instance
-addresses of numpy's in a thread of numexpr.
+addresses of numpy's in a thread of numexpr. A word that is no return address can have a value between two ends of a
+library, since libraries are at random places: the bytes before a return address are a call.
 """
 
 import os
+import platform
 import re
 import struct
 import sys
@@ -18,6 +20,8 @@ _WORD = struct.calcsize("P")
 # glibc on x86-64: a thread's descriptor lies above its outermost frame, and begins with its own address, which its
 # third word repeats.
 _SELF = 2
+# The longest call of x86-64 without a prefix: FF /2 with a SIB byte and a displacement of 32 bits.
+_LONGEST_CALL = 7
 
 
 def owner(tid, libraries):
@@ -39,7 +43,8 @@ def owner(tid, libraries):
     end = _descriptor(stack, words)
     frames = words if end is None else reversed(words[:end])
     # Without the descriptor it is not known where the stack ends, so the innermost has to do.
-    return next(filter(None, (_library(address, libraries) for address in frames)), None), True
+    found = ((address, _library(address, libraries)) for address in frames)
+    return next((path for address, path in found if path is not None and _follows_call(address)), None), True
 
 
 def mapped():
@@ -61,6 +66,38 @@ def mapped():
 
 def _library(address, libraries):
     return next((path for start, end, path in libraries if start <= address < end), None)
+
+
+def _follows_call(address):
+    """Whether the instruction before an address is a call, as far as that can be seen from its last bytes."""
+    if platform.machine() != "x86_64":
+        return True
+    memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        before = os.pread(memory, _LONGEST_CALL, address - _LONGEST_CALL)
+    except OSError:
+        return False  # before the library
+    finally:
+        os.close(memory)
+    return is_call(before)
+
+
+def is_call(code):
+    """Whether x86-64 code ends with a call: E8 and a displacement of 32 bits, or FF with 2 in the middle of its ModRM byte."""
+    if code[-5:-4] == b"\xe8":
+        return True
+    return any(code[-length] == 0xFF and code[1 - length] >> 3 & 7 == 2 and _length(code[-length:]) == length
+               for length in range(2, len(code) + 1))
+
+
+def _length(code):
+    """Of an instruction of x86-64 with one byte of operation, a ModRM byte and no immediate operand."""
+    mode, register = code[1] >> 6, code[1] & 7
+    if mode == 3:
+        return 2
+    has_sib = register == 4
+    wide = mode == 2 or (mode == 0 and (register == 5 or (has_sib and len(code) > 2 and code[2] & 7 == 5)))
+    return 2 + has_sib + (4 if wide else mode)
 
 
 def _descriptor(stack, words):
